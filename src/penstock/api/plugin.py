@@ -1,0 +1,26 @@
+"""What a plugin says of itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.config.define import ConfigDef
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """Name, version and settings of one plugin class; a class variable `plugin` on the class.
+
+    `class_name` is the full name that configurations use: for a plugin that exists in the Kafka
+    Connect world its Java name there, so that existing configurations select it unchanged.
+    """
+
+    class_name: str
+    version: str
+    config: ConfigDef
+    task_class: str | None = None  # connectors: what `task.class` says in stored task configs
+
+    @property
+    def simple_name(self) -> str:
+        """`class_name` without its package."""
+        return self.class_name.rpartition(".")[2]

@@ -1,0 +1,43 @@
+"""The contract of a sink connector."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar
+
+from penstock.api.plugin import Plugin
+from penstock.config.define import Config
+from penstock.data.records import Records
+
+Props = Mapping[str, str]
+
+
+class SinkWriter(ABC):
+    """Writes one task's records to the target; stays open over many batches."""
+
+    @abstractmethod
+    def write(self, records: Records) -> None:
+        """Writes every record, in order; when it returns, the target has them.
+
+        Rows in `records.errors` have failed before and are not to be written. A record the target
+        refuses gets an entry there. Raise an error with `retriable` to have the whole batch again;
+        any other error fails the task.
+        """
+
+    def close(self) -> None:  # noqa: B027 - not every target holds something open
+        """Lets go of what is held open."""
+
+
+class SinkConnector(ABC):
+    """Moves records from Kafka into another system."""
+
+    plugin: ClassVar[Plugin]
+
+    @abstractmethod
+    def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
+        """The configurations of the tasks to run, at most `max_tasks` of them."""
+
+    @abstractmethod
+    def open(self, config: Config) -> SinkWriter:
+        """A writer for one task; `config` is the task's own configuration."""

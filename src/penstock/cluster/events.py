@@ -1,0 +1,393 @@
+"""What can happen to a worker, and what it can be told to do: the values `herder.step` maps.
+
+Events are past, commands are orders. `reply` and `ticket` are the shell's own handles: the herder
+hands them back and never looks inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.cluster.protocol import MemberMetadata
+from penstock.cluster.records import ConfigRecord, RawProps, StatusRecord, Target
+from penstock.ids import TaskId
+
+Reply = object
+"""Who waits for an answer."""
+
+
+# ── operations: what a request asks for ──────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class CreateConnector:
+    """Configure a new connector; its configuration has been validated."""
+
+    connector: str
+    config: RawProps
+    target: Target | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PutConfig:
+    """Create a connector or replace its configuration, which has been validated."""
+
+    connector: str
+    config: RawProps
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteConnector:
+    connector: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetTarget:
+    """Pause, resume or stop a connector."""
+
+    connector: str
+    target: Target
+
+
+@dataclass(frozen=True, slots=True)
+class RestartConnector:
+    """Restart the connector instance only."""
+
+    connector: str
+
+
+@dataclass(frozen=True, slots=True)
+class RestartTask:
+    task: TaskId
+
+
+@dataclass(frozen=True, slots=True)
+class PutTasks:
+    """Publish a connector's new task set; asked by the worker that runs its instance."""
+
+    connector: str
+    configs: tuple[RawProps, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    """Do nothing; the answer shows that the worker's loop turns."""
+
+
+Operation = (
+    CreateConnector
+    | PutConfig
+    | DeleteConnector
+    | SetTarget
+    | RestartConnector
+    | RestartTask
+    | PutTasks
+    | Ping
+)
+
+
+# ── answers ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The request is served; `created` when a connector came to be by it."""
+
+    created: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """Another worker has to serve it; `url` None: nobody knows which at this moment."""
+
+    url: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The request cannot be served: HTTP status and message."""
+
+    status: int
+    message: str
+
+
+Result = Done | Elsewhere | Refused
+
+
+# ── events ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigRead:
+    """Records of the config topic, in order: offset, key, value."""
+
+    entries: tuple[tuple[int, bytes | None, bytes | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StatusRead:
+    """Records of the status topic, in order per partition: key, value."""
+
+    entries: tuple[tuple[bytes | None, bytes | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LogsReady:
+    """All topics have been read to their ends once; the worker may join the group."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEndReached:
+    """A `ReadConfigToEnd` is over; what it found has been delivered before."""
+
+    in_time: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataWanted:
+    """The group is about to be joined."""
+
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentWanted:
+    """This worker was elected leader and has to share out the work."""
+
+    reply: Reply
+    member: str
+    protocol: str
+    generation: int
+    members: Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A round of the group is complete; `data` is this worker's assignment."""
+
+    generation: int
+    member: str
+    protocol: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorLost:
+    """The group's coordinator has not been reachable for a heartbeat interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    reply: Reply
+    operation: Operation
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Config records are stored, the last one at `offset`; or they are not, because of `error`."""
+
+    ticket: int
+    offset: int
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionKeyMade:
+    key: bytes
+    algorithm: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorPlanned:
+    """A connector instance runs, and says what its tasks are; or it failed."""
+
+    connector: str
+    run: int
+    configs: tuple[RawProps, ...]
+    trace: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TasksForwarded:
+    """The leader took a task set, or did not because of `error`."""
+
+    connector: str
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStarted:
+    task: TaskId
+    run: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFailed:
+    """A task could not be started, or ended without being asked to."""
+
+    task: TaskId
+    run: int
+    trace: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStopped:
+    task: TaskId
+    run: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicUsed:
+    """A task has moved records of this topic."""
+
+    task: TaskId
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class SparkReady:
+    """Tasks can be started without waiting for Spark."""
+
+
+@dataclass(frozen=True, slots=True)
+class StopRequested:
+    """The worker is to end in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed."""
+
+
+Event = (
+    ConfigRead
+    | StatusRead
+    | LogsReady
+    | ConfigEndReached
+    | MetadataWanted
+    | AssignmentWanted
+    | Joined
+    | CoordinatorLost
+    | Requested
+    | Appended
+    | SessionKeyMade
+    | ConnectorPlanned
+    | TasksForwarded
+    | TaskStarted
+    | TaskFailed
+    | TaskStopped
+    | TopicUsed
+    | SparkReady
+    | StopRequested
+    | Tick
+)
+
+
+# ── commands ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class AppendConfig:
+    """Append records to the config topic, together and in order; comes back as `Appended`."""
+
+    ticket: int
+    records: tuple[ConfigRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AppendStatus:
+    record: StatusRecord
+
+
+@dataclass(frozen=True, slots=True)
+class ReadConfigToEnd:
+    timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class JoinGroup:
+    """Join the group, or join it again."""
+
+
+@dataclass(frozen=True, slots=True)
+class TellMetadata:
+    reply: Reply
+    metadata: MemberMetadata
+
+
+@dataclass(frozen=True, slots=True)
+class TellAssignment:
+    """The assignment bytes of every member."""
+
+    reply: Reply
+    shares: Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    reply: Reply
+    result: Result
+
+
+@dataclass(frozen=True, slots=True)
+class MakeSessionKey:
+    """Make a random key; comes back as `SessionKeyMade`."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartConnector:
+    """Start a connector instance and ask for its tasks; comes back as `ConnectorPlanned`."""
+
+    connector: str
+    run: int
+    config: RawProps
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardTasks:
+    """Hand a task set to the leader; comes back as `TasksForwarded`."""
+
+    leader_url: str
+    connector: str
+    configs: tuple[RawProps, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StartTask:
+    """Comes back as `TaskStarted` or `TaskFailed`."""
+
+    task: TaskId
+    run: int
+    connector_config: RawProps
+    task_config: RawProps
+
+
+@dataclass(frozen=True, slots=True)
+class StopTask:
+    """Comes back as `TaskStopped`."""
+
+    task: TaskId
+    run: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveGroup:
+    """Everything has stopped: leave the group and end the worker."""
+
+
+Command = (
+    AppendConfig
+    | AppendStatus
+    | ReadConfigToEnd
+    | JoinGroup
+    | TellMetadata
+    | TellAssignment
+    | Answer
+    | MakeSessionKey
+    | StartConnector
+    | ForwardTasks
+    | StartTask
+    | StopTask
+    | LeaveGroup
+)

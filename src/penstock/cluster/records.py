@@ -1,0 +1,652 @@
+"""Bytes ⇄ value for every record of the config, status and offset topics (reference §4).
+
+- Writers are byte-exact: compact JSON without an envelope, members in the order of the JVM worker,
+  text spelled as Jackson does: raw UTF-8, but `\\u001F` for control characters and two surrogate
+  escapes for a character beyond U+FFFF (observed with connect-json 4.2.0).
+- Readers accept any member order and ignore members they do not know. What must be skipped comes
+  back as `Skipped` with the reason; a reader never raises.
+- A tombstone that means something is a record whose content is None; the others are skipped.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import StrEnum
+from math import isfinite, isnan
+from typing import Final, assert_never
+
+import orjson
+
+from penstock.errors import DataError
+from penstock.ids import TaskId
+
+RawProps = Mapping[str, str | None]
+"""Properties as they stand in the config topic: unresolved, and a value may be null."""
+
+Primitive = None | bool | int | float | str
+"""What an offset or a source partition may hold (reference §4.5)."""
+
+Members = Mapping[str, Primitive]
+"""A source partition or a source offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A record that must have no effect, and why.
+
+    `unreadable` means the value was not JSON at all. The JVM worker does not move its config offset
+    over such a record, and the group only starts work at equal offsets, so neither do we.
+    """
+
+    reason: str
+    unreadable: bool = False
+
+
+class Target(StrEnum):
+    """The state a user wants a connector to be in."""
+
+    STARTED = "STARTED"
+    PAUSED = "PAUSED"
+    STOPPED = "STOPPED"
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorConfig:
+    """A connector's raw configuration; None when the connector is deleted."""
+
+    connector: str
+    properties: RawProps | None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskConfig:
+    """One task's raw configuration; without effect until the connector's next `TaskCommit`."""
+
+    task: TaskId
+    properties: RawProps
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCommit:
+    """The task configurations written before are the connector's new task set of this size."""
+
+    connector: str
+    tasks: int
+
+
+@dataclass(frozen=True, slots=True)
+class TargetState:
+    """The wanted state of a connector; None forgets it."""
+
+    connector: str
+    state: Target | None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFencing:
+    """The producers of all task sets up to one of this size have been fenced (KIP-618)."""
+
+    connector: str
+    tasks: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionKey:
+    """The key that signs requests between workers (KIP-507)."""
+
+    key: bytes = field(repr=False)
+    algorithm: str
+    created_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RestartRequest:
+    """An event: restart this connector, its tasks too, or only what failed (KIP-745)."""
+
+    connector: str
+    include_tasks: bool
+    only_failed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LoggerLevel:
+    """An event: every worker sets this logger's level (KIP-976)."""
+
+    namespace: str
+    level: str
+
+
+ConfigRecord = (
+    ConnectorConfig
+    | TaskConfig
+    | TaskCommit
+    | TargetState
+    | TaskFencing
+    | SessionKey
+    | RestartRequest
+    | LoggerLevel
+)
+
+_TARGET_STATE: Final = "target-state-"
+_CONNECTOR: Final = "connector-"
+_TASK: Final = "task-"
+_COMMIT: Final = "commit-"
+_RESTART: Final = "restart-connector-"
+_FENCING: Final = "tasks-fencing-"
+_SESSION_KEY: Final = "session-key"
+_LOGGER: Final = "logger-cluster-"
+
+
+def encode_config(record: ConfigRecord) -> tuple[bytes, bytes | None]:
+    """The key and value of a config topic record."""
+    match record:
+        case ConnectorConfig(connector, None):
+            return _text(_CONNECTOR + connector), None
+        case ConnectorConfig(connector, properties):
+            return _text(_CONNECTOR + connector), _dump({"properties": properties})
+        case TaskConfig(task, properties):
+            return _text(f"{_TASK}{task}"), _dump({"properties": properties})
+        case TaskCommit(connector, tasks):
+            return _text(_COMMIT + connector), _dump({"tasks": tasks})
+        case TargetState(connector, None):
+            return _text(_TARGET_STATE + connector), None
+        case TargetState(connector, state):
+            # KIP-875: workers that do not know STOPPED read `state` and see PAUSED.
+            older = Target.PAUSED if state is Target.STOPPED else state
+            return _text(_TARGET_STATE + connector), _dump({"state": older, "state.v2": state})
+        case TaskFencing(connector, tasks):
+            return _text(_FENCING + connector), _dump({"task-count": tasks})
+        case SessionKey(key, algorithm, created_ms):
+            members = {
+                "key": b64encode(key).decode("ascii"),
+                "algorithm": algorithm,
+                "creation-timestamp": created_ms,
+            }
+            return _text(_SESSION_KEY), _dump(members)
+        case RestartRequest(connector, include_tasks, only_failed):
+            flags = {"include-tasks": include_tasks, "only-failed": only_failed}
+            return _text(_RESTART + connector), _dump(flags)
+        case LoggerLevel(namespace, level):
+            return _text(_LOGGER + namespace), _dump({"level": level})
+        case _:
+            assert_never(record)
+
+
+def decode_config(key: bytes | None, value: bytes | None) -> ConfigRecord | Skipped:
+    """The record behind a config topic key and value, or why it has no effect."""
+    content = _load(value)
+    if isinstance(content, Skipped):
+        return content
+    name = _key_text(key)
+    if isinstance(name, Skipped):
+        return name
+    for prefix, read in _CONFIG_KEYS:
+        if name.startswith(prefix):
+            return read(name[len(prefix) :], content)
+    if name == _SESSION_KEY:
+        return _session_key(content)
+    if name.startswith(_LOGGER):
+        return _logger_level(name[len(_LOGGER) :], content)
+    return Skipped(f"no record has the key '{name}'")
+
+
+def _connector_config(connector: str, content: object) -> ConnectorConfig | Skipped:
+    if content is None:
+        return ConnectorConfig(connector, None)
+    properties = _properties(content)
+    if isinstance(properties, Skipped):
+        return properties
+    return ConnectorConfig(connector, properties)
+
+
+def _task_config(rest: str, content: object) -> TaskConfig | Skipped:
+    connector, hyphen, number = rest.rpartition("-")
+    index = _index(number)
+    if not hyphen or index is None:
+        return Skipped(f"'{_TASK}{rest}' is not the key of a task")
+    if content is None:
+        return Skipped(f"the configuration of task {rest} is null")
+    properties = _properties(content)
+    if isinstance(properties, Skipped):
+        return properties
+    return TaskConfig(TaskId(connector, index), properties)
+
+
+def _task_commit(connector: str, content: object) -> TaskCommit | Skipped:
+    tasks = _count(content, "tasks")
+    return tasks if isinstance(tasks, Skipped) else TaskCommit(connector, tasks)
+
+
+def _target_state(connector: str, content: object) -> TargetState | Skipped:
+    if content is None:
+        return TargetState(connector, None)
+    if not isinstance(content, dict):
+        return Skipped(_not_an_object(content))
+    state: object = content.get("state.v2")
+    if not isinstance(state, str):
+        state = content.get("state")
+    if isinstance(state, str) and state in Target.__members__:
+        return TargetState(connector, Target(state))
+    return Skipped(f"no target state is called {state!r}")
+
+
+def _restart_request(connector: str, content: object) -> RestartRequest | Skipped:
+    if not isinstance(content, dict):
+        return Skipped(_not_an_object(content))
+    return RestartRequest(
+        connector,
+        include_tasks=content.get("include-tasks") is True,
+        only_failed=content.get("only-failed") is True,
+    )
+
+
+def _task_fencing(connector: str, content: object) -> TaskFencing | Skipped:
+    tasks = _count(content, "task-count")
+    return tasks if isinstance(tasks, Skipped) else TaskFencing(connector, tasks)
+
+
+def _session_key(content: object) -> SessionKey | Skipped:
+    if not isinstance(content, dict):
+        return Skipped(_not_an_object(content))
+    match (content.get("key"), content.get("algorithm"), content.get("creation-timestamp")):
+        case (str(key), str(algorithm), int(created_ms)) if not isinstance(created_ms, bool):
+            try:
+                return SessionKey(b64decode(key, validate=True), algorithm, created_ms)
+            except ValueError:
+                return Skipped("the session key is not Base64")
+        case _:
+            return Skipped("the session key lacks a member or has one of another type")
+
+
+def _logger_level(namespace: str, content: object) -> LoggerLevel | Skipped:
+    if not isinstance(content, dict):
+        return Skipped(_not_an_object(content))
+    level: object = content.get("level")
+    if not isinstance(level, str):
+        return Skipped(f"the level of logger '{namespace}' is not a string")
+    return LoggerLevel(namespace, level)
+
+
+_CONFIG_KEYS: Final[tuple[tuple[str, Callable[[str, object], ConfigRecord | Skipped]], ...]] = (
+    (_TARGET_STATE, _target_state),
+    (_CONNECTOR, _connector_config),
+    (_TASK, _task_config),
+    (_COMMIT, _task_commit),
+    (_RESTART, _restart_request),
+    (_FENCING, _task_fencing),
+)
+"""Key prefixes in the order they are tried; the session key and the loggers come after them."""
+
+
+class State(StrEnum):
+    """The state a connector or task is in. DESTROYED is written as a tombstone."""
+
+    UNASSIGNED = "UNASSIGNED"
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    FAILED = "FAILED"
+    DESTROYED = "DESTROYED"
+    RESTARTING = "RESTARTING"
+    STOPPED = "STOPPED"
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A state, who reported it, and in which group generation."""
+
+    state: State
+    worker_id: str
+    generation: int
+    trace: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorStatus:
+    """A connector's status; None when it is gone."""
+
+    connector: str
+    status: Status | None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStatus:
+    """A task's status; None when it is gone."""
+
+    task: TaskId
+    status: Status | None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicUse:
+    """The first task seen to use a topic, and when."""
+
+    task: int
+    discovered_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicStatus:
+    """A connector uses a topic (KIP-558); None when that is to be forgotten."""
+
+    topic: str
+    connector: str
+    use: TopicUse | None
+
+
+StatusRecord = ConnectorStatus | TaskStatus | TopicStatus
+
+_CONNECTOR_STATUS: Final = "status-connector-"
+_TASK_STATUS: Final = "status-task-"
+_TOPIC_STATUS: Final = "status-topic-"
+_TOPIC_SEPARATOR: Final = ":connector-"
+
+
+def encode_status(record: StatusRecord) -> tuple[bytes, bytes | None]:
+    """The key and value of a status topic record; DESTROYED becomes a tombstone."""
+    match record:
+        case ConnectorStatus(connector, status):
+            return _text(_CONNECTOR_STATUS + connector), _status_value(status)
+        case TaskStatus(task, status):
+            return _text(f"{_TASK_STATUS}{task}"), _status_value(status)
+        case TopicStatus(topic, connector, use):
+            key = _text(f"{_TOPIC_STATUS}{topic}{_TOPIC_SEPARATOR}{connector}")
+            if use is None:
+                return key, None
+            members = {
+                "name": topic,
+                "connector": connector,
+                "task": use.task,
+                "discoverTimestamp": use.discovered_ms,
+            }
+            return key, _dump({"topic": members})
+        case _:
+            assert_never(record)
+
+
+def _status_value(status: Status | None) -> bytes | None:
+    if status is None or status.state is State.DESTROYED:
+        return None
+    return _dump(
+        {
+            "state": status.state,
+            "trace": status.trace,
+            "worker_id": status.worker_id,
+            "generation": status.generation,
+        }
+    )
+
+
+def decode_status(key: bytes | None, value: bytes | None) -> StatusRecord | Skipped:
+    """The record behind a status topic key and value, or why it has no effect."""
+    content = _load(value)
+    if isinstance(content, Skipped):
+        return content
+    name = _key_text(key)
+    if isinstance(name, Skipped):
+        return name
+    if name.startswith(_CONNECTOR_STATUS):
+        return _connector_status(name[len(_CONNECTOR_STATUS) :], content)
+    if name.startswith(_TASK_STATUS):
+        return _task_status(name[len(_TASK_STATUS) :], content)
+    if name.startswith(_TOPIC_STATUS):
+        return _topic_status(name[len(_TOPIC_STATUS) :], content)
+    return Skipped(f"no record has the key '{name}'")
+
+
+def _connector_status(connector: str, content: object) -> ConnectorStatus | Skipped:
+    if not connector:
+        return Skipped("the key names no connector")
+    status = None if content is None else _status(content)
+    return status if isinstance(status, Skipped) else ConnectorStatus(connector, status)
+
+
+def _task_status(rest: str, content: object) -> TaskStatus | Skipped:
+    connector, hyphen, number = rest.rpartition("-")
+    index = _index(number)
+    if not hyphen or index is None:
+        return Skipped(f"'{_TASK_STATUS}{rest}' is not the key of a task")
+    status = None if content is None else _status(content)
+    if isinstance(status, Skipped):
+        return status
+    return TaskStatus(TaskId(connector, index), status)
+
+
+def _status(content: object) -> Status | Skipped:
+    if not isinstance(content, dict):
+        return Skipped(_not_an_object(content))
+    state: object = content.get("state")
+    worker_id: object = content.get("worker_id")
+    generation = _integer(content.get("generation"))
+    trace: object = content.get("trace")
+    if not isinstance(state, str) or state not in State.__members__:
+        return Skipped(f"no state is called {state!r}")
+    if not isinstance(worker_id, str) or generation is None:
+        return Skipped("the status lacks a worker_id or an integer generation")
+    if trace is not None and not isinstance(trace, str):
+        return Skipped("the trace is not a string")
+    return Status(State(state), worker_id, generation, trace)
+
+
+def _topic_status(rest: str, content: object) -> TopicStatus | Skipped:
+    topic, colon, tail = rest.partition(":")
+    connector = (colon + tail).removeprefix(_TOPIC_SEPARATOR)
+    if not topic or not connector or connector == colon + tail:
+        return Skipped(f"'{_TOPIC_STATUS}{rest}' does not name a topic and a connector")
+    if content is None:
+        return TopicStatus(topic, connector, None)
+    inner: object = content.get("topic") if isinstance(content, dict) else None
+    if not isinstance(inner, dict):
+        return Skipped("the value has no object called 'topic'")
+    task = _integer(inner.get("task"))
+    discovered_ms = _integer(inner.get("discoverTimestamp"))
+    if task is None or discovered_ms is None:
+        return Skipped("the topic status lacks an integer task or discoverTimestamp")
+    return TopicStatus(topic, connector, TopicUse(task, discovered_ms))
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOffset:
+    """How far a source connector has come in one of its partitions; None forgets it."""
+
+    connector: str
+    partition: Members
+    offset: Members | None
+
+
+def encode_offset(
+    record: SourceOffset, stored_key: bytes | None = None
+) -> tuple[bytes, bytes | None]:
+    """The key and value of an offset topic record, members in the order of a Java `HashMap`.
+
+    `stored_key` is the key under which the partition was read before: keys compare as bytes, so a
+    partition that is known keeps the bytes it has. Raises `DataError` for what may not be stored.
+    """
+    key = stored_key or _dump([record.connector, _java_members(record.partition)])
+    return key, None if record.offset is None else _dump(_java_members(record.offset))
+
+
+def decode_offset(key: bytes | None, value: bytes | None) -> SourceOffset | Skipped:
+    """The record behind an offset topic key and value, or why it has no effect."""
+    if key is None:
+        return Skipped("the record has no key")
+    parts = _load(key)
+    if isinstance(parts, Skipped):
+        return Skipped("the key is not JSON")
+    if not isinstance(parts, list) or len(parts) != 2:
+        return Skipped("the key is not an array of a connector name and a partition")
+    connector: object = parts[0]
+    partition = _members(parts[1])
+    if not isinstance(connector, str) or partition is None:
+        return Skipped("the key is not an array of a connector name and a flat partition object")
+    content = _load(value)
+    if isinstance(content, Skipped):
+        return content
+    if content is None:
+        return SourceOffset(connector, partition, None)
+    offset = _members(content)
+    if offset is None:
+        return Skipped("the offset is not a flat JSON object")
+    return SourceOffset(connector, partition, offset)
+
+
+def partition_key(partition: Members) -> bytes:
+    """Equal for equal partitions whatever the order of their members; 1, 1.0 and true differ."""
+    return _dump({name: _java_value(name, partition[name]) for name in sorted(partition)})
+
+
+def hash_map_order(keys: Iterable[str]) -> list[str]:
+    """These keys in the order in which a Java `HashMap` filled in this order would list them.
+
+    Buckets come by index, keys of one bucket in the order of insertion. A bucket that Java would
+    have turned into a tree (eight keys of one bucket in a table of 64 or more) may differ.
+    """
+    distinct = list(dict.fromkeys(keys))
+    if len(distinct) < 2:
+        return distinct
+    buckets = 16
+    while len(distinct) > buckets * 3 // 4:
+        buckets *= 2
+    return sorted(distinct, key=lambda key: _spread_hash(key) & (buckets - 1))
+
+
+def _spread_hash(text: str) -> int:
+    """Java's `HashMap.hash`: `String.hashCode` over UTF-16 units with its high half folded in."""
+    code = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        code = (31 * code + (high << 8 | low)) & 0xFFFFFFFF
+    return code ^ code >> 16
+
+
+def _java_members(members: Members) -> dict[str, object]:
+    for name in members:
+        if not isinstance(name, str):
+            raise DataError("Offsets may only use String keys")
+    return {name: _java_value(name, members[name]) for name in hash_map_order(members)}
+
+
+def _java_value(name: str, value: object) -> object:
+    match value:
+        case None | bool() | str():
+            return value
+        case int():
+            if not -(2**63) <= value < 2**63:
+                raise DataError(f"Offsets may hold 64-bit integers, but field {name} has {value}")
+            return value
+        case float():
+            return _java_double(value)
+        case _:
+            raise DataError(
+                "Offsets may only contain primitive types as values, "
+                f"but field {name} contains {type(value).__name__}"
+            )
+
+
+def _java_double(value: float) -> object:
+    """A double as Jackson writes it: `Double.toString`, and text where JSON has no number."""
+    if not isfinite(value):
+        return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return value
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    assert isinstance(exponent, int)
+    first, *rest = map(str, digits)
+    scale = exponent + len(rest)
+    return orjson.Fragment(f"{'-' * sign}{first}.{''.join(rest) or '0'}E{scale}")
+
+
+_SPELLED_OTHERWISE: Final = re.compile(rb"[\xf0-\xf4][\x80-\xbf]{3}|\\(?:u[0-9a-f]{4}|.)")
+"""Characters beyond U+FFFF, which Jackson escapes as two surrogates, and all escapes."""
+
+
+def _dump(value: object) -> bytes:
+    """Compact JSON, members in the order given, characters spelled as Jackson spells them."""
+    try:
+        text = orjson.dumps(value)
+    except TypeError as error:
+        raise DataError(f"The record cannot be written as JSON: {error}") from error
+    if text.isascii() and b"\\u" not in text:
+        return text
+    return _SPELLED_OTHERWISE.sub(_as_jackson, text)
+
+
+def _as_jackson(match: re.Match[bytes]) -> bytes:
+    spelled = match[0]
+    if spelled.startswith(b"\\u"):
+        return b"\\u" + spelled[2:].upper()
+    if spelled.startswith(b"\\"):
+        return spelled
+    high, low = divmod(ord(spelled.decode()) - 0x10000, 0x400)
+    return b"\\u%04X\\u%04X" % (0xD800 + high, 0xDC00 + low)
+
+
+def _load(value: bytes | None) -> object:
+    """The JSON value; None for a tombstone, null and blank; `Skipped` for what is not JSON."""
+    if value is None or not value.strip():
+        return None
+    try:
+        content: object = orjson.loads(value)
+    except orjson.JSONDecodeError as error:
+        return Skipped(f"the value is not JSON: {error}", unreadable=True)
+    return content
+
+
+def _text(key: str) -> bytes:
+    try:
+        return key.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise DataError(f"The record's key is not valid Unicode: {error}") from error
+
+
+def _key_text(key: bytes | None) -> str | Skipped:
+    if key is None:
+        return Skipped("the record has no key")
+    try:
+        return key.decode("utf-8")
+    except UnicodeDecodeError:
+        return Skipped("the key is not UTF-8")
+
+
+def _properties(content: object) -> RawProps | Skipped:
+    properties: object = content.get("properties") if isinstance(content, dict) else None
+    if not isinstance(properties, dict):
+        return Skipped("the value has no object called 'properties'")
+    for name, value in properties.items():
+        if value is not None and not isinstance(value, str):
+            return Skipped(f"the property '{name}' is not a string")
+    return properties
+
+
+def _count(content: object, name: str) -> int | Skipped:
+    count = _integer(content.get(name)) if isinstance(content, dict) else None
+    if count is None or count < 0:
+        return Skipped(f"the value has no count called '{name}'")
+    return count
+
+
+def _integer(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _index(text: str) -> int | None:
+    """The task number in a key; Java's parser takes neither blanks nor underscores."""
+    if not (text.isascii() and text.isdigit() and len(text) <= 10):
+        return None
+    number = int(text)
+    return number if number < 2**31 else None
+
+
+def _members(value: object) -> Members | None:
+    if not isinstance(value, dict):
+        return None
+    if any(isinstance(member, (dict, list)) for member in value.values()):
+        return None
+    return value
+
+
+def _not_an_object(content: object) -> str:
+    return f"the value is {type(content).__name__}, not an object"

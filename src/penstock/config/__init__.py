@@ -1,0 +1,1 @@
+"""Settings as values: declared once, then parsed, validated, rendered and documented from there."""

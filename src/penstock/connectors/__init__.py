@@ -1,0 +1,1 @@
+"""Built-in connectors, written only against `penstock.api`, as a stranger would write them."""

@@ -1,0 +1,430 @@
+"""JSON, with or without an envelope that carries the schema (reference §9.2).
+
+Schemas are compiled once and found again by the bytes of the message up to its payload, so that
+most messages cost one comparison, one `orjson` call and what their fields need. Whatever does not
+look like the message before it goes the slow way, which is exact; see `json_read`, `json_write`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final, Generic, TypeVar
+
+import orjson
+
+from penstock import KAFKA_VERSION
+from penstock.api.converter import Converter, Failed
+from penstock.api.plugin import Plugin
+from penstock.config.define import BOOLEAN, HIGH, INT, LOW, STRING, Config, ConfigDef, Key, Width
+from penstock.convert.json_read import (
+    Inexact,
+    Malformed,
+    Read,
+    parse,
+    read_schemaless_strictly,
+    reader,
+    schemaless,
+)
+from penstock.convert.json_schema import read_schema, schema_node
+from penstock.convert.json_write import DecimalFormat, Write, dump, schemaless_bytes, writer
+from penstock.convert.settings import CONVERTER_TYPE, OneOf
+from penstock.data.records import Column, Run
+from penstock.data.schema import Schema, Type, Value
+from penstock.errors import DataError
+
+SCHEMAS_ENABLE: Final = Key(
+    "schemas.enable",
+    BOOLEAN,
+    default=True,
+    importance=HIGH,
+    doc="Include schemas within each of the serialized values and keys.",
+    group="Schemas",
+    order=0,
+    width=Width.MEDIUM,
+    display_name="Enable Schemas",
+)
+CACHE_SIZE: Final = Key(
+    "schemas.cache.size",
+    INT,
+    default=1000,
+    importance=HIGH,
+    doc="The maximum number of schemas that can be cached in this converter instance.",
+    group="Schemas",
+    order=1,
+    width=Width.MEDIUM,
+    display_name="Schema Cache Size",
+)
+SCHEMA_CONTENT: Final[Key[str | None]] = Key(
+    "schema.content",
+    STRING,
+    default=None,
+    importance=HIGH,
+    doc="When set, this is used as the schema for all messages, and the schemas within each of the "
+    "message will be ignored.Otherwise, the schema will be included in the content of each "
+    "message. This configuration applies only 'schemas.enable' is true, and it exclusively "
+    "affects the sink connector.",
+    group="Schemas",
+    order=2,
+    width=Width.MEDIUM,
+    display_name="Schema Content",
+)
+DECIMAL_FORMAT: Final = Key(
+    "decimal.format",
+    STRING,
+    default=DecimalFormat.BASE64.value,
+    importance=LOW,
+    doc="Controls which format this converter will serialize decimals in. This value is case "
+    "insensitive and can be either 'BASE64' (default) or 'NUMERIC'",
+    check=OneOf((DecimalFormat.NUMERIC.value, DecimalFormat.BASE64.value), any_case=True),
+    group="Serialization",
+    order=0,
+    width=Width.MEDIUM,
+    display_name="Decimal Format",
+)
+REPLACE_NULL: Final = Key(
+    "replace.null.with.default",
+    BOOLEAN,
+    default=True,
+    importance=LOW,
+    doc="Whether to replace fields that have a default value and that are null to the default "
+    "value. When set to true, the default value is used, otherwise null is used.",
+    group="Serialization",
+    order=1,
+    width=Width.MEDIUM,
+    display_name="Replace null with default",
+)
+
+JSON_CONVERTER: Final = ConfigDef(
+    CONVERTER_TYPE, SCHEMAS_ENABLE, CACHE_SIZE, SCHEMA_CONTENT, DECIMAL_FORMAT, REPLACE_NULL
+)
+
+_NO_ENVELOPE: Final = (
+    'JsonConverter with schemas.enable requires "schema" and "payload" fields and may not contain '
+    "additional fields. If you are trying to deserialize plain JSON data, set schemas.enable=false "
+    "in your converter configuration."
+)
+_NOT_READ: Final = "Converting byte[] to Kafka Connect data failed due to serialization error: "
+_NOT_WRITTEN: Final = "Converting Kafka Connect data to byte[] failed due to serialization error: "
+
+_SCHEMA_MEMBER: Final = re.compile(rb'\s*\{\s*"schema"\s*:')
+_PAYLOAD_MEMBER: Final = re.compile(rb'\s*,\s*"payload"\s*:')
+# How `orjson`, Jackson and everybody who writes no blanks goes on after the schema.
+_COMPACT_PAYLOAD: Final = b',"payload":'
+_CLOSING_BRACE: Final = ord("}")
+_MOST_LOOKALIKES: Final = 8
+
+WriteBytes = Callable[[Value], bytes | None]
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class _Recent(Generic[K, V]):
+    """The `size` entries used last, one at least."""
+
+    def __init__(self, size: int) -> None:
+        self._size = max(1, size)
+        self._entries: dict[K, V] = {}
+
+    def get(self, key: K) -> V | None:
+        entry = self._entries.pop(key, None)
+        if entry is not None:
+            self._entries[key] = entry
+        return entry
+
+    def put(self, key: K, entry: V) -> V:
+        self._entries[key] = entry
+        if len(self._entries) > self._size:
+            del self._entries[next(iter(self._entries))]
+        return entry
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """How payloads of one schema are read: from bytes, and from what `parse` made of them.
+
+    `from_bytes` raises ValueError for what `orjson` refuses.
+    """
+
+    schema: Schema | None
+    from_bytes: Read
+    from_node: Read
+
+
+_BARE: Final = _Plan(None, read_schemaless_strictly, schemaless)
+
+
+class JsonConverter(Converter):
+    """Reads and writes JSON as Kafka Connect's JsonConverter does, key by key and text by text.
+
+    Two things of the JVM that may surprise: NaN is written as the text `"NaN"`, which reads as
+    0.0 again; and an integer too large for its type is wrapped when read, not refused.
+    """
+
+    plugin = Plugin(
+        class_name="org.apache.kafka.connect.json.JsonConverter",
+        version=KAFKA_VERSION,
+        config=JSON_CONVERTER,
+    )
+
+    def __init__(self, config: Config, *, is_key: bool) -> None:
+        super().__init__(config, is_key=is_key)
+        self._enveloped = config[SCHEMAS_ENABLE]
+        self._replace_null = config[REPLACE_NULL]
+        self._decimals = DecimalFormat(config[DECIMAL_FORMAT].upper())
+        size = config[CACHE_SIZE]
+        self._plans_by_head: _Recent[bytes, _Plan] = _Recent(size)
+        self._plans_by_schema: _Recent[str, _Plan] = _Recent(size)
+        self._writers: _Recent[Schema | None, WriteBytes] = _Recent(size)
+        # The head of the last message, everything before its payload; none is like this one.
+        self._last: tuple[bytes, _Plan] = (b"\0", _BARE)
+        content = config[SCHEMA_CONTENT]
+        self._fixed: _Plan | None = None
+        if self._enveloped and content is not None and content.strip():
+            try:
+                node = parse(content.encode())
+                self._fixed = None if node is None else self._plan(node)
+            except Malformed as cause:
+                raise DataError(
+                    "Failed to parse schema in converter config due to serialization error: "
+                ) from cause
+
+    def to_connect(
+        self, topics: Sequence[str], cells: Sequence[bytes | None], failed: Failed
+    ) -> Column:
+        if self._enveloped and self._fixed is None:
+            return self._read_envelopes(cells, failed)
+        return self._read_payloads(self._fixed or _BARE, cells, failed)
+
+    def _read_payloads(self, plan: _Plan, cells: Sequence[bytes | None], failed: Failed) -> Column:
+        """The column of messages that are payloads of one schema, or of none."""
+        values: list[Value] = []
+        starts = _Starts()
+        append, read, schema = values.append, plan.from_bytes, plan.schema
+        for row, cell in enumerate(cells):
+            if cell is None:
+                if starts.schema is not None:
+                    starts.begin(row, None)
+                append(None)
+                continue
+            try:
+                try:
+                    append(read(cell))
+                except ValueError:
+                    append(plan.from_node(parse(cell)))
+            except Exception as cause:
+                failed[row] = _data_error(cause, _NOT_READ)
+                append(None)
+                continue
+            if starts.schema is not schema:
+                starts.begin(row, schema)
+        return Column(values, starts.runs(len(values)))
+
+    def _read_envelopes(self, cells: Sequence[bytes | None], failed: Failed) -> Column:
+        """The column of messages that carry their schemas."""
+        values: list[Value] = []
+        starts = _Starts()
+        append = values.append
+        head, plan = self._last
+        read, size = plan.from_bytes, len(head)
+        for row, cell in enumerate(cells):
+            if cell is None:
+                if starts.schema is not None:
+                    starts.begin(row, None)
+                append(None)
+                continue
+            try:
+                if not cell.startswith(head):
+                    schema, value = self._read_unlike(cell)
+                    head, plan = self._last
+                    read, size = plan.from_bytes, len(head)
+                elif cell[-1] != _CLOSING_BRACE:
+                    schema, value = self._read_whole(cell)
+                else:
+                    # The head, one JSON value, the brace: nothing else can be in this message.
+                    try:
+                        schema, value = plan.schema, read(cell[size:-1])
+                    except ValueError:
+                        schema, value = self._read_whole(cell)
+            except Exception as cause:
+                failed[row] = _data_error(cause, _NOT_READ)
+                append(None)
+                continue
+            append(value)
+            if starts.schema is not schema:
+                starts.begin(row, schema)
+        return Column(values, starts.runs(len(values)))
+
+    def _read_unlike(self, cell: bytes) -> tuple[Schema | None, Value]:
+        """Schema and value of a message unlike the last one, which it becomes itself."""
+        found = self._find(cell)
+        if found is None:
+            return self._read_whole(cell)
+        self._last = head, plan = found
+        if cell[-1] == _CLOSING_BRACE:
+            try:
+                return plan.schema, plan.from_bytes(cell[len(head) : -1])
+            except ValueError:
+                pass
+        return self._read_whole(cell)
+
+    def _read_whole(self, cell: bytes) -> tuple[Schema | None, Value]:
+        """Schema and value of any message, read exactly."""
+        node = parse(cell)
+        if not isinstance(node, dict) or node.keys() != {"schema", "payload"}:
+            raise DataError(_NO_ENVELOPE)
+        plan = self._plan(node["schema"])
+        return plan.schema, plan.from_node(node["payload"])
+
+    def _find(self, cell: bytes) -> tuple[bytes, _Plan] | None:
+        """The head of a message that has its schema first, and the plan for its payload.
+
+        None where that is not so, and where the schema is invalid: then the whole message is to
+        be read, to find out what is wrong with it in the order Kafka Connect would.
+        """
+        end = cell.find(_COMPACT_PAYLOAD)
+        if end >= 0:
+            head = cell[: end + len(_COMPACT_PAYLOAD)]
+            plan = self._plans_by_head.get(head)
+            if plan is not None:
+                return head, plan
+        opening = _SCHEMA_MEMBER.match(cell)
+        if opening is None:
+            return None
+        # A schema may itself have members or texts that look like the payload's beginning; only
+        # before the payload is what stands in front a complete JSON value.
+        for payload in islice(_PAYLOAD_MEMBER.finditer(cell, opening.end()), _MOST_LOOKALIKES):
+            schema = cell[opening.end() : payload.start()]
+            try:
+                orjson.loads(schema)
+            except ValueError:
+                continue
+            head = cell[: payload.end()]
+            try:
+                return head, self._plans_by_head.put(head, self._plan(parse(schema)))
+            except (DataError, Malformed):
+                return None
+        return None
+
+    def _plan(self, node: Value) -> _Plan:
+        """How to read the payloads of the schema that `parse` made `node` of; raises DataError."""
+        if node is None:
+            return _BARE
+        key = repr(node)
+        plan = self._plans_by_schema.get(key)
+        if plan is None:
+            schema = read_schema(node, self._read_default)
+            read = reader(schema, replace_null=self._replace_null)
+            plan = self._plans_by_schema.put(key, _Plan(schema, _bytes_reader(read), read))
+        return plan
+
+    def _read_default(self, schema: Schema, node: Value) -> Value:
+        return reader(schema, replace_null=self._replace_null)(node)
+
+    def from_connect(
+        self, topics: Sequence[str], column: Column, failed: Failed
+    ) -> list[bytes | None]:
+        cells: list[bytes | None] = []
+        append = cells.append
+        values = column.values
+        for schema, start, stop in column.slices():
+            write = self._writer(schema)
+            for row in range(start, stop):
+                try:
+                    append(write(values[row]))
+                except Exception as cause:
+                    failed[row] = _data_error(cause, _NOT_WRITTEN)
+                    append(None)
+        return cells
+
+    def _writer(self, schema: Schema | None) -> WriteBytes:
+        """The function that writes the messages of a schema; it raises for what it cannot."""
+        write = self._writers.get(schema)
+        if write is None:
+            write = self._writers.put(schema, self._new_writer(schema))
+        return write
+
+    def _new_writer(self, schema: Schema | None) -> WriteBytes:
+        if schema is None:
+            return _write_bare_in_envelope if self._enveloped else _write_bare
+        try:
+            node = self._node_writer(schema)
+            if not self._enveloped:
+                return lambda value: dump(node(value))
+            described = dump(schema_node(schema, lambda of, value: self._node_writer(of)(value)))
+        except Exception as cause:
+            return _refuse(_data_error(cause, _NOT_WRITTEN))
+        head = b'{"schema":' + described + _COMPACT_PAYLOAD
+        return lambda value: head + dump(node(value)) + b"}"
+
+    def _node_writer(self, schema: Schema) -> Write:
+        return writer(schema, decimals=self._decimals, replace_null=self._replace_null)
+
+
+class _Starts:
+    """Where runs of one schema begin, noted while a column is read.
+
+    `schema` is that of the run at hand; rows that failed are in it, whatever theirs would be.
+    """
+
+    def __init__(self) -> None:
+        self.schema: Schema | None = _NOT_YET
+        self._starts: list[tuple[int, Schema | None]] = []
+
+    def begin(self, row: int, schema: Schema | None) -> None:
+        if not self._starts or self.schema != schema:
+            self._starts.append((row, schema))
+        self.schema = schema
+
+    def runs(self, count: int) -> list[Run]:
+        """The runs of a column of `count` rows."""
+        if not count:
+            return []
+        schemas = [schema for _, schema in self._starts] or [None]
+        stops = [row for row, _ in self._starts[1:]] + [count]
+        return [Run(stop, schema) for stop, schema in zip(stops, schemas, strict=True)]
+
+
+_NOT_YET: Final = Schema(Type.BOOLEAN)
+"""Not the same object as any schema a row has."""
+
+
+def _bytes_reader(read: Read) -> Read:
+    loads = orjson.loads
+
+    def from_bytes(data: bytes) -> Value:
+        try:
+            return read(loads(data))
+        except Inexact:
+            return read(parse(data))
+
+    return from_bytes
+
+
+def _write_bare(value: Value) -> bytes | None:
+    return None if value is None else schemaless_bytes(value)
+
+
+def _write_bare_in_envelope(value: Value) -> bytes | None:
+    if value is None:
+        return None
+    return b'{"schema":null,"payload":' + schemaless_bytes(value) + b"}"
+
+
+def _refuse(error: DataError) -> WriteBytes:
+    """A writer for a schema that cannot be written itself."""
+
+    def refuse(value: Value) -> bytes | None:
+        raise error.with_traceback(None)
+
+    return refuse
+
+
+def _data_error(cause: Exception, message: str) -> DataError:
+    if isinstance(cause, DataError):
+        return cause
+    error = DataError(message)
+    error.__cause__ = cause
+    return error

@@ -1,0 +1,325 @@
+"""Connect values to JSON (reference §9.2), as Kafka Connect and Jackson write it.
+
+A writer is compiled once per schema into functions that return what `orjson` can write. Bytes
+may differ from Jackson's where JSON leaves a choice, values never do:
+
+- numbers with an exponent: `1e+16` here, `1.0E16` there; and when they get one;
+- control characters: `\\u001f` here, `\\u001F` there; characters beyond U+FFFF: UTF-8 here, a pair
+  of escapes there;
+- maps: in their own order here, in that of a Java HashMap there.
+
+NaN and the infinities are the texts `"NaN"`, `"Infinity"`, `"-Infinity"`, as Jackson has it.
+"""
+
+from __future__ import annotations
+
+import json
+from binascii import b2a_base64
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, time
+from decimal import Decimal
+from enum import Enum
+from math import isfinite
+from typing import Final
+
+import orjson
+
+from penstock.convert.shapes import FieldWork, Shapes
+from penstock.data.logical import (
+    date_to_days,
+    decimal_to_bytes,
+    time_to_ms,
+    timestamp_to_ms,
+)
+from penstock.data.schema import (
+    INT_BITS,
+    Field,
+    Logical,
+    Schema,
+    Type,
+    Value,
+    float32,
+    int_range,
+    java_class,
+    pairs,
+)
+from penstock.data.text import decimal_text, double_text, shortest_float32
+from penstock.errors import DataError
+
+Write = Callable[[Value], Value]
+"""What `orjson` can write for a Connect value."""
+
+
+class DecimalFormat(Enum):
+    """How Decimal values are written (`decimal.format`)."""
+
+    BASE64 = "BASE64"
+    NUMERIC = "NUMERIC"
+
+
+def base64_text(data: bytes) -> str:
+    """Padded base64 of the standard alphabet."""
+    return b2a_base64(data, newline=False).decode("ascii")
+
+
+def writer(schema: Schema | None, *, decimals: DecimalFormat, replace_null: bool) -> Write:
+    """The function that writes a schema's values, null included; it raises DataError."""
+    return _Compiler(decimals, replace_null).slot(schema)
+
+
+def schemaless_bytes(value: Value) -> bytes:
+    """The JSON of a value without a schema; DataError when its class has no place in JSON."""
+    try:
+        data = orjson.dumps(value, option=_OWN_CLASSES_ONLY)
+        # orjson writes null for NaN: where there is a null there may have been one.
+        if b"null" not in data or not _has_infinite(value):
+            return data
+    except TypeError:
+        pass
+    return dump(_write_any(value))
+
+
+def dump(node: Value) -> bytes:
+    """The JSON of what a writer returned; raises TypeError or ValueError if there is none."""
+    try:
+        return orjson.dumps(node)
+    except TypeError:
+        # Nested deeper than orjson goes, or with a lone surrogate, which has to be escaped.
+        return json.dumps(node, separators=(",", ":")).encode()
+
+
+_OWN_CLASSES_ONLY: Final = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
+
+
+def _has_infinite(value: Value) -> bool:
+    if type(value) is float:
+        return not isfinite(value)
+    if type(value) is dict:
+        return any(map(_has_infinite, value.values()))
+    return type(value) is list and any(map(_has_infinite, value))
+
+
+def _write_any(value: Value) -> Value:
+    """What `orjson` can write for a value whose class alone says what it is."""
+    match value:
+        case None | bool() | str():
+            return value
+        case int() if -(2**63) <= value < 2**64:
+            return value
+        case float():
+            return value if isfinite(value) else double_text(value)
+        case bytes() | bytearray() | memoryview():
+            return base64_text(bytes(value))
+        case list():
+            return [_write_any(each) for each in value]
+        case dict():
+            if all(isinstance(name, str) for name in value):
+                return {name: _write_any(each) for name, each in value.items()}
+            return [[_write_any(name), _write_any(each)] for name, each in value.items()]
+        case _:
+            raise DataError(
+                f"Java class {java_class(value)} does not have corresponding schema type."
+            )
+
+
+def _invalid(schema: Schema, value: Value) -> DataError:
+    return DataError(f"Invalid type for {schema.type.name}: {java_class(value)}")
+
+
+class _Compiler:
+    def __init__(self, decimals: DecimalFormat, replace_null: bool) -> None:
+        self._decimals = decimals
+        self._replace_null = replace_null
+
+    def slot(self, schema: Schema | None) -> Write:
+        """The writer of a place that may hold null."""
+        if schema is None:
+            return _write_any
+        write = self._value(schema)
+        if schema.default is not None and self._replace_null:
+            default = schema.default
+            return lambda value: write(default if value is None else value)
+        if schema.optional:
+            return lambda value: None if value is None else write(value)
+
+        def required(value: Value) -> Value:
+            if value is None:
+                raise DataError(
+                    "Conversion error: null value for field that is required "
+                    "and has no default value"
+                )
+            return write(value)
+
+        return required
+
+    def _value(self, schema: Schema) -> Write:
+        """The writer of values that are not null."""
+        match schema.logical:
+            case Logical.DECIMAL:
+                return self._decimal(schema)
+            case Logical.DATE:
+                return _write_date
+            case Logical.TIME:
+                return _write_time
+            case Logical.TIMESTAMP:
+                return _write_timestamp
+        match schema.type:
+            case Type.ARRAY:
+                return self._array(schema)
+            case Type.MAP:
+                return self._map(schema)
+            case Type.STRUCT:
+                return self._struct(schema)
+            case Type.BYTES:
+                return _write_bytes
+            case Type.FLOAT32:
+                return _float32_writer(schema)
+            case _:
+                return _natural_writer(schema)
+
+    def _decimal(self, schema: Schema) -> Write:
+        numeric = self._decimals is DecimalFormat.NUMERIC
+
+        def write_decimal(value: Value) -> Value:
+            if not isinstance(value, Decimal) or not value.is_finite():
+                raise DataError(
+                    f"Invalid type for Decimal, expected BigDecimal but was {java_class(value)}"
+                )
+            if numeric:
+                return orjson.Fragment(decimal_text(value))
+            return base64_text(decimal_to_bytes(value, schema.scale))
+
+        return write_decimal
+
+    def _array(self, schema: Schema) -> Write:
+        element = self.slot(schema.value_schema)
+
+        def write_array(value: Value) -> Value:
+            if type(value) is not list:
+                raise _invalid(schema, value)
+            return [element(each) for each in value]
+
+        return write_array
+
+    def _map(self, schema: Schema) -> Write:
+        key, mapped = self.slot(schema.key_schema), self.slot(schema.value_schema)
+        named = schema.key_schema is not None and schema.key_schema.type is Type.STRING
+
+        def write_object(value: Value) -> Value:
+            if type(value) is not dict:
+                raise _invalid(schema, value)
+            node = {}
+            for name, each in value.items():
+                text = key(name)
+                # As Jackson's `asText`: the name of a null key is its text.
+                node["null" if text is None else text] = mapped(each)
+            return node
+
+        def write_tuples(value: Value) -> Value:
+            if not isinstance(value, dict | list):
+                raise _invalid(schema, value)
+            return [[key(name), mapped(each)] for name, each in pairs(value)]
+
+        return write_object if named else write_tuples
+
+    def _struct(self, schema: Schema) -> Write:
+        names = list(schema.field_names)
+        known = frozenset(names)
+        fields = [self._field(each) for each in schema.fields]
+        shapes = Shapes(fields)
+
+        def write_struct(value: Value) -> Value:
+            if type(value) is not dict:
+                raise _invalid(schema, value)
+            if list(value) != names:
+                if not known.issuperset(value):
+                    raise DataError("Mismatching schema.")
+                value = dict(zip(names, map(value.get, names), strict=True))
+            checks, conversions = shapes[tuple(map(type, value.values()))]
+            for name, fits in checks:
+                if not fits(value[name]):
+                    return {field.name: field.convert(value[field.name]) for field in fields}
+            if not conversions:
+                return value
+            node = value.copy()
+            for name, convert in conversions:
+                node[name] = convert(value[name])
+            return node
+
+        return write_struct
+
+    def _field(self, field: Field) -> FieldWork:
+        schema = field.schema
+        natural, fits = _NATURAL.get(schema.type, (None, None))
+        return FieldWork(
+            field.name,
+            self.slot(schema),
+            natural if schema.logical is None else None,
+            fits,
+            null_stays=schema.optional and (schema.default is None or not self._replace_null),
+        )
+
+
+def _within(type: Type) -> Callable[[Value], bool]:
+    low, high = int_range(type)
+    return range(low, high + 1).__contains__
+
+
+_NATURAL: Final[Mapping[Type, tuple[type, Callable[[Value], bool] | None]]] = {
+    Type.STRING: (str, None),
+    Type.BOOLEAN: (bool, None),
+    Type.FLOAT64: (float, isfinite),
+    **{type: (int, _within(type)) for type in INT_BITS},
+}
+"""Types whose values `orjson` writes as they are if of the class, and the check says so."""
+
+
+def _natural_writer(schema: Schema) -> Write:
+    kind, fits = _NATURAL[schema.type]
+
+    def write_natural(value: Value) -> Value:
+        if type(value) is kind and (fits is None or fits(value)):
+            return value
+        if kind is float and type(value) is float:
+            return double_text(value)
+        raise _invalid(schema, value)
+
+    return write_natural
+
+
+def _float32_writer(schema: Schema) -> Write:
+    def write_float32(value: Value) -> Value:
+        if type(value) is not float:
+            raise _invalid(schema, value)
+        narrow = float32(value)
+        return shortest_float32(narrow) if isfinite(narrow) else double_text(narrow)
+
+    return write_float32
+
+
+def _write_bytes(value: Value) -> Value:
+    if not isinstance(value, bytes | bytearray | memoryview):
+        raise DataError(f"Invalid type for bytes type: {java_class(value)}")
+    return base64_text(bytes(value))
+
+
+def _write_date(value: Value) -> Value:
+    if not isinstance(value, date) or isinstance(value, datetime):
+        raise _not_date("Date", value)
+    return date_to_days(value)
+
+
+def _write_time(value: Value) -> Value:
+    if not isinstance(value, time):
+        raise _not_date("Time", value)
+    return time_to_ms(value)
+
+
+def _write_timestamp(value: Value) -> Value:
+    if not isinstance(value, datetime):
+        raise _not_date("Timestamp", value)
+    return timestamp_to_ms(value)
+
+
+def _not_date(logical: str, value: Value) -> DataError:
+    return DataError(f"Invalid type for {logical}, expected Date but was {java_class(value)}")

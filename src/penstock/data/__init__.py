@@ -1,0 +1,1 @@
+"""Connect's data model: schemas, values and the batch of records that flows."""

@@ -1,0 +1,203 @@
+"""The text of a Connect value as Java's `toString` prints it (reference §9.3, §19).
+
+    null                null
+    boolean             true
+    float, double       1.0E10, 0.1, NaN: the shortest digits that read back as the same number
+    BigDecimal          123.45, 1E+3
+    Date, Timestamp     Thu Feb 29 00:00:00 UTC 2024; a Time is on Thu Jan 01 1970; no ms
+    list                [1, 2, 3]
+    map                 {k=v, k2=v2}, in the map's own order (a Java HashMap's order is its own)
+    struct              Struct{i8=5,s=ü,o=Struct{x=1,y=z}}, null fields left out
+    byte[]              [B@ and the CRC-32 of the bytes in hex
+
+Floating point numbers are as JDK 19 and later print them; older ones had a digit too many at
+times. Java prints an identity hash for bytes, another one each time; ours depends on the bytes
+alone, so that the same value always gives the same text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from math import isfinite, isnan
+from typing import Final
+from zlib import crc32
+
+from penstock.data.schema import Schema, Type, Value, float32, pairs
+
+TextOf = Callable[[Value], str]
+
+_DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS: Final = (
+    *("Jan", "Feb", "Mar", "Apr", "May", "Jun"),
+    *("Jul", "Aug", "Sep", "Oct", "Nov", "Dec"),
+)
+_SMALLEST_NORMAL_FLOAT: Final = 1.1754943508222875e-38
+
+
+def text(schema: Schema | None, value: Value) -> str:
+    """The Java text of one value; for many of one schema, keep `text_of(schema)`."""
+    return text_of(schema)(value)
+
+
+def text_of(schema: Schema | None) -> TextOf:
+    """The function that gives the Java text of a schema's values (and of null).
+
+    A value that is none of its schema's has the text of its class, as it would in Java.
+    """
+    if schema is None:
+        return _any_text
+    if schema.logical is not None:
+        return _any_text
+    match schema.type:
+        case Type.FLOAT32:
+            return _float_text
+        case Type.ARRAY:
+            return _list_text(text_of(schema.value_schema))
+        case Type.MAP:
+            return _map_text(text_of(schema.key_schema), text_of(schema.value_schema))
+        case Type.STRUCT:
+            return _struct_text(schema)
+        case _:
+            return _any_text
+
+
+def _any_text(value: Value) -> str:
+    """The text of a value whose class says all: schemaless, primitive or logical."""
+    kind = type(value)
+    if kind is str:
+        return str(value)
+    if value is None:
+        return "null"
+    if kind is bool:
+        return "true" if value else "false"
+    if kind is int:
+        return str(value)
+    if kind is float:
+        return double_text(value)
+    if kind is list:
+        return _ANY_LIST(value)
+    if kind is dict:
+        return _ANY_MAP(value)
+    if isinstance(value, bytes):
+        return f"[B@{crc32(value):x}"
+    if isinstance(value, Decimal):
+        return decimal_text(value)
+    if isinstance(value, datetime):
+        return _moment_text(value.astimezone(UTC))
+    if isinstance(value, date):
+        return _moment_text(datetime(value.year, value.month, value.day, tzinfo=UTC))
+    if isinstance(value, time):
+        return _moment_text(datetime.combine(date(1970, 1, 1), value, UTC))
+    return str(value)
+
+
+def _float_text(value: Value) -> str:
+    return float_text(value) if isinstance(value, float) else _any_text(value)
+
+
+def _list_text(of_element: TextOf) -> TextOf:
+    def list_text(value: Value) -> str:
+        if type(value) is not list:
+            return _any_text(value)
+        return f"[{', '.join(map(of_element, value))}]"
+
+    return list_text
+
+
+def _map_text(of_key: TextOf, of_value: TextOf) -> TextOf:
+    def map_text(value: Value) -> str:
+        if not isinstance(value, dict | list):
+            return _any_text(value)
+        inside = ", ".join(f"{of_key(key)}={of_value(each)}" for key, each in pairs(value))
+        return f"{{{inside}}}"
+
+    return map_text
+
+
+def _struct_text(schema: Schema) -> TextOf:
+    parts = [(each.name, text_of(each.schema)) for each in schema.fields]
+
+    def struct_text(value: Value) -> str:
+        if type(value) is not dict:
+            return _any_text(value)
+        get = value.get
+        inside = ",".join(
+            f"{name}={of(field)}" for name, of in parts if (field := get(name)) is not None
+        )
+        return f"Struct{{{inside}}}"
+
+    return struct_text
+
+
+_ANY_LIST: Final = _list_text(_any_text)
+_ANY_MAP: Final = _map_text(_any_text, _any_text)
+
+
+def _moment_text(moment: datetime) -> str:
+    """`java.util.Date.toString` in UTC."""
+    return (
+        f"{_DAYS[moment.weekday()]} {_MONTHS[moment.month - 1]} {moment.day:02d} "
+        f"{moment.hour:02d}:{moment.minute:02d}:{moment.second:02d} UTC {moment.year:04d}"
+    )
+
+
+def decimal_text(value: Decimal) -> str:
+    """`BigDecimal.toString`, which agrees with Python's but for the sign of zero."""
+    return str(value if value else value.copy_abs())
+
+
+def double_text(value: float) -> str:
+    """`Double.toString`.
+
+    >>> double_text(1e10), double_text(100.0), double_text(5e-324)
+    ('1.0E10', '100.0', '4.9E-324')
+    """
+    if not isfinite(value):
+        return _infinite_text(value)
+    shortest = repr(value)
+    if 1e-3 <= abs(value) < 1e7 or value == 0:
+        return shortest
+    return _scientific(value, shortest)
+
+
+def float_text(value: float) -> str:
+    """`Float.toString` of a value that a 32-bit float can hold.
+
+    >>> float_text(float32(0.1)), float_text(float32(16777216.0))
+    ('0.1', '1.6777216E7')
+    """
+    if not isfinite(value):
+        return _infinite_text(value)
+    short = shortest_float32(value)
+    if 1e-3 <= abs(value) < 1e7 or value == 0:
+        return repr(short)
+    return _scientific(value, repr(short))
+
+
+def shortest_float32(value: float) -> float:
+    """The float with the fewest decimal digits that is `value` as a 32-bit float.
+
+    Printing it prints what Java prints for a Float: 0.1, not 0.10000000149011612.
+    """
+    # Six digits always survive the way through a normal 32-bit float, so that many are never
+    # too many; below the normal range fewer may do.
+    for digits in range(6 if abs(value) >= _SMALLEST_NORMAL_FLOAT else 2, 9):
+        short = float(f"{value:.{digits}g}")
+        if float32(short) == value:
+            return short
+    return float(f"{value:.9g}")
+
+
+def _infinite_text(value: float) -> str:
+    return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _scientific(value: float, shortest: str) -> str:
+    """Java's `d.ddE±x` of a value whose shortest text in Python is `shortest`."""
+    digits = len(shortest.partition("e")[0].lstrip("-").replace(".", "").strip("0"))
+    # Java prints two digits at least, and where one would do the two that are nearest.
+    text = f"{value:.1e}" if digits == 1 else f"{Decimal(shortest):.{digits - 1}e}"
+    mantissa, _, exponent = text.partition("e")
+    return f"{mantissa}E{int(exponent)}"

@@ -1,0 +1,199 @@
+"""What the demo asks the worker (over REST) and Kafka (about the topic and the sink's group)."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+import httpx
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaException,
+    TopicPartition,
+)
+
+from penstock.demo.folder import OFFSET_TOPIC, SINK, SOURCE, TOPIC
+from penstock.demo.progress import Part, parts_of
+from penstock.errors import PenstockError, Unavailable
+
+_ASK_S: Final = 5.0
+_LOOK_S: Final = 2.0
+_BUSY: Final = frozenset({409, 500, 503})
+"""Answers that mean "not yet" from a cluster that is still coming together."""
+
+
+class Refused(PenstockError):
+    """The worker does not take a request of the demo."""
+
+    code = "demo.refused"
+
+
+class Rest:
+    """The REST interface of the demo's worker."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._client = httpx.Client(base_url=url, timeout=_ASK_S, trust_env=False)
+
+    def close(self) -> None:
+        self._client.close()
+
+    def answers(self) -> bool:
+        """Whether somebody answers `GET /` there."""
+        try:
+            return self._client.get("/").status_code == 200
+        except httpx.HTTPError:
+            return False
+
+    def create(self, name: str, config: Mapping[str, str]) -> str | None:
+        """Creates a connector. None when it was created, else why it cannot be yet.
+
+        Raises Refused when asking again would not help.
+        """
+        try:
+            answer = self._client.post("/connectors", json={"name": name, "config": dict(config)})
+        except httpx.HTTPError as error:
+            return f"{type(error).__name__}: {error}"
+        if answer.status_code == 201 or (answer.status_code == 409 and self._has(name)):
+            return None
+        said = _message(answer)
+        if answer.status_code in _BUSY:
+            return said
+        raise Refused(
+            f"The worker did not create the connector '{name}': {answer.status_code} {said}"
+        )
+
+    def parts(self, name: str) -> tuple[Part, ...] | None:
+        """The connector and its tasks; none while there is no status, None without an answer."""
+        try:
+            answer = self._client.get(f"/connectors/{name}/status")
+            if answer.status_code == 404:
+                return ()
+            return parts_of(name, answer.raise_for_status().json())
+        except (httpx.HTTPError, ValueError):
+            return None
+
+    def _has(self, name: str) -> bool:
+        """An answer may have been lost, so a conflict may be with what we created ourselves."""
+        with contextlib.suppress(httpx.HTTPError):
+            return self._client.get(f"/connectors/{name}").status_code == 200
+        return False
+
+
+class Watch:
+    """Looks at the topic, the sink's group and the source's offsets without disturbing them."""
+
+    def __init__(self, bootstrap: str) -> None:
+        quiet: dict[str, Any] = {
+            "bootstrap.servers": bootstrap,
+            "log_level": 0,
+            "enable.auto.commit": False,
+            "error_cb": lambda error: None,
+        }
+        # It asks about the group and never subscribes, so it does not become a member.
+        self._group = Consumer({**quiet, "group.id": f"connect-{SINK}"})
+        self._offsets = Consumer({**quiet, "group.id": "demo-view"})
+        self._offsets.assign([TopicPartition(OFFSET_TOPIC, 0, OFFSET_BEGINNING)])
+        self._position: int | None = None
+
+    def close(self) -> None:
+        self._group.close()
+        self._offsets.close()
+
+    def records_in(self) -> int | None:
+        """The end offset of the topic, or None while it cannot be had."""
+        try:
+            ends = self._group.get_watermark_offsets(TopicPartition(TOPIC, 0), timeout=_LOOK_S)
+        except KafkaException:
+            return None
+        return ends[1] if ends else None
+
+    def records_out(self) -> int | None:
+        """The offset that the sink has committed, or None while it cannot be had."""
+        try:
+            [found] = self._group.committed([TopicPartition(TOPIC, 0)], timeout=_LOOK_S)
+        except KafkaException:
+            return None
+        return found.offset if found.error is None and found.offset >= 0 else None
+
+    def position(self) -> int | None:
+        """The byte of the file up to which the source has committed, or None before it has."""
+        for key, value in self._new_offsets():
+            position = source_position(key, value)
+            if position is not None:
+                self._position = position
+        return self._position
+
+    def _new_offsets(self) -> Iterator[tuple[bytes, bytes]]:
+        with contextlib.suppress(KafkaException):
+            for message in self._offsets.consume(100, timeout=0):
+                key, value = message.key(), message.value()
+                if message.error() is None and key and value:
+                    yield _bytes(key), _bytes(value)
+
+
+def source_position(key: bytes, value: bytes) -> int | None:
+    """The position in a record of the offsets topic, if it is about the demo's source.
+
+    >>> source_position(b'["demo-source",{"filename":"/a"}]', b'{"position":42}')
+    42
+    """
+    try:
+        about, offset = json.loads(key), json.loads(value)
+    except ValueError:
+        return None
+    if not (isinstance(about, list) and about[:1] == [SOURCE] and isinstance(offset, dict)):
+        return None
+    position = offset.get("position")
+    return position if isinstance(position, int) else None
+
+
+def until(
+    ready: Callable[[], bool], *, tick: Callable[[], None], timeout_ms: int, now: Callable[[], int]
+) -> bool:
+    """Asks until it is so, or the time is over; `tick` waits a moment, and may raise."""
+    deadline = now() + timeout_ms
+    while not ready():
+        if now() > deadline:
+            return False
+        tick()
+    return True
+
+
+def create(
+    rest: Rest,
+    name: str,
+    config: Mapping[str, str],
+    *,
+    tick: Callable[[], None],
+    timeout_ms: int,
+    now: Callable[[], int],
+) -> None:
+    """Creates a connector as soon as the cluster is ready for it; raises Unavailable if never."""
+    reason: str | None = None
+
+    def created() -> bool:
+        nonlocal reason
+        reason = rest.create(name, config)
+        return reason is None
+
+    if not until(created, tick=tick, timeout_ms=timeout_ms, now=now):
+        raise Unavailable(
+            f"The worker at {rest.url} did not create the connector '{name}' within "
+            f"{timeout_ms // 1000} s. It said: {reason}"
+        )
+
+
+def _message(answer: httpx.Response) -> str:
+    try:
+        body = answer.json()
+    except ValueError:
+        return answer.text[:500]
+    return str(body.get("message", body)) if isinstance(body, dict) else str(body)
+
+
+def _bytes(data: str | bytes) -> bytes:
+    return data.encode() if isinstance(data, str) else data

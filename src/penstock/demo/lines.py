@@ -1,0 +1,247 @@
+"""Files as streams of lines: what they hold, whether two hold the same, and where they differ.
+
+The file source ends a line at LF, CR or CRLF and reads invalid UTF-8 as U+FFFD; the file sink ends a
+line with LF and writes UTF-8. So two files are the same when their *normalised* lines are: every
+line arrived once and in order. A last line without an end does not count, because the source waits
+for its end; so does a CR at the very end, which an LF may still follow.
+
+Everything here takes chunks of any size, cut anywhere, and keeps no more than a chunk.
+"""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from itertools import islice
+from typing import Final
+
+from penstock.errors import PenstockError
+
+LINE_LIMIT: Final = 1_048_000
+"""The longest line, in bytes, that fits in one message. A broker takes batches of 1,048,588 bytes
+unless `message.max.bytes` says otherwise, and a batch of one record needs up to 100 for itself."""
+
+_WINDOW: Final = 1_000  # how many lines around a difference are searched for its cause
+_SHOWN: Final = 72  # characters of a line in a message
+
+
+class LineTooLong(PenstockError):
+    """A line does not fit in one Kafka message."""
+
+    code = "demo.line_too_long"
+    exit_code = 2
+
+    def __init__(self, name: str, number: int, size: int, limit: int) -> None:
+        self.number = number
+        self.size = size
+        super().__init__(
+            f"Line {number:,} of {name} has {size:,} bytes, but one Kafka message holds a line of "
+            f"{limit:,} bytes at most (the limit is the broker's 'message.max.bytes' and the "
+            "producer's 'max.request.size'). Shorten or split the line, then run the demo again."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """What a stream of bytes holds when it is read as lines."""
+
+    lines: int  # whole ones
+    size: int  # bytes up to the end of the last whole line
+    tail: int  # bytes after it: a last line without an end
+    sha256: str  # of these `size` bytes
+    normal_size: int  # bytes of the same lines, normalised
+    normal_sha256: str
+
+    @property
+    def plain(self) -> bool:
+        """Whether the lines were normalised already, so that a copy has the same bytes."""
+        return self.sha256 == self.normal_sha256
+
+
+def pieces(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    """Raw bytes beside the same bytes normalised.
+
+    A piece ends with a line's end or contains none, so `normal.endswith(b"\\n")` tells them apart.
+    """
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    held = b""
+    for chunk in chunks:
+        raw = held + chunk
+        held = b"\r" if raw.endswith(b"\r") else b""  # is it a CR, or half of a CRLF?
+        raw = raw[: len(raw) - len(held)]
+        cut = max(raw.rfind(b"\n"), raw.rfind(b"\r")) + 1
+        for piece in (raw[:cut], raw[cut:]):
+            if piece:
+                text = decoder.decode(piece)
+                if "\r" in text:
+                    text = text.replace("\r\n", "\n").replace("\r", "\n")
+                yield piece, text.encode()
+    if held:
+        yield held, b""
+
+
+def digest(
+    chunks: Iterable[bytes], *, name: str = "the file", limit: int | None = None
+) -> Digest:
+    """Reads the stream to its end; raises LineTooLong at the first whole line over `limit`."""
+    raw_hash, normal_hash = hashlib.sha256(), hashlib.sha256()
+    raw_at = normal_at = 0  # bytes read
+    lines = size = normal_size = 0  # up to the last line's end
+    sha256, normal_sha256 = raw_hash.copy(), normal_hash.copy()
+    for raw, normal in pieces(chunks):
+        raw_hash.update(raw)
+        normal_hash.update(normal)
+        if normal.endswith(b"\n"):
+            if limit is not None:
+                found = _over(normal, normal_at - normal_size, limit)
+                if found:
+                    raise LineTooLong(name, lines + found[0], found[1], limit)
+            lines += normal.count(b"\n")
+            size, normal_size = raw_at + len(raw), normal_at + len(normal)
+            sha256, normal_sha256 = raw_hash.copy(), normal_hash.copy()
+        raw_at += len(raw)
+        normal_at += len(normal)
+    return Digest(
+        lines=lines,
+        size=size,
+        tail=raw_at - size,
+        sha256=sha256.hexdigest(),
+        normal_size=normal_size,
+        normal_sha256=normal_sha256.hexdigest(),
+    )
+
+
+def lines_of(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The normalised whole lines without their ends."""
+    begun: list[bytes] = []
+    for _, normal in pieces(chunks):
+        if normal.endswith(b"\n"):
+            begun.append(normal)
+            yield from b"".join(begun)[:-1].split(b"\n")
+            begun = []
+        else:
+            begun.append(normal)
+
+
+class Kind(Enum):
+    """In what way two streams of lines part."""
+
+    LOST = "lost"
+    ADDED = "added"
+    DOUBLED = "doubled"
+    SWAPPED = "swapped"
+    CHANGED = "changed"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first place where what was found is not what was expected. Lines count from 1."""
+
+    kind: Kind
+    line: int
+    count: int  # how many lines it is about
+    expected: str | None  # the start of the line; None when there is none any more
+    found: str | None
+
+    def __str__(self) -> str:
+        lines = "1 line" if self.count == 1 else f"{self.count:,} lines"
+        at = f"line {self.line:,}"
+        match self.kind:
+            case Kind.LOST if self.found is None:
+                what = f"the last {lines} did not arrive, from {at} on"
+            case Kind.LOST:
+                what = f"{lines} lost at {at}"
+            case Kind.ADDED if self.expected is None:
+                what = f"{lines} more than expected, from {at} on"
+            case Kind.ADDED:
+                what = f"{lines} too many at {at}"
+            case Kind.DOUBLED:
+                what = f"{lines} arrived twice, the second time at {at}"
+            case Kind.SWAPPED:
+                what = f"{at} and the next one changed places"
+            case Kind.CHANGED:
+                what = f"{at} arrived as something else"
+        return f"{what} (expected {_quoted(self.expected)}, found {_quoted(self.found)})"
+
+
+def first_difference(expected: Iterable[bytes], found: Iterable[bytes]) -> Difference | None:
+    """Where two streams of lines part for the first time and how, or None when they are the same.
+
+    The kind is what explains the next lines best; only so many lines around the place are looked
+    at, and a count stops there, except at the end of a stream, where it is exact.
+    """
+    ours, theirs = iter(expected), iter(found)
+    before: deque[bytes] = deque(maxlen=_WINDOW)
+    number = 0
+    while True:
+        number += 1
+        want, got = next(ours, None), next(theirs, None)
+        if want is None and got is None:
+            return None
+        if want is not None and want == got:
+            before.append(_mark(want))
+            continue
+        if want is None:
+            marks = [_mark(got or b""), *map(_mark, islice(theirs, _WINDOW))]
+            count = len(marks) + sum(1 for _ in theirs)
+            kind = Kind.DOUBLED if list(before)[-count:] == marks else Kind.ADDED
+            return Difference(kind, number, count, None, _shown(got))
+        if got is None:
+            count = 1 + sum(1 for _ in ours)
+            return Difference(Kind.LOST, number, count, _shown(want), None)
+        wanted = [_mark(want), *map(_mark, islice(ours, _WINDOW))]
+        seen = [_mark(got), *map(_mark, islice(theirs, _WINDOW))]
+        kind, count = _cause(list(before), wanted, seen)
+        return Difference(kind, number, count, _shown(want), _shown(got))
+
+
+def _cause(before: list[bytes], wanted: list[bytes], seen: list[bytes]) -> tuple[Kind, int]:
+    """Which kind of difference makes two windows of lines start differently, and its length."""
+    if wanted[:2] == seen[1::-1]:
+        return Kind.SWAPPED, 2
+    for count in range(1, max(len(wanted), len(seen))):
+        if _agree(wanted[count:], seen):
+            return Kind.LOST, count
+        if _agree(wanted, seen[count:]):
+            doubled = before[-count:] == seen[:count]
+            return (Kind.DOUBLED if doubled else Kind.ADDED), count
+    return Kind.CHANGED, 1
+
+
+def _agree(one: list[bytes], other: list[bytes], enough: int = 3) -> bool:
+    """Whether two windows begin with the same lines; a few, as empty lines are all the same."""
+    return bool(one and other) and one[:enough] == other[: len(one[:enough])]
+
+
+def _over(normal: bytes, begun: int, limit: int) -> tuple[int, int] | None:
+    """Which line (from 1) of a piece of whole lines is over `limit` bytes, and how long it is.
+
+    `begun` bytes of its first line came before. Jumps from line end to line end as far as the
+    limit reaches, so short lines cost next to nothing.
+    """
+    first = normal.find(b"\n")
+    if begun + first > limit:
+        return 1, begun + first
+    start = first + 1
+    while start < len(normal):
+        end = normal.rfind(b"\n", start, start + limit + 1)
+        if end < 0:
+            return normal.count(b"\n", 0, start) + 1, normal.find(b"\n", start) - start
+        start = end + 1
+    return None
+
+
+def _mark(line: bytes) -> bytes:
+    return hashlib.blake2b(line, digest_size=16).digest()
+
+
+def _shown(line: bytes | None) -> str | None:
+    return None if line is None else line[: 4 * _SHOWN].decode(errors="replace")[:_SHOWN]
+
+
+def _quoted(line: str | None) -> str:
+    return "nothing" if line is None else repr(line)

@@ -1,0 +1,193 @@
+"""The Spark side of a worker: tasks are started as streaming queries, stopped in order, and report
+what they did.
+
+Promises: a batch is reported only after its records are where they go; a task that is stopped in
+time has reported all it did; nothing of a task runs after `stop` returned.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import threading
+import time
+import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.errors import StartupFailed
+from penstock.flow import session as spark_session
+from penstock.ids import TaskId
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+
+@dataclass(frozen=True, slots=True)
+class BatchDone:
+    """A batch's records are where they go; `topics` counts them."""
+
+    task: TaskId
+    run: int
+    records: int
+    done: int
+    failed: int
+    topics: Mapping[str, int] = field(default_factory=dict)
+
+
+class Session:
+    """The SparkSession, once it is there. `get` waits for it; `ready` tells without waiting."""
+
+    def __init__(self, settings: Mapping[str, str], say: Callable[[str], None]) -> None:
+        self._settings = settings
+        self._say = say
+        self._there = threading.Event()
+        self._spark: SparkSession | None = None
+        self._error: BaseException | None = None
+
+    @property
+    def ready(self) -> bool:
+        return self._there.is_set() and self._spark is not None
+
+    def start(self) -> None:
+        """Starts and warms up Spark; blocks. Whoever waits in `get` gets the error, if any."""
+        try:
+            spark = spark_session.start(self._settings, self._say)
+            _warm_up(spark)
+            self._spark = spark
+        except BaseException as error:
+            self._error = error
+            raise
+        finally:
+            self._there.set()
+
+    def get(self, timeout_s: float = 180) -> SparkSession:
+        if not self._there.wait(timeout_s):
+            raise StartupFailed(f"Spark did not start within {timeout_s:.0f} s.")
+        if self._spark is None:
+            raise StartupFailed(f"Spark did not start: {self._error}") from self._error
+        return self._spark
+
+    def stop(self) -> None:
+        """Stops Spark and its JVM, if they run."""
+        if self._spark is None:
+            return
+        gateway = self._spark.sparkContext._gateway
+        with contextlib.suppress(Exception):  # a JVM that is gone already is stopped
+            self._spark.stop()
+        assert gateway is not None
+        with contextlib.suppress(Exception):
+            gateway.shutdown()
+        process = getattr(gateway, "proc", None)
+        if process is not None:
+            process.stdin.close()
+            with contextlib.suppress(Exception):
+                process.wait(10)
+        shutil.rmtree(spark_session.scratch(), ignore_errors=True)
+
+
+def _warm_up(spark: SparkSession) -> None:
+    """Runs one small query of each kind, so that the first real batch is not the first of all."""
+    frame = spark.range(8).repartition(2)
+    frame.mapInArrow(lambda batches: batches, "id long").collect()
+
+
+class Query(ABC):
+    """One run of one task's query. Subclasses say what it reads and what happens after a batch."""
+
+    def __init__(self, spark: SparkSession, task: TaskId, run: int) -> None:
+        self._spark = spark
+        self._task = task
+        self._run = run
+        self._checkpoint = spark_session.scratch() / f"{task}-{run}-{time.monotonic_ns()}"
+        self._turn = threading.Condition()
+        self._stopping = False
+        self._in_batch = False
+        self._query: StreamingQuery | None = None
+        self.failure: str | None = None
+        """The trace of what ended the query, when something did."""
+
+    @abstractmethod
+    def frame(self, checkpoint: Path) -> DataFrame:
+        """The plan: everything up to the stage's result rows. May prepare the checkpoint."""
+
+    @abstractmethod
+    def after(self, checkpoint: Path, batch: int, rows: list[Any]) -> None:
+        """Called when a batch's records are where they go, with the stage's result rows."""
+
+    def start(self) -> None:
+        """Starts the query; returns when Spark has taken it."""
+        self._checkpoint.mkdir(parents=True)
+        frame = self.frame(self._checkpoint)
+        self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self._task.connector)
+        self._query = (
+            frame.writeStream.foreachBatch(self._on_batch)
+            .queryName(f"{self._task}#{self._run}")
+            .option("checkpointLocation", self._checkpoint.as_uri())
+            .start()
+        )
+
+    @property
+    def alive(self) -> bool:
+        return self._query is not None and bool(self._query.isActive)
+
+    def ended(self) -> str:
+        """Why the query is not alive any more: a trace, for the task's status."""
+        if self.failure is None and self._query is not None:
+            with contextlib.suppress(Exception):
+                error = self._query.exception()
+                self.failure = str(error) if error is not None else None
+        return self.failure or "The query ended by itself."
+
+    def stop(self, timeout_s: float) -> bool:
+        """Ends the query between two batches; False when a batch had to be cut off.
+
+        What a batch that was cut off has done is not reported, so it is done again later.
+        """
+        deadline = time.monotonic() + timeout_s
+        with self._turn:
+            self._stopping = True
+            in_time = self._turn.wait_for(
+                lambda: not self._in_batch, max(0.0, deadline - time.monotonic())
+            )
+        if self._query is not None:
+            # A query that failed meanwhile cannot be stopped again, and need not be.
+            with contextlib.suppress(Exception):
+                self._query.stop()
+        shutil.rmtree(self._checkpoint, ignore_errors=True)
+        return in_time
+
+    def _on_batch(self, frame: DataFrame, batch: int) -> None:
+        with self._turn:
+            if self._stopping:
+                return  # nothing of this batch is done; the checkpoint is thrown away
+            self._in_batch = True
+        try:
+            self.after(self._checkpoint, batch, frame.collect())
+        except BaseException as error:
+            if not self._stopping:
+                self.failure = readable(error)
+            raise
+        finally:
+            with self._turn:
+                self._in_batch = False
+                self._turn.notify_all()
+
+
+_NOISE: Final = ("JVM stacktrace:", "\n\tat org.apache.spark", "\nDriver stacktrace:")
+
+
+def readable(error: BaseException) -> str:
+    """A trace as text. For an error from a Python worker, its trace there rather than Spark's."""
+    text = str(error)
+    start = text.find("Traceback (most recent call last)")
+    if start >= 0:
+        for noise in _NOISE:
+            end = text.find(noise, start)
+            text = text[:end] if end > 0 else text
+        return text[start:].strip()
+    return "".join(traceback.format_exception(error)).strip()

@@ -1,0 +1,262 @@
+"""A sink task: a member of the connector's consumer group, and the query that reads for it.
+
+The member (librdkafka) gets partitions, heartbeats and commits, with everything paused; the records
+themselves are read by Spark, for exactly the partitions the member owns (design §4.4). A partition
+is given back only after the batch in hand is written and committed.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from penstock.flow import offsets
+from penstock.flow.engine import BatchDone, Query, readable
+from penstock.flow.plan import SinkPlan
+from penstock.flow.source import batch_done
+from penstock.flow.stage import RESULT_DDL, SinkStage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
+
+Place = tuple[str, int]
+"""A topic and one of its partitions."""
+
+Positions = Mapping[Place, int]
+
+EARLIEST: Final = -2  # as Spark writes "from the first record there is"
+LATEST: Final = -1
+BATCH_RECORDS: Final = 250_000
+_COLUMNS: Final = (
+    "topic",
+    "partition",
+    "offset",
+    "unix_millis(timestamp) AS timestamp",
+    "key",
+    "value",
+)
+_TOPICS_REFRESH_S: Final = 5.0
+_RETRY_COMMIT_S: Final = 1.0
+_KAFKA_TIMEOUT_S: Final = 30.0
+
+
+class SinkQuery(Query):
+    """Reads exactly the partitions in `start`; `committed` gets what each batch reached."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        plan: SinkPlan,
+        start: Positions,
+        committed: Callable[[Positions], None],
+        report: Callable[[BatchDone], None],
+    ) -> None:
+        super().__init__(spark, plan.task, plan.run)
+        self._plan = plan
+        self._start = start
+        self._committed = committed
+        self._report = report
+
+    def frame(self, checkpoint: Path) -> DataFrame:
+        assign: dict[str, list[int]] = {}
+        starting: dict[str, dict[str, int]] = {}
+        for (topic, partition), position in sorted(self._start.items()):
+            assign.setdefault(topic, []).append(partition)
+            starting.setdefault(topic, {})[str(partition)] = position
+        read = (
+            self._spark.readStream.format("kafka")
+            .options(**{f"kafka.{name}": text for name, text in self._plan.spark_kafka.items()})
+            .option("assign", orjson.dumps(assign).decode())
+            .option("startingOffsets", orjson.dumps(starting).decode())
+            .option("maxOffsetsPerTrigger", BATCH_RECORDS)
+            .option("failOnDataLoss", "false")  # as `auto.offset.reset`: go on with what is left
+            .load()
+        )
+        return read.selectExpr(*_COLUMNS).mapInArrow(SinkStage(self._plan), RESULT_DDL)
+
+    def after(self, checkpoint: Path, batch: int, rows: list[Any]) -> None:
+        reached = offsets.reached(checkpoint, batch)
+        self._committed(
+            {
+                (topic, int(partition)): position
+                for topic, partitions in reached.items()
+                for partition, position in partitions.items()
+            }
+        )
+        self._report(batch_done(self._plan.task, self._plan.run, rows))
+
+
+class SinkTask:
+    """Runs in a thread of its own from `start` to `stop`.
+
+    `failed` is called with a trace when the task cannot go on by itself; it then waits for `stop`.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        plan: SinkPlan,
+        failed: Callable[[str], None],
+        report: Callable[[BatchDone], None],
+    ) -> None:
+        self._spark = spark
+        self._plan = plan
+        self._failed = failed
+        self._report = report
+        self._consumer = Consumer({**plan.consumer, "log_level": 3})
+        self._lock = threading.RLock()  # guards the four below; batches commit from Spark's thread
+        self._owned: dict[Place, int] = {}  # where the next batch of each partition starts
+        self._uncommitted: dict[Place, int] = {}
+        self._query: SinkQuery | None = None
+        self._moved = False  # the query does not read what we own
+        self._stopping = threading.Event()
+        self._grace_s = 5.0
+        self._in_time = True
+        self._thread = threading.Thread(target=self._run, name=f"sink-{plan.task}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, timeout_s: float) -> bool:
+        """Finishes the batch in hand, commits and leaves the group; False if it was cut off."""
+        self._grace_s = timeout_s
+        self._stopping.set()
+        self._thread.join(timeout_s + 10)
+        return self._in_time and not self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            self._loop()
+        except BaseException as error:
+            if not self._stopping.is_set():
+                self._failed(readable(error))
+        finally:
+            self._in_time = self._end_query(self._grace_s)
+            self._commit()
+            self._consumer.close()
+
+    def _loop(self) -> None:
+        subscribed: list[str] = []
+        refresh = commit = 0.0
+        while not self._stopping.is_set():
+            now = time.monotonic()
+            if now >= refresh:
+                topics = self._topics()
+                if topics and topics != subscribed:
+                    subscribed = topics
+                    self._consumer.subscribe(
+                        topics,
+                        on_assign=self._on_assign,
+                        on_revoke=self._on_revoke,
+                        on_lost=self._on_lost,
+                    )
+                refresh = now + _TOPICS_REFRESH_S if self._plan.topics_regex else float("inf")
+            if not subscribed:
+                self._stopping.wait(0.2)
+                continue
+            self._consumer.poll(0.1)
+            if self._uncommitted and now >= commit:
+                self._commit()
+                commit = now + _RETRY_COMMIT_S
+            if self._moved:
+                self._follow()
+            elif self._query is not None and not self._query.alive:
+                self._failed(self._query.ended())
+                self._query = None
+                self._stopping.wait()
+
+    def _topics(self) -> list[str]:
+        if self._plan.topics_regex is None:
+            return list(self._plan.topics)
+        known = self._consumer.list_topics(timeout=_KAFKA_TIMEOUT_S).topics
+        pattern = re.compile(self._plan.topics_regex)
+        return sorted(t for t in known if pattern.fullmatch(t) and not t.startswith("__"))
+
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        consumer.incremental_assign(partitions)
+        if partitions:
+            consumer.pause(partitions)
+            known = consumer.committed(partitions, timeout=_KAFKA_TIMEOUT_S)
+            with self._lock:
+                for at in known:
+                    self._owned[at.topic, at.partition] = (
+                        at.offset if at.offset >= 0 else self._reset()
+                    )
+                self._moved = True
+
+    def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._end_query(self._grace_s)
+        self._commit()
+        self._forget(partitions)
+        consumer.incremental_unassign(partitions)
+
+    def _on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        # Somebody else owns them already: what the batch in hand writes is written twice, but
+        # nothing of it may be committed from here.
+        self._forget(partitions)
+        self._end_query(0)
+        consumer.incremental_unassign(partitions)
+
+    def _forget(self, partitions: list[TopicPartition]) -> None:
+        with self._lock:
+            for at in partitions:
+                self._owned.pop((at.topic, at.partition), None)
+                self._uncommitted.pop((at.topic, at.partition), None)
+            self._moved = True
+
+    def _reset(self) -> int:
+        match self._plan.consumer.get("auto.offset.reset"):
+            case "latest" | "largest" | "end":
+                return LATEST
+            case _:
+                return EARLIEST
+
+    def _follow(self) -> None:
+        """Replaces the query by one that reads what we own now."""
+        self._end_query(self._grace_s)
+        with self._lock:
+            self._moved = False
+            start = dict(self._owned)
+        if start:
+            self._query = SinkQuery(self._spark, self._plan, start, self._reached, self._report)
+            self._query.start()
+
+    def _end_query(self, timeout_s: float) -> bool:
+        query, self._query = self._query, None
+        return query is None or query.stop(timeout_s)
+
+    def _reached(self, positions: Positions) -> None:
+        with self._lock:
+            for place, position in positions.items():
+                if place in self._owned:
+                    self._owned[place] = position
+                    self._uncommitted[place] = position
+        self._commit()
+
+    def _commit(self) -> None:
+        """Commits what is written. A refusal is no loss: it is tried again, or, if the partition
+        moved on, its new owner gets the records once more."""
+        with self._lock:
+            positions = dict(self._uncommitted)
+        if not positions:
+            return
+        rows = [TopicPartition(topic, part, at) for (topic, part), at in positions.items()]
+        try:
+            self._consumer.commit(offsets=rows, asynchronous=False)
+        except (KafkaException, RuntimeError) as error:
+            log.warning("[%s] offsets were not committed: %s", self._plan.task, error)
+            return
+        with self._lock:
+            for place, position in positions.items():
+                if self._uncommitted.get(place) == position:
+                    del self._uncommitted[place]

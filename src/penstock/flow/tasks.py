@@ -1,0 +1,124 @@
+"""The running tasks of a worker: started from plans, stopped by name, watched for their end."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from penstock.api import Offsets
+from penstock.flow.engine import BatchDone, Session, readable
+from penstock.flow.plan import FlowPlan, SinkPlan, SourcePlan
+from penstock.flow.sink import SinkTask
+from penstock.flow.source import SourceQuery
+from penstock.ids import TaskId
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEnded:
+    """A task ended without being asked to; `trace` says why."""
+
+    task: TaskId
+    run: int
+    trace: str
+
+
+class StoreOffsets(Protocol):
+    """Stores source offsets; returns when they are stored, raises when they cannot be."""
+
+    def __call__(self, task: TaskId, offsets: Offsets) -> None: ...
+
+
+class _Running(Protocol):
+    def stop(self, timeout_s: float) -> bool: ...
+
+
+class Tasks:
+    """`ended` and `report` are called from threads of ours; they must not block."""
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        store: StoreOffsets,
+        ended: Callable[[TaskEnded], None],
+        report: Callable[[BatchDone], None],
+    ) -> None:
+        self._session = session
+        self._store = store
+        self._ended = ended
+        self._report = report
+        self._lock = threading.Lock()
+        self._running: dict[TaskId, tuple[int, _Running]] = {}
+        self._closing = threading.Event()
+        self._watch = threading.Thread(target=self._watch_queries, name="query-watch", daemon=True)
+        self._watch.start()
+
+    def start(self, plan: FlowPlan) -> None:
+        """Starts one task; returns when it runs, raises when it cannot."""
+        spark = self._session.get()
+        running: SourceQuery | SinkTask
+        match plan:
+            case SourcePlan():
+                running = SourceQuery(
+                    spark, plan, lambda offsets: self._store(plan.task, offsets), self._report
+                )
+            case SinkPlan():
+                running = SinkTask(
+                    spark,
+                    plan,
+                    lambda trace: self._ended(TaskEnded(plan.task, plan.run, trace)),
+                    self._report,
+                )
+        running.start()
+        with self._lock:
+            self._running[plan.task] = (plan.run, running)
+
+    def stop(self, task: TaskId, timeout_s: float) -> bool:
+        """Ends a task; False when a batch had to be cut off (it will be done again)."""
+        with self._lock:
+            _, running = self._running.pop(task, (0, None))
+        return running is None or running.stop(timeout_s)
+
+    def close(self) -> None:
+        """Ends the watching; tasks are to be stopped before."""
+        self._closing.set()
+
+    def _watch_queries(self) -> None:
+        while not self._closing.is_set():
+            if not self._session.ready:
+                self._closing.wait(0.2)
+                continue
+            streams = self._session.get().streams
+            with contextlib.suppress(Exception):  # a query's own error; it is asked for below
+                streams.awaitAnyTermination(1)
+            try:
+                self._report_dead_sources()
+                streams.resetTerminated()
+            except Exception as error:
+                if not self._closing.is_set():
+                    self._jvm_is_gone(readable(error))
+                return
+
+    def _report_dead_sources(self) -> None:
+        with self._lock:
+            sources = [
+                (task, run, running)
+                for task, (run, running) in self._running.items()
+                if isinstance(running, SourceQuery)
+            ]
+        for task, run, query in sources:
+            if not query.alive:
+                with self._lock:
+                    if self._running.get(task, (0, None))[1] is not query:
+                        continue  # stopped meanwhile
+                    del self._running[task]
+                self._ended(TaskEnded(task, run, query.ended()))
+
+    def _jvm_is_gone(self, trace: str) -> None:
+        with self._lock:
+            running, self._running = self._running, {}
+        for task, (run, _) in running.items():
+            self._ended(TaskEnded(task, run, trace))

@@ -1,0 +1,1 @@
+"""Everything that talks to Kafka: logs, group, admin, clients, and the embedded broker."""

@@ -1,0 +1,146 @@
+"""What the worker asks of the cluster itself: its id, and the internal topics."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import (
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
+
+from penstock.errors import StartupFailed
+from penstock.kafka.clients import Settings
+
+CONNECT_TIMEOUT_S: Final = 15.0
+CREATE_TIMEOUT_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class InternalTopic:
+    """One of the three compacted topics: how it is made, and how it is spoken of in errors."""
+
+    name: str
+    key: str  # the worker setting that names it, e.g. config.storage.topic
+    purpose: str  # what is lost if it is not compacted, e.g. "connector configurations"
+    partitions: int
+    replication: int
+    single: bool = False
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+def connect(settings: Settings, timeout_s: float = CONNECT_TIMEOUT_S) -> tuple[AdminClient, str]:
+    """An admin client and the Kafka cluster's id; raises StartupFailed when nobody answers."""
+    seen: list[str] = []
+    quiet: dict[str, Any] = {"log_level": 0, "socket.timeout.ms": 10_000}
+    client = AdminClient({**quiet, **settings, "error_cb": lambda error: seen.append(error.str())})
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        with contextlib.suppress(KafkaException):
+            metadata = client.list_topics(timeout=1.0)
+            if metadata.brokers:
+                return client, metadata.cluster_id or ""
+        client.poll(0)
+    detail = f" Last error: {seen[-1]}." if seen else ""
+    raise StartupFailed(
+        "Failed to connect to and describe Kafka cluster. Check worker's broker connection and "
+        f"security properties. No broker answered at bootstrap.servers="
+        f"{settings['bootstrap.servers']} within {timeout_s:.0f} s.{detail}"
+    )
+
+
+def ensure(client: AdminClient, topic: InternalTopic) -> int:
+    """Creates the topic when it is not there and checks it when it is; its number of partitions.
+
+    Raises StartupFailed with the reference's texts (§2.6) when it is not compacted or has too many
+    partitions.
+    """
+    known = client.list_topics(timeout=CREATE_TIMEOUT_S).topics.get(topic.name)
+    if known is None or known.error is not None:
+        _create(client, topic)
+    _check_compacted(client, topic)
+    partitions = _partitions(client, topic)
+    if topic.single and partitions != 1:
+        raise StartupFailed(
+            f"Topic '{topic.name}' supplied via the '{topic.key}' property is required to have a "
+            f"single partition in order to guarantee consistency of {topic.purpose}, but found "
+            f"{partitions} partitions."
+        )
+    return partitions
+
+
+def _create(client: AdminClient, topic: InternalTopic) -> None:
+    new = NewTopic(
+        topic.name,
+        topic.partitions,
+        topic.replication,
+        config={**topic.settings, "cleanup.policy": "compact"},
+    )
+    deadline = time.monotonic() + CREATE_TIMEOUT_S
+    while True:
+        try:
+            client.create_topics([new], operation_timeout=30)[topic.name].result()
+            return
+        except KafkaException as error:
+            cause: KafkaError = error.args[0]
+            if cause.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                return
+            few = cause.code() == KafkaError.INVALID_REPLICATION_FACTOR
+            if not (few or cause.retriable()) or time.monotonic() > deadline - _few_grace(few):
+                hint = (
+                    f" The cluster has fewer brokers than that; set '{_factor_key(topic)}' to at "
+                    "most their number."
+                    if few
+                    else ""
+                )
+                raise StartupFailed(
+                    f"Topic '{topic.name}' ('{topic.key}') could not be created with "
+                    f"{topic.partitions} partitions and replication factor {topic.replication}: "
+                    f"{cause.str()}.{hint}"
+                ) from error
+        threading.Event().wait(0.5)
+
+
+def _few_grace(few: bool) -> float:
+    # Brokers may still be coming up; but nobody wants to wait a minute for a single-broker set-up.
+    return CREATE_TIMEOUT_S - 10 if few else 0
+
+
+def _factor_key(topic: InternalTopic) -> str:
+    return topic.key.removesuffix("topic") + "replication.factor"
+
+
+def _check_compacted(client: AdminClient, topic: InternalTopic) -> None:
+    resource = ConfigResource(ResourceType.TOPIC, topic.name)
+    try:
+        found: dict[str, Any] = client.describe_configs([resource])[resource].result()
+    except KafkaException:
+        return  # reference §2.6: skipped when the broker refuses the look-up
+    policy = found["cleanup.policy"].value
+    if policy != "compact":
+        raise StartupFailed(
+            f"Topic '{topic.name}' supplied via the '{topic.key}' property is required to have "
+            f"'cleanup.policy=compact' to guarantee consistency and durability of {topic.purpose}, "
+            f"but found the topic currently has 'cleanup.policy={policy}'. Continuing would likely "
+            f"result in eventually losing {topic.purpose} and problems restarting this Connect "
+            f"cluster in the future. Change the '{topic.key}' property in the Connect worker "
+            "configurations to use a topic with 'cleanup.policy=compact'."
+        )
+
+
+def _partitions(client: AdminClient, topic: InternalTopic) -> int:
+    deadline = time.monotonic() + CREATE_TIMEOUT_S
+    while time.monotonic() < deadline:
+        known = client.list_topics(topic.name, timeout=10).topics[topic.name]
+        if known.error is None and known.partitions:
+            return len(known.partitions)
+        threading.Event().wait(0.1)  # created, but this broker does not know it yet
+    raise StartupFailed(f"Topic '{topic.name}' ('{topic.key}') exists but has no partitions.")

@@ -1,0 +1,220 @@
+"""The embedded broker: a real Apache Kafka in KRaft mode, one process, on loopback.
+
+For demos, tests and trying things out. Its data folder holds everything it knows; starting on the
+same folder again continues with the same topics.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import time
+import uuid
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from threading import Event
+from types import TracebackType
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from penstock import jars
+from penstock.errors import StartupFailed
+
+START_TIMEOUT_S = 60
+STOP_TIMEOUT_S = 30
+
+_LOG4J = """\
+status = error
+appender.file.type = File
+appender.file.name = file
+appender.file.fileName = {log}
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = [%d] %p %m (%c)%n
+rootLogger.level = info
+rootLogger.appenderRef.file.ref = file
+"""
+
+
+class Broker:
+    """One Kafka broker process. Use it as a context manager, or call `start` and `stop`.
+
+    `port` 0 picks a free one. `settings` are added to (and win over) its server properties.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        port: int = 0,
+        settings: Mapping[str, str] | None = None,
+        heap_mb: int = 512,
+        say: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self.folder = folder.absolute()
+        self.port = port or free_port()
+        self.bootstrap = f"127.0.0.1:{self.port}"
+        self._settings = dict(settings or {})
+        self._heap_mb = heap_mb
+        self._say = say
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The broker's process id while it runs."""
+        return self._process.pid if self._process and self._process.poll() is None else None
+
+    def start(self) -> Broker:
+        """Starts the broker and waits until it answers; raises StartupFailed if it does not."""
+        java = jars.java()
+        classes = f"{jars.folder('broker', self._say)}/*"
+        if port_in_use(self.port):
+            raise StartupFailed(
+                f"Port {self.port} is in use already; choose another one for the broker (--port)."
+            )
+        self.folder.mkdir(parents=True, exist_ok=True)
+        properties = self._write_properties()
+        logging = self.folder / "log4j2.properties"
+        logging.write_text(_LOG4J.format(log=self.folder / "broker.log"))
+        base = [java, f"-Xmx{self._heap_mb}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=4"]
+        base += [f"-Dlog4j2.configurationFile={logging}", "-cp", classes]
+        if not (self.folder / "data" / "meta.properties").exists():
+            self._say("formatting the broker's storage")
+            self._format(base, properties)
+        self._say(f"starting Kafka on {self.bootstrap}")
+        with (self.folder / "broker.out").open("ab") as out:
+            self._process = subprocess.Popen(
+                [*base, "kafka.Kafka", str(properties)],
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C reaches us first; we stop it in order
+            )
+        self._await_answer()
+        return self
+
+    def stop(self) -> None:
+        """Stops the broker in order; kills it when it does not end in time. Safe to call twice."""
+        process, self._process = self._process, None
+        if process is None or process.poll() is not None:
+            return
+        process.terminate()
+        try:
+            process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def kill(self) -> None:
+        """Ends the broker at once, as a power cut would."""
+        if self._process:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def wait(self) -> int:
+        """Blocks until the broker ends by itself; its exit code."""
+        return self._process.wait() if self._process else 0
+
+    def __enter__(self) -> Broker:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _write_properties(self) -> Path:
+        controller = free_port()
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": str(self.folder / "data"),
+            "num.partitions": "1",
+            "offsets.topic.replication.factor": "1",
+            "offsets.topic.num.partitions": "10",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "transaction.state.log.num.partitions": "10",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            "controlled.shutdown.enable": "false",
+        } | self._settings
+        file = self.folder / "server.properties"
+        file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        return file
+
+    def _format(self, base: list[str], properties: Path) -> None:
+        cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        command = [*base, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise StartupFailed(
+                f"The broker's storage in {self.folder} could not be prepared: "
+                f"{(done.stderr or done.stdout).strip()}"
+            )
+
+    def _await_answer(self) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + START_TIMEOUT_S
+        with quiet_admin(self.bootstrap) as admin:
+            while time.monotonic() < deadline:
+                if self._process.poll() is not None:
+                    raise StartupFailed(
+                        f"Kafka ended while starting (exit code {self._process.returncode}). "
+                        f"Its last words, from {self.folder}:\n{self._last_words()}"
+                    )
+                if not port_in_use(self.port):
+                    Event().wait(0.05)
+                    continue
+                with contextlib.suppress(KafkaException):
+                    if admin.list_topics(timeout=2).brokers:
+                        return
+        self.stop()
+        raise StartupFailed(
+            f"Kafka did not answer within {START_TIMEOUT_S} s; see {self.folder / 'broker.log'}."
+        )
+
+    def _last_words(self) -> str:
+        files = [self.folder / "broker.out", self.folder / "broker.log"]
+        lines = [line for file in files if file.exists() for line in file.read_text().splitlines()]
+        return "\n".join(lines[-15:])
+
+
+@contextlib.contextmanager
+def quiet_admin(bootstrap: str):  # type: ignore[no-untyped-def]
+    """An AdminClient that keeps connection noise to itself while a broker comes up."""
+    yield AdminClient({"bootstrap.servers": bootstrap, "log_level": 0, "reconnect.backoff.ms": 50})
+
+
+def free_port() -> int:
+    """A loopback port nobody listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def port_in_use(port: int) -> bool:
+    """Whether something accepts connections on a loopback port."""
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def disk_free_mb(folder: Path) -> int:
+    """Free space where `folder` is (or will be), in MB."""
+    while not folder.exists():
+        folder = folder.parent
+    stats = os.statvfs(folder)
+    return stats.f_bavail * stats.f_frsize // 1_000_000

@@ -1,0 +1,143 @@
+"""Membership of the worker group: protocol type `connect`, on kafka-python's group coordinator.
+
+The pure side decides (`cluster/`); this keeps the member in the group. The callbacks come from a
+thread of ours and must return soon: heartbeats wait for them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kafka.coordinator.base import BaseCoordinator
+from kafka.errors import KafkaError
+from kafka.net.compat import KafkaNetClient
+
+log = logging.getLogger(__name__)
+
+_POLL_S: Final = 0.05
+_JOIN_MS: Final = 1_000
+_RETRY_S: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Callbacks:
+    """What the group asks and tells. `offers` gives (protocol, metadata bytes), preferred first;
+    `share_out` the assignment bytes of every member, and is asked of the leader only."""
+
+    offers: Callable[[], Sequence[tuple[str, bytes]]]
+    share_out: Callable[[str, str, int, Mapping[str, bytes]], Mapping[str, bytes]]
+    joined: Callable[[int, str, str, bytes], None]
+    lost: Callable[[], None]
+
+
+class WorkerGroup:
+    """Joins when first asked to, and stays in the group until `leave`."""
+
+    def __init__(
+        self,
+        client: Mapping[str, Any],
+        *,
+        group_id: str,
+        client_id: str,
+        session_timeout_ms: int,
+        heartbeat_interval_ms: int,
+        rebalance_timeout_ms: int,
+        callbacks: Callbacks,
+    ) -> None:
+        self._client = KafkaNetClient(client_id=client_id, **client)
+        self._heartbeat_s = heartbeat_interval_ms / 1000
+        self._callbacks = callbacks
+        self._coordinator = _Coordinator(
+            self._client,
+            callbacks,
+            group_id=group_id,
+            session_timeout_ms=session_timeout_ms,
+            heartbeat_interval_ms=heartbeat_interval_ms,
+            max_poll_interval_ms=rebalance_timeout_ms,
+            api_version=(2, 5),
+        )
+        self._wake = threading.Event()
+        self._join_wanted = threading.Event()
+        self._leaving = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="group", daemon=True)
+
+    def join(self) -> None:
+        """Joins the group, or joins it again with fresh metadata. Returns at once."""
+        self._join_wanted.set()
+        self._wake.set()
+        if not self._thread.is_alive() and not self._leaving.is_set():
+            self._client._manager._net.start()
+            self._thread.start()
+
+    def leave(self, timeout_s: float) -> None:
+        """Leaves the group and ends the connection."""
+        self._leaving.set()
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        try:
+            self._client._manager.bootstrap(30_000)
+        except KafkaError as error:
+            log.warning("the group's brokers do not answer yet: %s", error)
+        unreachable_since: float | None = None
+        while not self._leaving.is_set():
+            try:
+                if self._join_wanted.is_set():
+                    self._join_wanted.clear()
+                    self._coordinator.request_rejoin()
+                self._coordinator.ensure_active_group(timeout_ms=_JOIN_MS)
+                self._coordinator.poll_heartbeat()
+            except KafkaError as error:
+                log.warning("group membership: %s", error)
+                self._leaving.wait(_RETRY_S)
+            unreachable_since = self._watch_coordinator(unreachable_since)
+            self._wake.wait(_POLL_S)
+            self._wake.clear()
+        with contextlib.suppress(Exception):  # the session time-out does what we cannot
+            self._coordinator.close(timeout_ms=2_000)
+        with contextlib.suppress(Exception):
+            self._client.close()
+
+    def _watch_coordinator(self, since: float | None) -> float | None:
+        """Reports the loss once the coordinator is unknown for a heartbeat interval (§5.6)."""
+        if not self._coordinator.coordinator_unknown():
+            return None
+        now = time.monotonic()
+        if since is None:
+            return now
+        if now - since > self._heartbeat_s and since != float("inf"):
+            self._callbacks.lost()
+            return float("inf")
+        return since
+
+
+class _Coordinator(BaseCoordinator):  # type: ignore[misc]  # kafka-python is untyped
+    def __init__(self, client: Any, callbacks: Callbacks, **settings: Any) -> None:
+        super().__init__(client, **settings)
+        self._callbacks = callbacks
+
+    def protocol_type(self) -> str:
+        return "connect"
+
+    def group_protocols(self) -> list[tuple[str, bytes]]:
+        return list(self._callbacks.offers())
+
+    def _perform_assignment(
+        self, leader_id: str, protocol: str, members: Sequence[Any]
+    ) -> Mapping[str, bytes]:
+        metadata = {member.member_id: member.metadata for member in members}
+        generation = self._generation.generation_id
+        return self._callbacks.share_out(leader_id, protocol, generation, metadata)
+
+    async def _on_join_complete_async(
+        self, generation: int, member_id: str, protocol: str, member_assignment_bytes: bytes
+    ) -> None:
+        self._callbacks.joined(generation, member_id, protocol, member_assignment_bytes)

@@ -1,0 +1,179 @@
+"""A compacted topic as a log: append, and be told of everything in it, in order per partition.
+
+What was appended is known only when it is read back; `append` returns where it went, so that a
+caller can wait for that.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Final
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from penstock.errors import Unavailable
+from penstock.kafka.clients import Settings
+
+log = logging.getLogger(__name__)
+
+_FETCH_S: Final = 0.2
+_END_TIMEOUT_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One record of the log."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+class CompactedLog:
+    """One topic, read from its beginning to its end and on, by one thread that calls `receive`.
+
+    `receive` gets non-empty batches in order; it must not block for long.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        partitions: int,
+        *,
+        consumer: Settings,
+        producer: Settings,
+        admin: AdminClient,
+        receive: Callable[[Sequence[Entry]], None],
+    ) -> None:
+        self.topic = topic
+        self._partitions = partitions
+        self._receive = receive
+        self._consumer = Consumer(
+            {
+                "log_level": 0,
+                **consumer,
+                "group.id": f"unused-{topic}",  # librdkafka wants one; nothing joins it
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "fetch.wait.max.ms": 100,
+            }
+        )
+        self._producer = Producer({"log_level": 0, "linger.ms": 0, **producer})
+        self._admin = admin
+        self._position = dict.fromkeys(range(partitions), -1)  # the next offset, once known
+        self._moved = threading.Condition()
+        self._closing = threading.Event()
+        self._reader = threading.Thread(target=self._read, name=f"log-{topic}", daemon=True)
+        self._acks = threading.Thread(target=self._serve, name=f"acks-{topic}", daemon=True)
+
+    def start(self, timeout_s: float = _END_TIMEOUT_S) -> None:
+        """Starts reading; returns when everything there was at this moment has been received."""
+        self._consumer.assign(
+            [TopicPartition(self.topic, n, OFFSET_BEGINNING) for n in range(self._partitions)]
+        )
+        self._reader.start()
+        self._acks.start()
+        self.read_to_end(timeout_s)
+
+    def append(self, key: bytes, value: bytes | None) -> Future[tuple[int, int]]:
+        """Sends one record; the future holds its partition and offset once it is stored."""
+        sent: Future[tuple[int, int]] = Future()
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            if error is not None:
+                sent.set_exception(
+                    Unavailable(f"Kafka did not take a record for '{self.topic}': {error.str()}")
+                )
+            else:
+                sent.set_result((message.partition() or 0, message.offset() or 0))
+
+        try:
+            self._producer.produce(self.topic, value, key, on_delivery=delivered)
+        except (BufferError, KafkaException) as error:
+            sent.set_exception(Unavailable(f"Kafka takes no records for '{self.topic}': {error}"))
+        return sent
+
+    def read_to_end(self, timeout_s: float) -> None:
+        """Returns when everything stored before the call has been received; raises Unavailable
+        when that takes longer than `timeout_s`."""
+        deadline = time.monotonic() + timeout_s
+        for number, end in self._ends(deadline).items():
+            with self._moved:
+                there = self._moved.wait_for(
+                    lambda n=number, e=end: self._position[n] >= e or self._closing.is_set(),  # type: ignore[misc]
+                    max(0.0, deadline - time.monotonic()),
+                )
+            if not there:
+                raise Unavailable(
+                    f"Topic '{self.topic}' could not be read to its end (offset {end} of partition "
+                    f"{number}) within {timeout_s:.0f} s."
+                )
+
+    def close(self, timeout_s: float = 5.0) -> None:
+        """Sends what was appended, then stops reading."""
+        self._producer.flush(timeout_s)
+        self._closing.set()
+        with self._moved:
+            self._moved.notify_all()
+        if self._reader.is_alive():
+            self._reader.join(timeout_s)
+            self._acks.join(timeout_s)
+        self._consumer.close()
+
+    def _ends(self, deadline: float) -> dict[int, int]:
+        """The end of every partition. Asked of a client of its own: the reading one is busy."""
+        wanted = {
+            TopicPartition(self.topic, number): OffsetSpec.latest()
+            for number in range(self._partitions)
+        }
+        while True:
+            try:
+                found = self._admin.list_offsets(wanted, request_timeout=5.0)
+                return {at.partition: int(row.result().offset) for at, row in found.items()}
+            except KafkaException as error:
+                if time.monotonic() > deadline or self._closing.is_set():
+                    raise Unavailable(
+                        f"The end of topic '{self.topic}' could not be looked up: {error}"
+                    ) from error
+
+    def _read(self) -> None:
+        while not self._closing.is_set():
+            messages = self._consumer.consume(1000, _FETCH_S)
+            entries: list[Entry] = []
+            ends: list[tuple[int, int]] = []
+            for message in messages:
+                error = message.error()
+                if error is None:
+                    number, offset = message.partition() or 0, message.offset() or 0
+                    entries.append(Entry(number, offset, message.key(), message.value()))
+                    ends.append((number, offset + 1))
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    ends.append((message.partition() or 0, message.offset() or 0))
+                else:
+                    log.warning("reading '%s': %s", self.topic, error.str())
+            if entries:
+                self._receive(entries)
+            if ends:
+                with self._moved:
+                    for number, position in ends:
+                        self._position[number] = max(self._position[number], position)
+                    self._moved.notify_all()
+
+    def _serve(self) -> None:
+        while not self._closing.is_set():
+            self._producer.poll(0.1)

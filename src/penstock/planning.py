@@ -1,0 +1,357 @@
+"""From a connector's configuration to what is run: validation, task configurations, flow plans.
+
+Everything that joins the worker's settings with a connector's is here: which converter applies with
+which settings (reference §3.1), what reaches which Kafka client (§2.5).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from penstock.api import Offsets, SinkConnector, SourceConnector, SourceOffset
+from penstock.cluster.records import RawProps
+from penstock.cluster.records import SourceOffset as StoredOffset
+from penstock.config import connector as keys
+from penstock.config import render
+from penstock.config import worker as worker_keys
+from penstock.config.define import Config, ConfigDef, ConfigValue, Key, Props, invalid, under
+from penstock.errors import BadRequest, ConfigInvalid, PenstockError
+from penstock.flow.plan import (
+    ConverterPlan,
+    FlowPlan,
+    SinkPlan,
+    SourcePlan,
+    Tolerance,
+    TopicGroup,
+)
+from penstock.ids import TaskId
+from penstock.kafka import clients
+from penstock.plugins import Found, Kind, Registry
+
+log = logging.getLogger(__name__)
+
+_PRODUCER: Final[Mapping[str, str]] = {
+    "acks": "all",
+    "delivery.timeout.ms": "2147483647",
+    "linger.ms": "5",
+    "max.request.size": "1048576",
+}
+"""What a source task's producer has unless the user says otherwise (reference §8.2). Instead of one
+request in flight it is idempotent, which keeps the order too and repeats nothing."""
+
+_CONSUMER: Final[Mapping[str, str]] = {"auto.offset.reset": "earliest"}
+
+_SPARK_KAFKA: Final[Mapping[str, str]] = {
+    "max.poll.records": "10000",  # design §4.2: half again as fast as with the defaults
+    "max.partition.fetch.bytes": "5242880",
+}
+
+_NOT_FOR_SPARK: Final = frozenset(
+    """
+    group.id group.instance.id auto.offset.reset enable.auto.commit key.deserializer
+    value.deserializer interceptor.classes partition.assignment.strategy client.id
+    """.split()
+)
+"""Settings that Spark's Kafka reader decides itself and refuses to be given."""
+
+
+class NoConnectorType(BadRequest):
+    """A configuration without `connector.class`."""
+
+    code = "config.no_connector_type"
+
+
+class TooManyTasks(PenstockError):
+    """A connector planned more tasks than `tasks.max` (reference §3.1)."""
+
+    code = "connector.too_many_tasks"
+
+
+class Planner:
+    """Plans for one worker: its settings, and the plugins it has."""
+
+    def __init__(self, worker: Config, registry: Registry) -> None:
+        self._worker = worker
+        self._registry = registry
+        self._check_worker_converters()
+
+    # ── validation ───────────────────────────────────────────────────────────────────────────
+
+    def validate(self, props: Mapping[str, str | None]) -> render.Json:
+        """`ConfigInfos` of a connector's configuration (reference §1.8). Raises NoConnectorType or
+        UnknownConnectorClass when there is no plugin to ask."""
+        name = props.get(keys.CONNECTOR_CLASS.name)
+        if name is None:
+            shown = ", ".join(f"{key}={value}" for key, value in props.items())
+            raise NoConnectorType(f"Connector config {{{shown}}} contains no connector type")
+        found = self._registry.connector(name.strip())
+        framework = self._framework(found, props)
+        plugin = found.plugin.config
+        values = [
+            *_blamed(framework.validate(props), self._problems(found, props)),
+            *plugin.validate(props),
+        ]
+        parts = [
+            render.config_infos(name, [framework, plugin], values),
+            *self._converter_parts(props),
+            *self._override_parts(found, props),
+        ]
+        return render.merged_infos(name, *parts)
+
+    def _framework(self, found: Found, props: Mapping[str, str | None]) -> ConfigDef:
+        base = keys.SOURCE if found.kind is Kind.SOURCE else keys.SINK
+        definition = keys.enrich(base, props, self._plugins())
+        if found.kind is Kind.SOURCE and self._creates_topics():
+            definition = keys.with_topic_creation(definition, props)
+        return definition
+
+    def _plugins(self) -> keys.Plugins:
+        converters = self._registry.of_kind(Kind.CONVERTER)
+        nothing = keys.PluginClasses({})
+        return keys.Plugins(
+            transforms=nothing,
+            predicates=nothing,
+            converters=keys.PluginClasses(
+                {found.plugin.class_name: found.plugin.config for found in converters},
+                {
+                    name: found.plugin.class_name
+                    for found in converters
+                    for name in found.names()
+                    if self._registry.converter(name) is found.cls
+                },
+            ),
+        )
+
+    def _creates_topics(self) -> bool:
+        return self._worker[worker_keys.TOPIC_CREATION_ENABLE]
+
+    def _problems(self, found: Found, props: Mapping[str, str | None]) -> Iterable[tuple[str, str]]:
+        yield from keys.null_value_problems(props)
+        if found.kind is Kind.SINK:
+            yield from keys.sink_group_problems(props, self._worker[worker_keys.GROUP_ID])
+            if (props.get(keys.DLQ_TOPIC.name) or "").strip():
+                yield (
+                    keys.DLQ_TOPIC.name,
+                    invalid(
+                        keys.DLQ_TOPIC.name,
+                        props[keys.DLQ_TOPIC.name],
+                        "This worker writes no dead letter topics yet; leave the setting out.",
+                    ),
+                )
+        elif (props.get(keys.EXACTLY_ONCE_SUPPORT.name) or "").strip().lower() == "required":
+            yield (
+                keys.EXACTLY_ONCE_SUPPORT.name,
+                "This worker does not have exactly-once source support enabled.",
+            )
+
+    def _converter_parts(self, props: Mapping[str, str | None]) -> Iterable[render.Json]:
+        for key in (keys.KEY_CONVERTER, keys.VALUE_CONVERTER):
+            name = props.get(key.name)
+            cls = self._registry.converter(name.strip()) if name else None
+            if cls is not None:
+                prefix = f"{key.name}."
+                definition = cls.plugin.config
+                yield render.prefixed_infos(
+                    definition, definition.validate(under(props, prefix)), prefix
+                )
+
+    def _override_parts(
+        self, found: Found, props: Mapping[str, str | None]
+    ) -> Iterable[render.Json]:
+        policy = self._worker[worker_keys.OVERRIDE_POLICY]
+        allowlist = self._worker[worker_keys.OVERRIDE_ALLOWLIST]
+        prefixes = ["producer.override."] if found.kind is Kind.SOURCE else ["consumer.override."]
+        if found.kind is Kind.SOURCE and keys.uses_topic_creation(props):
+            prefixes.append("admin.override.")
+        for prefix in prefixes:
+            values = keys.check_overrides(policy, allowlist, under(props, prefix))
+            yield render.prefixed_infos(None, values, prefix)
+
+    def _check_worker_converters(self) -> None:
+        """The worker's own converters exist and their settings are in order."""
+        problems: list[str] = []
+        for key in (worker_keys.KEY_CONVERTER, worker_keys.VALUE_CONVERTER):
+            name = self._worker[key]
+            cls = self._registry.converter(name)
+            if cls is None:
+                known = ", ".join(
+                    found.plugin.class_name for found in self._registry.of_kind(Kind.CONVERTER)
+                )
+                text = f"Class {name} could not be found. Installed converters are: {known}"
+                problems.append(invalid(key.name, name, text))
+                continue
+            try:
+                cls.plugin.config.parse(self._worker.under(f"{key.name}."))
+            except ConfigInvalid as error:
+                problems += [f"{key.name}: {problem}" for problem in error.problems]
+        if problems:
+            raise ConfigInvalid(problems)
+
+    # ── tasks ────────────────────────────────────────────────────────────────────────────────
+
+    def task_configs(self, name: str, config: RawProps) -> list[Props]:
+        """What the connector's tasks are to be configured with, as it is stored (§3.4)."""
+        props = _texts(config)
+        found = self._registry.connector(props[keys.CONNECTOR_CLASS.name].strip())
+        framework = self._framework(found, props).parse(props)
+        own = found.plugin.config.parse(props)
+        assert issubclass(found.cls, SourceConnector | SinkConnector)
+        most = framework[keys.TASKS_MAX]
+        planned = found.cls().plan_tasks(own, most)
+        if len(planned) > most:
+            if framework[keys.TASKS_MAX_ENFORCE]:
+                raise TooManyTasks(
+                    f"The connector {name} has generated {len(planned)} tasks, which is greater "
+                    f"than {most}, the maximum number of tasks it is configured to create. This "
+                    "behaviour should be considered a bug and is disallowed. If necessary, it can "
+                    "be permitted by reconfiguring the connector with 'tasks.max.enforce' set to "
+                    "false; however, this option will be removed in a future release of Kafka "
+                    "Connect."
+                )
+            log.warning("[%s] planned %d tasks, tasks.max is %d", name, len(planned), most)
+        task_class = found.plugin.task_class or found.plugin.class_name
+        added = {"task.class": task_class}
+        for key in (keys.TOPICS, keys.TOPICS_REGEX):
+            if found.kind is Kind.SINK and props.get(key.name):
+                added[key.name] = props[key.name]
+        return [{**task, **added} for task in planned]
+
+    def flow(
+        self,
+        task: TaskId,
+        run: int,
+        connector_config: RawProps,
+        task_config: RawProps,
+        stored: Sequence[StoredOffset],
+    ) -> FlowPlan:
+        """Everything one task's query needs. Raises what makes the task fail to start."""
+        props = _texts(connector_config)
+        found = self._registry.connector(props[keys.CONNECTOR_CLASS.name].strip())
+        framework = self._framework(found, props).parse(props)
+        own = found.plugin.config.parse(_texts(task_config))
+        tolerance = Tolerance(
+            tolerate_all=framework[keys.ERRORS_TOLERANCE].lower() == "all",
+            log=framework[keys.ERRORS_LOG_ENABLE],
+            log_messages=framework[keys.ERRORS_LOG_MESSAGES],
+        )
+        key = self._converter(props, keys.KEY_CONVERTER.name)
+        value = self._converter(props, keys.VALUE_CONVERTER.name)
+        if issubclass(found.cls, SourceConnector):
+            start: Offsets = [SourceOffset(row.partition, row.offset) for row in stored]
+            return SourcePlan(
+                task=task,
+                run=run,
+                connector=found.cls,
+                config=own,
+                key=key,
+                value=value,
+                tolerance=tolerance,
+                producer=self._producer(task, props),
+                topic_groups=self._topic_groups(props),
+                start=start,
+            )
+        assert issubclass(found.cls, SinkConnector)
+        consumer = {**_CONSUMER, **self._client("consumer", props)}
+        return SinkPlan(
+            task=task,
+            run=run,
+            connector=found.cls,
+            config=own,
+            key=key,
+            value=value,
+            tolerance=tolerance,
+            topics=framework[keys.TOPICS],
+            topics_regex=framework[keys.TOPICS_REGEX] or None,
+            consumer=self._member(task, consumer),
+            spark_kafka={
+                name: text
+                for name, text in {**_SPARK_KAFKA, **consumer}.items()
+                if name not in _NOT_FOR_SPARK
+            },
+        )
+
+    def _converter(self, props: Props, name: str) -> ConverterPlan:
+        """Whoever names the class configures it: its sub-keys are not mixed (§3.1)."""
+        chosen = props if props.get(name) else self._worker.props
+        cls = self._registry.converter(chosen[name].strip())
+        if cls is None:
+            raise ConfigInvalid(
+                [invalid(name, chosen[name], f"Class {chosen[name]} could not be found.")]
+            )
+        return ConverterPlan(cls, cls.plugin.config.parse(under(chosen, f"{name}.")))
+
+    def _client(self, client: str, props: Props) -> dict[str, str]:
+        return {
+            "bootstrap.servers": ",".join(self._worker[worker_keys.BOOTSTRAP_SERVERS]),
+            **self._worker.under(f"{client}."),
+            **under(props, f"{client}.override."),
+        }
+
+    def _producer(self, task: TaskId, props: Props) -> clients.Settings:
+        java = {**_PRODUCER, **self._client("producer", props)}
+        java.setdefault("client.id", f"connector-producer-{task}")
+        translated = clients.producer(java)
+        _say_ignored(task, translated)
+        settings = translated.settings
+        strict = str(settings["acks"]) in ("all", "-1")
+        settings.setdefault("enable.idempotence", strict)
+        settings.setdefault("queue.buffering.max.messages", 500_000)
+        settings.setdefault("queue.buffering.max.kbytes", 131_072)
+        return settings
+
+    def _member(self, task: TaskId, java: Mapping[str, str]) -> clients.Settings:
+        settings = dict(java)
+        settings.setdefault("group.id", keys.consumer_group(task.connector))
+        settings.setdefault("client.id", f"connector-consumer-{task}")
+        translated = clients.consumer(settings)
+        _say_ignored(task, translated)
+        translated.settings["partition.assignment.strategy"] = "cooperative-sticky"
+        return translated.settings
+
+    def _topic_groups(self, props: Props) -> tuple[TopicGroup, ...]:
+        if not self._creates_topics() or not keys.uses_topic_creation(props):
+            return ()
+        framework = keys.with_topic_creation(ConfigDef(), props).parse(props)
+        groups: list[TopicGroup] = []
+        for name in keys.topic_creation_groups(props):
+            include, exclude, replication, partitions = (
+                framework[key] for key in _group_keys(name)
+            )
+            everything = name == keys.DEFAULT_GROUP
+            groups.append(
+                TopicGroup(
+                    (".*",) if everything else tuple(include),
+                    () if everything else tuple(exclude),
+                    partitions,
+                    replication,
+                    keys.topic_group_settings(name, props),
+                )
+            )
+        return tuple(groups)
+
+
+def _group_keys(group: str) -> tuple[Key[Any], ...]:
+    inherited: dict[str, object] | None = None if group == keys.DEFAULT_GROUP else {}
+    return keys.topic_group_keys(group, inherited)
+
+
+def _blamed(
+    values: Sequence[ConfigValue], problems: Iterable[tuple[str, str]]
+) -> list[ConfigValue]:
+    """The values with further problems added, also of settings nobody declared."""
+    by_name = {value.name: value for value in values}
+    for name, text in problems:
+        known = by_name.get(name, ConfigValue(name))
+        by_name[name] = known.with_error(text)
+    return list(by_name.values())
+
+
+def _texts(config: RawProps) -> dict[str, str]:
+    return {name: text for name, text in config.items() if text is not None}
+
+
+def _say_ignored(task: TaskId, translated: clients.Translated) -> None:
+    if translated.ignored:
+        log.info("[%s] client settings without effect: %s", task, ", ".join(translated.ignored))

@@ -1,0 +1,154 @@
+"""Requests from one worker to another: forwarding to the leader, and signed internal ones.
+
+Reference §1.3 and §1.9 (KIP-507).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from base64 import b64decode, b64encode
+from collections.abc import Mapping, Sequence
+from typing import Final
+from urllib.parse import quote, urlencode
+
+import httpx
+import orjson
+
+from penstock.cluster.records import SessionKey
+from penstock.errors import PenstockError
+
+SIGNATURE: Final = "X-Connect-Authorization"
+ALGORITHM: Final = "X-Connect-Request-Signature-Algorithm"
+TIMEOUT_S: Final = 90.0
+
+_DIGESTS: Final[Mapping[str, str]] = {
+    "HmacSHA1": "sha1",
+    "HmacSHA224": "sha224",
+    "HmacSHA256": "sha256",
+    "HmacSHA384": "sha384",
+    "HmacSHA512": "sha512",
+}
+
+
+class Remote(PenstockError):
+    """What another worker answered, or that it did not."""
+
+    code = "rest.remote"
+
+    def __init__(self, http_status: int, error_code: int, message: str) -> None:
+        self.http_status = http_status
+        self.error_code = error_code
+        super().__init__(message)
+
+
+def sign(body: bytes, key: SessionKey, algorithm: str) -> dict[str, str]:
+    """The headers that show a request comes from a worker that knows the session key."""
+    mac = hmac.new(key.key, body, _DIGESTS[algorithm]).digest()
+    return {SIGNATURE: b64encode(mac).decode(), ALGORITHM: algorithm}
+
+
+def verify(
+    body: bytes, headers: Mapping[str, str], key: SessionKey | None, allowed: Sequence[str]
+) -> None:
+    """Raises Remote with the reference's status and text when a signature does not hold."""
+    signature, algorithm = headers.get(SIGNATURE), headers.get(ALGORITHM)
+    if signature is None or algorithm is None:
+        raise _refusal(400, "Internal request missing required signature")
+    if algorithm not in allowed or algorithm not in _DIGESTS:
+        raise _refusal(
+            400,
+            f"This worker does not support the '{algorithm}' key signing algorithm used by other "
+            f"workers. This worker is currently configured to use: [{', '.join(allowed)}]. Check "
+            "that all workers' configuration files permit the same set of signature algorithms, "
+            "and correct any misconfigured worker and restart it.",
+        )
+    if key is None:
+        raise _refusal(
+            503,
+            "This worker is still starting up and has not been able to read a session key from "
+            "the config topic yet",
+        )
+    try:
+        given = b64decode(signature, validate=True)
+    except ValueError:
+        raise _refusal(400, "The signature of the internal request is not Base64") from None
+    expected = hmac.new(key.key, body, getattr(hashlib, _DIGESTS[algorithm])).digest()
+    if not hmac.compare_digest(given, expected):
+        raise _refusal(403, "Internal request contained invalid signature.")
+
+
+def _refusal(status: int, message: str) -> Remote:
+    return Remote(status, status, message)
+
+
+def next_hop(forward: str | None) -> str | None:
+    """What the `forward` parameter becomes when a request is sent on; None: not any more."""
+    match forward:
+        case None:
+            return "true"
+        case text if text.lower() == "true":
+            return "false"
+        case _:
+            return None
+
+
+class Client:
+    """Talks to other workers; one connection pool for all of them."""
+
+    def __init__(self) -> None:
+        self._http = httpx.Client(
+            timeout=TIMEOUT_S,
+            headers={"Accept": "application/json", "User-Agent": "kafka-connect"},
+            follow_redirects=False,
+            trust_env=False,
+        )
+
+    def send(
+        self,
+        method: str,
+        url: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+    ) -> httpx.Response:
+        """The other worker's answer; raises Remote when it is an error, or there is none."""
+        target = f"{url}?{urlencode(query)}" if query else url
+        sent = {"Content-Type": "application/json", **(headers or {})} if body else headers
+        try:
+            answer = self._http.request(method, target, content=body or None, headers=sent)
+        except httpx.HTTPError as error:
+            text = f"IO Error trying to forward REST request: {error}"
+            raise Remote(500, 500, text) from error
+        if answer.status_code >= 400:
+            raise _remote_error(answer)
+        if answer.status_code not in (200, 201, 202, 204):
+            text = f"Unexpected status code when handling forwarded request: {answer.status_code}"
+            raise Remote(500, 500, text)
+        return answer
+
+    def put_tasks(
+        self,
+        leader_url: str,
+        connector: str,
+        configs: Sequence[Mapping[str, str | None]],
+        key: SessionKey | None,
+        algorithm: str,
+    ) -> None:
+        """Hands a connector's task set to the leader, signed if there is a session key."""
+        body = orjson.dumps(list(map(dict, configs)))
+        headers = sign(body, key, algorithm) if key is not None else {}
+        url = f"{leader_url}connectors/{quote(connector, safe='')}/tasks"
+        self.send("POST", url, body=body, headers=headers)
+
+    def close(self) -> None:
+        self._http.close()
+
+
+def _remote_error(answer: httpx.Response) -> Remote:
+    try:
+        said = orjson.loads(answer.content)
+        return Remote(answer.status_code, int(said["error_code"]), str(said["message"]))
+    except (ValueError, KeyError, TypeError):
+        return Remote(answer.status_code, answer.status_code, answer.text)

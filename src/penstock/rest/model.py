@@ -1,0 +1,118 @@
+"""The shapes of REST answers (reference §1.5), made from what a worker knows. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock import KAFKA_COMMIT, KAFKA_VERSION
+from penstock.cluster.herder import HerderState
+from penstock.cluster.records import Status
+from penstock.plugins import Found, Kind, Registry, UnknownConnectorClass
+
+Json = dict[str, Any]
+
+
+def server_info(cluster_id: str) -> Json:
+    """`ServerInfo`"""
+    return {
+        "version": KAFKA_VERSION,
+        "commit": KAFKA_COMMIT,
+        "kafka_cluster_id": cluster_id or None,
+    }
+
+
+def connector_info(state: HerderState, registry: Registry, name: str) -> Json | None:
+    """`ConnectorInfo`, or None when the connector is not configured."""
+    config = state.cluster.config(name)
+    if config is None:
+        return None
+    return {
+        "name": name,
+        "config": dict(config),
+        "tasks": [
+            {"connector": task.connector, "task": task.number} for task in state.cluster.tasks(name)
+        ],
+        "type": connector_type(state, registry, name),
+    }
+
+
+def connector_type(state: HerderState, registry: Registry, name: str) -> str:
+    """`source`, `sink`, or `unknown` when the class cannot be loaded here."""
+    found = _plugin(state, registry, name)
+    return found.kind.value if found else "unknown"
+
+
+def connector_status(state: HerderState, registry: Registry, name: str) -> Json | None:
+    """`ConnectorStateInfo`, or None when no status is known."""
+    status = state.statuses.connector(name)
+    if status is None:
+        return None
+    found = _plugin(state, registry, name)
+    return {
+        "name": name,
+        "connector": _state(status, found),
+        "tasks": [
+            {"id": task.number, **_state(each, found)}
+            for task, each in state.statuses.tasks_of(name).items()
+        ],
+        "type": connector_type(state, registry, name),
+    }
+
+
+def task_status(state: HerderState, registry: Registry, name: str, number: int) -> Json | None:
+    """`TaskState`, or None when no status is known."""
+    for task, status in state.statuses.tasks_of(name).items():
+        if task.number == number:
+            return {"id": number, **_state(status, _plugin(state, registry, name))}
+    return None
+
+
+def task_infos(state: HerderState, name: str) -> list[Json] | None:
+    """A list of `TaskInfo`, or None when the connector is not configured."""
+    if not state.cluster.contains(name):
+        return None
+    return [
+        {
+            "id": {"connector": task.connector, "task": task.number},
+            "config": dict(state.cluster.task_config(task) or {}),
+        }
+        for task in state.cluster.tasks(name)
+    ]
+
+
+def plugin_infos(registry: Registry, *, connectors_only: bool) -> list[Json]:
+    """A list of `PluginInfo`: connectors by default, else all kinds in the reference's order."""
+    kinds = [Kind.SINK, Kind.SOURCE] + ([] if connectors_only else [Kind.CONVERTER])
+    return [
+        {
+            "class": found.plugin.class_name,
+            "type": found.kind.value,
+            "version": found.plugin.version,
+        }
+        for kind in kinds
+        for found in registry.of_kind(kind)
+    ]
+
+
+def active_topics(state: HerderState, name: str) -> Json:
+    """`ActiveTopics`; an unknown connector has none."""
+    return {name: {"topics": list(state.statuses.topics_of(name))}}
+
+
+def _state(status: Status, found: Found | None) -> Json:
+    shown: Json = {"state": status.state.value, "worker_id": status.worker_id}
+    if found is not None:
+        shown["version"] = found.plugin.version
+    if status.trace:
+        shown["trace"] = status.trace
+    return shown
+
+
+def _plugin(state: HerderState, registry: Registry, name: str) -> Found | None:
+    class_name = (state.cluster.config(name) or {}).get("connector.class")
+    if class_name is None:
+        return None
+    try:
+        return registry.connector(class_name.strip())
+    except UnknownConnectorClass:
+        return None

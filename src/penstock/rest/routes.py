@@ -1,0 +1,450 @@
+"""The routes as a table: method, path, what answers. To add an endpoint, add a row.
+
+Paths are matched on the raw request path, segment by segment, so that a connector's name may hold
+anything, percent-encoded. Every handler gets a `Call` and returns an `Answer`; errors are raised.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+import orjson
+
+from penstock.cluster import events as e
+from penstock.cluster.records import Target
+from penstock.config import connector as connector_keys
+from penstock.config import render
+from penstock.config import worker as worker_keys
+from penstock.ids import TaskId
+from penstock.rest import model
+from penstock.rest.forward import Client, Remote, next_hop, verify
+from penstock.worker import Worker
+
+REQUEST_TIMEOUT_S: Final = 90.0
+HEALTH_TIMEOUT_S: Final = 10.0
+
+_CONFLICT: Final = (
+    "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"
+)
+_NO_LEADER: Final = (
+    "Cannot complete request momentarily due to no known leader URL, likely because a rebalance "
+    "was underway."
+)
+
+
+class HttpError(Exception):
+    """An answer that is an error: `{"error_code": …, "message": …}`."""
+
+    def __init__(self, status: int, message: str, error_code: int | None = None) -> None:
+        self.status = status
+        self.error_code = status if error_code is None else error_code
+        super().__init__(message)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A response: status, JSON body (None: none at all), further headers."""
+
+    status: int = 200
+    body: object = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request, and what it is served with."""
+
+    worker: Worker
+    client: Client
+    method: str
+    path: str
+    params: Mapping[str, str]
+    query: Mapping[str, list[str]]
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def connector(self) -> str:
+        return self.params["connector"]
+
+    def flag(self, name: str, default: bool) -> bool:
+        values = self.query.get(name)
+        return default if not values else values[0].lower() == "true"
+
+    def json(self) -> Any:
+        try:
+            return orjson.loads(self.body)
+        except orjson.JSONDecodeError as error:
+            # Reference §1.2: malformed JSON is a 500 there, and so it is here.
+            raise HttpError(500, f"Unexpected content in the request body: {error}") from error
+
+    def config(self) -> dict[str, str | None]:
+        return texts(self.json())
+
+
+Handler = Callable[[Call], Awaitable[Answer]]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One row: `{name}` segments are parameters; `takes_body` wants `application/json`."""
+
+    method: str
+    path: str
+    handler: Handler
+    takes_body: bool = False
+
+    def match(self, segments: list[str]) -> dict[str, str] | None:
+        """The parameters if the path is this route's."""
+        own = self.path.strip("/").split("/") if self.path.strip("/") else []
+        if len(own) != len(segments):
+            return None
+        params: dict[str, str] = {}
+        for pattern, segment in zip(own, segments, strict=True):
+            if pattern.startswith("{"):
+                params[pattern[1:-1]] = unquote(segment)
+            elif pattern != unquote(segment):
+                return None
+        return params
+
+
+def texts(value: object) -> dict[str, str | None]:
+    """A flat map of texts; numbers and booleans become texts, anything nested is refused (500)."""
+    if not isinstance(value, dict):
+        raise HttpError(500, "Cannot deserialize value of type a map of strings from the body")
+    out: dict[str, str | None] = {}
+    for name, item in value.items():
+        match item:
+            case None | str():
+                out[name] = item
+            case bool():
+                out[name] = "true" if item else "false"
+            case int() | float():
+                out[name] = str(item)
+            case _:
+                raise HttpError(
+                    500, f"Cannot deserialize value of type a string from the value of '{name}'"
+                )
+    return out
+
+
+# ── serving through the herder ───────────────────────────────────────────────────────────────────
+
+
+async def operate(call: Call, operation: e.Operation) -> e.Done | Answer:
+    """Has the operation served here, or by whoever may; a forwarded answer comes back as it is."""
+    result = await within(call.worker.submit(operation), REQUEST_TIMEOUT_S, "Request timed out")
+    match result:
+        case e.Done():
+            return result
+        case e.Refused():
+            raise HttpError(result.status, result.message)
+        case e.Elsewhere():
+            return await forward(call, result.url)
+
+
+async def forward(call: Call, url: str | None) -> Answer:
+    """Sends the request on, at most two hops (reference §1.3)."""
+    given = call.query.get("forward")
+    hop = next_hop(given[0] if given else None)
+    if hop is None:
+        raise HttpError(409, _CONFLICT)
+    if not url:
+        raise HttpError(409, _NO_LEADER)
+    query = {name: values[0] for name, values in call.query.items()} | {"forward": hop}
+    passed = {name: text for name, text in call.headers.items() if name == "Authorization"}
+    answer = await asyncio.to_thread(
+        call.client.send,
+        call.method,
+        url.rstrip("/") + call.path,
+        query=query,
+        body=call.body,
+        headers=passed,
+    )
+    body = orjson.loads(answer.content) if answer.content else None
+    location = answer.headers.get("location")
+    return Answer(answer.status_code, body, {"Location": location} if location else {})
+
+
+async def within(future: Future[Any], timeout_s: float, text: str) -> Any:
+    """The future's result; 500 with `text` when it takes too long."""
+    try:
+        return await asyncio.wait_for(asyncio.wrap_future(future), timeout_s)
+    except TimeoutError:
+        raise HttpError(500, text) from None
+
+
+async def ready(call: Call) -> None:
+    """Waits until the worker has read its topics: before that it knows nothing to tell."""
+    try:
+        await asyncio.wait_for(_until_ready(call.worker), REQUEST_TIMEOUT_S)
+    except TimeoutError:
+        raise HttpError(500, "Request timed out. The worker is still reading its topics.") from None
+
+
+async def _until_ready(worker: Worker) -> None:
+    while not worker.state.ready:
+        if worker.ended.is_set():
+            raise HttpError(500, "Worker is shutting down")
+        await asyncio.sleep(0.02)
+
+
+def existing(found: Any, text: str) -> Answer:
+    """200 with what was found, or 404."""
+    if found is None:
+        raise HttpError(404, text)
+    return Answer(body=found)
+
+
+# ── handlers ─────────────────────────────────────────────────────────────────────────────────────
+
+
+async def root(call: Call) -> Answer:
+    return Answer(body=model.server_info(call.worker.kafka_cluster_id))
+
+
+async def health(call: Call) -> Answer:
+    result = call.worker.submit(e.Ping())
+    try:
+        await asyncio.wait_for(asyncio.wrap_future(result), HEALTH_TIMEOUT_S)
+    except TimeoutError:
+        if call.worker.state.member is None:
+            text = "Worker is still starting up. It has not joined its group yet."
+            return Answer(503, {"status": "starting", "message": text})
+        text = (
+            "Worker was unable to handle this request and may be unable to handle other requests."
+        )
+        return Answer(500, {"status": "unhealthy", "message": text})
+    text = "Worker has completed startup and is ready to handle requests."
+    return Answer(body={"status": "healthy", "message": text})
+
+
+async def list_connectors(call: Call) -> Answer:
+    state, registry = call.worker.state, call.worker.registry
+    names = state.cluster.connectors()
+    expand = call.query.get("expand")
+    if expand is None:
+        return Answer(body=list(names))
+    makers = {"status": model.connector_status, "info": model.connector_info}
+    wanted = {kind: maker for kind, maker in makers.items() if kind in expand}
+    found = {
+        name: {kind: make(state, registry, name) for kind, make in wanted.items()} for name in names
+    }
+    return Answer(body={name: parts for name, parts in found.items() if None not in parts.values()})
+
+
+async def create_connector(call: Call) -> Answer:
+    request = call.json()
+    if not isinstance(request, dict):
+        raise HttpError(500, "Cannot deserialize value of type a create request from the body")
+    unknown = set(request) - {"name", "config", "initial_state"}
+    if unknown:
+        raise HttpError(500, f'Unrecognized field "{sorted(unknown)[0]}" in the create request')
+    name = request.get("name")
+    if name is not None and not isinstance(name, str | int | float):
+        raise HttpError(500, "Cannot deserialize value of type a string from the value of 'name'")
+    name = str(name if name is not None else "").strip()
+    if request.get("config") is None:
+        raise HttpError(500, "The create request has no 'config'")
+    config = checked_name(texts(request["config"]), name)
+    target = initial_target(request.get("initial_state"))
+    await validated(call, config)
+    done = await operate(call, e.CreateConnector(name, config, target))
+    return done if isinstance(done, Answer) else created(call, name)
+
+
+async def put_config(call: Call) -> Answer:
+    config = checked_name(call.config(), call.connector)
+    await validated(call, config)
+    done = await operate(call, e.PutConfig(call.connector, config))
+    if isinstance(done, Answer):
+        return done
+    if done.created:
+        return created(call, call.connector)
+    return Answer(body=info(call, call.connector))
+
+
+async def get_connector(call: Call) -> Answer:
+    found = model.connector_info(call.worker.state, call.worker.registry, call.connector)
+    return existing(found, f"Connector {call.connector} not found")
+
+
+async def delete_connector(call: Call) -> Answer:
+    done = await operate(call, e.DeleteConnector(call.connector))
+    return done if isinstance(done, Answer) else Answer(204)
+
+
+async def get_config(call: Call) -> Answer:
+    config = call.worker.state.cluster.config(call.connector)
+    return existing(config and dict(config), f"Connector {call.connector} not found")
+
+
+async def get_status(call: Call) -> Answer:
+    found = model.connector_status(call.worker.state, call.worker.registry, call.connector)
+    return existing(found, f"No status found for connector {call.connector}")
+
+
+async def get_tasks(call: Call) -> Answer:
+    found = model.task_infos(call.worker.state, call.connector)
+    return existing(found, f"Connector {call.connector} not found")
+
+
+async def get_task_status(call: Call) -> Answer:
+    number = task_number(call)
+    state, registry = call.worker.state, call.worker.registry
+    found = model.task_status(state, registry, call.connector, number)
+    return existing(found, f"No status found for task {call.connector}-{number}")
+
+
+async def put_tasks(call: Call) -> Answer:
+    """Internal: a follower hands a task set to the leader."""
+    state = call.worker.state
+    if state.member is not None and state.member.protocol == "sessioned":
+        allowed = call.worker.config[worker_keys.INTER_WORKER_VERIFICATION_ALGORITHMS]
+        verify(call.body, call.headers, state.cluster.session_key, allowed)
+    configs = call.json()
+    if not isinstance(configs, list):
+        raise HttpError(500, "Cannot deserialize value of type a list from the body")
+    done = await operate(call, e.PutTasks(call.connector, tuple(map(texts, configs))))
+    return done if isinstance(done, Answer) else Answer(204)
+
+
+async def restart_connector(call: Call) -> Answer:
+    done = await operate(call, e.RestartConnector(call.connector))
+    return done if isinstance(done, Answer) else Answer(204)
+
+
+async def restart_task(call: Call) -> Answer:
+    done = await operate(call, e.RestartTask(TaskId(call.connector, task_number(call))))
+    return done if isinstance(done, Answer) else Answer(204)
+
+
+def set_target(target: Target, status: int) -> Handler:
+    async def handler(call: Call) -> Answer:
+        done = await operate(call, e.SetTarget(call.connector, target))
+        return done if isinstance(done, Answer) else Answer(status)
+
+    return handler
+
+
+async def get_topics(call: Call) -> Answer:
+    if not call.worker.config[worker_keys.TOPIC_TRACKING_ENABLE]:
+        raise HttpError(403, "Topic tracking is disabled.")
+    return Answer(body=model.active_topics(call.worker.state, call.connector))
+
+
+async def list_plugins(call: Call) -> Answer:
+    connectors_only = call.flag("connectorsOnly", True)
+    return Answer(body=model.plugin_infos(call.worker.registry, connectors_only=connectors_only))
+
+
+async def validate_plugin(call: Call) -> Answer:
+    config, plugin = call.config(), call.params["plugin"]
+    named = config.get(connector_keys.CONNECTOR_CLASS.name)
+    if named is not None and not _trimmed(named).endswith(_trimmed(plugin)):
+        raise HttpError(
+            400, f"Included connector type {named} does not match request type {plugin}"
+        )
+    infos = await asyncio.to_thread(call.worker.planner.validate, config)
+    return Answer(body=infos)
+
+
+def _trimmed(name: str) -> str:
+    return name.removesuffix("Connector")
+
+
+# ── parts of handlers ────────────────────────────────────────────────────────────────────────────
+
+
+def checked_name(config: dict[str, str | None], name: str) -> dict[str, str | None]:
+    """The config with `name` in it; 400 when it holds another one."""
+    given = config.get(connector_keys.NAME.name)
+    if given is None:
+        return {**config, connector_keys.NAME.name: name}
+    if given != name:
+        raise HttpError(
+            400,
+            f"Connector name configuration ({given}) doesn't match connector name in the URL "
+            f"({name})",
+        )
+    return config
+
+
+def initial_target(value: object) -> Target | None:
+    """The target state an `initial_state` asks for."""
+    if value is None:
+        return None
+    states = {"RUNNING": Target.STARTED, "PAUSED": Target.PAUSED, "STOPPED": Target.STOPPED}
+    if not isinstance(value, str) or value.upper() not in states:
+        raise HttpError(
+            500, f"Cannot deserialize 'initial_state' {value!r}: not one of {', '.join(states)}"
+        )
+    return states[value.upper()]
+
+
+async def validated(call: Call, config: Mapping[str, str | None]) -> None:
+    """400 with every error when the configuration is not valid."""
+    infos = await asyncio.to_thread(call.worker.planner.validate, config)
+    text = render.invalid_text(infos)
+    if text is not None:
+        raise HttpError(400, text)
+
+
+def task_number(call: Call) -> int:
+    try:
+        return int(call.params["task"])
+    except ValueError:
+        raise HttpError(404, "HTTP 404 Not Found") from None
+
+
+def created(call: Call, name: str) -> Answer:
+    return Answer(201, info(call, name), {"Location": f"/connectors/{quote(name, safe='')}"})
+
+
+def info(call: Call, name: str) -> model.Json:
+    found = model.connector_info(call.worker.state, call.worker.registry, name)
+    if found is None:
+        raise HttpError(404, f"Connector {name} not found")  # deleted since
+    return found
+
+
+ROUTES: Final = (
+    Route("GET", "/", root),
+    Route("GET", "/health", health),
+    Route("GET", "/connectors", list_connectors),
+    Route("POST", "/connectors", create_connector, takes_body=True),
+    Route("GET", "/connectors/{connector}", get_connector),
+    Route("DELETE", "/connectors/{connector}", delete_connector),
+    Route("GET", "/connectors/{connector}/config", get_config),
+    Route("PUT", "/connectors/{connector}/config", put_config, takes_body=True),
+    Route("GET", "/connectors/{connector}/status", get_status),
+    Route("GET", "/connectors/{connector}/tasks", get_tasks),
+    Route("POST", "/connectors/{connector}/tasks", put_tasks, takes_body=True),
+    Route("GET", "/connectors/{connector}/tasks/{task}/status", get_task_status),
+    Route("POST", "/connectors/{connector}/tasks/{task}/restart", restart_task),
+    Route("POST", "/connectors/{connector}/restart", restart_connector),
+    Route("PUT", "/connectors/{connector}/pause", set_target(Target.PAUSED, 202)),
+    Route("PUT", "/connectors/{connector}/resume", set_target(Target.STARTED, 202)),
+    Route("PUT", "/connectors/{connector}/stop", set_target(Target.STOPPED, 204)),
+    Route("GET", "/connectors/{connector}/topics", get_topics),
+    Route("GET", "/connector-plugins", list_plugins),
+    Route("PUT", "/connector-plugins/{plugin}/config/validate", validate_plugin, takes_body=True),
+)
+
+ALWAYS: Final = frozenset({root, health, list_plugins})
+"""Handlers that need nothing from the topics and answer at once, however young the worker is."""
+
+
+def error_of(error: Exception) -> tuple[int, int, str]:
+    """Status, error code and message for anything a handler raises (reference §1.2)."""
+    if isinstance(error, HttpError):
+        return error.status, error.error_code, str(error)
+    if isinstance(error, Remote):
+        return error.http_status, error.error_code, str(error)
+    status = getattr(error, "status", 500)
+    return status, status, str(error)
