@@ -30,6 +30,8 @@ def distributed(file: Path, debug: bool) -> None:
     from penstock import run
 
     run.distributed(run.read_worker_file(file), lambda url: logging.info("REST listens on %s", url))
+    logging.shutdown()
+    os._exit(0)  # everything has ended in order; code of connectors that hangs may not hold us
 
 
 @cli.command()
@@ -55,6 +57,15 @@ def broker(port: int, data: Path | None, debug: bool) -> None:
     finally:
         embedded.stop()
     raise StartupFailed(f"Kafka ended by itself with exit code {code}; see {embedded.folder}.")
+
+
+@cli.command("jars")
+@click.argument("sets", nargs=-1, type=click.Choice(jars.SETS))
+@_DEBUG
+def fetch_jars(sets: tuple[str, ...], debug: bool) -> None:
+    """Fetch sets of Java archives now rather than when they are first needed; all by default."""
+    for which in sets or jars.SETS:
+        click.echo(f"{which}: {jars.folder(which, click.echo)}")
 
 
 @cli.command()

@@ -18,11 +18,13 @@ from dataclasses import dataclass
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Final
 from xml.sax.saxutils import quoteattr
 
 from penstock.errors import StartupFailed
 
-JAVA_MIN = 17
+JAVA_MIN: Final = 17
+SETS: Final = ("spark", "broker", "connect")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -48,9 +50,12 @@ def locked(which: str) -> list[Jar]:
     """The jars of one set (`spark`, `broker`, `connect`) as `jars.lock` lists them."""
     text = resources.files("penstock").joinpath("jars.lock").read_text()
     rows = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
-    return [
-        Jar(*coordinates.split(":"), sha256) for kind, coordinates, sha256 in rows if kind == which
-    ]
+    return [Jar(*_coordinates(text), sha256=sha256) for kind, text, sha256 in rows if kind == which]
+
+
+def _coordinates(text: str) -> tuple[str, str, str]:
+    group, name, version = text.split(":")
+    return group, name, version
 
 
 def folder(which: str, say: Callable[[str], None] = lambda text: None) -> Path:
@@ -85,8 +90,8 @@ def java() -> str:
         raise StartupFailed(f"'{program} -version' printed no version, only: {printed.strip()!r}")
     if version < JAVA_MIN:
         raise StartupFailed(
-            f"Java {version} is too old ({program}): Spark and Kafka need Java {JAVA_MIN} or newer. "
-            "Install it, or set JAVA_HOME to a newer one."
+            f"Java {version} is too old ({program}): Spark and Kafka need Java {JAVA_MIN} or "
+            "newer. Install it, or set JAVA_HOME to a newer one."
         )
     return program
 

@@ -8,15 +8,27 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
+from penstock import KAFKA_VERSION
 from penstock.api import Offsets, SinkConnector, SourceConnector, SourceOffset
-from penstock.cluster.records import RawProps
+from penstock.cluster.records import RawProps, copy_buckets, hash_map_copy, hash_map_order
 from penstock.cluster.records import SourceOffset as StoredOffset
 from penstock.config import connector as keys
 from penstock.config import render
 from penstock.config import worker as worker_keys
-from penstock.config.define import Config, ConfigDef, ConfigValue, Key, Props, invalid, under
+from penstock.config.define import (
+    REQUIRED,
+    Choices,
+    Config,
+    ConfigDef,
+    ConfigValue,
+    Key,
+    Props,
+    invalid,
+    under,
+)
 from penstock.errors import BadRequest, ConfigInvalid, PenstockError
 from penstock.flow.plan import (
     ConverterPlan,
@@ -47,6 +59,10 @@ _SPARK_KAFKA: Final[Mapping[str, str]] = {
     "max.poll.records": "10000",  # design §4.2: half again as fast as with the defaults
     "max.partition.fetch.bytes": "5242880",
 }
+
+SIMPLE_HEADER_CONVERTER: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
+_CONVERTER_TYPE: Final = "converter.type"
+_CONVERTERS: Final = (keys.KEY_CONVERTER, keys.VALUE_CONVERTER)
 
 _NOT_FOR_SPARK: Final = frozenset(
     """
@@ -84,10 +100,10 @@ class Planner:
         UnknownConnectorClass when there is no plugin to ask."""
         name = props.get(keys.CONNECTOR_CLASS.name)
         if name is None:
-            shown = ", ".join(f"{key}={value}" for key, value in props.items())
+            shown = ", ".join(f"{key}={shown_value(props[key])}" for key in hash_map_copy(props))
             raise NoConnectorType(f"Connector config {{{shown}}} contains no connector type")
         found = self._registry.connector(name.strip())
-        framework = self._framework(found, props)
+        framework = self._offered(found, props)
         plugin = found.plugin.config
         values = [
             *_blamed(framework.validate(props), self._problems(found, props)),
@@ -100,9 +116,40 @@ class Planner:
         ]
         return render.merged_infos(name, *parts)
 
+    def _offered(self, found: Found, props: Mapping[str, str | None]) -> ConfigDef:
+        """The framework's settings as a validation shows them: with what the worker would use.
+        Topic creation groups are not looked at before the connector starts, as in 4.2.0."""
+        defaults = {key.name: self._worker.props.get(key.name) for key in _CONVERTERS}
+        defaults[keys.HEADER_CONVERTER.name] = SIMPLE_HEADER_CONVERTER
+        definition = keys.enrich(
+            _base(found),
+            props,
+            self._plugins(),
+            {name: text for name, text in defaults.items() if text is not None},
+        )
+        versions = {keys.CONNECTOR_VERSION.name: found.plugin.version}
+        for key in (*_CONVERTERS, keys.HEADER_CONVERTER):
+            version = self._converter_version(props.get(key.name) or defaults[key.name])
+            if version is not None:
+                versions[f"{key.name}.plugin.version"] = version
+        return ConfigDef(
+            *(
+                replace(key, default=versions[key.name], recommender=Choices((versions[key.name],)))
+                if key.name in versions
+                else key
+                for key in definition.keys
+            ),
+            rules=definition.rules,
+        )
+
+    def _converter_version(self, name: str | None) -> str | None:
+        if name == SIMPLE_HEADER_CONVERTER:
+            return KAFKA_VERSION
+        cls = self._registry.converter(name.strip()) if name else None
+        return cls.plugin.version if cls else None
+
     def _framework(self, found: Found, props: Mapping[str, str | None]) -> ConfigDef:
-        base = keys.SOURCE if found.kind is Kind.SOURCE else keys.SINK
-        definition = keys.enrich(base, props, self._plugins())
+        definition = keys.enrich(_base(found), props, self._plugins())
         if found.kind is Kind.SOURCE and self._creates_topics():
             definition = keys.with_topic_creation(definition, props)
         return definition
@@ -110,17 +157,22 @@ class Planner:
     def _plugins(self) -> keys.Plugins:
         converters = self._registry.of_kind(Kind.CONVERTER)
         nothing = keys.PluginClasses({})
+        definitions = {found.plugin.class_name: found.plugin.config for found in converters}
+        aliases = {
+            name: found.plugin.class_name
+            for found in converters
+            for name in found.names()
+            if self._registry.converter(name) is found.cls
+        }
+        simple = SIMPLE_HEADER_CONVERTER.rpartition(".")[2]
+        headers = {**definitions, SIMPLE_HEADER_CONVERTER: ConfigDef()}
         return keys.Plugins(
             transforms=nothing,
             predicates=nothing,
-            converters=keys.PluginClasses(
-                {found.plugin.class_name: found.plugin.config for found in converters},
-                {
-                    name: found.plugin.class_name
-                    for found in converters
-                    for name in found.names()
-                    if self._registry.converter(name) is found.cls
-                },
+            converters=keys.PluginClasses(definitions, aliases),
+            header_converters=keys.PluginClasses(
+                {name: headers[name] for name in sorted(headers)},
+                {**aliases, simple: SIMPLE_HEADER_CONVERTER},
             ),
         )
 
@@ -147,14 +199,16 @@ class Planner:
             )
 
     def _converter_parts(self, props: Mapping[str, str | None]) -> Iterable[render.Json]:
-        for key in (keys.KEY_CONVERTER, keys.VALUE_CONVERTER):
+        for key, kind in ((keys.KEY_CONVERTER, "key"), (keys.VALUE_CONVERTER, "value")):
             name = props.get(key.name)
             cls = self._registry.converter(name.strip()) if name else None
             if cls is not None:
                 prefix = f"{key.name}."
-                definition = cls.plugin.config
+                definition = _always_typed(cls.plugin.config)
+                given = {**under(props, prefix), _CONVERTER_TYPE: kind}
+                values = {value.name: value for value in definition.validate(given)}
                 yield render.prefixed_infos(
-                    definition, definition.validate(under(props, prefix)), prefix
+                    definition, [values[name] for name in hash_map_order(values)], prefix
                 )
 
     def _override_parts(
@@ -216,7 +270,7 @@ class Planner:
         for key in (keys.TOPICS, keys.TOPICS_REGEX):
             if found.kind is Kind.SINK and props.get(key.name):
                 added[key.name] = props[key.name]
-        return [{**task, **added} for task in planned]
+        return [_as_stored({**task, **added}, len(task)) for task in planned]
 
     def flow(
         self,
@@ -330,6 +384,33 @@ class Planner:
                 )
             )
         return tuple(groups)
+
+
+def shown_value(value: str | None) -> str:
+    """A value as Java prints it inside a map."""
+    return "null" if value is None else value
+
+
+def _base(found: Found) -> ConfigDef:
+    return keys.SOURCE if found.kind is Kind.SOURCE else keys.SINK
+
+
+def _always_typed(definition: ConfigDef) -> ConfigDef:
+    """A converter's settings with `converter.type` as required, which the runtime fills in."""
+    return ConfigDef(
+        *(
+            replace(key, default=REQUIRED) if key.name == _CONVERTER_TYPE else key
+            for key in definition.keys
+        ),
+        rules=definition.rules,
+    )
+
+
+def _as_stored(task: Props, planned: int) -> Props:
+    """A task's configuration in the order of a Kafka Connect worker: a copy of the map that the
+    connector planned, to which the runtime added its own settings."""
+    own = hash_map_copy(hash_map_order(list(task)[:planned]))
+    return {name: task[name] for name in hash_map_order([*own, *task], copy_buckets(planned))}
 
 
 def _group_keys(group: str) -> tuple[Key[Any], ...]:

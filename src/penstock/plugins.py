@@ -106,8 +106,9 @@ class Registry:
                 f"name instead. Classes found: {names}"
             )
         available = ", ".join(
-            f"PluginDesc{{klass={f.kind.value}, name='{f.plugin.class_name}', "
-            f"version='{f.plugin.version}'}}"
+            f"PluginDesc{{klass=class {f.plugin.class_name}, name='{f.plugin.class_name}', "
+            f"version='{f.plugin.version}', encodedVersion={f.plugin.version}, "
+            f"type={f.kind.value}, typeName='{f.kind.value}', location='classpath'}}"
             for f in connectors
         )
         raise UnknownConnectorClass(

@@ -34,6 +34,7 @@ from penstock.config.define import Config
 from penstock.errors import PenstockError
 from penstock.flow.engine import BatchDone, Session, readable
 from penstock.flow.tasks import TaskEnded, Tasks
+from penstock.flow.warmup import warm_up
 from penstock.ids import TaskId
 from penstock.kafka import admin, clients
 from penstock.kafka.group import Callbacks, WorkerGroup
@@ -45,7 +46,8 @@ log = logging.getLogger(__name__)
 
 _ANSWER_S: Final = 10.0  # how long the group waits for the loop; a turn takes milliseconds
 _POOL: Final = 16
-_OFFSET_WRITE_S: Final = 30.0
+_PRODUCER: Final[clients.Settings] = {"acks": "all", "delivery.timeout.ms": 2_147_483_647}
+"""Records of the internal topics wait for Kafka as long as it takes (reference §4.3)."""
 
 ForwardTasks = Callable[[str, str, Sequence[Mapping[str, str | None]]], None]
 """Hands a task set to the leader at a URL; raises when the leader does not take it."""
@@ -107,6 +109,7 @@ class Worker:
             store=self._store_offsets,
             ended=lambda ended: self._post(_failed(ended)),
             report=self._on_batch,
+            gone=self._on_jvm_gone,
         )
         self._config_log: CompactedLog
         self._status_log: CompactedLog
@@ -287,12 +290,15 @@ class Worker:
                 self._post(e.TopicUsed(batch.task, topic))
 
     def _store_offsets(self, task: TaskId, offsets: Offsets) -> None:
-        """Stores what a source task has reached; returns when Kafka has it."""
+        """Stores what a source task has reached; returns when Kafka has it, however long it takes.
+
+        A stop does not wait for it: the batch counts as cut off then, and is done again.
+        """
         sent = [
             self._offset_log.append(*self._offsets.encode(task.connector, each)) for each in offsets
         ]
         for future in sent:
-            future.result(_OFFSET_WRITE_S)
+            future.result()
 
     # ── starting and ending ──────────────────────────────────────────────────────────────────
 
@@ -316,7 +322,7 @@ class Worker:
                 topic.name,
                 partitions,
                 consumer={**consumer, **client_id},
-                producer={**producer, **client_id, "acks": "all"},
+                producer={**producer, **client_id, **_PRODUCER},
                 admin=self._admin,
                 receive=receive,
             )
@@ -344,9 +350,20 @@ class Worker:
             self._session.start()
             self._post(e.SparkReady())
             log.info("Spark is ready")
+            if not self._state.tasks:  # else they warm it up themselves, and need not wait
+                warm_up(self._session.get())
+                log.info("Spark is warm")
         except Exception as error:
             self.failure = error
             self.stop()
+
+    def _on_jvm_gone(self, trace: str) -> None:
+        log.error("Spark's JVM is gone: %s", trace)
+        self.failure = PenstockError(
+            "Spark's JVM ended, so this worker ends too; its tasks move to other workers. Was it "
+            "out of memory? See 'spark.driver.memory'."
+        )
+        self.stop()
 
     def _shut_down(self) -> None:
         self._group.leave(5.0)

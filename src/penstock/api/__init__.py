@@ -1,4 +1,4 @@
-"""What plugin authors implement: connectors and converters, and the `Plugin` that describes them."""
+"""What plugin authors implement: connectors, converters, and the `Plugin` describing them."""
 
 from penstock.api.converter import Converter, Failed
 from penstock.api.plugin import Plugin

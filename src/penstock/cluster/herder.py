@@ -14,15 +14,23 @@ It knows nothing of clocks, sockets, Spark or Kafka clients. Sources: reference 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Final, TypeVar, assert_never
+from typing import Final, Generic, TypeVar, assert_never
 
 from penstock.cluster import events as e
-from penstock.cluster.assign import Memory, assign_cooperative, assign_eager, configured_work
+from penstock.cluster.assign import (
+    Item,
+    MemberShare,
+    Memory,
+    assign_cooperative,
+    assign_eager,
+    configured_work,
+)
 from penstock.cluster.protocol import (
     NO_WORK,
+    VERSIONS,
     Assignment,
     AssignmentError,
     MemberMetadata,
@@ -32,6 +40,7 @@ from penstock.cluster.protocol import (
     encode_assignment,
 )
 from penstock.cluster.records import (
+    ConfigRecord,
     ConnectorConfig,
     ConnectorStatus,
     RawProps,
@@ -56,11 +65,6 @@ WRITE_TIMEOUT_MS: Final = 30_000  # reference §4.2: one privileged operation in
 _RETRY_MIN_MS: Final = 250
 _RETRY_MAX_MS: Final = 60_000
 WARMING_UP: Final = "Spark is starting on this worker; the task starts as soon as it is there."
-
-K = TypeVar("K")
-V = TypeVar("V")
-
-_VERSIONS: Final[Mapping[str, int]] = {"default": 0, "compatible": 1, "sessioned": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,25 +94,45 @@ class Member:
     def leads(self) -> bool:
         return self.id == self.leader
 
+    @property
+    def eager(self) -> bool:
+        return VERSIONS[self.protocol] == 0
+
 
 class Phase(Enum):
     """Where a connector instance or task is on this worker."""
 
+    WAITING = "waiting"  # a task, for Spark to be there
     STARTING = "starting"
     RUNNING = "running"
     STOPPING = "stopping"
     PAUSED = "paused"  # nothing runs because the target state says so
+    STOPPED = "stopped"  # the same of a connector whose target state is STOPPED
     FAILED = "failed"
 
 
 PHASE_MOVES: Final[Mapping[Phase, frozenset[Phase]]] = {
+    Phase.WAITING: frozenset({Phase.STARTING, Phase.PAUSED}),
     Phase.STARTING: frozenset({Phase.RUNNING, Phase.FAILED}),
     Phase.RUNNING: frozenset({Phase.STOPPING, Phase.FAILED}),
-    Phase.STOPPING: frozenset(),  # ends by leaving the table; what comes next starts anew
-    Phase.PAUSED: frozenset({Phase.STARTING}),
-    Phase.FAILED: frozenset({Phase.STARTING, Phase.PAUSED}),
+    Phase.STOPPING: frozenset(),  # ends by leaving the table; what comes next begins anew
+    Phase.PAUSED: frozenset({Phase.WAITING, Phase.STARTING}),
+    Phase.FAILED: frozenset({Phase.WAITING, Phase.STARTING, Phase.PAUSED}),
 }
-"""How phases follow each other; absent tasks begin in STARTING or PAUSED."""
+"""How the phases of a task follow each other; absent tasks begin in WAITING, STARTING or PAUSED.
+
+A connector has no STOPPING: its instance plans tasks and holds nothing, so a new one may replace
+it in any phase.
+"""
+
+
+_SHOWN: Final[Mapping[Phase, State]] = {
+    Phase.RUNNING: State.RUNNING,
+    Phase.PAUSED: State.PAUSED,
+    Phase.STOPPED: State.STOPPED,
+    Phase.FAILED: State.FAILED,
+}
+"""The status of what stays in a phase; the other phases end by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,17 +142,32 @@ class Run:
     run: int
     phase: Phase
     stale: bool = False
+    trace: str | None = None  # why it failed
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Config records on their way: what was appended, who waits, and what follows."""
+    """Config records on their way: what was appended, who waits, and what follows.
 
-    reply: e.Reply | None
+    Writes about one connector follow each other: two task sets whose records mix would commit a
+    set with holes (reference §4.3).
+    """
+
+    connector: str | None  # None: the session key
+    reply: e.Reply | None  # None: this worker wants it itself
     result: e.Result
     deadline: int
-    then: tuple[tuple[object, ...], ...] = ()  # groups of records still to append, in order
+    then: tuple[tuple[ConfigRecord, ...], ...] = ()  # groups of records still to append, in order
+    read_back: bool = True  # whether it is done when read back, or already when stored
     offset: int | None = None  # of its last record, once stored
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """A task set could not be published; the connector is asked again at `at` (None: it is)."""
+
+    at: int | None
+    attempts: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,24 +185,33 @@ class HerderState:
     stopping: bool = False
     left: bool = False
     joining: bool = False  # a round was asked for and is not complete
+    metadata_for: e.Reply | None = None  # who waits to be told what runs here
     syncing: bool = False  # the config topic is being read to its end
-    offered: Assignment | None = None  # an assignment this worker cannot take on yet
+    offered: Assignment | None = None  # one this worker may not begin with yet
     assigned: Work = NO_WORK
     handing_over: Work = NO_WORK  # revoked, and not all of it has stopped
     rejoin_at: int | None = None  # the delay of held back work ends
+    owners: Mapping[Item, str] = field(default_factory=dict)  # as this leader has shared out: URLs
     connectors: Mapping[str, Run] = field(default_factory=dict)
     tasks: Mapping[TaskId, Run] = field(default_factory=dict)
     writes: Mapping[int, Write] = field(default_factory=dict)
     queued: tuple[tuple[e.Reply, e.Operation], ...] = ()
-    replan_at: Mapping[str, tuple[int, int]] = field(
-        default_factory=dict
-    )  # when, and which attempt
-    making_key: bool = False
+    plans: Mapping[str, tuple[RawProps, ...]] = field(default_factory=dict)  # to be published
+    retries: Mapping[str, Retry] = field(default_factory=dict)
+    making_key: bool = False  # until it is read back
+    key_retry_at: int = 0
     next_number: int = 1  # for runs and tickets
 
     def running(self) -> Work:
         """What the group has to be told this worker runs."""
         return self.assigned.plus(self.handing_over)
+
+    def settled(self) -> bool:
+        """Between rounds: everybody knows who leads and who owns what."""
+        return self.member is not None and not self.joining and self.offered is None
+
+    def may_start(self) -> bool:
+        return self.settled() and not self.stopping
 
 
 def step(state: HerderState, event: e.Event, now: int) -> tuple[HerderState, list[e.Command]]:
@@ -171,18 +219,68 @@ def step(state: HerderState, event: e.Event, now: int) -> tuple[HerderState, lis
     turn = _Turn(state, now)
     turn.take(event)
     turn.settle()
-    return turn.state, turn.commands
+    return turn.result(), turn.commands
 
 
 def next_wakeup(state: HerderState) -> int | None:
     """When a `Tick` is due, if nothing else happens before."""
     times = [write.deadline for write in state.writes.values()]
-    times += [at for at, _ in state.replan_at.values()]
-    if state.rejoin_at is not None:
-        times.append(state.rejoin_at)
-    if state.member is not None and state.member.leads and state.cluster.session_key is not None:
-        times.append(state.cluster.session_key.created_ms + state.settings.key_ttl_ms)
+    times += [retry.at for retry in state.retries.values() if retry.at is not None]
+    times += [at for at in (state.rejoin_at, _key_due(state)) if at is not None]
     return min(times, default=None)
+
+
+def _key_due(state: HerderState) -> int | None:
+    """When this worker has to make a session key; only the leader of a signing group does."""
+    member, key, settings = state.member, state.cluster.session_key, state.settings
+    if member is None or not member.leads or member.protocol != "sessioned":
+        return None
+    if state.making_key or not state.may_start():
+        return None
+    if key is None or key.algorithm != settings.key_algorithm:
+        return state.key_retry_at
+    return max(key.created_ms + settings.key_ttl_ms, state.key_retry_at)
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class _Runs(Generic[K]):
+    """What runs, being changed: copied at the first change, however many follow.
+
+    `touched` are the keys to be looked at again: with a thousand tasks, one that has started must
+    not cost a look at all the others.
+    """
+
+    def __init__(self, rows: Mapping[K, Run]) -> None:
+        self._rows = rows
+        self._own: dict[K, Run] | None = None
+        self.touched: dict[K, None] = {}
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._rows
+
+    def get(self, key: K) -> Run | None:
+        return self._rows.get(key)
+
+    def set(self, key: K, run: Run | None) -> None:
+        if self._own is None:
+            self._rows = self._own = dict(self._rows)
+        self.touched[key] = None
+        if run is None:
+            self._own.pop(key, None)
+        else:
+            self._own[key] = run
+
+    def frozen(self) -> Mapping[K, Run]:
+        return self._rows
 
 
 class _Turn:
@@ -192,6 +290,13 @@ class _Turn:
         self.state = state
         self.now = now
         self.commands: list[e.Command] = []
+        self._before = state
+        self._connectors = _Runs(state.connectors)
+        self._tasks = _Runs(state.tasks)
+        self._assigned: tuple[Work, frozenset[Item]] = NO_WORK, frozenset()
+
+    def result(self) -> HerderState:
+        return replace(self.state, connectors=self._connectors.frozen(), tasks=self._tasks.frozen())
 
     # ── small tools ──────────────────────────────────────────────────────────────────────────
 
@@ -203,12 +308,6 @@ class _Turn:
         self._set(next_number=number + 1)
         return number
 
-    def _set_connector(self, connector: str, run: Run | None) -> None:
-        self._set(connectors=_with(self.state.connectors, connector, run))
-
-    def _set_task(self, task: TaskId, run: Run | None) -> None:
-        self._set(tasks=_with(self.state.tasks, task, run))
-
     @property
     def _generation(self) -> int:
         return self.state.member.generation if self.state.member else self.state.last_generation
@@ -216,10 +315,30 @@ class _Turn:
     def _leads(self) -> bool:
         return self.state.member is not None and self.state.member.leads
 
+    def _is_ours(self, item: Item) -> bool:
+        """Whether it is assigned to this worker, and the worker stays."""
+        work, items = self._assigned
+        if work is not self.state.assigned:
+            work = self.state.assigned
+            items = frozenset((*work.connectors, *work.tasks))
+            self._assigned = work, items
+        return item in items and not self.state.stopping
+
+    def _exists(self, task: TaskId) -> bool:
+        """Whether the task is in `cluster.tasks(...)`, without listing all of them."""
+        entry = self.state.cluster.entries.get(task.connector)
+        return (
+            entry is not None
+            and entry.config is not None
+            and not entry.inconsistent
+            and task.number < (entry.task_count or 0)
+        )
+
     def _join(self) -> None:
         if self.state.ready and not self.state.stopping:
             self._set(joining=True)
-            self.commands.append(e.JoinGroup())
+            if e.JoinGroup() not in self.commands:
+                self.commands.append(e.JoinGroup())
 
     def _sync(self) -> None:
         if not self.state.syncing:
@@ -233,37 +352,34 @@ class _Turn:
             case e.ConfigRead():
                 self._on_config(event)
             case e.StatusRead():
-                records = [decode_status(key, value) for key, value in event.entries]
-                self._set(statuses=fold_statuses(self.state.statuses, records))
+                self._on_statuses(event)
             case e.LogsReady():
                 self._set(ready=True)
                 self._join()
             case e.ConfigEndReached():
                 self._set(syncing=False)
                 if self.state.offered is not None:
-                    self._take_assignment(self.state.offered, synced=True)
+                    self._agree(self.state.offered, synced=event.in_time)
             case e.MetadataWanted():
-                self._tell_metadata(event)
+                self._on_metadata_wanted(event)
             case e.AssignmentWanted():
                 self._share_out(event)
             case e.Joined():
                 self._on_joined(event)
             case e.CoordinatorLost():
-                # Others may be given our work while nobody can reach us: give it up (§5.6).
-                self._set(assigned=NO_WORK, offered=None, member=None, joining=True, rejoin_at=None)
+                self._on_coordinator_lost()
             case e.Requested():
                 self._set(queued=(*self.state.queued, (event.reply, event.operation)))
             case e.Appended():
                 self._on_appended(event)
             case e.SessionKeyMade():
-                self._set(making_key=False)
                 key = SessionKey(event.key, event.algorithm, self.now)
-                self._write(None, e.Done(), [(key,)])
+                self._write(None, None, e.Done(), [(key,)])
             case e.ConnectorPlanned():
                 self._on_planned(event)
             case e.TasksForwarded():
                 if event.error is None:
-                    self._set(replan_at=_with(self.state.replan_at, event.connector, None))
+                    self._set(retries=_with(self.state.retries, event.connector, None))
                 else:
                     self._replan_later(event.connector)
             case e.TaskStarted():
@@ -293,7 +409,7 @@ class _Turn:
         self._finish_writes()
         self._react(changes)
         if self.state.offered is not None and not self.state.syncing:
-            self._take_assignment(self.state.offered, synced=False)
+            self._agree(self.state.offered, synced=False)
 
     def _react(self, changes: Changes) -> None:
         if changes == NO_CHANGES:
@@ -301,39 +417,59 @@ class _Turn:
         for connector in changes.updated | changes.added:
             self._mark_connector_stale(connector)
         for task in changes.tasks:
-            run = self.state.tasks.get(task)
-            if run is not None:
-                self._set_task(task, replace(run, stale=True))
+            self._mark_task_stale(task)
         for connector in changes.targets:
-            # Resuming also asks the connector again what its tasks are (§5.7).
-            if self.state.cluster.target(connector) is Target.STARTED:
+            # Resuming also asks the connector again what its tasks are (§5.7); one that failed
+            # has to be restarted before it is resumed (§6.2).
+            run = self._connectors.get(connector)
+            if run is not None and run.phase is not Phase.FAILED:
                 self._mark_connector_stale(connector)
         for request in changes.restarts:
             self._restart(request.connector, request.include_tasks, request.only_failed)
         if changes.need_rebalance:
             self._join()
+        touched = changes.removed | changes.committed | changes.targets
+        self._connectors.touched |= dict.fromkeys(touched & set(self._connectors))
+        self._tasks.touched |= dict.fromkeys(t for t in self._tasks if t.connector in touched)
 
     def _mark_connector_stale(self, connector: str) -> None:
-        run = self.state.connectors.get(connector)
+        run = self._connectors.get(connector)
         if run is not None:
-            self._set_connector(connector, replace(run, stale=True))
+            self._connectors.set(connector, replace(run, stale=True))
+
+    def _mark_task_stale(self, task: TaskId) -> None:
+        run = self._tasks.get(task)
+        if run is not None:
+            self._tasks.set(task, replace(run, stale=True))
 
     def _restart(self, connector: str, include_tasks: bool, only_failed: bool) -> None:
-        """Marks what this worker runs of a connector to be started anew (KIP-745)."""
-        run = self.state.connectors.get(connector)
+        """Has what this worker runs of a connector started anew (KIP-745)."""
+        run = self._connectors.get(connector)
         if run is not None and (not only_failed or run.phase is Phase.FAILED):
-            self._set_connector(connector, replace(run, stale=True))
-        for task, owned in list(self.state.tasks.items()):
-            if not include_tasks or task.connector != connector:
-                continue
-            if not only_failed or owned.phase is Phase.FAILED:
-                self._set_task(task, replace(owned, stale=True))
+            self._put_connector(connector, State.RESTARTING)
+            self._mark_connector_stale(connector)
+        if not include_tasks:
+            return
+        for task in [task for task in self._tasks if task.connector == connector]:
+            owned = self._tasks.get(task)
+            if owned is not None and (not only_failed or owned.phase is Phase.FAILED):
+                self._put_task(task, State.RESTARTING)
+                self._mark_task_stale(task)
 
     # ── the group ────────────────────────────────────────────────────────────────────────────
 
-    def _tell_metadata(self, event: e.MetadataWanted) -> None:
-        self._set(joining=True)  # a round begins, whoever asked for it
+    def _on_metadata_wanted(self, event: e.MetadataWanted) -> None:
+        # A round begins, whoever asked for it; what an earlier one still waited for is void.
+        self._set(joining=True, offered=None, metadata_for=event.reply)
+        if self.state.member is not None and self.state.member.eager:
+            self._set(assigned=NO_WORK)  # everything is stopped before every round (§5.4)
+
+    def _tell_metadata(self) -> None:
         state = self.state
+        if state.metadata_for is None:
+            return
+        if self._tasks and (state.member is None or state.member.eager):
+            return  # what nobody was asked to give back stops before the group is told anything
         running = state.running()
         allocation = None
         if running:
@@ -341,11 +477,18 @@ class _Turn:
             leader_url = state.member.leader_url if state.member else ""
             allocation = Assignment(leader, leader_url, state.cluster.offset, running)
         metadata = MemberMetadata(state.settings.url, state.cluster.offset, allocation)
-        self.commands.append(e.TellMetadata(event.reply, metadata))
+        self.commands.append(e.TellMetadata(state.metadata_for, metadata))
+        self._set(metadata_for=None)
+
+    def _on_coordinator_lost(self) -> None:
+        # Others may be given our work while nobody can reach us: give it up (§5.6).
+        self._set(assigned=NO_WORK, handing_over=NO_WORK, offered=None, member=None, rejoin_at=None)
+        # The membership may still be valid when the coordinator is found again.
+        self._join()
 
     def _share_out(self, event: e.AssignmentWanted) -> None:
         """Leads one round (§5.3, §5.5): everyone gets a share, at one config offset."""
-        version = _VERSIONS[event.protocol]
+        version = VERSIONS[event.protocol]
         members = {name: decode_metadata(data) for name, data in event.members.items()}
         offset = max(metadata.config_offset for metadata in members.values())
         mine = members[event.member]
@@ -368,10 +511,12 @@ class _Turn:
         agreed = self.state.cluster.offset
         work = configured_work(self.state.cluster)
         if version == 0:
-            shares = {
-                name: assignment(share, NO_WORK, 0)
+            given = {
+                name: MemberShare(share)
                 for name, share in assign_eager(members.keys(), work).items()
             }
+            kept = dict.fromkeys(members, NO_WORK)
+            delay_ms = 0
         else:
             memory, given, delay_ms = assign_cooperative(
                 self.state.memory,
@@ -383,10 +528,16 @@ class _Turn:
                 max_delay_ms=self.state.settings.max_delay_ms,
             )
             self._set(memory=memory)
-            shares = {
-                name: assignment(share.additions, share.revocations, delay_ms)
-                for name, share in given.items()
-            }
+            kept = {name: members[name].running.minus(given[name].revocations) for name in members}
+        owners: dict[Item, str] = {}
+        for name, share in given.items():
+            for work in (kept[name], share.additions):
+                owners |= dict.fromkeys((*work.connectors, *work.tasks), members[name].url)
+        self._set(owners=owners)
+        shares = {
+            name: assignment(share.additions, share.revocations, delay_ms)
+            for name, share in given.items()
+        }
         self.commands.append(e.TellAssignment(event.reply, shares))
 
     def _on_joined(self, event: e.Joined) -> None:
@@ -395,197 +546,216 @@ class _Turn:
             event.member, event.generation, event.protocol, given.leader, given.leader_url
         )
         if not member.leads:
-            self._set(memory=Memory())  # a leader's memory is of its own rounds only
+            self._set(memory=Memory(), owners={})  # a leader's memory is of its own rounds only
         self._set(member=member, last_generation=event.generation, joining=False, rejoin_at=None)
-        self._take_assignment(given, synced=False)
+        if given.error == AssignmentError.NONE:
+            self._take_on(given)
+        self._agree(given, synced=False)
 
-    def _take_assignment(self, given: Assignment, *, synced: bool) -> None:
-        """Takes the assignment on if this worker has read the config topic just as far (§5.3)."""
-        behind = self.state.cluster.offset < given.config_offset
-        if given.error != AssignmentError.NONE or behind:
-            if synced and not behind:
-                self._set(offered=None)
-                self._join()
-                return
+    def _take_on(self, given: Assignment) -> None:
+        """Makes the share this worker's own, so that the next round is told of it (§5.5).
+
+        Nothing of it starts before `_agree`; what is revoked stops at once.
+        """
+        held = NO_WORK if self.state.member and self.state.member.eager else self.state.assigned
+        revoked = held.minus(held.minus(given.revoked))
+        self._set(
+            assigned=held.minus(given.revoked).plus(given.work),
+            handing_over=self.state.handing_over.minus(given.work).plus(revoked),
+        )
+        if given.delay_ms > 0:
+            self._set(rejoin_at=self.now + given.delay_ms)
+
+    def _agree(self, given: Assignment, *, synced: bool) -> None:
+        """Goes on if this worker has read the config topic just as far as the leader (§5.3)."""
+        offset = self.state.cluster.offset
+        wrong = given.error != AssignmentError.NONE
+        if (wrong or offset < given.config_offset) and not synced:
             self._set(offered=given)
             self._sync()
             return
         self._set(offered=None)
-        if self.state.cluster.offset > given.config_offset:
+        if wrong or offset != given.config_offset:
             self._join()
-            return
-        eager = self.state.member is not None and _VERSIONS[self.state.member.protocol] == 0
-        if eager:
-            self._set(assigned=given.work, handing_over=NO_WORK)
-        else:
-            held = self.state.assigned
-            revoked = held.minus(held.minus(given.revoked))
-            self._set(
-                assigned=held.minus(given.revoked).plus(given.work),
-                handing_over=self.state.handing_over.plus(revoked),
-            )
-        if given.delay_ms > 0:
-            self._set(rejoin_at=self.now + given.delay_ms)
-        self._after_assignment()
+        elif self._leads():
+            self._clear_statuses()
 
-    def _after_assignment(self) -> None:
-        """What the leader does once a round is complete: keys and cleaning up (§5.7)."""
-        if not self._leads():
-            return
-        self._renew_session_key()
+    def _clear_statuses(self) -> None:
+        """Once a round is complete, its leader forgets the statuses of what is gone (§5.7)."""
         cluster, statuses = self.state.cluster, self.state.statuses
         for connector in sorted(statuses.names() | frozenset(statuses.topics)):
-            if not cluster.contains(connector):
+            there = cluster.contains(connector)
+            if not there:
                 for topic in statuses.topics_of(connector):
                     self._append_status(TopicStatus(topic, connector, None))
-            for task in statuses.tasks_of(connector):
-                if task.number >= (cluster.task_count(connector) or 0):
-                    self._append_status(TaskStatus(task, None))
-            if not cluster.contains(connector) and statuses.connector(connector) is not None:
+            count = cluster.task_count(connector)
+            for number in sorted(statuses.tasks.get(connector, {})):
+                if number >= count:
+                    self._append_status(TaskStatus(TaskId(connector, number), None))
+            if not there and statuses.connector(connector) is not None:
                 self._append_status(ConnectorStatus(connector, None))
 
     def _renew_session_key(self) -> None:
-        key, settings = self.state.cluster.session_key, self.state.settings
-        member = self.state.member
-        if member is None or member.protocol != "sessioned" or self.state.making_key:
-            return
-        if (
-            key is None
-            or key.algorithm != settings.key_algorithm
-            or self.now >= key.created_ms + settings.key_ttl_ms
-        ):
+        due = _key_due(self.state)
+        if due is not None and self.now >= due:
             self._set(making_key=True)
             self.commands.append(e.MakeSessionKey())
 
-    # ── requests and writes ──────────────────────────────────────────────────────────────────
+    # ── requests ─────────────────────────────────────────────────────────────────────────────
 
     def _serve_queued(self) -> None:
         """Requests are served between rounds, when everybody knows who leads and who owns what."""
         state = self.state
         if state.stopping:
             for reply, _ in state.queued:
-                self.commands.append(e.Answer(reply, e.Refused(500, "Worker is shutting down")))
-            self._set(queued=())
+                self._answer(reply, e.Refused(500, "Worker is shutting down"))
+            self._set(queued=(), plans={})
             return
-        while self.state.queued and self._settled():
-            (reply, operation), *rest = self.state.queued
-            self._set(queued=tuple(rest))
-            self._serve(reply, operation)
+        if not state.settled() or not (state.queued or state.plans):
+            return
+        self._set(queued=(), plans={})
+        kept: list[tuple[e.Reply, e.Operation]] = []
+        writing = {write.connector for write in state.writes.values()}
+        for reply, operation in state.queued:
+            connector = _written_connector(operation)
+            if connector is not None and connector in writing:
+                kept.append((reply, operation))
+            elif self._serve(reply, operation):
+                writing.add(connector)
+        held: dict[str, tuple[RawProps, ...]] = {}
+        for connector, configs in state.plans.items():
+            if self._leads() and connector in writing:
+                held[connector] = configs
+            else:
+                self._hand_in(connector, configs)
+        self._set(queued=tuple(kept), plans=held)
 
-    def _settled(self) -> bool:
-        state = self.state
-        return state.member is not None and not state.joining and state.offered is None
+    def _hand_in(self, connector: str, configs: tuple[RawProps, ...]) -> None:
+        """Publishes a task set this worker's own connector instance has planned."""
+        if self._leads():
+            self._publish(None, connector, configs)
+        elif (url := self._leader_url()) is not None:
+            self.commands.append(e.ForwardTasks(url, connector, configs))
+        else:
+            self._replan_later(connector)
 
-    def _serve(self, reply: e.Reply, operation: e.Operation) -> None:
+    def _serve(self, reply: e.Reply, operation: e.Operation) -> bool:
+        """Serves a request; True when that began a write."""
         match operation:
             case e.Ping():
-                self._answer(reply, e.Done())
+                return self._answer(reply, e.Done())
             case e.RestartConnector() | e.RestartTask():
-                self._serve_restart(reply, operation)
+                return self._serve_restart(reply, operation)
             case e.SetTarget() if operation.target is not Target.STOPPED:
-                self._serve_target(reply, operation)  # any worker writes these itself
+                return self._serve_target(reply, operation)  # any worker writes these itself
             case _ if not self._leads():
-                self._answer(reply, e.Elsewhere(self._leader_url()))
+                return self._answer(reply, e.Elsewhere(self._leader_url()))
             case e.CreateConnector():
                 if self.state.cluster.contains(operation.connector):
                     text = f"Connector {operation.connector} already exists"
-                    self._answer(reply, e.Refused(409, text))
-                    return
+                    return self._answer(reply, e.Refused(409, text))
                 config = ConnectorConfig(operation.connector, operation.config)
                 target = operation.target
                 first = (TargetState(operation.connector, target),) if target else ()
-                self._write(reply, e.Done(created=True), [(*first, config)])
+                done = e.Done(created=True)
+                return self._write(operation.connector, reply, done, [(*first, config)])
             case e.PutConfig():
                 created = not self.state.cluster.contains(operation.connector)
                 config = ConnectorConfig(operation.connector, operation.config)
-                self._write(reply, e.Done(created=created), [(config,)])
+                return self._write(operation.connector, reply, e.Done(created=created), [(config,)])
             case e.DeleteConnector():
                 name = operation.connector
-                if self._known(reply, name, f"Connector {name} not found"):
-                    gone = (ConnectorConfig(name, None), TargetState(name, None))
-                    self._write(reply, e.Done(), [gone])
+                if not self.state.cluster.contains(name):
+                    return self._answer(reply, e.Refused(404, f"Connector {name} not found"))
+                gone = (ConnectorConfig(name, None), TargetState(name, None))
+                return self._write(name, reply, e.Done(), [gone])
             case e.SetTarget():
-                self._serve_target(reply, operation)
+                return self._serve_target(reply, operation)
             case e.PutTasks():
-                self._publish(reply, operation.connector, operation.configs)
+                return self._publish(reply, operation.connector, operation.configs)
             case _:
                 assert_never(operation)
 
-    def _serve_target(self, reply: e.Reply, operation: e.SetTarget) -> None:
+    def _serve_target(self, reply: e.Reply, operation: e.SetTarget) -> bool:
         name = operation.connector
-        if not self._known(reply, name, f"Unknown connector {name}"):
-            return
-        records: tuple[object, ...] = (TargetState(name, operation.target),)
+        if not self.state.cluster.contains(name):
+            return self._answer(reply, e.Refused(404, f"Unknown connector {name}"))
+        record = (TargetState(name, operation.target),)
         if operation.target is Target.STOPPED:
-            self._write(reply, e.Done(), [(TaskCommit(name, 0),), records])
-        else:
-            self._write(None, e.Done(), [records])  # not waited to be read back (§4.2)
-            self._answer(reply, e.Done())
+            return self._write(name, reply, e.Done(), [(TaskCommit(name, 0),), record])
+        return self._write(name, reply, e.Done(), [record], read_back=False)  # §4.2
 
-    def _serve_restart(self, reply: e.Reply, operation: e.RestartConnector | e.RestartTask) -> None:
+    def _serve_restart(self, reply: e.Reply, operation: e.RestartConnector | e.RestartTask) -> bool:
+        item: Item
         if isinstance(operation, e.RestartTask):
-            name, task = operation.task.connector, operation.task
-            if not self._known(reply, name, f"Unknown connector: {name}"):
-                return
-            if task not in self.state.cluster.tasks(name):
-                self._answer(reply, e.Refused(404, f"Unknown task: {task}"))
-                return
-            owned = self.state.tasks.get(task)
-            if owned is not None and task in self.state.assigned.tasks:
-                self._put_task(task, State.RESTARTING)
-                self._set_task(task, replace(owned, stale=True))
-                self._answer(reply, e.Done())
-                return
+            item, name = operation.task, operation.task.connector
         else:
-            name = operation.connector
-            if not self._known(reply, name, f"Unknown connector: {name}"):
-                return
-            run = self.state.connectors.get(name)
-            if run is not None and name in self.state.assigned.connectors:
-                self._put_connector(name, State.RESTARTING)
-                self._set_connector(name, replace(run, stale=True))
-                self._answer(reply, e.Done())
-                return
-        # Not ours: the owner has to do it. Its status says who that is, as far as anybody knows.
-        self._answer(reply, e.Elsewhere(self._leader_url()))
+            item = name = operation.connector
+        if not self.state.cluster.contains(name):
+            unknown = f"Unknown connector {name}" if item == name else f"Unknown connector: {name}"
+            return self._answer(reply, e.Refused(404, unknown))
+        if isinstance(item, TaskId) and not self._exists(item):
+            return self._answer(reply, e.Refused(404, f"Unknown task: {item}"))
+        if not self._is_ours(item):
+            return self._answer(reply, e.Elsewhere(self._owner_url(item)))
+        if isinstance(item, TaskId):
+            self._put_task(item, State.RESTARTING)
+            self._mark_task_stale(item)
+        else:
+            self._put_connector(item, State.RESTARTING)
+            self._mark_connector_stale(item)
+        return self._answer(reply, e.Done())
 
-    def _known(self, reply: e.Reply, connector: str, text: str) -> bool:
-        if self.state.cluster.contains(connector):
-            return True
-        self._answer(reply, e.Refused(404, text))
-        return False
+    def _owner_url(self, item: Item) -> str | None:
+        """Where a request about this item goes: the leader knows its owner, others the leader."""
+        return self.state.owners.get(item) if self._leads() else self._leader_url()
 
     def _leader_url(self) -> str | None:
         member = self.state.member
         return member.leader_url or None if member else None
 
-    def _answer(self, reply: e.Reply, result: e.Result) -> None:
+    def _answer(self, reply: e.Reply, result: e.Result) -> bool:
         self.commands.append(e.Answer(reply, result))
+        return False
+
+    # ── writes ───────────────────────────────────────────────────────────────────────────────
 
     def _publish(
         self, reply: e.Reply | None, connector: str, configs: tuple[RawProps, ...]
-    ) -> None:
+    ) -> bool:
         """Writes a task set: every task, then the commit that makes them one (§4.2)."""
-        if self.state.cluster.target(connector) is Target.STOPPED and configs:
+        refusal = None
+        if not self.state.cluster.contains(connector):
+            refusal = e.Refused(404, f"Connector {connector} not found")
+        elif self.state.cluster.target(connector) is Target.STOPPED and configs:
             text = f"Cannot submit non-empty set of task configs for stopped connector {connector}"
-            if reply is not None:
-                self._answer(reply, e.Refused(400, text))
-            return
+            refusal = e.Refused(400, text)
+        if refusal is not None:
+            return False if reply is None else self._answer(reply, refusal)
         tasks = tuple(
             TaskConfig(TaskId(connector, number), config) for number, config in enumerate(configs)
         )
-        groups: list[tuple[object, ...]] = [tasks] if tasks else []
-        self._write(reply, e.Done(), [*groups, (TaskCommit(connector, len(configs)),)])
+        groups: list[tuple[ConfigRecord, ...]] = [tasks] if tasks else []
+        groups.append((TaskCommit(connector, len(configs)),))
+        return self._write(connector, reply, e.Done(), groups)
 
     def _write(
-        self, reply: e.Reply | None, result: e.Result, groups: list[tuple[object, ...]]
-    ) -> None:
+        self,
+        connector: str | None,
+        reply: e.Reply | None,
+        result: e.Result,
+        groups: list[tuple[ConfigRecord, ...]],
+        *,
+        read_back: bool = True,
+    ) -> bool:
         """Appends groups of records, each when the one before has been read back."""
         first, *rest = groups
         ticket = self._number()
-        write = Write(reply, result, self.now + WRITE_TIMEOUT_MS, tuple(rest))
+        deadline = self.now + WRITE_TIMEOUT_MS
+        write = Write(connector, reply, result, deadline, tuple(rest), read_back)
         self._set(writes={**self.state.writes, ticket: write})
-        self.commands.append(e.AppendConfig(ticket, first))  # type: ignore[arg-type]
+        self.commands.append(e.AppendConfig(ticket, first))
+        return True
 
     def _on_appended(self, event: e.Appended) -> None:
         write = self.state.writes.get(event.ticket)
@@ -600,17 +770,23 @@ class _Turn:
 
     def _finish_writes(self) -> None:
         for ticket, write in list(self.state.writes.items()):
-            if write.offset is None or write.offset >= self.state.cluster.offset:
+            if write.offset is None:
+                continue
+            if write.read_back and write.offset >= self.state.cluster.offset:
                 continue
             if write.then:
                 following, *rest = write.then
                 write = replace(write, then=tuple(rest), offset=None)
                 self._set(writes={**self.state.writes, ticket: write})
-                self.commands.append(e.AppendConfig(ticket, following))  # type: ignore[arg-type]
+                self.commands.append(e.AppendConfig(ticket, following))
+                continue
+            self._set(writes=_with(self.state.writes, ticket, None))
+            if write.reply is not None:
+                self._answer(write.reply, write.result)
+            elif write.connector is not None:
+                self._set(retries=_with(self.state.retries, write.connector, None))
             else:
-                self._set(writes=_with(self.state.writes, ticket, None))
-                if write.reply is not None:
-                    self._answer(write.reply, write.result)
+                self._set(making_key=False)
 
     def _fail_write(self, ticket: int, cause: str) -> None:
         write = self.state.writes[ticket]
@@ -621,60 +797,68 @@ class _Turn:
                 f"request can be safely retried: {cause}"
             )
             self._answer(write.reply, e.Refused(500, text))
+        elif write.connector is not None:
+            self._replan_later(write.connector)
+        else:
+            self._set(making_key=False, key_retry_at=self.now + _RETRY_MIN_MS)
 
     # ── connectors and tasks ─────────────────────────────────────────────────────────────────
 
     def _on_planned(self, event: e.ConnectorPlanned) -> None:
-        run = self.state.connectors.get(event.connector)
-        if run is None or run.run != event.run:
-            return  # stopped or started anew meanwhile
+        name = event.connector
+        run = self._connectors.get(name)
+        if run is None or run.run != event.run or run.phase is not Phase.STARTING:
+            return  # given away or started anew meanwhile
         if event.trace is not None:
-            self._set_connector(event.connector, replace(run, phase=Phase.FAILED))
-            self._put_connector(event.connector, State.FAILED, event.trace)
+            self._connectors.set(name, replace(run, phase=Phase.FAILED, trace=event.trace))
+            self._put_connector(name, State.FAILED, event.trace)
             return
-        self._set_connector(event.connector, replace(run, phase=Phase.RUNNING))
-        self._put_connector(event.connector, State.RUNNING)
+        self._connectors.set(name, replace(run, phase=Phase.RUNNING))
+        if run.stale:
+            return  # made from a configuration that has been replaced
+        self._put_connector(name, State.RUNNING)
         cluster = self.state.cluster
+        entry = cluster.entries.get(name)
         same = (
-            cluster.task_configs(event.connector) == event.configs
-            and event.connector not in cluster.inconsistent
-            and cluster.applied_connector_config(event.connector) == cluster.config(event.connector)
+            entry is not None
+            and not entry.inconsistent
+            and entry.applied_config == entry.config
+            and cluster.task_configs(name) == event.configs
         )
-        if same or run.stale:
-            return
-        if self._leads():
-            self._publish(None, event.connector, event.configs)
-        elif (url := self._leader_url()) is not None:
-            self.commands.append(e.ForwardTasks(url, event.connector, event.configs))
+        if same:
+            self._set(retries=_with(self.state.retries, name, None))
         else:
-            self._replan_later(event.connector)
+            self._set(plans={**self.state.plans, name: event.configs})
 
     def _replan_later(self, connector: str) -> None:
-        _, attempt = self.state.replan_at.get(connector, (0, 0))
-        delay = min(_RETRY_MIN_MS << min(attempt, 16), _RETRY_MAX_MS)
-        planned = (self.now + delay, attempt + 1)
-        self._set(replan_at={**self.state.replan_at, connector: planned})
+        if connector not in self._connectors:
+            return  # given away: its owner asks it again anyway
+        retry = self.state.retries.get(connector, Retry(None, 0))
+        delay = min(_RETRY_MIN_MS << min(retry.attempts, 16), _RETRY_MAX_MS)
+        retry = Retry(self.now + delay, retry.attempts + 1)
+        self._set(retries={**self.state.retries, connector: retry})
 
     def _on_task_started(self, event: e.TaskStarted) -> None:
-        run = self.state.tasks.get(event.task)
-        if run is not None and run.run == event.run:
-            self._set_task(event.task, replace(run, phase=Phase.RUNNING))
+        run = self._tasks.get(event.task)
+        if run is None or run.run != event.run or run.phase is not Phase.STARTING:
+            return  # stopped, or failed before this could be told
+        self._tasks.set(event.task, replace(run, phase=Phase.RUNNING))
+        if self._is_ours(event.task):
             self._put_task(event.task, State.RUNNING)
 
     def _on_task_failed(self, event: e.TaskFailed) -> None:
-        run = self.state.tasks.get(event.task)
+        run = self._tasks.get(event.task)
         if run is None or run.run != event.run or run.phase is Phase.STOPPING:
             return  # stopped or given away meanwhile: its owner now speaks for it
-        self._set_task(event.task, replace(run, phase=Phase.FAILED))
+        self._tasks.set(event.task, replace(run, phase=Phase.FAILED, trace=event.trace))
         self._put_task(event.task, State.FAILED, event.trace)
 
     def _on_task_stopped(self, event: e.TaskStopped) -> None:
-        run = self.state.tasks.get(event.task)
+        run = self._tasks.get(event.task)
         if run is None or run.run != event.run:
             return
-        self._set_task(event.task, None)
-        stays = event.task in self.state.assigned.tasks and not self.state.stopping
-        if not stays and event.task in self.state.cluster.tasks(event.task.connector):
+        self._tasks.set(event.task, None)
+        if not self._is_ours(event.task) or not self.state.may_start():
             self._put_task(event.task, State.UNASSIGNED)
 
     def _on_topic_used(self, event: e.TopicUsed) -> None:
@@ -692,141 +876,176 @@ class _Turn:
         for ticket, write in list(self.state.writes.items()):
             if self.now >= write.deadline:
                 self._fail_write(ticket, f"no answer within {WRITE_TIMEOUT_MS} ms")
-        for connector, (at, attempt) in list(self.state.replan_at.items()):
-            if self.now >= at:
-                # Keeps the count of attempts, for the next delay; asked again as if it were stale.
-                self._set(
-                    replan_at={**self.state.replan_at, connector: (self.now + (1 << 40), attempt)}
-                )
+        for connector, retry in list(self.state.retries.items()):
+            if retry.at is not None and self.now >= retry.at:
+                self._set(retries={**self.state.retries, connector: replace(retry, at=None)})
                 self._mark_connector_stale(connector)
         if self.state.rejoin_at is not None and self.now >= self.state.rejoin_at:
             self._set(rejoin_at=None)
             self._join()
-        if self._leads():
-            self._renew_session_key()
 
     # ── reconciliation ───────────────────────────────────────────────────────────────────────
 
     def settle(self) -> None:
         """Orders what is missing between what is wanted of this worker and what it runs."""
-        for connector in self._touched_connectors():
-            self._settle_connector(connector)
-        for task in self._touched_tasks():
-            self._settle_task(task)
+        if self._everything_is_touched():
+            # What runs comes first: what has to stop is told so before anything starts (§16.3).
+            for connector in (*self._connectors, *self.state.assigned.connectors):
+                self._connectors.touched[connector] = None
+            for task in (*self._tasks, *self.state.assigned.tasks):
+                self._tasks.touched[task] = None
+        self._settle_touched()
         self._finish_handing_over()
         self._serve_queued()
-        idle = not self.state.tasks and not self.state.writes
+        self._settle_touched()
+        self._renew_session_key()
+        self._tell_metadata()
+        idle = not self._tasks and not self.state.writes
         if self.state.stopping and idle and not self.state.left:
             self._set(left=True)
             self.commands.append(e.LeaveGroup())
 
-    def _touched_connectors(self) -> list[str]:
-        return list(dict.fromkeys((*self.state.assigned.connectors, *self.state.connectors)))
+    def _everything_is_touched(self) -> bool:
+        before, state = self._before, self.state
+        return (
+            state.assigned is not before.assigned
+            or state.stopping is not before.stopping
+            or state.spark_ready is not before.spark_ready
+            or state.may_start() is not before.may_start()
+        )
 
-    def _touched_tasks(self) -> list[TaskId]:
-        return list(dict.fromkeys((*self.state.assigned.tasks, *self.state.tasks)))
-
-    def _may_start(self) -> bool:
-        return self._settled() and not self.state.stopping
+    def _settle_touched(self) -> None:
+        connectors, self._connectors.touched = self._connectors.touched, {}
+        for connector in connectors:
+            self._settle_connector(connector)
+        tasks, self._tasks.touched = self._tasks.touched, {}
+        for task in tasks:
+            self._settle_task(task)
+        self._connectors.touched.clear()
+        self._tasks.touched.clear()
 
     def _settle_connector(self, name: str) -> None:
-        run = self.state.connectors.get(name)
+        run = self._connectors.get(name)
         config = self.state.cluster.config(name)
-        ours = name in self.state.assigned.connectors and not self.state.stopping
-        if not ours or config is None:
+        if not self._is_ours(name) or config is None:
             if run is not None:
-                self._set_connector(name, None)
-                if config is not None:
-                    self._put_connector(name, State.UNASSIGNED)
+                self._connectors.set(name, None)
+                self._set(
+                    retries=_with(self.state.retries, name, None),
+                    plans=_with(self.state.plans, name, None),
+                )
+                self._put_connector(name, State.UNASSIGNED)
             return
         target = self.state.cluster.target(name)
-        if target is not Target.STARTED:
-            if run is None or run.phase is not Phase.PAUSED:
-                self._set_connector(name, Run(self._number(), Phase.PAUSED))
-                shown = State.PAUSED if target is Target.PAUSED else State.STOPPED
-                self._put_connector(name, shown)
-            elif run.stale:
-                self._set_connector(name, replace(run, stale=False))
-            elif self._shows_wrong_pause(name, target):
-                self._put_connector(
-                    name, State.PAUSED if target is Target.PAUSED else State.STOPPED
-                )
+        failed = run is not None and run.phase is Phase.FAILED and not run.stale
+        if failed and target is not Target.STOPPED:
+            return  # a failed connector only follows a stop (§6.2)
+        if target is Target.PAUSED or target is Target.STOPPED:
+            phase = Phase.PAUSED if target is Target.PAUSED else Phase.STOPPED
+            if run is None or run.phase is not phase or run.stale:
+                self._connectors.set(name, Run(self._number(), phase))
+                self._put_connector(name, _SHOWN[phase])
             return
-        fresh = run is not None and run.phase is not Phase.PAUSED and not run.stale
-        if fresh or not self._may_start():
+        at_rest = run is not None and run.phase in (Phase.PAUSED, Phase.STOPPED)
+        if (run is not None and not at_rest and not run.stale) or not self.state.may_start():
             return
         number = self._number()
-        self._set_connector(name, Run(number, Phase.STARTING))
+        self._connectors.set(name, Run(number, Phase.STARTING))
+        self._set(plans=_with(self.state.plans, name, None))
         self.commands.append(e.StartConnector(name, number, config))
 
-    def _shows_wrong_pause(self, name: str, target: Target | None) -> bool:
-        shown = self.state.statuses.connector(name)
-        other = State.STOPPED if target is Target.PAUSED else State.PAUSED
-        return shown is not None and shown.state is other
-
     def _settle_task(self, task: TaskId) -> None:
-        run = self.state.tasks.get(task)
-        cluster = self.state.cluster
-        ours = task in self.state.assigned.tasks and not self.state.stopping
-        exists = task in cluster.tasks(task.connector)
-        wanted = ours and exists and cluster.target(task.connector) is Target.STARTED
-        paused = ours and exists and not wanted
+        run = self._tasks.get(task)
+        ours = self._is_ours(task) and self._exists(task)
+        wanted = ours and self.state.cluster.target(task.connector) is Target.STARTED
         if run is None:
-            self._begin(task, wanted, paused)
+            if ours:
+                self._begin(task, wanted)
             return
         match run.phase:
             case Phase.STARTING | Phase.STOPPING:
                 return  # it will report; then it is looked at again
             case Phase.RUNNING:
                 if not wanted or run.stale:
-                    self._set_task(task, replace(run, phase=Phase.STOPPING))
+                    self._tasks.set(task, replace(run, phase=Phase.STOPPING))
                     self.commands.append(e.StopTask(task, run.run))
-            case Phase.PAUSED | Phase.FAILED:
-                if not ours or not exists:
-                    self._set_task(task, None)
-                    if exists:
-                        self._put_task(task, State.UNASSIGNED)
-                elif (run.phase is Phase.PAUSED and wanted) or (run.stale and wanted):
-                    if self._may_start():
-                        self._set_task(task, None)
-                        self._begin(task, wanted, paused)
-                elif run.phase is Phase.FAILED and paused:
-                    return  # a failed task stays failed until it is restarted
+            case Phase.WAITING | Phase.PAUSED | Phase.FAILED | Phase.STOPPED:
+                if not ours:
+                    self._tasks.set(task, None)
+                    self._put_task(task, State.UNASSIGNED)
+                elif run.stale or self._may_move_on(run.phase, wanted):
+                    self._begin(task, wanted)
             case _:
                 assert_never(run.phase)
 
-    def _begin(self, task: TaskId, wanted: bool, paused: bool) -> None:
-        if paused:
-            self._set_task(task, Run(self._number(), Phase.PAUSED))
+    def _may_move_on(self, phase: Phase, wanted: bool) -> bool:
+        match phase:
+            case Phase.WAITING:
+                return self.state.spark_ready or not wanted
+            case Phase.PAUSED:
+                return wanted
+            case _:
+                return False  # a failed task stays failed until it is restarted (§6.1)
+
+    def _begin(self, task: TaskId, wanted: bool) -> None:
+        """Starts a task of ours that is not running, or pauses it before it has begun."""
+        if not wanted:
+            self._tasks.set(task, Run(self._number(), Phase.PAUSED))
             self._put_task(task, State.PAUSED)
             return
-        cluster = self.state.cluster
-        connector_config = cluster.config(task.connector)
-        task_config = cluster.task_config(task)
-        if not wanted or connector_config is None or task_config is None or not self._may_start():
+        connector_config = self.state.cluster.config(task.connector)
+        task_config = self.state.cluster.task_config(task)
+        if connector_config is None or task_config is None or not self.state.may_start():
             return
         number = self._number()
-        self._set_task(task, Run(number, Phase.STARTING))
         if not self.state.spark_ready:
+            self._tasks.set(task, Run(number, Phase.WAITING))
             self._put_task(task, State.UNASSIGNED, WARMING_UP)
+            return
+        self._tasks.set(task, Run(number, Phase.STARTING))
         self.commands.append(e.StartTask(task, number, connector_config, task_config))
 
     def _finish_handing_over(self) -> None:
         """Once everything revoked has stopped, the next round may give it to others (§5.5)."""
         revoked = self.state.handing_over
-        if revoked and not any(task in self.state.tasks for task in revoked.tasks):
+        if revoked and not any(task in self._tasks for task in revoked.tasks):
             self._set(handing_over=NO_WORK)
             self._join()
 
     # ── statuses ─────────────────────────────────────────────────────────────────────────────
 
+    def _on_statuses(self, event: e.StatusRead) -> None:
+        records = [decode_status(key, value) for key, value in event.entries]
+        self._set(statuses=fold_statuses(self.state.statuses, records))
+        for record in records:
+            match record:
+                case ConnectorStatus(name):
+                    run, cached = self._connectors.get(name), self.state.statuses.connector(name)
+                    if run is not None and run.phase in _SHOWN and self._is_outdated(name, cached):
+                        self._put_connector(name, _SHOWN[run.phase], run.trace)
+                case TaskStatus(task):
+                    run, cached = self._tasks.get(task), self.state.statuses.task(task)
+                    if run is not None and run.phase in _SHOWN and self._is_outdated(task, cached):
+                        self._put_task(task, _SHOWN[run.phase], run.trace)
+                case _:
+                    pass
+
+    def _is_outdated(self, item: Item, cached: Status | None) -> bool:
+        """Whether a worker that has missed a round spoke last of an item that is ours now."""
+        return (
+            self._is_ours(item)
+            and cached is not None
+            and cached.worker_id != self.state.settings.worker_id
+            and cached.generation < self._generation
+        )
+
     def _put_connector(self, name: str, state: State, trace: str | None = None) -> None:
         cached = self.state.statuses.connector(name)
-        if self._may_put(state, cached):
+        if self.state.cluster.contains(name) and self._may_put(state, cached):
             self._append_status(ConnectorStatus(name, self._status(state, trace)))
 
     def _put_task(self, task: TaskId, state: State, trace: str | None = None) -> None:
-        if self._may_put(state, self.state.statuses.task(task)):
+        if self._exists(task) and self._may_put(state, self.state.statuses.task(task)):
             self._append_status(TaskStatus(task, self._status(state, trace)))
 
     def _may_put(self, state: State, cached: Status | None) -> bool:
@@ -841,8 +1060,19 @@ class _Turn:
         self.commands.append(e.AppendStatus(record))
 
 
+def _written_connector(operation: e.Operation) -> str | None:
+    """The connector whose records an operation writes."""
+    match operation:
+        case e.Ping() | e.RestartConnector() | e.RestartTask():
+            return None
+        case _:
+            return operation.connector
+
+
 def _with(table: Mapping[K, V], key: K, value: V | None) -> Mapping[K, V]:
     """The table with `key` set to `value`, or without it."""
+    if value is None and key not in table:
+        return table
     changed = dict(table)
     if value is None:
         changed.pop(key, None)

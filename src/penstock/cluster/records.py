@@ -296,12 +296,15 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A state, who reported it, and in which group generation."""
+    """A state, who reported it, in which group generation, and the version of the plugin that
+    runs; None where the reporter does not say, as workers before 4.1 do not and 4.2 does not
+    for UNASSIGNED."""
 
     state: State
     worker_id: str
     generation: int
     trace: str | None = None
+    version: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,6 +379,7 @@ def _status_value(status: Status | None) -> bytes | None:
             "trace": status.trace,
             "worker_id": status.worker_id,
             "generation": status.generation,
+            "version": status.version,
         }
     )
 
@@ -428,7 +432,10 @@ def _status(content: object) -> Status | Skipped:
         return Skipped("the status lacks a worker_id or an integer generation")
     if trace is not None and not isinstance(trace, str):
         return Skipped("the trace is not a string")
-    return Status(State(state), worker_id, generation, trace)
+    version: object = content.get("version")
+    return Status(
+        State(state), worker_id, generation, trace, version if isinstance(version, str) else None
+    )
 
 
 def _topic_status(rest: str, content: object) -> TopicStatus | Skipped:
@@ -498,19 +505,33 @@ def partition_key(partition: Members) -> bytes:
     return _dump({name: _java_value(name, partition[name]) for name in sorted(partition)})
 
 
-def hash_map_order(keys: Iterable[str]) -> list[str]:
+def hash_map_order(keys: Iterable[str], buckets: int = 16) -> list[str]:
     """These keys in the order in which a Java `HashMap` filled in this order would list them.
 
-    Buckets come by index, keys of one bucket in the order of insertion. A bucket that Java would
-    have turned into a tree (eight keys of one bucket in a table of 64 or more) may differ.
+    `buckets` is the size of the table it starts with. Buckets come by index, keys of one bucket in
+    the order of insertion. A bucket that Java would have turned into a tree (eight keys of one
+    bucket in a table of 64 or more) may differ.
     """
     distinct = list(dict.fromkeys(keys))
     if len(distinct) < 2:
         return distinct
-    buckets = 16
     while len(distinct) > buckets * 3 // 4:
         buckets *= 2
     return sorted(distinct, key=lambda key: _spread_hash(key) & (buckets - 1))
+
+
+def hash_map_copy(keys: Iterable[str]) -> list[str]:
+    """These keys in the order of `new HashMap<>(map)`, a map that lists them in this order."""
+    distinct = list(dict.fromkeys(keys))
+    return hash_map_order(distinct, copy_buckets(len(distinct)))
+
+
+def copy_buckets(size: int) -> int:
+    """The size of the table of `new HashMap<>(map)` when the map has that many entries."""
+    buckets = 1
+    while buckets < size / 0.75 + 1:
+        buckets *= 2
+    return buckets
 
 
 def _spread_hash(text: str) -> int:

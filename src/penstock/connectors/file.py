@@ -1,7 +1,7 @@
 """Lines of a file as records, and records as lines of a file (reference §11).
 
-A position counts bytes. The JVM's connector counts characters but skips bytes when it resumes, which
-is the same for ASCII and the only reading that resumes at a line's start for everything else; see
+A position counts bytes. The JVM's connector counts characters but skips bytes when it resumes,
+which is the same for ASCII; for everything else only bytes resume at a line's start. See
 docs/decisions/0003-file-positions-count-bytes.md.
 """
 

@@ -14,6 +14,7 @@ from typing import Final
 
 from penstock.demo.lines import Digest
 from penstock.demo.sample import SAMPLE_LINES, sample_blocks
+from penstock.demo.words import size_words
 from penstock.errors import PenstockError, StartupFailed
 
 TOPIC: Final = "demo-lines"
@@ -137,7 +138,7 @@ def check_file(file: Path, folder: Folder) -> Path:
 def check_lines(name: str, found: Digest) -> None:
     """Raises BadFile when there is nothing to move."""
     if found.lines == 0:
-        what = f"{found.tail:,} bytes without a line's end" if found.tail else "empty"
+        what = f"{size_words(found.tail)} without a line's end" if found.tail else "empty"
         raise BadFile(
             f"{name} has no whole line (it is {what}), so there is nothing to move. "
             "The source sends a line when it has its end."

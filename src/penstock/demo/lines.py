@@ -1,9 +1,9 @@
 """Files as streams of lines: what they hold, whether two hold the same, and where they differ.
 
-The file source ends a line at LF, CR or CRLF and reads invalid UTF-8 as U+FFFD; the file sink ends a
-line with LF and writes UTF-8. So two files are the same when their *normalised* lines are: every
+The file source ends a line at LF, CR or CRLF and reads invalid UTF-8 as U+FFFD; the file sink ends
+a line with LF and writes UTF-8. So two files are the same when their *normalised* lines are: every
 line arrived once and in order. A last line without an end does not count, because the source waits
-for its end; so does a CR at the very end, which an LF may still follow.
+for its end; nor does one with a CR at the very end, which an LF may still follow.
 
 Everything here takes chunks of any size, cut anywhere, and keeps no more than a chunk.
 """
@@ -84,9 +84,7 @@ def pieces(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
         yield held, b""
 
 
-def digest(
-    chunks: Iterable[bytes], *, name: str = "the file", limit: int | None = None
-) -> Digest:
+def digest(chunks: Iterable[bytes], *, name: str = "the file", limit: int | None = None) -> Digest:
     """Reads the stream to its end; raises LineTooLong at the first whole line over `limit`."""
     raw_hash, normal_hash = hashlib.sha256(), hashlib.sha256()
     raw_at = normal_at = 0  # bytes read

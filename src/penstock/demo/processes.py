@@ -95,30 +95,33 @@ class Interrupts:
 
 
 class BrokerProcess:
-    """The embedded broker, startable so that an interruption at any moment leaves nothing behind."""
+    """The embedded broker; an interruption at any moment of its start leaves nothing behind."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._problem: BaseException | None = None
+        self._started = threading.Event()  # in order or not
 
     @property
     def alive(self) -> bool:
         return self._broker.pid is not None
 
-    def start(self) -> None:
+    def start(self, interrupts: Interrupts) -> None:
         """Starts the broker and waits until it answers; raises StartupFailed if it does not."""
         # In a thread, because signals interrupt only the main one: there, one that comes between
         # the birth of the process and the assignment of its handle would leave it behind.
+        # (And an event, because a thread whose `join` is interrupted is taken for dead.)
         thread = threading.Thread(target=self._start, name="broker-start", daemon=True)
-        thread.start()
         try:
-            while thread.is_alive():
-                thread.join(0.1)
+            with interrupts.held():
+                thread.start()
+            while not self._started.wait(0.1):
+                pass
         except BaseException:
-            while thread.is_alive() and not self.alive:
-                thread.join(0.05)
+            while not (self.alive or self._started.wait(0.05)):
+                pass
             self.stop()
-            thread.join()
+            self._started.wait()
             raise
         if self._problem is not None:
             raise self._problem
@@ -136,6 +139,8 @@ class BrokerProcess:
             self._broker.start()
         except BaseException as error:
             self._problem = error
+        finally:
+            self._started.set()
 
 
 class WorkerProcess:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-NOW_MS: Final = 3_000
+NOW_MS: Final = 5_000
 """What "now" means for a rate: the average over this long."""
 
 STALLED_MS: Final = 60_000
@@ -26,33 +26,37 @@ SETTLED_MS: Final = 1_500
 class Pace:
     """A count that grows, seen now and then.
 
-    >>> pace = Pace().seen(0, 0).seen(1_000, 500).seen(2_000, 1_500).seen(9_000, 1_500)
+    >>> pace = Pace().seen(0, 0).seen(1_000, 500).seen(2_000, 2_500)
     >>> pace.average(), pace.rate(2_000), pace.rate(9_000)
-    (750.0, 750.0, 0.0)
+    (1250.0, 1250.0, 0.0)
     """
 
     count: int = 0
-    began_ms: int | None = None  # when it was last seen at zero
+    began_ms: int | None = None  # when there was nothing to count yet, at last
     grown_ms: int | None = None  # when it was first seen at what it is
     recent: tuple[tuple[int, int], ...] = ()  # (when, count), no older than a rate needs
 
-    def seen(self, now_ms: int, count: int) -> Pace:
-        """The pace after one more look. A count that went back is a look that failed."""
+    def seen(self, now_ms: int, count: int, *, idle: bool | None = None) -> Pace:
+        """The pace after one more look. A count that went back is a look that failed.
+
+        As long as it is `idle`, by default at zero, the time it takes has not begun.
+        """
         count = max(count, self.count)
+        idle = count == 0 if idle is None else idle
         recent = (*self.recent, (now_ms, count))
         while len(recent) > 1 and recent[1][0] <= now_ms - NOW_MS:
             recent = recent[1:]
         grown = count > self.count
         return Pace(
             count=count,
-            began_ms=now_ms if count == 0 or self.began_ms is None else self.began_ms,
+            began_ms=now_ms if idle or self.began_ms is None else self.began_ms,
             grown_ms=now_ms if grown else self.grown_ms,
             recent=recent,
         )
 
     @property
     def taken_ms(self) -> int:
-        """From the last look at zero to the last growth; a little more than it really took."""
+        """From the last idle look to the last growth; a little more than it really took."""
         if self.began_ms is None or self.grown_ms is None:
             return 0
         return self.grown_ms - self.began_ms
@@ -135,7 +139,10 @@ class Progress:
     def seen(self, now_ms: int, look: Look) -> Progress:
         """The progress after one more look."""
         into_topic = self.into_topic.seen(now_ms, look.records_in or 0)
-        out_of_topic = self.out_of_topic.seen(now_ms, look.records_out or 0)
+        # The sink commits whole batches, so its time begins when it could have begun.
+        out_of_topic = self.out_of_topic.seen(
+            now_ms, look.records_out or 0, idle=into_topic.count == 0
+        )
         into_file = self.into_file.seen(now_ms, look.written)
         position = max(self.position, look.position or 0)
         parts = self.parts if look.parts is None else look.parts
@@ -197,5 +204,7 @@ class Progress:
 
     def states(self) -> str:
         """The states as a sentence part: `demo-source RUNNING, demo-source-0 FAILED`."""
+        if self.running:
+            return "all RUNNING"
         named = ", ".join(f"{part.name} {part.state}" for part in self.parts)
         return named or "no status yet"

@@ -45,7 +45,9 @@ WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "Hindi": tuple("पानी धीरे धीरे नदी में बहता है हर बूँद पहुँचती है".split()),
     "Thai": tuple("น้ำ ไหล ช้าๆ สู่ ทะเล ทุก หยด ถึง ที่หมาย".split()),
     "Chinese": tuple("水 慢慢 流 过 渠道 每 一 滴 都 按 顺序 到达 大海 𠮷 龘".split()),
-    "Japanese": tuple("水は 静かに 流れ 水車が まわる ひとしずく も うしなわれ ない ガギグ".split()),
+    "Japanese": tuple(
+        "水は 静かに 流れ 水車が まわる ひとしずく も うしなわれ ない ガギグ".split()
+    ),
     "Korean": tuple("물은 천천히 흐르고 물레방아가 돌며 모든 방울이 바다에 닿는다".split()),
     "emoji": tuple("💧 🌊 🚰 ⚙️ 👩🏽‍🔧 🏞️ 🇫🇮 🇺🇳 👨‍👩‍👧‍👦 🦦 🧮 ✅ 🐟 ❤️‍🔥".split()),
     "signs": tuple("∑ ∞ ≠ ½ ℵ₀ → ⇄ € ₿ § ° ‰ e\u0301 A\u030a 𝔘𝔫𝔦 𝄞 ﬁ ª \u202ex\u202c".split()),
@@ -60,7 +62,7 @@ ODD: Final = (
     "null",
     "NULL",
     "\\n is not a line's end, and neither is \\r\\n",
-    '"quoted", \'twice\', and `once more`',
+    "\"quoted\", 'twice', and `once more`",
     "a,b;c|d",
     "\u0000 a zero character",
     "next\u0085line",
@@ -134,9 +136,10 @@ def _log(number: int, chance: random.Random) -> str:
 
 def _json(number: int, chance: random.Random) -> str:
     word = WORDS["Japanese"][int(chance.random() * len(WORDS["Japanese"]))]
+    is_open = "true" if number % 3 else "false"
     return (
         f'{{"id":{number},"flow":{chance.random() * 90:.3f},"name":"{word}",'
-        f'"note":"say \\"Grüße\\" \\u00e9\\n","open":{"true" if number % 3 else "false"},"next":null}}'
+        f'"note":"say \\"Grüße\\" \\u00e9\\n","open":{is_open},"next":null}}'
     )
 
 

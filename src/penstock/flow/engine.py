@@ -54,11 +54,9 @@ class Session:
         return self._there.is_set() and self._spark is not None
 
     def start(self) -> None:
-        """Starts and warms up Spark; blocks. Whoever waits in `get` gets the error, if any."""
+        """Starts Spark; blocks. Whoever waits in `get` gets the error, if any."""
         try:
-            spark = spark_session.start(self._settings, self._say)
-            _warm_up(spark)
-            self._spark = spark
+            self._spark = spark_session.start(self._settings, self._say)
         except BaseException as error:
             self._error = error
             raise
@@ -88,12 +86,6 @@ class Session:
             with contextlib.suppress(Exception):
                 process.wait(10)
         shutil.rmtree(spark_session.scratch(), ignore_errors=True)
-
-
-def _warm_up(spark: SparkSession) -> None:
-    """Runs one small query of each kind, so that the first real batch is not the first of all."""
-    frame = spark.range(8).repartition(2)
-    frame.mapInArrow(lambda batches: batches, "id long").collect()
 
 
 class Query(ABC):

@@ -1,8 +1,8 @@
 """Spark's offsets and Connect's, and the checkpoint a query resumes from.
 
 Checkpoints are disposable (design §4.5): what counts is stored in Kafka. To resume, a fresh
-checkpoint is seeded as if its batch 0 had ended at the stored position; what a batch reached is read
-back from the last line of its entry in the offset log.
+checkpoint is seeded as if its batch 0 had ended at the stored position; what a batch reached is
+read back from the last line of its entry in the offset log.
 """
 
 from __future__ import annotations

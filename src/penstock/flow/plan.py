@@ -6,12 +6,12 @@ printed: `describe` is what users see when they ask what a task will do.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.api import Converter, Offsets, SinkConnector, SourceConnector
 from penstock.config.define import Config
+from penstock.config.regex import compile_java
 from penstock.ids import TaskId
 
 Settings = Mapping[str, str | int | float | bool]
@@ -49,7 +49,7 @@ class TopicGroup:
 
     def matches(self, topic: str) -> bool:
         def any_of(patterns: Sequence[str]) -> bool:
-            return any(re.fullmatch(pattern, topic) for pattern in patterns)
+            return any(compile_java(pattern).fullmatch(topic) for pattern in patterns)
 
         return any_of(self.include) and not any_of(self.exclude)
 

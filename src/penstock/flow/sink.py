@@ -8,7 +8,6 @@ is given back only after the batch in hand is written and committed.
 from __future__ import annotations
 
 import logging
-import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from penstock.config.regex import compile_java
 from penstock.flow import offsets
 from penstock.flow.engine import BatchDone, Query, readable
 from penstock.flow.plan import SinkPlan
@@ -99,7 +99,8 @@ class SinkQuery(Query):
 class SinkTask:
     """Runs in a thread of its own from `start` to `stop`.
 
-    `failed` is called with a trace when the task cannot go on by itself; it then waits for `stop`.
+    `failed` is called with a trace when the task has ended because it could not go on; it has left
+    the group by then, so that others, or its next start, get its partitions.
     """
 
     def __init__(
@@ -135,17 +136,20 @@ class SinkTask:
         return self._in_time and not self._thread.is_alive()
 
     def _run(self) -> None:
+        trace: str | None = None
         try:
-            self._loop()
+            trace = self._loop()
         except BaseException as error:
-            if not self._stopping.is_set():
-                self._failed(readable(error))
+            trace = readable(error)
         finally:
             self._in_time = self._end_query(self._grace_s)
             self._commit()
             self._consumer.close()
+        if trace is not None and not self._stopping.is_set():
+            self._failed(trace)
 
-    def _loop(self) -> None:
+    def _loop(self) -> str | None:
+        """Runs until the task is stopped, or until its query fails; then its trace."""
         subscribed: list[str] = []
         refresh = commit = 0.0
         while not self._stopping.is_set():
@@ -171,15 +175,14 @@ class SinkTask:
             if self._moved:
                 self._follow()
             elif self._query is not None and not self._query.alive:
-                self._failed(self._query.ended())
-                self._query = None
-                self._stopping.wait()
+                return self._query.ended()
+        return None
 
     def _topics(self) -> list[str]:
         if self._plan.topics_regex is None:
             return list(self._plan.topics)
         known = self._consumer.list_topics(timeout=_KAFKA_TIMEOUT_S).topics
-        pattern = re.compile(self._plan.topics_regex)
+        pattern = compile_java(self._plan.topics_regex)
         return sorted(t for t in known if pattern.fullmatch(t) and not t.startswith("__"))
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:

@@ -36,7 +36,10 @@ class _Running(Protocol):
 
 
 class Tasks:
-    """`ended` and `report` are called from threads of ours; they must not block."""
+    """`ended`, `report` and `gone` are called from threads of ours; they must not block.
+
+    `gone` is called once if the JVM dies: nothing runs any more, and nothing can be started.
+    """
 
     def __init__(
         self,
@@ -45,11 +48,13 @@ class Tasks:
         store: StoreOffsets,
         ended: Callable[[TaskEnded], None],
         report: Callable[[BatchDone], None],
+        gone: Callable[[str], None],
     ) -> None:
         self._session = session
         self._store = store
         self._ended = ended
         self._report = report
+        self._gone = gone
         self._lock = threading.Lock()
         self._running: dict[TaskId, tuple[int, _Running]] = {}
         self._closing = threading.Event()
@@ -99,7 +104,7 @@ class Tasks:
                 streams.resetTerminated()
             except Exception as error:
                 if not self._closing.is_set():
-                    self._jvm_is_gone(readable(error))
+                    self._gone(readable(error))
                 return
 
     def _report_dead_sources(self) -> None:
@@ -116,9 +121,4 @@ class Tasks:
                         continue  # stopped meanwhile
                     del self._running[task]
                 self._ended(TaskEnded(task, run, query.ended()))
-
-    def _jvm_is_gone(self, trace: str) -> None:
-        with self._lock:
-            running, self._running = self._running, {}
-        for task, (run, _) in running.items():
-            self._ended(TaskEnded(task, run, trace))
+                query.stop(0)  # nothing to wait for; its checkpoint goes

@@ -41,7 +41,8 @@ def connect(settings: Settings, timeout_s: float = CONNECT_TIMEOUT_S) -> tuple[A
     """An admin client and the Kafka cluster's id; raises StartupFailed when nobody answers."""
     seen: list[str] = []
     quiet: dict[str, Any] = {"log_level": 0, "socket.timeout.ms": 10_000}
-    client = AdminClient({**quiet, **settings, "error_cb": lambda error: seen.append(error.str())})
+    watched: dict[str, Any] = {"error_cb": lambda error: seen.append(error.str())}
+    client = AdminClient({**quiet, **settings, **watched})
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         with contextlib.suppress(KafkaException):

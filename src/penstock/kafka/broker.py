@@ -26,6 +26,7 @@ from penstock.errors import StartupFailed
 
 START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 30
+ROOM_MB = 300
 
 _LOG4J = """\
 status = error
@@ -74,6 +75,12 @@ class Broker:
         if port_in_use(self.port):
             raise StartupFailed(
                 f"Port {self.port} is in use already; choose another one for the broker (--port)."
+            )
+        room_mb = disk_free_mb(self.folder)
+        if room_mb < ROOM_MB:
+            raise StartupFailed(
+                f"Only {room_mb} MB are free where the broker keeps its data ({self.folder}); it "
+                f"needs {ROOM_MB} MB to begin with. Make room or choose another place (--data)."
             )
         self.folder.mkdir(parents=True, exist_ok=True)
         properties = self._write_properties()
@@ -156,8 +163,8 @@ class Broker:
         return file
 
     def _format(self, base: list[str], properties: Path) -> None:
-        cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        command = [*base, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)]
+        command = [*base, "kafka.tools.StorageTool", "format", "-t", _cluster_id()]
+        command += ["-c", str(properties)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise StartupFailed(
@@ -190,6 +197,12 @@ class Broker:
         files = [self.folder / "broker.out", self.folder / "broker.log"]
         lines = [line for file in files if file.exists() for line in file.read_text().splitlines()]
         return "\n".join(lines[-15:])
+
+
+def _cluster_id() -> str:
+    """A random id as Kafka writes them; none begins with a dash, as an option does."""
+    first, *rest = uuid.uuid4().bytes
+    return urlsafe_b64encode(bytes([first & 0x7F, *rest])).decode().rstrip("=")
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kafka.coordinator.base import BaseCoordinator
@@ -55,7 +55,7 @@ class WorkerGroup:
         self._callbacks = callbacks
         self._coordinator = _Coordinator(
             self._client,
-            callbacks,
+            replace(callbacks, offers=self._offers),
             group_id=group_id,
             session_timeout_ms=session_timeout_ms,
             heartbeat_interval_ms=heartbeat_interval_ms,
@@ -68,7 +68,10 @@ class WorkerGroup:
         self._thread = threading.Thread(target=self._run, name="group", daemon=True)
 
     def join(self) -> None:
-        """Joins the group, or joins it again with fresh metadata. Returns at once."""
+        """Joins the group, or joins it again with fresh metadata. Returns at once.
+
+        Asked while a round is under way that has its metadata already, it leads to another round.
+        """
         self._join_wanted.set()
         self._wake.set()
         if not self._thread.is_alive() and not self._leaving.is_set():
@@ -91,12 +94,14 @@ class WorkerGroup:
         while not self._leaving.is_set():
             try:
                 if self._join_wanted.is_set():
-                    self._join_wanted.clear()
                     self._coordinator.request_rejoin()
                 self._coordinator.ensure_active_group(timeout_ms=_JOIN_MS)
                 self._coordinator.poll_heartbeat()
             except KafkaError as error:
                 log.warning("group membership: %s", error)
+                self._leaving.wait(_RETRY_S)
+            except Exception:  # a callback was not answered in time: the member tries again
+                log.exception("group membership")
                 self._leaving.wait(_RETRY_S)
             unreachable_since = self._watch_coordinator(unreachable_since)
             self._wake.wait(_POLL_S)
@@ -105,6 +110,11 @@ class WorkerGroup:
             self._coordinator.close(timeout_ms=2_000)
         with contextlib.suppress(Exception):
             self._client.close()
+
+    def _offers(self) -> Sequence[tuple[str, bytes]]:
+        # Cleared here and not before: the coordinator forgets a rejoin requested while it joins.
+        self._join_wanted.clear()
+        return self._callbacks.offers()
 
     def _watch_coordinator(self, since: float | None) -> float | None:
         """Reports the loss once the coordinator is unknown for a heartbeat interval (§5.6)."""

@@ -138,7 +138,7 @@ class CompactedLog:
     def _ends(self, deadline: float) -> dict[int, int]:
         """The end of every partition. Asked of a client of its own: the reading one is busy."""
         wanted = {
-            TopicPartition(self.topic, number): OffsetSpec.latest()
+            TopicPartition(self.topic, number): OffsetSpec.latest()  # type: ignore[no-untyped-call]
             for number in range(self._partitions)
         }
         while True:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import re
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qs
@@ -17,18 +18,32 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route as StarletteRoute
+from starlette.routing import Mount
+from starlette.types import Receive, Scope, Send
 
+from penstock.cluster.records import hash_map_order
 from penstock.config import worker as keys
 from penstock.config.define import Config
 from penstock.errors import PenstockError, StartupFailed
 from penstock.rest.forward import Client
-from penstock.rest.routes import ALWAYS, ROUTES, Answer, Call, HttpError, Route, error_of, ready
+from penstock.rest.routes import (
+    ALWAYS,
+    ROUTES,
+    Answer,
+    Call,
+    HttpError,
+    Route,
+    Unroutable,
+    error_of,
+    ready,
+)
 from penstock.worker import Worker
 
 log = logging.getLogger(__name__)
 
-_METHODS: Final = ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"]
+_JSON: Final = "application/json"
+_BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_MEDIA_TYPE: Final = re.compile(r"[!#$%&'*+.^_`|~\w-]+/[!#$%&'*+.^_`|~\w-]+", re.ASCII)
 _STOP_S: Final = 10.0
 
 
@@ -43,33 +58,40 @@ class Context:
 def application(context: Context) -> Starlette:
     """Every request goes through one door, which looks it up in the table."""
 
-    async def door(request: Request) -> Response:
+    async def door(scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
         try:
-            return await _serve(context, request)
+            response = await _serve(context, request)
         except Exception as error:
             status, code, message = error_of(error)
             if not isinstance(error, HttpError | PenstockError):
                 log.exception("%s %s failed", request.method, request.url.path)
-            return _response(Answer(status, {"error_code": code, "message": message}))
+            body = {"error_code": code, "message": message}
+            response = _response(Answer(status, body), typed=not isinstance(error, Unroutable))
+        await response(scope, receive, send)
 
-    return Starlette(routes=[StarletteRoute("/{path:path}", door, methods=_METHODS)])
+    return Starlette(routes=[Mount("/", door)])
 
 
 async def _serve(context: Context, request: Request) -> Response:
     raw = request.scope.get("raw_path", request.url.path.encode()).split(b"?")[0].decode("latin-1")
-    segments = [part for part in raw.strip("/").split("/") if part] if raw.strip("/") else []
+    if "//" in raw or _BAD_ESCAPE.search(raw):
+        raise HttpError(400, "The path has an empty segment or a '%' that is no escape")
+    segments = raw.strip("/").split("/") if raw.strip("/") else []
     matching = [(row, params) for row in ROUTES if (params := row.match(segments)) is not None]
     if not matching:
-        raise HttpError(404, "HTTP 404 Not Found")
+        raise Unroutable(404, "HTTP 404 Not Found")
     if request.method == "OPTIONS":
-        return Response(status_code=200, headers={"Allow": _allowed(matching)})
+        allowed = _allowed([row for row, _ in matching])
+        headers = {"Allow": ",".join(allowed), "Content-Type": "text/plain"}
+        return Response(", ".join(allowed), headers=headers)
     method = "GET" if request.method == "HEAD" else request.method
     row = next(((row, params) for row, params in matching if row.method == method), None)
     if row is None:
-        raise HttpError(405, "HTTP 405 Method Not Allowed")
+        raise Unroutable(405, "HTTP 405 Method Not Allowed")
     route, params = row
-    if route.takes_body and not _is_json(request):
-        raise HttpError(415, "HTTP 415 Unsupported Media Type")
+    body = await request.body()
+    _check_media_types(route, request, body)
     call = Call(
         worker=context.worker,
         client=context.client,
@@ -78,31 +100,58 @@ async def _serve(context: Context, request: Request) -> Response:
         params=params,
         query=parse_qs(request.url.query, keep_blank_values=True),
         headers=request.headers,
-        body=await request.body(),
+        body=body,
     )
     if route.handler not in ALWAYS:
         await ready(call)
     return _response(await route.handler(call))
 
 
-def _allowed(matching: Sequence[tuple[Route, object]]) -> str:
-    methods = [row.method for row, _ in matching]
-    return ",".join([*methods, *(["HEAD"] if "GET" in methods else []), "OPTIONS"])
+def _allowed(matching: Sequence[Route]) -> list[str]:
+    """The methods of a path, in the order in which a Kafka Connect worker lists them."""
+    methods = [row.method for row in matching]
+    return hash_map_order([*methods, *(["HEAD"] if "GET" in methods else []), "OPTIONS"])
 
 
-def _is_json(request: Request) -> bool:
-    return request.headers.get("content-type", "").split(";")[0].strip() == "application/json"
+def _check_media_types(route: Route, request: Request, body: bytes) -> None:
+    """What comes in and what goes out is JSON; a request may leave out saying so only when it has
+    no body to speak of."""
+    given = request.headers.get("content-type")
+    if given is None:
+        if route.takes_body and body:
+            raise HttpError(415, "HTTP 415 Unsupported Media Type")
+    elif not _MEDIA_TYPE.match(given.strip()):
+        raise HttpError(400, f"The Content-Type '{given}' is no media type")
+    elif _media_type(given) != _JSON:
+        raise Unroutable(415, "HTTP 415 Unsupported Media Type")
+    if not accepts_json(request.headers.get("accept", "")):
+        raise Unroutable(406, "HTTP 406 Not Acceptable")
 
 
-def _response(answer: Answer) -> Response:
-    if answer.body is None:
-        return Response(status_code=answer.status, headers=dict(answer.headers))
-    return Response(
-        orjson.dumps(answer.body),
-        status_code=answer.status,
-        headers=dict(answer.headers),
-        media_type="application/json",
+def accepts_json(accept: str) -> bool:
+    """Whether an `Accept` header lets JSON through; an empty one does."""
+    ranges = [part.split(";") for part in accept.split(",") if part.strip()]
+    return not ranges or any(
+        name.strip().lower() in (_JSON, "application/*", "*/*") and not _refused(parameters)
+        for name, *parameters in ranges
     )
+
+
+def _refused(parameters: Sequence[str]) -> bool:
+    return any(re.fullmatch(r"\s*q=0(\.0*)?\s*", parameter) for parameter in parameters)
+
+
+def _media_type(text: str) -> str:
+    return text.split(";")[0].strip().lower()
+
+
+def _response(answer: Answer, *, typed: bool = True) -> Response:
+    headers: Mapping[str, str] = answer.headers
+    if answer.body is None:
+        return Response(status_code=answer.status, headers=dict(headers))
+    if typed:
+        headers = {**headers, "Content-Type": _JSON}
+    return Response(orjson.dumps(answer.body), status_code=answer.status, headers=dict(headers))
 
 
 class Server:

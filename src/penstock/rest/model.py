@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock import KAFKA_COMMIT, KAFKA_VERSION
 from penstock.cluster.herder import HerderState
-from penstock.cluster.records import Status
+from penstock.cluster.records import RawProps, State, Status, hash_map_order
 from penstock.plugins import Found, Kind, Registry, UnknownConnectorClass
 
 Json = dict[str, Any]
@@ -28,7 +28,7 @@ def connector_info(state: HerderState, registry: Registry, name: str) -> Json | 
         return None
     return {
         "name": name,
-        "config": dict(config),
+        "config": in_stored_order(config),
         "tasks": [
             {"connector": task.connector, "task": task.number} for task in state.cluster.tasks(name)
         ],
@@ -74,7 +74,7 @@ def task_infos(state: HerderState, name: str) -> list[Json] | None:
     return [
         {
             "id": {"connector": task.connector, "task": task.number},
-            "config": dict(state.cluster.task_config(task) or {}),
+            "config": in_stored_order(state.cluster.task_config(task) or {}),
         }
         for task in state.cluster.tasks(name)
     ]
@@ -99,10 +99,18 @@ def active_topics(state: HerderState, name: str) -> Json:
     return {name: {"topics": list(state.statuses.topics_of(name))}}
 
 
+def in_stored_order(config: RawProps) -> dict[str, str | None]:
+    """The configuration in the order of the map that a Kafka Connect worker reads it into."""
+    return {name: config[name] for name in hash_map_order(config)}
+
+
 def _state(status: Status, found: Found | None) -> Json:
     shown: Json = {"state": status.state.value, "worker_id": status.worker_id}
-    if found is not None:
-        shown["version"] = found.plugin.version
+    version = status.version
+    if version is None and found is not None and status.state is not State.UNASSIGNED:
+        version = found.plugin.version  # reported by a worker that does not say
+    if version is not None:
+        shown["version"] = version
     if status.trace:
         shown["trace"] = status.trace
     return shown

@@ -7,10 +7,12 @@ anything, percent-encoded. Every handler gets a `Call` and returns an `Answer`; 
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 from urllib.parse import quote, unquote
 
 import orjson
@@ -20,6 +22,7 @@ from penstock.cluster.records import Target
 from penstock.config import connector as connector_keys
 from penstock.config import render
 from penstock.config import worker as worker_keys
+from penstock.errors import BadRequest
 from penstock.ids import TaskId
 from penstock.rest import model
 from penstock.rest.forward import Client, Remote, next_hop, verify
@@ -44,6 +47,11 @@ class HttpError(Exception):
         self.status = status
         self.error_code = status if error_code is None else error_code
         super().__init__(message)
+
+
+class Unroutable(HttpError):
+    """No handler was asked: the path, the method or a media type is none of ours. Like the
+    reference's, the answer says nothing about its own type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +85,28 @@ class Call:
         return default if not values else values[0].lower() == "true"
 
     def json(self) -> Any:
+        """The body, None when it is empty; numbers as they were written."""
+        if not self.body:
+            return None
         try:
-            return orjson.loads(self.body)
-        except orjson.JSONDecodeError as error:
+            self.body.decode()
+            read = json.loads(
+                self.body, parse_int=Number, parse_float=Number, parse_constant=_not_json
+            )
+            orjson.dumps(read)  # half a surrogate pair is no text that could be stored
+        except (ValueError, TypeError, RecursionError) as error:
             # Reference §1.2: malformed JSON is a 500 there, and so it is here.
             raise HttpError(500, f"Unexpected content in the request body: {error}") from error
+        return read
 
     def config(self) -> dict[str, str | None]:
         return texts(self.json())
+
+    @property
+    def address(self) -> str:
+        """Where the caller found this worker: scheme and host."""
+        host = self.headers.get("host")
+        return f"http://{host}" if host else ""
 
 
 Handler = Callable[[Call], Awaitable[Answer]]
@@ -107,30 +129,44 @@ class Route:
         params: dict[str, str] = {}
         for pattern, segment in zip(own, segments, strict=True):
             if pattern.startswith("{"):
-                params[pattern[1:-1]] = unquote(segment)
-            elif pattern != unquote(segment):
+                params[pattern[1:-1]] = _decoded(segment)
+            elif pattern != _decoded(segment):
                 return None
         return params
+
+
+def _decoded(segment: str) -> str:
+    """A path segment as text, without its matrix parameters."""
+    return unquote(segment.split(";")[0])
+
+
+class Number(str):
+    """A JSON number as it was written: `1.50` stays `1.50`."""
+
+    __slots__ = ()
+
+
+def _not_json(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
 
 
 def texts(value: object) -> dict[str, str | None]:
     """A flat map of texts; numbers and booleans become texts, anything nested is refused (500)."""
     if not isinstance(value, dict):
         raise HttpError(500, "Cannot deserialize value of type a map of strings from the body")
-    out: dict[str, str | None] = {}
-    for name, item in value.items():
-        match item:
-            case None | str():
-                out[name] = item
-            case bool():
-                out[name] = "true" if item else "false"
-            case int() | float():
-                out[name] = str(item)
-            case _:
-                raise HttpError(
-                    500, f"Cannot deserialize value of type a string from the value of '{name}'"
-                )
-    return out
+    return {name: text_of(name, item) for name, item in value.items()}
+
+
+def text_of(name: str, value: object) -> str | None:
+    """One value as text, None as it is; anything nested is refused (500)."""
+    match value:
+        case None:
+            return None
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return str(value)
+    raise HttpError(500, f"Cannot deserialize value of type a string from the value of '{name}'")
 
 
 # ── serving through the herder ───────────────────────────────────────────────────────────────────
@@ -138,7 +174,9 @@ def texts(value: object) -> dict[str, str | None]:
 
 async def operate(call: Call, operation: e.Operation) -> e.Done | Answer:
     """Has the operation served here, or by whoever may; a forwarded answer comes back as it is."""
-    result = await within(call.worker.submit(operation), REQUEST_TIMEOUT_S, "Request timed out")
+    result: e.Result = await within(
+        call.worker.submit(operation), REQUEST_TIMEOUT_S, "Request timed out"
+    )
     match result:
         case e.Done():
             return result
@@ -167,8 +205,7 @@ async def forward(call: Call, url: str | None) -> Answer:
         headers=passed,
     )
     body = orjson.loads(answer.content) if answer.content else None
-    location = answer.headers.get("location")
-    return Answer(answer.status_code, body, {"Location": location} if location else {})
+    return Answer(answer.status_code, body)
 
 
 async def within(future: Future[Any], timeout_s: float, text: str) -> Any:
@@ -231,7 +268,7 @@ async def list_connectors(call: Call) -> Answer:
     if expand is None:
         return Answer(body=list(names))
     makers = {"status": model.connector_status, "info": model.connector_info}
-    wanted = {kind: maker for kind, maker in makers.items() if kind in expand}
+    wanted = {kind: makers[kind] for kind in expand if kind in makers}
     found = {
         name: {kind: make(state, registry, name) for kind, make in wanted.items()} for name in names
     }
@@ -245,17 +282,14 @@ async def create_connector(call: Call) -> Answer:
     unknown = set(request) - {"name", "config", "initial_state"}
     if unknown:
         raise HttpError(500, f'Unrecognized field "{sorted(unknown)[0]}" in the create request')
-    name = request.get("name")
-    if name is not None and not isinstance(name, str | int | float):
-        raise HttpError(500, "Cannot deserialize value of type a string from the value of 'name'")
-    name = str(name if name is not None else "").strip()
+    name = (text_of("name", request.get("name")) or "").strip()
     if request.get("config") is None:
         raise HttpError(500, "The create request has no 'config'")
     config = checked_name(texts(request["config"]), name)
     target = initial_target(request.get("initial_state"))
     await validated(call, config)
     done = await operate(call, e.CreateConnector(name, config, target))
-    return done if isinstance(done, Answer) else created(call, name)
+    return located(call, name, done if isinstance(done, Answer) else info(call, name, config))
 
 
 async def put_config(call: Call) -> Answer:
@@ -263,10 +297,9 @@ async def put_config(call: Call) -> Answer:
     await validated(call, config)
     done = await operate(call, e.PutConfig(call.connector, config))
     if isinstance(done, Answer):
-        return done
-    if done.created:
-        return created(call, call.connector)
-    return Answer(body=info(call, call.connector))
+        return located(call, call.connector, done) if done.status == 201 else done
+    answer = info(call, call.connector, config)
+    return located(call, call.connector, answer) if done.created else answer
 
 
 async def get_connector(call: Call) -> Answer:
@@ -281,7 +314,8 @@ async def delete_connector(call: Call) -> Answer:
 
 async def get_config(call: Call) -> Answer:
     config = call.worker.state.cluster.config(call.connector)
-    return existing(config and dict(config), f"Connector {call.connector} not found")
+    found = None if config is None else model.in_stored_order(config)
+    return existing(found, f"Connector {call.connector} not found")
 
 
 async def get_status(call: Call) -> Answer:
@@ -350,7 +384,11 @@ async def validate_plugin(call: Call) -> Answer:
         raise HttpError(
             400, f"Included connector type {named} does not match request type {plugin}"
         )
-    infos = await asyncio.to_thread(call.worker.planner.validate, config)
+    try:
+        infos = await asyncio.to_thread(call.worker.planner.validate, config)
+    except BadRequest as error:  # wrapped there, too: it is another thread that validates
+        wrapped = "org.apache.kafka.connect.runtime.rest.errors.BadRequestException"
+        raise HttpError(500, f"{wrapped}: {error}") from error
     return Answer(body=infos)
 
 
@@ -396,21 +434,32 @@ async def validated(call: Call, config: Mapping[str, str | None]) -> None:
 
 
 def task_number(call: Call) -> int:
-    try:
-        return int(call.params["task"])
-    except ValueError:
-        raise HttpError(404, "HTTP 404 Not Found") from None
+    """The task's number; 404 for anything that is no 32-bit integer."""
+    given = call.params["task"]
+    if not re.fullmatch(r"[+-]?[0-9]{1,10}", given) or not -(2**31) <= int(given) < 2**31:
+        raise HttpError(404, "HTTP 404 Not Found")
+    return int(given)
 
 
-def created(call: Call, name: str) -> Answer:
-    return Answer(201, info(call, name), {"Location": f"/connectors/{quote(name, safe='')}"})
+def located(call: Call, name: str, answer: Answer) -> Answer:
+    """201 and where the new connector is found."""
+    return Answer(201, answer.body, {"Location": f"{call.address}/connectors/{in_path(name)}"})
 
 
-def info(call: Call, name: str) -> model.Json:
+def in_path(name: str) -> str:
+    """A name as JAX-RS puts it into a path: escapes that stand in it already are left alone."""
+    parts = re.split(r"(%[0-9A-Fa-f]{2})", name)
+    return "".join(
+        part if at % 2 else quote(part, safe="/:@!$&'()*+,;=~") for at, part in enumerate(parts)
+    )
+
+
+def info(call: Call, name: str, config: Mapping[str, str | None]) -> Answer:
+    """The connector after a change, its configuration in the order it was sent in."""
     found = model.connector_info(call.worker.state, call.worker.registry, name)
     if found is None:
         raise HttpError(404, f"Connector {name} not found")  # deleted since
-    return found
+    return Answer(body={**found, "config": dict(config)})
 
 
 ROUTES: Final = (

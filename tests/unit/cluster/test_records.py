@@ -168,14 +168,15 @@ def test_a_session_key_does_not_show_itself() -> None:
 
 STATUS: list[tuple[StatusRecord, str, str | None]] = [
     (
-        ConnectorStatus("c-d", Status(State.RUNNING, "10.0.0.1:8083", 7)),
+        ConnectorStatus("c-d", Status(State.RUNNING, "10.0.0.1:8083", 7, None, "4.2.0")),
         "status-connector-c-d",
-        '{"state":"RUNNING","trace":null,"worker_id":"10.0.0.1:8083","generation":7}',
+        '{"state":"RUNNING","trace":null,"worker_id":"10.0.0.1:8083","generation":7,'
+        '"version":"4.2.0"}',
     ),
     (
         TaskStatus(TaskId("c-d", 12), Status(State.FAILED, "w:1", 0, "a\n\tat b")),
         "status-task-c-d-12",
-        '{"state":"FAILED","trace":"a\\n\\tat b","worker_id":"w:1","generation":0}',
+        '{"state":"FAILED","trace":"a\\n\\tat b","worker_id":"w:1","generation":0,"version":null}',
     ),
     (ConnectorStatus("c", None), "status-connector-c", None),
     (TaskStatus(TaskId("c", 0), None), "status-task-c-0", None),

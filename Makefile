@@ -1,0 +1,60 @@
+# `make help` lists the targets. Two of them do everything: `make demo` and `make test`.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PENSTOCK_HOME := $(CURDIR)/.penstock
+READY := $(VENV)/.ready-$(shell cksum requirements/dev.txt pyproject.toml | cksum | cut -d' ' -f1)
+
+FILE ?=
+KEEP ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup jars demo test test-fast check format lock bench clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY) ## make the virtual environment from pinned requirements
+
+$(READY): requirements/dev.txt pyproject.toml
+	@bin/check-python $(PYTHON)
+	@echo "setting up $(VENV) (pinned requirements; the first time this downloads some 600 MB)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@rm -f $(VENV)/.ready-*
+	@touch $@
+
+jars: $(READY) ## fetch every jar now: Spark's Kafka reader, the embedded broker, the real Kafka Connect
+	@$(BIN)/penstock jars
+
+demo: $(READY) ## move a file through Kafka into another file; FILE=path for your own, KEEP=1 to keep it running
+	@$(BIN)/penstock demo $(if $(FILE),--file "$(FILE)") $(if $(filter-out 0,$(KEEP)),--keep)
+
+check: $(READY) ## format, lint, types, import layers, unit and property tests: under a minute
+	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports --no-logo > .penstock-imports.log || (cat .penstock-imports.log; rm .penstock-imports.log; exit 1)
+	@rm -f .penstock-imports.log
+	@$(BIN)/pytest -q tests/unit tests/property
+
+test: check ## everything: also Spark, a real broker, worker processes, and the real Kafka Connect
+	@$(BIN)/pytest -q tests/sim tests/spark tests/integration tests/e2e tests/parity
+
+format: $(READY) ## format the code and mend what the linter can
+	@$(BIN)/ruff format --quiet . && $(BIN)/ruff check --fix --quiet .
+
+bench: $(READY) ## measure what docs/performance.md reports
+	@$(BIN)/python -m benchmarks
+
+lock: ## compile requirements/*.in to pinned versions with hashes
+	@$(PYTHON) -m venv $(VENV)-lock && $(VENV)-lock/bin/pip install --quiet pip-tools
+	@for set in runtime dev; do $(VENV)-lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe \
+	  --strip-extras --no-header --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
+	  -o requirements/$$set.txt requirements/$$set.in; done
+	@rm -rf $(VENV)-lock
+
+clean: ## remove what these targets made
+	@rm -rf $(VENV) $(VENV)-lock .penstock .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,174 @@
+"""A worker as a process of its own, for tests that start, stop and kill real ones."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final
+
+import httpx
+
+from penstock.config.properties import render_properties
+from penstock.errors import StartupFailed
+from penstock.kafka.broker import free_port
+from penstock.testing.waiting import wait_until
+
+STOP_S: Final = 40.0
+_REQUEST_S: Final = 95.0
+_STRING: Final = "org.apache.kafka.connect.storage.StringConverter"
+
+
+def worker_settings(bootstrap: str, cluster: str) -> dict[str, str]:
+    """The settings of a worker of the cluster `cluster`: its group and topics are named after it,
+    it listens on a free loopback port, and its converters pass text through."""
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "group.id": cluster,
+        "key.converter": _STRING,
+        "value.converter": _STRING,
+        "listeners": f"http://127.0.0.1:{free_port()}",
+    }
+    for store in ("config", "offset", "status"):
+        settings[f"{store}.storage.topic"] = f"{cluster}-{store}"
+        settings[f"{store}.storage.replication.factor"] = "1"
+    return settings
+
+
+class WorkerProcess:
+    """One `penstock distributed` process; its standard error goes to `log`.
+
+    May be started again after it ended. As a context manager it is started, and ended on the way
+    out, with everything it started itself.
+    """
+
+    def __init__(self, folder: Path, settings: Mapping[str, str], name: str = "worker") -> None:
+        self.settings = dict(settings)
+        self.file = folder / f"{name}.properties"
+        self.log = folder / f"{name}.log"
+        self.url = settings["listeners"]
+        self.started = 0.0  # when, on the monotonic clock
+        self._process: subprocess.Popen[bytes] | None = None
+        self._http = httpx.Client(base_url=self.url, timeout=_REQUEST_S, trust_env=False)
+
+    @property
+    def id(self) -> str:
+        """The worker's name in every status."""
+        return self.url.removeprefix("http://")
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "the worker was not started"
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> WorkerProcess:
+        """Starts the process and returns at once; `await_rest` tells when it answers."""
+        assert not self.alive, "the worker runs already"
+        self.file.write_bytes(render_properties(self.settings))
+        self.started = time.monotonic()
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "penstock", "distributed", str(self.file)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        return self
+
+    def await_rest(self, timeout_s: float = 60) -> float:
+        """Waits until REST answers; the seconds since the start of the process."""
+
+        def answers() -> bool:
+            if not self.alive:
+                raise StartupFailed(f"The worker ended while starting:\n{self.log_text()[-4000:]}")
+            with contextlib.suppress(httpx.TransportError):
+                return self._http.get("/").status_code == 200
+            return False
+
+        wait_until(answers, timeout_s, f"an answer from {self.url}")
+        return time.monotonic() - self.started
+
+    def request(self, method: str, path: str, body: object = None) -> httpx.Response:
+        """The answer to one request; a `body` is sent as JSON."""
+        if body is None:
+            return self._http.request(method, path)
+        return self._http.request(method, path, json=body)
+
+    def create(self, connector: str, config: Mapping[str, str]) -> httpx.Response:
+        """Configures a new connector; raises when the worker refuses it."""
+        answer = self.request("POST", "/connectors", {"name": connector, "config": dict(config)})
+        assert answer.status_code == 201, answer.text
+        return answer
+
+    def status(self, connector: str) -> dict[str, Any]:
+        """The connector's status, or nothing as long as the worker knows none."""
+        answer = self.request("GET", f"/connectors/{connector}/status")
+        return answer.json() if answer.status_code == 200 else {}
+
+    def states(self, connector: str) -> list[str]:
+        """The states of the connector and of its tasks, in that order."""
+        status = self.status(connector)
+        if not status:
+            return []
+        return [status["connector"]["state"], *(task["state"] for task in status["tasks"])]
+
+    def await_states(self, connector: str, states: list[str], timeout_s: float = 90) -> None:
+        """Waits until the connector and its tasks are in these states."""
+        try:
+            wait_until(lambda: self.states(connector) == states, timeout_s, str(states))
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}; status: {self.status(connector)}") from None
+
+    def kill(self) -> None:
+        """Ends the process at once (SIGKILL), as a power cut would. Its children see to
+        themselves."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self, timeout_s: float = STOP_S) -> int:
+        """Asks the process to end (SIGTERM); its exit code. Raises when it takes too long."""
+        assert self._process is not None
+        self._process.terminate()
+        return self._process.wait(timeout_s)
+
+    def log_text(self) -> str:
+        """Everything the process has said so far."""
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def close(self) -> None:
+        """Ends the process and what is left of its process group. Safe to call twice."""
+        self._http.close()
+        if self._process is None:
+            return
+        if self.alive:
+            self._process.terminate()
+            try:
+                self._process.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def __enter__(self) -> WorkerProcess:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

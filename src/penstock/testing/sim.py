@@ -1,0 +1,911 @@
+"""A simulated cluster: many herders, one fake clock, one seed.
+
+Everything around the herders is simulated: the two topics with delays of their own for every
+reader, the group's coordinator, tasks and connectors that take time to start and stop, requests
+that are forwarded. Workers crash, end in order, hang for longer than a session, and lose their
+coordinator. After every step what may never be is checked (`Broken` says what was); `problems()`
+says what is missing for the cluster to be as configured.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+from typing import Final, assert_never
+
+from penstock.cluster import events as e
+from penstock.cluster import protocol
+from penstock.cluster.herder import (
+    PHASE_MOVES,
+    HerderState,
+    Phase,
+    Settings,
+    next_wakeup,
+    step,
+)
+from penstock.cluster.records import (
+    ConfigRecord,
+    RawProps,
+    State,
+    StatusRecord,
+    Target,
+    decode_config,
+    decode_status,
+    encode_config,
+    encode_status,
+)
+from penstock.cluster.state import ClusterState, fold_all
+from penstock.cluster.statuses import StatusState, fold_statuses
+from penstock.ids import TaskId
+from penstock.testing.sim_group import REBALANCE_TIMEOUT_MS, Coordinator
+
+HEARTBEAT_MS: Final = 3_000
+ANSWER_MS: Final = 10_000  # how long a group client waits for its worker's loop
+JOIN_MS: Final = REBALANCE_TIMEOUT_MS + 5_000  # how long it waits for the coordinator's answer
+START: Final = 1_700_000_000_000
+
+
+class Broken(AssertionError):
+    """Something happened that may never happen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """How unreliable the world around the herders is: probabilities, and delays in milliseconds."""
+
+    append_fails: float = 0.0
+    append_unanswered: float = 0.0  # stored, but nobody is told
+    start_fails: float = 0.0
+    plan_fails: float = 0.0
+    read_is_slow: float = 0.0
+
+
+NO_FAULTS: Final = Faults()
+MANY_FAULTS: Final = Faults(0.03, 0.02, 0.03, 0.03, 0.05)
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """A request to the cluster, on its way from worker to worker until it is answered."""
+
+    operation: e.Operation
+    hops: int = 0
+    at: str = ""
+    result: e.Result | None = None
+    lost: bool = False  # the worker it was at is gone, and the connection with it
+    forwarded_by: SimWorker | None = None  # a worker's own task set
+
+
+@dataclass(slots=True)
+class _Live:
+    """A task as it really is on a worker, whatever its herder thinks."""
+
+    run: int
+    phase: str  # starting, running, dying, stopping
+    zombie: bool = False  # its worker was expelled since it started, and does not know
+
+
+class Sim:
+    """The cluster and its clock. All times in milliseconds."""
+
+    def __init__(
+        self,
+        seed: int,
+        *,
+        protocol_name: str = "sessioned",
+        max_delay_ms: int = 20_000,
+        spark_ms: int = 500,
+    ) -> None:
+        self.random = Random(seed)
+        self.now = START
+        self.protocol = protocol_name
+        self.max_delay_ms = max_delay_ms
+        self.spark_ms = spark_ms
+        self.faults = NO_FAULTS
+        self.coordinator = Coordinator()
+        self.configs: list[tuple[bytes, bytes | None]] = []
+        self.statuses: list[tuple[bytes, bytes | None]] = []
+        self.workers: dict[str, SimWorker] = {}
+        self.requests: list[Request] = []
+        self.steps = 0
+        self._seen: dict[int, ClusterState] = {}  # by config offset
+        self._agenda: list[tuple[int, int, Callable[[], None]]] = []
+        self._entries = 0
+        self._every_second()
+
+    # ── time ─────────────────────────────────────────────────────────────────────────────────
+
+    def at(self, delay: int, act: Callable[[], None]) -> None:
+        self._entries += 1
+        heapq.heappush(self._agenda, (self.now + delay, self._entries, act))
+
+    def advance(self, ms: int) -> None:
+        """Lets this much time pass."""
+        end = self.now + ms
+        while self._agenda and self._agenda[0][0] <= end:
+            self.now, _, act = heapq.heappop(self._agenda)
+            act()
+        self.now = end
+
+    def run_until(self, there: Callable[[], bool], within_ms: int = 600_000) -> None:
+        """Lets time pass until something holds; AssertionError when it takes too long."""
+        end = self.now + within_ms
+        while not there():
+            if self.now >= end:
+                raise AssertionError("\n".join(self.problems()) or "it did not come about")
+            self.advance(250)
+
+    def balanced(self) -> bool:
+        return not self.problems()
+
+    def _every_second(self) -> None:
+        self.coordinator.tick(self.now)
+        self.at(100, self._every_second)
+
+    # ── what happens to workers ──────────────────────────────────────────────────────────────
+
+    def start(self, name: str) -> SimWorker:
+        if name in self.workers:
+            raise ValueError(f"worker {name} runs")
+        worker = self.workers[name] = SimWorker(self, name)
+        return worker
+
+    def crash(self, name: str) -> None:
+        """The worker is gone at once, and nobody is told."""
+        self.gone(self.workers.pop(name))
+
+    def gone(self, worker: SimWorker) -> None:
+        """The worker's process has ended, with all that was on its way to it."""
+        worker.alive = False
+        worker.live.clear()
+        for request in self.requests:
+            if request.at == worker.name and request.result is None:
+                request.lost = True
+                self._report_forwarded(request, "the connection is lost")
+
+    def stop(self, name: str) -> None:
+        """Asks the worker to end in order."""
+        self.workers[name].post(e.StopRequested())
+
+    def hang(self, name: str, ms: int) -> None:
+        """The process stands still: what is meant for it waits."""
+        worker = self.workers[name]
+        if worker.backlog is None:
+            worker.backlog = []
+            self.at(ms, worker.resume)
+
+    def cut(self, name: str, ms: int) -> None:
+        """The worker cannot reach its coordinator."""
+        worker = self.workers[name]
+        if not worker.cut:
+            worker.lose_coordinator()
+            self.at(ms, worker.find_coordinator)
+
+    def fail_task(self, name: str, task: TaskId) -> None:
+        """A running task ends without being asked to."""
+        worker = self.workers[name]
+        live = worker.live.get(task)
+        if live is not None and live.phase == "running":
+            live.phase = "dying"
+            worker.later(5, partial(worker.task_failed, task, live.run))
+
+    def request(self, name: str, operation: e.Operation) -> Request:
+        """Sends a request to a worker, which may have it forwarded."""
+        request = Request(operation)
+        self.requests.append(request)
+        self._deliver(request, name)
+        return request
+
+    def ask(self, name: str, operation: e.Operation) -> e.Result | None:
+        """Sends a request and lets time pass until it is answered."""
+        request = self.request(name, operation)
+        self.run_until(lambda: request.result is not None or request.lost)
+        return request.result
+
+    def _deliver(self, request: Request, name: str) -> None:
+        request.at = name
+        worker = self.workers.get(name)
+        if worker is None:
+            self.answered(request, e.Refused(500, "IO Error trying to forward REST request"))
+        else:
+            worker.post(e.Requested(request, request.operation))
+
+    def answered(self, request: Request, result: e.Result) -> None:
+        """A worker's answer, which may be that another has to be asked."""
+        if request.result is not None:
+            raise Broken(f"{request.operation} is answered twice: {request.result}, {result}")
+        if isinstance(result, e.Elsewhere):
+            request.hops += 1
+            if result.url is None or request.hops > 2:  # reference §1.3: two hops at most
+                result = e.Refused(
+                    409, "Cannot complete request because of a conflicting operation"
+                )
+            else:
+                name = result.url.removeprefix("http://").removesuffix(":8083/")
+                request.at = name
+                self.at(self.random.randint(1, 5), partial(self._deliver, request, name))
+                return
+        request.result = result
+        self._report_forwarded(request, None if isinstance(result, e.Done) else str(result))
+
+    def _report_forwarded(self, request: Request, error: str | None) -> None:
+        owner = request.forwarded_by
+        if owner is not None and isinstance(request.operation, e.PutTasks):
+            owner.post(e.TasksForwarded(request.operation.connector, error))
+
+    # ── the topics ───────────────────────────────────────────────────────────────────────────
+
+    def append_config(
+        self, worker: SimWorker, ticket: int, records: tuple[ConfigRecord, ...]
+    ) -> None:
+        if self.random.random() < self.faults.append_fails:
+            worker.later(20, lambda: worker.post(e.Appended(ticket, -1, "no broker")))
+            return
+        self.configs += [encode_config(record) for record in records]
+        offset = len(self.configs) - 1
+        if self.random.random() >= self.faults.append_unanswered:
+            delay = self.random.randint(1, 20)
+            worker.later(delay, lambda: worker.post(e.Appended(ticket, offset)))
+        for reader in self.workers.values():
+            reader.later(self.read_delay(), reader.read_configs)
+
+    def append_status(self, record: StatusRecord) -> None:
+        self.statuses.append(encode_status(record))
+        for reader in self.workers.values():
+            reader.later(self.read_delay(), reader.read_statuses)
+
+    def read_delay(self) -> int:
+        slow = self.random.random() < self.faults.read_is_slow
+        return self.random.randint(500, 6_000) if slow else self.random.randint(1, 40)
+
+    # ── what must hold ───────────────────────────────────────────────────────────────────────
+
+    def check_config(self, state: ClusterState) -> None:
+        """Whoever has read as far sees the same cluster."""
+        known = self._seen.setdefault(state.offset, state)
+        if known != state:
+            raise Broken(f"two workers at offset {state.offset} see different clusters")
+
+    def check_exclusive(self, task: TaskId) -> None:
+        """No task runs twice; what an expelled worker has not noticed yet does not count."""
+        holders = [
+            worker.name
+            for worker in self.workers.values()
+            if task in worker.live and not worker.live[task].zombie
+        ]
+        if len(holders) > 1:
+            raise Broken(f"{task} runs on {' and '.join(sorted(holders))}")
+
+    def cluster(self) -> ClusterState:
+        """The cluster as the whole config topic says."""
+        records = [(at, decode_config(*entry)) for at, entry in enumerate(self.configs)]
+        return fold_all(ClusterState(), records)[0]
+
+    def shown(self) -> StatusState:
+        """The statuses as the whole status topic says."""
+        return fold_statuses(StatusState(), [decode_status(*entry) for entry in self.statuses])
+
+    def problems(self) -> list[str]:
+        """What is missing for the cluster to be at rest and as configured."""
+        found: list[str] = []
+        for worker in self.workers.values():
+            found += worker.problems()
+        for request in self.requests:
+            if request.result is None and not request.lost:
+                found.append(f"{request.operation} at {request.at} is not answered")
+        if found or not self.workers:
+            return found
+        cluster, shown = self.cluster(), self.shown()
+        for connector in cluster.connectors():
+            found += self._problems_of(connector, cluster, shown)
+        found += self._ghosts(cluster, shown)
+        for what, counts in (
+            ("connectors", [len(w.state.assigned.connectors) for w in self.workers.values()]),
+            ("tasks", [len(w.state.assigned.tasks) for w in self.workers.values()]),
+        ):
+            if self.protocol != "default" and max(counts) - min(counts) > 1:
+                found.append(f"{what} are not balanced: {counts}")
+        return found
+
+    def _problems_of(self, connector: str, cluster: ClusterState, shown: StatusState) -> list[str]:
+        found: list[str] = []
+        target, config = cluster.target(connector), cluster.config(connector)
+        assert config is not None
+        status = shown.connector(connector)
+        owners = [w for w in self.workers.values() if connector in w.state.assigned.connectors]
+        if len(owners) != 1:
+            found.append(f"{connector} is assigned to {[w.name for w in owners]}")
+            return found
+        wanted = {
+            Target.STARTED: State.RUNNING,
+            Target.PAUSED: State.PAUSED,
+            Target.STOPPED: State.STOPPED,
+        }
+        if target is None or status is None or status.worker_id != owners[0].worker_id:
+            found.append(f"{connector} has status {status}, its owner is {owners[0].name}")
+        elif status.state is not wanted[target]:
+            found.append(f"{connector} shows {status.state} and is to be {target}")
+        if target is Target.STARTED and cluster.task_configs(connector) != planned(config):
+            found.append(f"{connector} has an old task set {cluster.task_configs(connector)}")
+        for task in cluster.tasks(connector):
+            found += self._problems_of_task(task, target is Target.STARTED, shown)
+        return found
+
+    def _problems_of_task(self, task: TaskId, started: bool, shown: StatusState) -> list[str]:
+        owners = [w for w in self.workers.values() if task in w.state.assigned.tasks]
+        if len(owners) != 1:
+            return [f"{task} is assigned to {[w.name for w in owners]}"]
+        live, status = owners[0].live.get(task), shown.task(task)
+        found: list[str] = []
+        if started and (live is None or live.phase != "running"):
+            found.append(f"{task} does not run on {owners[0].name}: {live}")
+        state = State.RUNNING if started else State.PAUSED
+        truth = (state, owners[0].worker_id)
+        if status is None or (status.state, status.worker_id) != truth:
+            found.append(f"{task} has status {status} instead of {truth}")
+        return found
+
+    def _ghosts(self, cluster: ClusterState, shown: StatusState) -> list[str]:
+        """What runs or is said to exist, though it should not."""
+        started = {
+            task
+            for connector in cluster.connectors()
+            if cluster.target(connector) is Target.STARTED
+            for task in cluster.tasks(connector)
+        }
+        existing = {task for c in cluster.connectors() for task in cluster.tasks(c)}
+        found = [
+            f"{task} runs on {worker.name}, but should not run"
+            for worker in self.workers.values()
+            for task in worker.live
+            if task not in started
+        ]
+        found += [
+            f"{c} has a status, but is gone"
+            for c in shown.connectors
+            if c not in cluster.connectors()
+        ]
+        found += [
+            f"{task} has a status, but is gone"
+            for connector in shown.tasks
+            for task in shown.tasks_of(connector)
+            if task not in existing
+        ]
+        return found
+
+
+def config(connector: str, tasks: int, version: int = 0) -> dict[str, str | None]:
+    """A configuration that makes the simulated connector plan so many tasks."""
+    return {"name": connector, "tasks": str(tasks), "version": str(version)}
+
+
+def planned(properties: RawProps) -> tuple[RawProps, ...]:
+    """The tasks the simulated connector plans. Every third version changes no task."""
+    version = int(properties["version"] or 0) // 3
+    return tuple(
+        {"task": str(number), "version": str(version)}
+        for number in range(int(properties["tasks"] or 0))
+    )
+
+
+class SimWorker:
+    """One herder in its simulated process; also the group's client, as `kafka/group.py` is it."""
+
+    def __init__(self, sim: Sim, name: str) -> None:
+        self.sim = sim
+        self.name = name
+        self.worker_id = f"{name}:8083"
+        self.alive = True
+        self.cut = False
+        self.backlog: list[Callable[[], None]] | None = None  # while the process hangs
+        self.live: dict[TaskId, _Live] = {}
+        self.state = HerderState(
+            Settings(f"http://{name}:8083/", self.worker_id, max_delay_ms=sim.max_delay_ms)
+        )
+        self.reports = 0  # commands and events seen, to tell a quiet worker from a busy one
+        self._config_position = 0
+        self._status_position = 0
+        self._member = ""
+        self._generation = -1
+        self._stage = "out"  # then: asking, joining, syncing, stable
+        self._attempt = 0  # answers to earlier attempts to join are ignored
+        self._join_wanted = False
+        self._rejoin_needed = True
+        self._expelled = False
+        self._began = False
+        self._wakeup = 0
+        self.later(sim.random.randint(1, 200), self._ready)
+        self.later(sim.spark_ms, lambda: self.post(e.SparkReady()))
+
+    # ── the process ──────────────────────────────────────────────────────────────────────────
+
+    def later(self, delay: int, act: Callable[[], None]) -> None:
+        """Does something in the process, if it still lives; not before it goes on if it hangs."""
+        self.sim.at(delay, partial(self._act, act))
+
+    def _act(self, act: Callable[[], None]) -> None:
+        if not self.alive:
+            return
+        if self.backlog is not None:
+            self.backlog.append(act)
+        else:
+            act()
+
+    def resume(self) -> None:
+        backlog, self.backlog = self.backlog or [], None
+        for act in backlog:
+            self._act(act)
+
+    def post(self, event: e.Event) -> None:
+        self._act(partial(self._take, event))
+
+    def _take(self, event: e.Event) -> None:
+        sim, before = self.sim, self.state
+        sim.steps += 1
+        self.state, commands = step(before, event, sim.now)
+        self._check_phases(before, event)
+        if isinstance(event, e.ConfigRead):
+            sim.check_config(self.state.cluster)
+        for command in commands:
+            self._perform(command)
+        if isinstance(event, e.Joined) and not protocol.decode_assignment(event.data).error:
+            self._own_up()
+        wakeup = next_wakeup(self.state)
+        if isinstance(event, e.Tick) and wakeup is not None and wakeup <= sim.now:
+            raise Broken(f"{self.name} wakes up for nothing")
+        if wakeup is not None and wakeup != self._wakeup and self.alive:
+            self._wakeup = wakeup
+            self.later(max(wakeup - sim.now, 0), partial(self._tick, wakeup))
+
+    def _tick(self, wakeup: int) -> None:
+        if self._wakeup == wakeup:
+            self._wakeup = 0
+            self.post(e.Tick())
+
+    def _ready(self) -> None:
+        self.read_configs()
+        self.read_statuses()
+        self.post(e.LogsReady())
+
+    # ── commands ─────────────────────────────────────────────────────────────────────────────
+
+    def _perform(self, command: e.Command) -> None:
+        sim, random = self.sim, self.sim.random
+        match command:
+            case e.AppendConfig():
+                sim.append_config(self, command.ticket, command.records)
+            case e.AppendStatus():
+                sim.append_status(command.record)
+            case e.ReadConfigToEnd():
+                self._read_to_end(command.timeout_ms)
+            case e.JoinGroup():
+                self._began = self._join_wanted = True
+                self.later(random.randint(1, 50), self._poll)
+            case e.TellMetadata():
+                self._send_join(command)
+            case e.TellAssignment():
+                self._send_sync(command.reply, command.shares)
+            case e.Answer():
+                assert isinstance(command.reply, Request)
+                sim.answered(command.reply, command.result)
+            case e.MakeSessionKey():
+                if self.state.member is None or not self.state.member.leads:
+                    raise Broken(f"{self.name} makes a session key and does not lead")
+                self.post(e.SessionKeyMade(random.randbytes(8), self.state.settings.key_algorithm))
+            case e.StartConnector():
+                self._plan(command)
+            case e.ForwardTasks():
+                request = Request(e.PutTasks(command.connector, command.configs), hops=1)
+                request.forwarded_by = self
+                sim.requests.append(request)
+                sim.answered(request, e.Elsewhere(command.leader_url))
+            case e.StartTask():
+                self._start_task(command)
+            case e.StopTask():
+                self._stop_task(command)
+            case e.LeaveGroup():
+                self._leave()
+            case _:
+                assert_never(command)
+
+    def _plan(self, command: e.StartConnector) -> None:
+        configs, trace = planned(command.config), None
+        if self.sim.random.random() < self.sim.faults.plan_fails:
+            configs, trace = (), "the plan failed"
+        event = e.ConnectorPlanned(command.connector, command.run, configs, trace)
+        self.later(self.sim.random.randint(5, 300), lambda: self.post(event))
+
+    def _start_task(self, command: e.StartTask) -> None:
+        task, run = command.task, command.run
+        if task in self.live:
+            raise Broken(f"{self.name} starts {task}, which has not been reported stopped")
+        if not self.state.spark_ready:
+            raise Broken(f"{self.name} starts {task} without Spark")
+        self.live[task] = _Live(run, "starting", self._expelled)
+        self.sim.check_exclusive(task)
+        fails = self.sim.random.random() < self.sim.faults.start_fails
+        done = self.task_failed if fails else self._task_started
+        self.later(self.sim.random.randint(10, 2_000), partial(done, task, run))
+
+    def _task_started(self, task: TaskId, run: int) -> None:
+        live = self.live[task]
+        if live.run == run and live.phase == "starting":
+            live.phase = "running"
+            self.post(e.TaskStarted(task, run))
+
+    def task_failed(self, task: TaskId, run: int) -> None:
+        live = self.live.get(task)
+        if live is not None and live.run == run:
+            if live.phase != "stopping":
+                del self.live[task]
+            self.post(e.TaskFailed(task, run, "it broke"))
+
+    def _stop_task(self, command: e.StopTask) -> None:
+        live = self.live.get(command.task)
+        if live is None or live.run != command.run or live.phase not in ("running", "dying"):
+            raise Broken(f"{self.name} stops {command.task}, which is {live}")
+        live.phase = "stopping"
+        self.later(
+            self.sim.random.randint(10, 5_000),
+            partial(self._task_stopped, command.task, command.run),
+        )
+
+    def _task_stopped(self, task: TaskId, run: int) -> None:
+        del self.live[task]
+        self.post(e.TaskStopped(task, run))
+
+    def _leave(self) -> None:
+        if self.live:
+            raise Broken(f"{self.name} leaves while {sorted(map(str, self.live))} run")
+        self.sim.gone(self.sim.workers.pop(self.name))
+        if not self.cut:
+            self.sim.coordinator.leave(self._member, self.sim.now)
+
+    def _own_up(self) -> None:
+        """From the assignment on, what was started before an expulsion is this worker's again."""
+        self._expelled = False
+        for task in self.state.assigned.tasks:
+            live = self.live.get(task)
+            if live is not None and live.zombie:
+                live.zombie = False
+                self.sim.check_exclusive(task)
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────
+
+    def read_configs(self) -> None:
+        start, end = self._config_position, len(self.sim.configs)
+        if end > start:
+            self._config_position = end
+            entries = enumerate(self.sim.configs[start:end], start)
+            self.post(e.ConfigRead(tuple((at, key, value) for at, (key, value) in entries)))
+
+    def read_statuses(self) -> None:
+        start, end = self._status_position, len(self.sim.statuses)
+        if end > start:
+            self._status_position = end
+            self.post(e.StatusRead(tuple(self.sim.statuses[start:end])))
+
+    def _read_to_end(self, timeout_ms: int) -> None:
+        delay = self.sim.read_delay()
+        if delay > timeout_ms:
+            self.later(timeout_ms, lambda: self.post(e.ConfigEndReached(in_time=False)))
+        else:
+            self.later(delay, self._reach_end)
+
+    def _reach_end(self) -> None:
+        self.read_configs()
+        self.post(e.ConfigEndReached(in_time=True))
+
+    # ── the group's client ───────────────────────────────────────────────────────────────────
+
+    def _poll(self) -> None:
+        if self.cut or not self._began or self._stage not in ("out", "stable"):
+            return
+        if not (self._join_wanted or self._rejoin_needed):
+            return
+        self._join_wanted = False
+        self._rejoin_needed = True
+        self._attempt += 1
+        attempt = self._attempt
+        self._stage = "asking"
+        self.later(ANSWER_MS, partial(self._give_up, attempt, "asking"))
+        self.post(e.MetadataWanted(attempt))
+
+    def _give_up(self, attempt: int, *stages: str) -> None:
+        if self._attempt == attempt and self._stage in stages:
+            self._try_again()
+
+    def _try_again(self) -> None:
+        self._attempt += 1
+        self._stage = "out"
+        self._rejoin_needed = True
+        self.later(self.sim.random.randint(1, 200), self._poll)
+
+    def _send(self, act: Callable[[], None]) -> None:
+        """Sends the coordinator something, unless the way is cut."""
+        if not self.cut:
+            self.sim.at(self.sim.random.randint(1, 10), act)
+
+    def _answer_of(self, attempt: int, act: Callable[[], None]) -> None:
+        self.later(self.sim.random.randint(1, 10), partial(self._take_answer, attempt, act))
+
+    def _take_answer(self, attempt: int, act: Callable[[], None]) -> None:
+        if not self.cut and self._attempt == attempt:
+            act()
+
+    def _send_join(self, command: e.TellMetadata) -> None:
+        if command.reply != self._attempt or self._stage != "asking":
+            return
+        self._stage = "joining"
+        self.later(JOIN_MS, partial(self._give_up, self._attempt, "joining", "syncing"))
+        data = protocol.encode_metadata(command.metadata, protocol.VERSIONS[self.sim.protocol])
+        link, member = _WorkerLink(self, self._attempt), self._member
+        self._send(lambda: self.sim.coordinator.join(link, member, data, self.sim.now))
+
+    def take_join(
+        self, member: str, generation: int, leader: str, members: Mapping[str, bytes]
+    ) -> None:
+        self._member, self._generation = member, generation
+        self._stage = "syncing"
+        if member == leader:
+            reply = self._attempt
+            self.post(e.AssignmentWanted(reply, member, self.sim.protocol, generation, members))
+        else:
+            self._send_sync(self._attempt, {})
+
+    def _send_sync(self, attempt: object, shares: Mapping[str, bytes]) -> None:
+        if attempt != self._attempt or self._stage != "syncing":
+            return
+        link, member, generation = _WorkerLink(self, self._attempt), self._member, self._generation
+        self._send(
+            lambda: self.sim.coordinator.sync(link, member, generation, shares, self.sim.now)
+        )
+
+    def take_sync(self, generation: int, data: bytes) -> None:
+        self._stage = "stable"
+        self._rejoin_needed = False
+        self.post(e.Joined(generation, self._member, self.sim.protocol, data))
+        self.later(self.sim.random.randint(1, 50), self._poll)
+        self.later(HEARTBEAT_MS, partial(self._heartbeat, self._attempt))
+
+    def _heartbeat(self, attempt: int) -> None:
+        if self._attempt != attempt or self._stage != "stable" or not self.alive:
+            return
+        link, member, generation = _WorkerLink(self, attempt), self._member, self._generation
+        self._send(lambda: self.sim.coordinator.heartbeat(link, member, generation, self.sim.now))
+        self.later(HEARTBEAT_MS, partial(self._heartbeat, attempt))
+
+    def take_refusal(self, *, known: bool) -> None:
+        if not known:
+            self._member = ""
+        self._try_again()
+
+    def on_expelled(self) -> None:
+        self._expelled = True
+        for live in self.live.values():
+            live.zombie = True
+
+    def lose_coordinator(self) -> None:
+        self.cut = True
+        self.later(HEARTBEAT_MS, self._report_loss)
+
+    def _report_loss(self) -> None:
+        if self.cut:
+            self.post(e.CoordinatorLost())
+
+    def find_coordinator(self) -> None:
+        self.cut = False
+        if self._stage in ("joining", "syncing"):
+            self.later(1, self._try_again)
+        else:
+            self.later(1, self._poll)
+
+    def answer(self, attempt: int, act: Callable[[], None]) -> None:
+        self._answer_of(attempt, act)
+
+    # ── what must hold ───────────────────────────────────────────────────────────────────────
+
+    def _check_phases(self, before: HerderState, event: e.Event) -> None:
+        if before.tasks is self.state.tasks:
+            return
+        for task, run in self.state.tasks.items():
+            was = before.tasks.get(task)
+            if was is None or was is run:
+                continue
+            match event:  # what it reports comes first, what is decided then is a second move
+                case e.TaskStopped(reported, number) if (reported, number) == (task, was.run):
+                    continue
+                case e.TaskStarted(reported, number) if (reported, number) == (task, was.run):
+                    phase = Phase.RUNNING
+                case e.TaskFailed(reported, number) if (reported, number) == (task, was.run):
+                    phase = Phase.FAILED if was.phase is not Phase.STOPPING else was.phase
+                case _:
+                    phase = was.phase
+            if run.phase is not phase and run.phase not in PHASE_MOVES[phase]:
+                raise Broken(f"{task} on {self.name} goes from {was.phase} to {run.phase}")
+
+    def problems(self) -> list[str]:
+        state = self.state
+        found: list[str] = []
+        if self._member not in self.sim.coordinator.members or self._stage != "stable":
+            found.append(f"{self.name} is not a member of the group")
+        if not state.settled() or state.handing_over or state.rejoin_at is not None:
+            found.append(f"{self.name} is not at rest")
+        if state.cluster.offset not in (len(self.sim.configs), -1):
+            found.append(f"{self.name} has not read all configs")
+        if state.writes or state.queued or state.plans:
+            found.append(
+                f"{self.name} has work left: {state.writes or state.queued or state.plans}"
+            )
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _WorkerLink:
+    worker: SimWorker
+    attempt: int
+
+    def unknown_member(self) -> None:
+        self.worker.answer(self.attempt, lambda: self.worker.take_refusal(known=False))
+
+    def round_is_over(self) -> None:
+        self.worker.answer(self.attempt, lambda: self.worker.take_refusal(known=True))
+
+    def joined(
+        self, member: str, generation: int, leader: str, members: Mapping[str, bytes]
+    ) -> None:
+        self.worker.answer(
+            self.attempt, lambda: self.worker.take_join(member, generation, leader, members)
+        )
+
+    def synced(self, generation: int, data: bytes) -> None:
+        self.worker.answer(self.attempt, lambda: self.worker.take_sync(generation, data))
+
+    def expelled(self) -> None:
+        self.worker.on_expelled()
+
+
+# ── trouble ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(slots=True)
+class Chaos:
+    """Makes trouble for a while, then sees to it that nothing is broken by intent."""
+
+    sim: Sim
+    most_workers: int = 5
+    connectors: int = 6
+    _names: int = 0
+    _versions: int = 0
+    _acts: list[Callable[[], None]] = field(default_factory=list)
+
+    def run(self, ms: int) -> None:
+        """Trouble for this long, then rest until the cluster is as configured."""
+        sim = self.sim
+        for _ in range(3):
+            self._start()
+        end = sim.now + ms
+        sim.faults = MANY_FAULTS
+        while sim.now < end:
+            sim.advance(int(sim.random.expovariate(1 / 1_500)) + 1)
+            self._act()
+        self._repair()
+
+    def _act(self) -> None:
+        random = self.sim.random
+        acts: list[tuple[int, Callable[[], None]]] = [
+            (5, self._start),
+            (2, self._crash),
+            (2, self._stop),
+            (4, self._hang),
+            (4, self._cut),
+            (4, self._fail),
+            (30, self._request),
+        ]
+        [act] = random.choices([act for _, act in acts], [weight for weight, _ in acts])
+        act()
+
+    def _start(self) -> None:
+        if len(self.sim.workers) < self.most_workers:
+            self._names += 1
+            reused = [f"w{n}" for n in range(1, 4) if f"w{n}" not in self.sim.workers]
+            back = reused and self.sim.random.random() < 0.5
+            self.sim.start(self.sim.random.choice(reused) if back else f"x{self._names}")
+
+    def _any_worker(self) -> str | None:
+        names = list(self.sim.workers)
+        return self.sim.random.choice(names) if names else None
+
+    def _crash(self) -> None:
+        if (name := self._any_worker()) is not None:
+            self.sim.crash(name)
+
+    def _stop(self) -> None:
+        if (name := self._any_worker()) is not None:
+            self.sim.stop(name)
+
+    def _hang(self) -> None:
+        if (name := self._any_worker()) is not None:
+            self.sim.hang(name, self.sim.random.choice((300, 4_000, 15_000, 40_000)))
+
+    def _cut(self) -> None:
+        if (name := self._any_worker()) is not None:
+            self.sim.cut(name, self.sim.random.choice((300, 4_000, 8_000, 20_000)))
+
+    def _fail(self) -> None:
+        name = self._any_worker()
+        if name is not None and self.sim.workers[name].live:
+            self.sim.fail_task(name, self.sim.random.choice(list(self.sim.workers[name].live)))
+
+    def _request(self) -> None:
+        if (name := self._any_worker()) is not None:
+            self.sim.request(name, self._operation())
+
+    def _operation(self) -> e.Operation:
+        random = self.sim.random
+        connector = f"c{random.randint(1, self.connectors)}"
+        self._versions += 1
+        properties = config(connector, random.randint(0, 4), self._versions)
+        kind = random.choices(
+            ("create", "put", "delete", "pause", "resume", "stop", "restart", "restart task"),
+            (6, 10, 2, 3, 5, 2, 2, 3),
+        )[0]
+        match kind:
+            case "create":
+                return e.CreateConnector(connector, properties, random.choice((None, *Target)))
+            case "put":
+                return e.PutConfig(connector, properties)
+            case "delete":
+                return e.DeleteConnector(connector)
+            case "pause":
+                return e.SetTarget(connector, Target.PAUSED)
+            case "resume":
+                return e.SetTarget(connector, Target.STARTED)
+            case "stop":
+                return e.SetTarget(connector, Target.STOPPED)
+            case "restart":
+                return e.RestartConnector(connector)
+            case _:
+                return e.RestartTask(TaskId(connector, random.randint(0, 3)))
+
+    def _repair(self) -> None:
+        """Ends all faults, and restarts what has failed; everything else has to come by itself."""
+        sim = self.sim
+        sim.faults = NO_FAULTS
+        if not sim.workers:
+            self._start()
+        for worker in list(sim.workers.values()):
+            worker.resume()
+            if worker.cut:
+                worker.find_coordinator()
+        sim.advance(120_000)
+        if not sim.workers:  # the last was on its way out
+            self._start()
+        for _ in range(20):
+            sim.advance(15_000)
+            if not self._restart_failed():
+                break
+        sim.run_until(sim.balanced, 300_000)
+
+    def _restart_failed(self) -> bool:
+        sim = self.sim
+        failed: list[e.Operation] = []
+        for worker in sim.workers.values():
+            failed += [
+                e.RestartConnector(connector)
+                for connector, run in worker.state.connectors.items()
+                if run.phase is Phase.FAILED
+            ]
+            failed += [
+                e.RestartTask(task)
+                for task, run in worker.state.tasks.items()
+                if run.phase is Phase.FAILED
+            ]
+        for operation in failed:
+            name = self._any_worker()
+            if name is not None:
+                sim.request(name, operation)
+        return bool(failed)

@@ -1,0 +1,176 @@
+"""The group's coordinator as the simulation has it: what a broker does, without the broker.
+
+Rounds are joined, then synced; members are expelled when they are silent for a session or do not
+join a round in time. Answers come back through `Link`, which may delay or lose them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, Protocol
+
+SESSION_TIMEOUT_MS: Final = 10_000
+REBALANCE_TIMEOUT_MS: Final = 60_000
+INITIAL_DELAY_MS: Final = 100  # an empty group waits for more members
+
+
+class Link(Protocol):
+    """A member's connection, as the coordinator sees it."""
+
+    def unknown_member(self) -> None:
+        """The request named a member that the group does not have (any more)."""
+
+    def round_is_over(self) -> None:
+        """The request came for a round that has been given up: join again."""
+
+    def joined(
+        self, member: str, generation: int, leader: str, members: Mapping[str, bytes]
+    ) -> None:
+        """The round has its members; `members` is their metadata, told to the leader only."""
+
+    def synced(self, generation: int, data: bytes) -> None:
+        """The round is complete, and this is the member's assignment."""
+
+    def expelled(self) -> None:
+        """Told to the simulation, not to the member: the group goes on without it."""
+
+
+class Round(Enum):
+    """Where the group is."""
+
+    STABLE = "stable"
+    JOINING = "joining"
+    SYNCING = "syncing"
+
+
+@dataclass(slots=True)
+class _Membership:
+    link: Link
+    seen: int
+    metadata: bytes
+    joining: bool = True  # has joined the round under way, and waits for the others
+    syncing: bool = False
+
+
+@dataclass(slots=True)
+class Coordinator:
+    """One group. `tick` has to be called as time passes."""
+
+    generation: int = 0
+    round: Round = Round.STABLE
+    leader: str = ""
+    members: dict[str, _Membership] = field(default_factory=dict)
+    _shares: Mapping[str, bytes] = field(default_factory=dict)
+    _join_from: int = 0
+    _join_until: int = 0
+    _next_member: int = 1
+
+    def join(self, link: Link, member: str, metadata: bytes, now: int) -> None:
+        if member and member not in self.members:
+            link.unknown_member()
+            return
+        if self._changes_nothing(member, metadata):
+            told = self._offers() if member == self.leader else {}
+            link.joined(member, self.generation, self.leader, told)
+            return
+        if not member:
+            member = f"m{self._next_member}"
+            self._next_member += 1
+        if self.round is not Round.JOINING:
+            self._begin_round(now, INITIAL_DELAY_MS if not self.members else 0)
+        self.members[member] = _Membership(link, now, metadata)
+        self._complete_join(now)
+
+    def sync(
+        self, link: Link, member: str, generation: int, shares: Mapping[str, bytes], now: int
+    ) -> None:
+        membership = self.members.get(member)
+        if membership is None:
+            link.unknown_member()
+        elif generation != self.generation or self.round is Round.JOINING:
+            link.round_is_over()
+        else:
+            membership.seen = now
+            membership.syncing = True
+            if member == self.leader and self.round is Round.SYNCING:
+                self._shares = shares
+                self.round = Round.STABLE
+            if self.round is Round.STABLE:
+                self._answer_syncs()
+
+    def heartbeat(self, link: Link, member: str, generation: int, now: int) -> None:
+        membership = self.members.get(member)
+        if membership is None:
+            link.unknown_member()
+            return
+        membership.seen = now
+        if self.round is not Round.STABLE or generation != self.generation:
+            link.round_is_over()
+
+    def leave(self, member: str, now: int) -> None:
+        if self.members.pop(member, None) is not None:
+            self._lost_one(now)
+
+    def tick(self, now: int) -> None:
+        for member, membership in list(self.members.items()):
+            waits = self.round is Round.JOINING and membership.joining
+            silent = now - membership.seen >= SESSION_TIMEOUT_MS and not waits
+            late = self.round is Round.JOINING and not waits and now >= self._join_until
+            if silent or late:
+                del self.members[member]
+                membership.link.expelled()
+                if membership.syncing:
+                    membership.link.unknown_member()
+                self._lost_one(now)
+        self._complete_join(now)
+
+    def _changes_nothing(self, member: str, metadata: bytes) -> bool:
+        """Brokers answer with the round there is when a member brings what it brought before; only
+        the leader's wish always begins another."""
+        membership = self.members.get(member)
+        return (
+            membership is not None
+            and membership.metadata == metadata
+            and self.round is not Round.JOINING
+            and not (self.round is Round.STABLE and member == self.leader)
+        )
+
+    def _offers(self) -> dict[str, bytes]:
+        return {member: membership.metadata for member, membership in self.members.items()}
+
+    def _begin_round(self, now: int, delay_ms: int) -> None:
+        self.round = Round.JOINING
+        self._join_from = now + delay_ms
+        self._join_until = now + REBALANCE_TIMEOUT_MS
+        for membership in self.members.values():
+            membership.joining = False
+            if membership.syncing:
+                membership.syncing = False
+                membership.link.round_is_over()
+
+    def _lost_one(self, now: int) -> None:
+        if self.members and self.round is not Round.JOINING:
+            self._begin_round(now, 0)
+
+    def _complete_join(self, now: int) -> None:
+        if self.round is not Round.JOINING or now < self._join_from or not self.members:
+            return
+        if not all(membership.joining for membership in self.members.values()):
+            return
+        self.generation += 1
+        self.round = Round.SYNCING
+        if self.leader not in self.members:
+            self.leader = next(iter(self.members))
+        for member, membership in self.members.items():
+            membership.seen = now
+            membership.joining = False
+            told = self._offers() if member == self.leader else {}
+            membership.link.joined(member, self.generation, self.leader, told)
+
+    def _answer_syncs(self) -> None:
+        for member, membership in self.members.items():
+            if membership.syncing:
+                membership.syncing = False
+                membership.link.synced(self.generation, self._shares.get(member, b""))

@@ -1,0 +1,143 @@
+"""What stands in a broker's topics and groups, asked by an outsider."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import (
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+Cell = bytes | None
+
+_READ_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """One record of a topic."""
+
+    partition: int
+    offset: int
+    key: Cell
+    value: Cell
+
+
+class Topics:
+    """The topics and groups of one cluster."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self.admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+
+    def create(self, topic: str, partitions: int = 1, **settings: str) -> str:
+        """Makes a topic; in the names of settings an underscore stands for a dot."""
+        config = {name.replace("_", "."): text for name, text in settings.items()}
+        new = NewTopic(topic, partitions, 1, config=config)
+        self.admin.create_topics([new], operation_timeout=30)[topic].result()
+        return topic
+
+    def append(
+        self, topic: str, values: Iterable[Cell], *, key: Cell = None, partition: int = -1
+    ) -> None:
+        """Appends one record per value, and returns when all are stored."""
+        producer = Producer(
+            {"bootstrap.servers": self.bootstrap, "enable.idempotence": True, "log_level": 0}
+        )
+        refused: list[str] = []
+
+        def stored(error: KafkaError | None, message: Message) -> None:
+            if error is not None:
+                refused.append(error.str())
+
+        for value in values:
+            producer.produce(topic, value, key, partition, on_delivery=stored)
+            producer.poll(0)
+        left = producer.flush(30)
+        if left or refused:
+            raise KafkaException(f"{left} records were not stored, {len(refused)} were refused")
+
+    def names(self) -> set[str]:
+        return set(self.admin.list_topics(timeout=30).topics)
+
+    def ends(self, topic: str) -> dict[int, int]:
+        """The offset after the last record of every partition; empty if there is no such topic."""
+        known = self.admin.list_topics(timeout=30).topics.get(topic)
+        if known is None:
+            return {}
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        wanted = {TopicPartition(topic, number): latest for number in known.partitions}
+        found = self.admin.list_offsets(wanted, request_timeout=30)
+        return {at.partition: int(row.result().offset) for at, row in found.items()}
+
+    def count(self, topic: str) -> int:
+        """How many records the topic has been given."""
+        return sum(self.ends(topic).values())
+
+    def read(self, topic: str) -> list[Stored]:
+        """Everything in the topic at this moment, in order per partition."""
+        ends = {number: end for number, end in self.ends(topic).items() if end > 0}
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": f"reader-of-{topic}",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "log_level": 0,
+            }
+        )
+        found: list[Stored] = []
+        try:
+            consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in ends])
+            deadline = time.monotonic() + _READ_S
+            while ends:
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"'{topic}' was not read to its end within {_READ_S:.0f} s")
+                for message in consumer.consume(10_000, 0.1):
+                    number, offset = message.partition() or 0, message.offset() or 0
+                    if message.error() is None:
+                        found.append(Stored(number, offset, message.key(), message.value()))
+                        offset += 1
+                    if offset >= ends.get(number, 0):
+                        ends.pop(number, None)
+        finally:
+            consumer.close()
+        return sorted(found, key=lambda row: (row.partition, row.offset))
+
+    def values(self, topic: str) -> list[Cell]:
+        """The values of everything in the topic, in order per partition."""
+        return [row.value for row in self.read(topic)]
+
+    def latest(self, topic: str) -> dict[Cell, Cell]:
+        """The last value of every key, as compaction would leave it; tombstones included."""
+        return {row.key: row.value for row in self.read(topic)}
+
+    def settings(self, topic: str) -> Mapping[str, str]:
+        """The topic's settings, defaults included."""
+        resource = ConfigResource(ResourceType.TOPIC, topic)
+        found = self.admin.describe_configs([resource])[resource].result()
+        return {name: entry.value for name, entry in found.items()}
+
+    def committed(self, group: str, topic: str) -> dict[int, int]:
+        """What a consumer group has committed for a topic, by partition."""
+        wanted = [ConsumerGroupTopicPartitions(group)]
+        answer = self.admin.list_consumer_group_offsets(wanted, request_timeout=30)[group]
+        rows: Sequence[TopicPartition] = answer.result().topic_partitions or []
+        return {row.partition: row.offset for row in rows if row.topic == topic and row.offset >= 0}

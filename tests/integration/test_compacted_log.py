@@ -1,0 +1,149 @@
+"""The compacted log against a real topic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+
+from penstock.errors import Unavailable
+from penstock.kafka.broker import Broker, free_port
+from penstock.kafka.log import CompactedLog, Entry
+from penstock.testing.topics import Topics
+
+
+class Reader:
+    """Opens logs on one topic and keeps what each received."""
+
+    def __init__(self, topics: Topics, topic: str, partitions: int) -> None:
+        self._topics = topics
+        self.topic = topics.create(topic, partitions, cleanup_policy="compact")
+        self._partitions = partitions
+        self._open: list[CompactedLog] = []
+
+    def open(self, received: list[Entry], bootstrap: str | None = None) -> CompactedLog:
+        servers = bootstrap or self._topics.bootstrap
+        client = {"bootstrap.servers": servers}
+
+        def receive(entries: Sequence[Entry]) -> None:
+            assert entries, "batches are not empty"
+            received.extend(entries)
+
+        log = CompactedLog(
+            self.topic,
+            self._partitions,
+            consumer=client,
+            producer=client,
+            admin=self._topics.admin,
+            receive=receive,
+        )
+        self._open.append(log)
+        return log
+
+    def close(self) -> None:
+        for log in self._open:
+            log.close()
+
+
+@pytest.fixture
+def reader(topics: Topics, unique: Callable[[str], str]) -> Iterator[Reader]:
+    """Logs of one topic with one partition; closed at the end."""
+    reader = Reader(topics, unique("log"), 1)
+    yield reader
+    reader.close()
+
+
+def test_what_is_appended_is_received_in_order_with_its_place(reader: Reader) -> None:
+    received: list[Entry] = []
+    log = reader.open(received)
+    log.start()
+    assert received == []
+    sent = [log.append(b"key", b"%d" % number) for number in range(5)]
+    assert [future.result(30) for future in sent] == [(0, number) for number in range(5)]
+    log.read_to_end(30)
+    assert received == [Entry(0, number, b"key", b"%d" % number) for number in range(5)]
+
+
+def test_starting_receives_everything_there_was(reader: Reader) -> None:
+    first: list[Entry] = []
+    log = reader.open(first)
+    log.start()
+    log.append(b"a", b"1")
+    log.append(b"b", None).result(30)
+    log.close()
+
+    again: list[Entry] = []
+    reader.open(again).start()
+    assert again == [Entry(0, 0, b"a", b"1"), Entry(0, 1, b"b", None)]
+
+
+def test_reading_to_the_end_waits_for_what_others_appended(reader: Reader, topics: Topics) -> None:
+    received: list[Entry] = []
+    log = reader.open(received)
+    log.start()
+    topics.append(reader.topic, [b"%d" % number for number in range(500)], key=b"k")
+    log.read_to_end(30)
+    assert [entry.value for entry in received] == [b"%d" % number for number in range(500)]
+
+
+def test_reading_an_empty_log_to_its_end_takes_no_records(reader: Reader) -> None:
+    received: list[Entry] = []
+    log = reader.open(received)
+    log.start()
+    log.read_to_end(10)
+    assert received == []
+
+
+def test_every_partition_is_read(topics: Topics, unique: Callable[[str], str]) -> None:
+    reader = Reader(topics, unique("log"), 3)
+    received: list[Entry] = []
+    log = reader.open(received)
+    try:
+        log.start()
+        for partition in range(3):
+            topics.append(reader.topic, [b"x", None], key=b"k", partition=partition)
+        log.read_to_end(30)
+        assert sorted((entry.partition, entry.offset, entry.value) for entry in received) == [
+            (partition, offset, value)
+            for partition in range(3)
+            for offset, value in enumerate([b"x", None])
+        ]
+    finally:
+        reader.close()
+
+
+def test_an_end_that_is_not_reached_in_time_is_an_error(reader: Reader, topics: Topics) -> None:
+    nobody = f"127.0.0.1:{free_port()}"
+    log = reader.open([], bootstrap=nobody)  # the ends are known, but nothing can be read
+    topics.append(reader.topic, [b"unreachable"])
+    with pytest.raises(Unavailable, match=rf"'{reader.topic}' could not be read to its end"):
+        log.start(1.0)
+
+
+def test_a_closed_log_has_sent_what_was_appended(reader: Reader, topics: Topics) -> None:
+    log = reader.open([])
+    log.start()
+    sent = log.append(b"last", b"words")
+    log.close()
+    assert sent.result(0) == (0, 0)
+    assert topics.latest(reader.topic) == {b"last": b"words"}
+
+
+def test_a_broker_that_goes_away_and_comes_back_is_read_on(
+    tmp_path_factory: pytest.TempPathFactory, unique: Callable[[str], str]
+) -> None:
+    with Broker(tmp_path_factory.mktemp("own-broker")) as own:
+        reader = Reader(Topics(own.bootstrap), unique("log"), 1)
+        received: list[Entry] = []
+        log = reader.open(received)
+        try:
+            log.start()
+            log.append(b"k", b"before").result(30)
+            own.stop()
+            during = log.append(b"k", b"during")
+            own.start()
+            assert during.result(60) == (0, 1)
+            log.read_to_end(60)
+            assert [entry.value for entry in received] == [b"before", b"during"]
+        finally:
+            reader.close()

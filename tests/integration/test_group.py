@@ -1,0 +1,153 @@
+"""Membership in a real group of type `connect`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from penstock.kafka.broker import Broker
+from penstock.kafka.group import Callbacks, WorkerGroup
+from penstock.testing.topics import Topics
+from penstock.testing.waiting import wait_until
+
+
+@dataclass
+class Member:
+    """One member: what it offers and hands out is told by its name."""
+
+    name: str
+    bootstrap: str
+    group_id: str
+    rounds: list[tuple[int, str, str, bytes]] = field(default_factory=list)
+    led: list[Mapping[str, bytes]] = field(default_factory=list)
+    lost: threading.Event = field(default_factory=threading.Event)
+    group: Any = None
+
+    def join(self) -> None:
+        if self.group is None:
+            self.group = WorkerGroup(
+                {"bootstrap_servers": [self.bootstrap]},
+                group_id=self.group_id,
+                client_id=self.name,
+                session_timeout_ms=6_000,
+                heartbeat_interval_ms=500,
+                rebalance_timeout_ms=10_000,
+                callbacks=Callbacks(
+                    offers=self._offers,
+                    share_out=self._share_out,
+                    joined=lambda *round: self.rounds.append(round),
+                    lost=self.lost.set,
+                ),
+            )
+        self.group.join()
+
+    def leave(self) -> None:
+        if self.group is not None:
+            self.group.leave(10)
+
+    @property
+    def assignment(self) -> bytes:
+        return self.rounds[-1][3] if self.rounds else b""
+
+    def _offers(self) -> Sequence[tuple[str, bytes]]:
+        return [("sessioned", b"new " + self.name.encode()), ("compatible", b"old")]
+
+    def _share_out(
+        self, leader: str, protocol: str, generation: int, members: Mapping[str, bytes]
+    ) -> Mapping[str, bytes]:
+        self.led.append(members)
+        return {
+            member: b"%d:%s for %s" % (generation, protocol.encode(), metadata)
+            for member, metadata in members.items()
+        }
+
+
+@pytest.fixture
+def members(broker: Broker, unique: Callable[[str], str]) -> Iterator[list[Member]]:
+    """Two members of one group that have not joined yet."""
+    group_id = unique("workers")
+    pair = [Member(name, broker.bootstrap, group_id) for name in ("one", "two")]
+    yield pair
+    for member in pair:
+        member.leave()
+
+
+def both_in_one_round(members: list[Member]) -> bool:
+    one, two = members
+    return bool(one.rounds and two.rounds and one.rounds[-1][0] == two.rounds[-1][0])
+
+
+def test_the_leader_shares_out_by_the_preferred_protocol(members: list[Member]) -> None:
+    one, two = members
+    one.join()
+    wait_until(lambda: one.rounds, 30, "the first to be alone in the group")
+    generation, member, protocol, data = one.rounds[0]
+    assert (protocol, data) == ("sessioned", b"%d:sessioned for new one" % generation)
+    assert one.led == [{member: b"new one"}]
+
+    two.join()
+    wait_until(lambda: both_in_one_round(members), 30, "both to be in one round")
+    generation = one.rounds[-1][0]
+    assert one.assignment == b"%d:sessioned for new one" % generation
+    assert two.assignment == b"%d:sessioned for new two" % generation
+    leader = next(member for member in members if member.led and len(member.led[-1]) == 2)
+    assert sorted(leader.led[-1].values()) == [b"new one", b"new two"]
+
+
+def test_kafka_knows_the_group_as_one_of_type_connect(
+    members: list[Member], topics: Topics
+) -> None:
+    for member in members:
+        member.join()
+    wait_until(lambda: both_in_one_round(members), 30, "both to be in one round")
+    group_id = members[0].group_id
+    listed = topics.admin.list_consumer_groups(request_timeout=10).result().valid
+    assert group_id not in {
+        group.group_id for group in listed if not group.is_simple_consumer_group
+    }
+    found = topics.admin.list_groups(group_id, timeout=10)
+    assert [group.protocol_type for group in found] == ["connect"]
+    assert found[0].protocol == "sessioned"
+    assert {member.client_id for member in found[0].members} == {"one", "two"}
+
+
+def test_the_others_rebalance_when_one_leaves(members: list[Member]) -> None:
+    one, two = members
+    one.join()
+    two.join()
+    wait_until(lambda: both_in_one_round(members), 30, "both to be in one round")
+    before = two.rounds[-1][0]
+    one.leave()
+    wait_until(lambda: two.rounds[-1][0] > before, 30, "a round without the one that left")
+    assert len(two.led[-1]) == 1
+
+
+def test_joining_again_makes_a_new_round(members: list[Member]) -> None:
+    one, _ = members
+    one.join()
+    wait_until(lambda: one.rounds, 30, "the first round")
+    one.join()
+    wait_until(lambda: len(one.rounds) == 2, 30, "the second round")
+    assert one.rounds[1][0] > one.rounds[0][0]
+    assert one.rounds[1][1] == one.rounds[0][1], "it is the same member"
+
+
+def test_a_coordinator_that_goes_away_is_reported_and_found_again(
+    tmp_path_factory: pytest.TempPathFactory, unique: Callable[[str], str]
+) -> None:
+    with Broker(tmp_path_factory.mktemp("own-broker")) as own:
+        member = Member("one", own.bootstrap, unique("workers"))
+        try:
+            member.join()
+            wait_until(lambda: member.rounds, 30, "the first round")
+            own.stop()
+            assert member.lost.wait(30), "the loss was not reported"
+            rounds = len(member.rounds)
+            own.start()
+            wait_until(lambda: len(member.rounds) > rounds, 60, "a round after the loss")
+        finally:
+            member.leave()

@@ -1,0 +1,174 @@
+"""One Spark session for all queries, and tasks that are started from plans made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.api import Converter, Offsets, SinkConnector, SourceConnector
+from penstock.config.define import Config
+from penstock.connectors.file import FILE_SINK, FILE_SOURCE, FileStreamSink, FileStreamSource
+from penstock.convert.text import StringConverter
+from penstock.flow.engine import BatchDone, Session
+from penstock.flow.plan import (
+    ConverterPlan,
+    FlowPlan,
+    SinkPlan,
+    SourcePlan,
+    Tolerance,
+    TopicGroup,
+)
+from penstock.flow.tasks import TaskEnded, Tasks
+from penstock.ids import TaskId
+from penstock.kafka import clients
+from penstock.kafka.broker import Broker
+from penstock.testing.waiting import wait_until
+
+
+@pytest.fixture(scope="session")
+def session() -> Iterator[Session]:
+    """The real SparkSession of a worker."""
+    session = Session({}, lambda text: None)
+    session.start()
+    yield session
+    session.stop()
+
+
+def converter(kind: type[Converter], **props: str) -> ConverterPlan:
+    settings = {name.replace("_", "."): text for name, text in props.items()}
+    return ConverterPlan(kind, kind.plugin.config.parse(settings))
+
+
+class Flow:
+    """Runs tasks and keeps what they report."""
+
+    def __init__(self, session: Session, bootstrap: str) -> None:
+        self.stored: list[Offsets] = []
+        self.ended: list[TaskEnded] = []
+        self.reports: list[BatchDone] = []
+        self._bootstrap = bootstrap
+        self._runs = 0
+        self._started: list[TaskId] = []
+        self._tasks = Tasks(
+            session,
+            store=lambda task, offsets: self.stored.append(offsets),
+            ended=self.ended.append,
+            report=self.reports.append,
+            gone=lambda trace: pytest.fail(trace),
+        )
+
+    def source(
+        self,
+        name: str,
+        topic: str,
+        file: Path | str = "",
+        *,
+        connector: type[SourceConnector] = FileStreamSource,
+        config: Config | None = None,
+        start: Offsets = (),
+        value: ConverterPlan | None = None,
+        tolerance: Tolerance | None = None,
+        topic_groups: tuple[TopicGroup, ...] = (),
+    ) -> SourcePlan:
+        self._runs += 1
+        return SourcePlan(
+            TaskId(name, 0),
+            self._runs,
+            connector,
+            config or FILE_SOURCE.parse({"file": str(file), "topic": topic}),
+            converter(StringConverter),
+            value or converter(StringConverter),
+            tolerance or Tolerance(),
+            {
+                **clients.producer({"bootstrap.servers": self._bootstrap}).settings,
+                "enable.idempotence": True,
+            },
+            topic_groups,
+            start,
+        )
+
+    def sink(
+        self,
+        name: str,
+        topic: str,
+        file: Path | str = "",
+        *,
+        task: int = 0,
+        connector: type[SinkConnector] = FileStreamSink,
+        config: Config | None = None,
+        value: ConverterPlan | None = None,
+        tolerance: Tolerance | None = None,
+        regex: str | None = None,
+        consumer: Mapping[str, str] | None = None,
+    ) -> SinkPlan:
+        self._runs += 1
+        java = {
+            "bootstrap.servers": self._bootstrap,
+            "auto.offset.reset": "earliest",
+            **(consumer or {}),
+        }
+        return SinkPlan(
+            TaskId(name, task),
+            self._runs,
+            connector,
+            config or FILE_SINK.parse({"file": str(file)}),
+            converter(StringConverter),
+            value or converter(StringConverter),
+            tolerance or Tolerance(),
+            () if regex else (topic,),
+            regex,
+            {
+                **clients.consumer({**java, "group.id": f"connect-{name}"}).settings,
+                "partition.assignment.strategy": "cooperative-sticky",
+            },
+            {"bootstrap.servers": self._bootstrap},
+        )
+
+    def start(self, plan: FlowPlan) -> TaskId:
+        self._started.append(plan.task)
+        self._tasks.start(plan)
+        return plan.task
+
+    def stop(self, task: TaskId, timeout_s: float = 30) -> bool:
+        self._started.remove(task)
+        return self._tasks.stop(task, timeout_s)
+
+    def done(self, task: TaskId) -> int:
+        """Records the task has reported as done."""
+        return sum(report.done for report in self.reports if report.task == task)
+
+    def await_done(self, task: TaskId, records: int) -> None:
+        """Waits until the task has reported so many records, or more."""
+
+        def reached() -> bool:
+            assert not self.ended, self.ended[0].trace
+            return self.done(task) >= records
+
+        wait_until(reached, 60, f"{records} records of {task}")
+
+    def await_failure(self) -> str:
+        """The trace of the task that fails next."""
+        wait_until(lambda: self.ended, 60, "a task to fail")
+        return self.ended[-1].trace
+
+    def close(self) -> None:
+        for task in self._started:
+            self._tasks.stop(task, 5)
+        self._tasks.close()
+
+
+@pytest.fixture
+def flow(session: Session, broker: Broker) -> Iterator[Flow]:
+    """Tasks of one test; stopped at its end."""
+    flow = Flow(session, broker.bootstrap)
+    yield flow
+    flow.close()
+
+
+@pytest.fixture(scope="session")
+def converters() -> Callable[..., Any]:
+    """Makes the plan of a converter; in the names of its settings an underscore is a dot."""
+    return converter

@@ -1,0 +1,274 @@
+"""Sink tasks as real queries: from a topic to a file, or to a target that is slow."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from pyspark import cloudpickle
+
+from penstock.api import Plugin, Props, SinkConnector, SinkWriter
+from penstock.config.define import HIGH, STRING, Config, ConfigDef, Key
+from penstock.convert.json import JsonConverter
+from penstock.convert.raw import ByteArrayConverter
+from penstock.data.records import Records
+from penstock.flow.plan import Tolerance
+from penstock.testing.topics import Topics
+from penstock.testing.waiting import wait_until
+
+# Spark's Python workers cannot import test modules; classes made here travel with the plan.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+FOLDER = Key("folder", STRING, importance=HIGH, doc="Where the gate and what passes it are.")
+
+
+class GatedSink(SinkConnector):
+    """Writes values in hexadecimal, but only once there is a file named `open`."""
+
+    plugin = Plugin("test.GatedSink", "1", ConfigDef(FOLDER))
+
+    def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
+        return [config.props]
+
+    def open(self, config: Config) -> SinkWriter:
+        return GatedWriter(Path(config[FOLDER]))
+
+
+class GatedWriter(SinkWriter):
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def write(self, records: Records) -> None:
+        (self._folder / "waiting").touch()
+        # Not `wait_until`: what travels with the plan brings its module's globals along.
+        for _ in range(1200):
+            if (self._folder / "open").exists():
+                break
+            threading.Event().wait(0.05)
+        else:
+            raise TimeoutError("nobody opened the gate")
+        with (self._folder / "written").open("a") as out:
+            out.writelines(f"{value.hex()}\n" for value in records.values.values)
+
+
+def content(file: Path) -> str:
+    return file.read_text() if file.exists() else ""
+
+
+def commit(bootstrap: str, group: str, topic: str, offset: int) -> None:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+    consumer.close()
+
+
+def test_a_sink_reads_from_the_committed_offset_and_commits_what_it_wrote(
+    flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic, name, file = topics.create(unique("lines")), unique("snk"), tmp_path / "out.txt"
+    topics.append(topic, [b"%d" % number for number in range(10)])
+    commit(topics.bootstrap, f"connect-{name}", topic, 4)
+    task = flow.start(flow.sink(name, topic, file))
+    flow.await_done(task, 6)
+    assert content(file) == "4\n5\n6\n7\n8\n9\n"
+    wait_until(lambda: topics.committed(f"connect-{name}", topic) == {0: 10}, 10, "offset 10")
+
+
+def test_a_sink_that_was_stopped_goes_on_where_it_was(
+    flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic, name, file = topics.create(unique("lines")), unique("snk"), tmp_path / "out.txt"
+    topics.append(topic, [b"before"])
+    task = flow.start(flow.sink(name, topic, file))
+    flow.await_done(task, 1)
+    assert flow.stop(task)
+    assert topics.committed(f"connect-{name}", topic) == {0: 1}
+    topics.append(topic, [b"after", None])
+    again = flow.start(flow.sink(name, topic, file))
+    flow.await_done(again, 3)
+    assert content(file) == "before\nafter\nnull\n"
+
+
+def test_a_sink_may_begin_at_the_end_of_its_topic(
+    flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic, name, file = topics.create(unique("lines")), unique("snk"), tmp_path / "out.txt"
+    topics.append(topic, [b"old"])
+    task = flow.start(flow.sink(name, topic, file, consumer={"auto.offset.reset": "latest"}))
+    appended: list[bytes] = []
+
+    def one_arrives() -> bool:  # the query starts at an end that is looked up meanwhile
+        appended.append(b"new")
+        topics.append(topic, [b"new"])
+        return flow.done(task) > 0
+
+    wait_until(one_arrives, 60, "a new record")
+    assert "old" not in content(file)
+
+
+def test_partitions_are_shared_when_a_second_member_joins_and_come_back_when_it_leaves(
+    flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic, name = topics.create(unique("lines"), partitions=4), unique("snk")
+    group, file = f"connect-{name}", tmp_path / "out.txt"
+
+    def shares() -> list[int]:
+        found = topics.admin.describe_consumer_groups([group])[group].result()
+        return sorted(len(member.assignment.topic_partitions) for member in found.members)
+
+    def append(text: str) -> None:
+        for partition in range(4):
+            topics.append(topic, [f"{text}-{partition}".encode()], partition=partition)
+
+    def expect(*texts: str) -> None:
+        lines = sorted(f"{text}-{partition}" for text in texts for partition in range(4))
+        wait_until(lambda: sorted(content(file).split()) == lines, 60, f"{lines} in the file")
+
+    append("alone")
+    flow.start(flow.sink(name, topic, file, task=0))
+    expect("alone")
+    second = flow.start(flow.sink(name, topic, file, task=1))
+    wait_until(lambda: shares() == [2, 2], 60, "two partitions each")
+    append("shared")
+    expect("alone", "shared")
+    assert flow.done(second) == 2
+    assert flow.stop(second)
+    wait_until(lambda: shares() == [4], 60, "the first to have all again")
+    append("again")
+    expect("alone", "shared", "again")
+    wait_until(
+        lambda: topics.committed(group, topic) == dict.fromkeys(range(4), 3), 10, "all committed"
+    )
+
+
+def test_new_topics_that_match_the_pattern_are_read(
+    flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    prefix, name, file = unique("pattern"), unique("snk"), tmp_path / "out.txt"
+    topics.append(topics.create(f"{prefix}.one"), [b"first"])
+    flow.start(flow.sink(name, "", file, regex=f"{prefix}\\.\\w+"))
+    wait_until(lambda: content(file) == "first\n", 60, "the first topic")
+    topics.append(topics.create(f"{prefix}.two"), [b"second"])
+    wait_until(lambda: content(file) == "first\nsecond\n", 60, "the second topic")
+
+
+BAD_JSON = [b'{"n":1}', b"{no json", b'{"n":2}']
+
+
+def test_a_record_that_cannot_be_read_fails_the_task_and_says_which(
+    flow: Any, topics: Topics, unique: Callable[[str], str], converters: Any, tmp_path: Path
+) -> None:
+    topic, name, file = topics.create(unique("json")), unique("snk"), tmp_path / "out.txt"
+    topics.append(topic, BAD_JSON)
+    value = converters(JsonConverter, schemas_enable="false")
+    flow.start(flow.sink(name, topic, file, value=value))
+    trace = flow.await_failure()
+    assert (
+        "Tolerance exceeded in error handler: VALUE_CONVERTER failed for a record of topic "
+        f"'{topic}', partition 0, offset 1: Converting byte[] to Kafka Connect data failed due to "
+        "serialization error" in trace
+    )
+    assert "org.apache.spark" not in trace
+    assert content(file) == ""
+    assert topics.committed(f"connect-{name}", topic) == {}
+
+
+def test_a_task_that_failed_has_left_its_group(
+    flow: Any, topics: Topics, unique: Callable[[str], str], converters: Any, tmp_path: Path
+) -> None:
+    topic, name = topics.create(unique("json")), unique("snk")
+    topics.append(topic, BAD_JSON)
+    value = converters(JsonConverter, schemas_enable="false")
+    flow.start(flow.sink(name, topic, tmp_path / "out.txt", value=value))
+    flow.await_failure()
+    group = f"connect-{name}"
+    assert topics.admin.describe_consumer_groups([group])[group].result().members == []
+
+
+def test_the_neighbours_of_a_tolerated_record_arrive(
+    flow: Any, topics: Topics, unique: Callable[[str], str], converters: Any, tmp_path: Path
+) -> None:
+    topic, name, file = topics.create(unique("json")), unique("snk"), tmp_path / "out.txt"
+    topics.append(topic, BAD_JSON)
+    value = converters(JsonConverter, schemas_enable="false")
+    tolerance = Tolerance(tolerate_all=True)
+    task = flow.start(flow.sink(name, topic, file, value=value, tolerance=tolerance))
+    flow.await_done(task, 2)
+    assert content(file) == "{n=1}\n{n=2}\n"  # as a Java map prints itself
+    assert sum(report.failed for report in flow.reports) == 1
+    wait_until(lambda: topics.committed(f"connect-{name}", topic) == {0: 3}, 10, "offset 3")
+
+
+JSON = [
+    ("false", [b'{"a":[1,true,null]}', b'"text"', None], "{a=[1, true, null]}\ntext\nnull\n"),
+    (
+        "true",
+        [
+            b'{"schema":{"type":"struct","fields":[{"field":"a","type":"int32"}]},'
+            b'"payload":{"a":7}}',
+            b'{"schema":{"type":"string"},"payload":"text"}',
+            None,
+        ],
+        "Struct{a=7}\ntext\nnull\n",
+    ),
+]
+
+
+@pytest.mark.parametrize(("schemas", "cells", "expected"), JSON)
+def test_json_is_read_with_and_without_schemas(
+    flow: Any,
+    topics: Topics,
+    unique: Callable[[str], str],
+    converters: Any,
+    tmp_path: Path,
+    schemas: str,
+    cells: list[bytes | None],
+    expected: str,
+) -> None:
+    topic, file = topics.create(unique("json")), tmp_path / "out.txt"
+    topics.append(topic, cells)
+    value = converters(JsonConverter, schemas_enable=schemas)
+    task = flow.start(flow.sink(unique("snk"), topic, file, value=value))
+    flow.await_done(task, 3)
+    assert content(file) == expected
+
+
+@pytest.fixture
+def gated(
+    flow: Any, topics: Topics, unique: Callable[[str], str], converters: Any, tmp_path: Path
+) -> tuple[Any, str, str]:
+    """A task whose target has kept it waiting in the middle of a batch; its group and topic."""
+    topic, name = topics.create(unique("cells")), unique("snk")
+    topics.append(topic, [b"\x00\xff", b"\x01"])
+    config = GatedSink.plugin.config.parse({"folder": str(tmp_path)})
+    value = converters(ByteArrayConverter)
+    task = flow.start(flow.sink(name, topic, connector=GatedSink, config=config, value=value))
+    wait_until(lambda: (tmp_path / "waiting").exists(), 60, "the batch to be with the target")
+    return task, f"connect-{name}", topic
+
+
+def test_a_stop_waits_for_the_batch_in_hand_and_commits_it(
+    flow: Any, topics: Topics, gated: tuple[Any, str, str], tmp_path: Path
+) -> None:
+    task, group, topic = gated
+    opener = threading.Timer(1.0, (tmp_path / "open").touch)
+    opener.start()
+    assert flow.stop(task, 30)
+    opener.join()
+    assert content(tmp_path / "written") == "00ff\n01\n"
+    assert topics.committed(group, topic) == {0: 2}
+    assert flow.done(task) == 2
+
+
+def test_a_stop_cuts_off_a_batch_that_takes_too_long_and_commits_nothing_of_it(
+    flow: Any, topics: Topics, gated: tuple[Any, str, str], tmp_path: Path
+) -> None:
+    task, group, topic = gated
+    assert not flow.stop(task, 0.5)
+    assert topics.committed(group, topic) == {}
+    assert content(tmp_path / "written") == ""
+    assert not flow.ended, "a task that was stopped has not failed"

@@ -1,0 +1,108 @@
+import io
+from collections.abc import Callable
+
+import pytest
+from rich.console import Console
+
+from penstock.demo.progress import Look, Part, Progress
+from penstock.demo.view import LiveView, PlainView, view_for
+
+Clock = Callable[[], int]
+
+
+class Hands:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.ms = 0
+
+    def __call__(self) -> int:
+        return self.ms
+
+
+@pytest.fixture
+def clock() -> Hands:
+    return Hands()
+
+
+def console(*, terminal: bool = False) -> Console:
+    return Console(file=io.StringIO(), force_terminal=terminal, width=100, _environ={})
+
+
+def written(to: Console) -> str:
+    assert isinstance(to.file, io.StringIO)
+    return to.file.getvalue()
+
+
+PROGRESS = (
+    Progress.start(1_000, 5_000, 0)
+    .seen(1_000, Look())
+    .seen(2_000, Look(600, 250, 2_500, 900, (Part("demo-sink-0", "RUNNING"),)))
+)
+
+
+def test_the_live_view_is_for_terminals_only(clock: Hands) -> None:
+    assert isinstance(view_for(console(terminal=True), clock), LiveView)
+    assert isinstance(view_for(console(), clock), PlainView)
+
+
+def test_steps_are_said_with_their_times(clock: Hands) -> None:
+    out = console()
+    with PlainView(out, clock) as view:
+        view.begin("Kafka")
+        clock.ms = 2_500
+        view.end("answers")
+    assert written(out) == "[   0.0 s] Kafka …\n[   2.5 s] Kafka: answers (2.5 s)\n"
+
+
+def test_plain_progress_comes_about_once_a_second(clock: Hands) -> None:
+    out = console()
+    with PlainView(out, clock) as view:
+        for ms in range(1_000, 5_001, 100):
+            clock.ms = ms
+            view.progress(PROGRESS.seen(ms + 1_000, Look(600 + ms, 250 + ms)))
+    lines = written(out).splitlines()
+    assert len(lines) == 5
+    assert len(set(lines)) == 5
+    assert "in 1,600 (1,600 rec/s" in lines[0]
+    assert "lag 350 · file 50 % · demo-sink-0 RUNNING" in lines[0]
+
+
+def test_what_does_not_change_is_said_seldom(clock: Hands) -> None:
+    out = console()
+    with PlainView(out, clock) as view:
+        for ms in range(1_000, 30_001, 100):
+            clock.ms = ms
+            view.progress(Progress.start(10, 10, 0))
+    lines = written(out).splitlines()
+    assert len(lines) == 3
+    assert "no record yet · no status yet" in lines[0]
+
+
+def test_brackets_and_emoji_codes_are_shown_as_they_are(clock: Hands) -> None:
+    out = console()
+    with PlainView(out, clock) as view:
+        view.begin("[bold]x[/bold] :smile:")
+    assert "[bold]x[/bold] :smile:" in written(out)
+
+
+def test_the_live_view_draws_steps_and_records(clock: Hands) -> None:
+    out = console(terminal=True)
+    with LiveView(out, clock) as view:
+        view.begin("Kafka")
+        clock.ms = 1_500
+        view.end("answers [here]")
+        view.begin("records")
+        view.progress(PROGRESS)
+    drawn = written(out)
+    for part in ("✓", "answers [here]", "1.5 s", "600", "lag 350", "50 %", "RUNNING", "waiting"):
+        assert part in drawn
+
+
+def test_an_open_step_is_marked_when_the_demo_fails(clock: Hands) -> None:
+    out = console(terminal=True)
+    view = LiveView(out, clock)
+    view.begin("Kafka")
+    with pytest.raises(ValueError, match="no"), view:
+        raise ValueError("no")
+    assert "✗" in written(out)
