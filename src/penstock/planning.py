@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from penstock import KAFKA_VERSION
@@ -127,16 +127,13 @@ class Planner:
             self._plugins(),
             {name: text for name, text in defaults.items() if text is not None},
         )
-        versions = {keys.CONNECTOR_VERSION.name: found.plugin.version}
+        versions: dict[str, str | None] = {keys.CONNECTOR_VERSION.name: found.plugin.version}
         for key in (*_CONVERTERS, keys.HEADER_CONVERTER):
             version = self._converter_version(props.get(key.name) or defaults[key.name])
-            if version is not None:
-                versions[f"{key.name}.plugin.version"] = version
+            versions[f"{key.name}.plugin.version"] = version
         return ConfigDef(
             *(
-                replace(key, default=versions[key.name], recommender=Choices((versions[key.name],)))
-                if key.name in versions
-                else key
+                _with_version(key, versions[key.name]) if key.name in versions else key
                 for key in definition.keys
             ),
             rules=definition.rules,
@@ -199,8 +196,8 @@ class Planner:
             )
 
     def _converter_parts(self, props: Mapping[str, str | None]) -> Iterable[render.Json]:
-        for key, kind in ((keys.KEY_CONVERTER, "key"), (keys.VALUE_CONVERTER, "value")):
-            name = props.get(key.name)
+        for key in (keys.HEADER_CONVERTER, *_CONVERTERS):
+            name, kind = props.get(key.name), key.name.partition(".")[0]
             cls = self._registry.converter(name.strip()) if name else None
             if cls is not None:
                 prefix = f"{key.name}."
@@ -395,6 +392,23 @@ def _base(found: Found) -> ConfigDef:
     return keys.SOURCE if found.kind is Kind.SOURCE else keys.SINK
 
 
+@dataclass(frozen=True, slots=True)
+class _NoVersions:
+    """A `Recommender` for the version of a class that is not there: nothing, and not shown."""
+
+    def values(self, name: str, parsed: Mapping[str, object]) -> Sequence[object]:
+        return ()
+
+    def visible(self, name: str, parsed: Mapping[str, object]) -> bool:
+        return False
+
+
+def _with_version(key: Key[Any], version: str | None) -> Key[Any]:
+    if version is None:
+        return replace(key, recommender=_NoVersions())
+    return replace(key, default=version, recommender=Choices((version,)))
+
+
 def _always_typed(definition: ConfigDef) -> ConfigDef:
     """A converter's settings with `converter.type` as required, which the runtime fills in."""
     return ConfigDef(
@@ -408,9 +422,10 @@ def _always_typed(definition: ConfigDef) -> ConfigDef:
 
 def _as_stored(task: Props, planned: int) -> Props:
     """A task's configuration in the order of a Kafka Connect worker: a copy of the map that the
-    connector planned, to which the runtime added its own settings."""
+    connector planned, to which the runtime added its own settings, copied once more."""
     own = hash_map_copy(hash_map_order(list(task)[:planned]))
-    return {name: task[name] for name in hash_map_order([*own, *task], copy_buckets(planned))}
+    whole = hash_map_order([*own, *task], copy_buckets(planned))
+    return {name: task[name] for name in hash_map_copy(whole)}
 
 
 def _group_keys(group: str) -> tuple[Key[Any], ...]:

@@ -116,6 +116,18 @@ class Registry:
             f"{name}, available connectors are: {available}"
         )
 
+    def find_connector(self, name: str | None) -> Found | None:
+        """The connector a `connector.class` names, or None when it names none here."""
+        try:
+            return self.connector(name.strip()) if name is not None else None
+        except UnknownConnectorClass:
+            return None
+
+    def version(self, name: str | None) -> str | None:
+        """The version of the connector a `connector.class` names, if it is installed."""
+        found = self.find_connector(name)
+        return found.plugin.version if found else None
+
     def converter(self, name: str) -> type[Converter] | None:
         """The converter a configuration names, or None when there is no such (or no single) one."""
         matching = [f for f in self.of_kind(Kind.CONVERTER) if name in f.names()]

@@ -6,14 +6,15 @@ Spark run in a pool and come back as events.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import queue
 import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, Final, assert_never
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar, assert_never
 
 from penstock.api import Offsets
 from penstock.clock import Clock
@@ -21,8 +22,12 @@ from penstock.cluster import events as e
 from penstock.cluster import protocol
 from penstock.cluster.herder import HerderState, Settings, next_wakeup, step
 from penstock.cluster.records import (
+    VERSIONED,
     Skipped,
     SourceOffset,
+    StatusRecord,
+    TaskStatus,
+    TopicStatus,
     decode_offset,
     encode_config,
     encode_offset,
@@ -32,7 +37,7 @@ from penstock.cluster.records import (
 from penstock.config import worker as keys
 from penstock.config.define import Config
 from penstock.errors import PenstockError
-from penstock.flow.engine import BatchDone, Session, readable
+from penstock.flow.engine import BatchDone, Session, SessionAborted, readable
 from penstock.flow.tasks import TaskEnded, Tasks
 from penstock.flow.warmup import warm_up
 from penstock.ids import TaskId
@@ -44,8 +49,12 @@ from penstock.plugins import Registry
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 _ANSWER_S: Final = 10.0  # how long the group waits for the loop; a turn takes milliseconds
+_LOOK_S: Final = 0.1  # how soon the group notices that the loop has ended
 _POOL: Final = 16
+_STARTS: Final = 4  # tasks that start at once; each makes Spark start Python processes
 _PRODUCER: Final[clients.Settings] = {"acks": "all", "delivery.timeout.ms": 2_147_483_647}
 """Records of the internal topics wait for Kafka as long as it takes (reference §4.3)."""
 
@@ -84,6 +93,7 @@ class Worker:
         self.failure: BaseException | None = None
         self._clock = clock
         self._forward = forward
+        self._leaving = threading.Event()
         self._inbox: queue.SimpleQueue[e.Event] = queue.SimpleQueue()
         self._state = HerderState(
             Settings(
@@ -104,6 +114,7 @@ class Worker:
         self.counters: Mapping[TaskId, Counters] = {}
         self._grace_s = config[keys.TASK_SHUTDOWN_TIMEOUT] / 1000
         self._pool = ThreadPoolExecutor(_POOL, thread_name_prefix="work")
+        self._starts = ThreadPoolExecutor(_STARTS, thread_name_prefix="start")
         self._tasks = Tasks(
             self._session,
             store=self._store_offsets,
@@ -146,6 +157,7 @@ class Worker:
 
     def stop(self) -> None:
         """Asks the worker to end in order; `ended` tells when it has."""
+        self._session.abort()
         self._post(e.StopRequested())
 
     # ── the loop ─────────────────────────────────────────────────────────────────────────────
@@ -164,6 +176,7 @@ class Worker:
             log.exception("the worker cannot go on")
             self.failure = error
         finally:
+            self._leaving.set()
             self._shut_down()
 
     def _next_event(self) -> e.Event:
@@ -179,7 +192,7 @@ class Worker:
             case e.AppendConfig():
                 self._append_config(command)
             case e.AppendStatus():
-                self._status_log.append(*encode_status(command.record))
+                self._status_log.append(*encode_status(self._versioned(command.record)))
             case e.ReadConfigToEnd():
                 self._pool.submit(self._read_config, command.timeout_ms / 1000)
             case e.JoinGroup():
@@ -199,7 +212,7 @@ class Worker:
             case e.ForwardTasks():
                 self._pool.submit(self._forward_tasks, command)
             case e.StartTask():
-                self._pool.submit(self._start_task, command)
+                self._starts.submit(self._start_task, command)
             case e.StopTask():
                 self._pool.submit(self._stop_task, command)
             case e.LeaveGroup():
@@ -207,18 +220,38 @@ class Worker:
             case _:
                 assert_never(command)
 
+    def _versioned(self, record: StatusRecord) -> StatusRecord:
+        """The record with the plugin's version, in the states in which a 4.2.0 worker says it."""
+        if isinstance(record, TopicStatus) or record.status is None:
+            return record
+        named = record.task.connector if isinstance(record, TaskStatus) else record.connector
+        if record.status.state not in VERSIONED:
+            return record
+        config = self._state.cluster.config(named) or {}
+        version = self.registry.version(config.get("connector.class"))
+        return replace(record, status=replace(record.status, version=version))
+
     # ── effects that take time ───────────────────────────────────────────────────────────────
 
     def _append_config(self, command: e.AppendConfig) -> None:
         sent = [self._config_log.append(*encode_config(record)) for record in command.records]
 
-        def stored(last: Future[tuple[int, int]]) -> None:
-            failures = (future.exception() for future in sent if future.done())
+        lock = threading.Lock()
+        open_sends = len(sent)
+
+        def stored(_: Future[tuple[int, int]]) -> None:
+            nonlocal open_sends
+            with lock:  # the first of them may be done here, and later ones in Kafka's thread
+                open_sends -= 1
+                if open_sends:
+                    return
+            failures = (future.exception() for future in sent)
             error = next((failure for failure in failures if failure is not None), None)
             offset = -1 if error else max(future.result()[1] for future in sent)
             self._post(e.Appended(command.ticket, offset, str(error) if error else None))
 
-        sent[-1].add_done_callback(stored)
+        for future in sent:
+            future.add_done_callback(stored)
 
     def _read_config(self, timeout_s: float) -> None:
         try:
@@ -262,6 +295,8 @@ class Worker:
             )
             log.info("starting %s", plan.describe())
             self._tasks.start(plan)
+        except SessionAborted:
+            self._post(e.TaskStopped(task, command.run))
         except Exception as error:
             log.exception("[%s] the task failed to start", task)
             self._post(e.TaskFailed(task, command.run, readable(error)))
@@ -354,8 +389,9 @@ class Worker:
                 warm_up(self._session.get())
                 log.info("Spark is warm")
         except Exception as error:
-            self.failure = error
-            self.stop()
+            if not self._state.stopping:
+                self.failure = error
+                self.stop()
 
     def _on_jvm_gone(self, trace: str) -> None:
         log.error("Spark's JVM is gone: %s", trace)
@@ -373,7 +409,8 @@ class Worker:
             if opened is not None:
                 opened.close()
         self._session.stop()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._pool, self._starts):
+            pool.shutdown(wait=False, cancel_futures=True)
         self.ended.set()
 
     # ── the group ────────────────────────────────────────────────────────────────────────────
@@ -399,7 +436,7 @@ class Worker:
     def _offers(self) -> list[tuple[str, bytes]]:
         answer: Future[protocol.MemberMetadata] = Future()
         self._post(e.MetadataWanted(answer))
-        metadata = answer.result(_ANSWER_S)
+        metadata = self._answered(answer)
         offered = protocol.offered(self.config[keys.CONNECT_PROTOCOL].lower())
         return [
             (name, protocol.encode_metadata(metadata, protocol.VERSIONS[name])) for name in offered
@@ -410,7 +447,16 @@ class Worker:
     ) -> Mapping[str, bytes]:
         answer: Future[Mapping[str, bytes]] = Future()
         self._post(e.AssignmentWanted(answer, member, name, generation, members))
-        return answer.result(_ANSWER_S)
+        return self._answered(answer)
+
+    def _answered(self, answer: Future[T]) -> T:
+        """What the loop answers; raises TimeoutError when it does not, or has ended."""
+        for _ in range(int(_ANSWER_S / _LOOK_S)):
+            with contextlib.suppress(TimeoutError):
+                return answer.result(_LOOK_S)
+            if not self._loop.is_alive() or self._leaving.is_set():
+                break
+        raise TimeoutError("The worker's loop does not answer its group.")
 
 
 class OffsetStore:

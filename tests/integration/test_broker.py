@@ -13,11 +13,14 @@ from penstock.errors import StartupFailed
 from penstock.kafka.broker import Broker, free_port, port_in_use
 from penstock.testing.topics import Topics
 
+# A broker that comes back has to wait until the one before is given up.
+QUICK = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "300"}
+
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[Broker]:
     """A broker nobody else uses, not started yet."""
-    broker = Broker(tmp_path / "data")
+    broker = Broker(tmp_path / "data", settings=QUICK)
     yield broker
     broker.stop()
 

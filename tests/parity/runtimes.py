@@ -20,7 +20,7 @@ from penstock.kafka.broker import free_port
 from .script import Ask, Reply
 
 START_S: Final = 60.0
-STEP_S: Final = 40.0
+STEP_S: Final = 90.0
 STOP_S: Final = 20.0
 
 _BUSY: Final = (

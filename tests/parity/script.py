@@ -298,9 +298,11 @@ REFUSED: Final = [
     put("a%07b", source()),
     Ask("PUT", "/connectors/x/config", "{}", "text/plain"),
     Ask("PUT", "/connectors/x/config", "{}", None),
+    delete("x"),
+    gone("x"),
     get("/connectors"),
 ]
-"""Requests that create nothing."""
+"""Requests that are refused, but for one: a topic that is null only fails when it is used."""
 
 CREATED: Final = [
     create("one", source()),

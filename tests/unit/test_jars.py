@@ -48,7 +48,8 @@ def fake_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
 
 
 def test_the_java_of_java_home_is_used(fake_java: Callable[..., Path]) -> None:
-    assert jars.java() == str(fake_java('openjdk version "17.0.1"'))
+    program = fake_java('openjdk version "17.0.1"')
+    assert jars.java() == str(program)
 
 
 def test_without_java_home_the_path_is_searched(

@@ -14,7 +14,7 @@ It knows nothing of clocks, sockets, Spark or Kafka clients. Sources: reference 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final, Generic, TypeVar, assert_never
@@ -204,7 +204,7 @@ class HerderState:
 
     def running(self) -> Work:
         """What the group has to be told this worker runs."""
-        return self.assigned.plus(self.handing_over)
+        return self.assigned.plus(self.handing_over) if self.handing_over else self.assigned
 
     def settled(self) -> bool:
         """Between rounds: everybody knows who leads and who owns what."""
@@ -267,8 +267,22 @@ class _Runs(Generic[K]):
     def __contains__(self, key: K) -> bool:
         return key in self._rows
 
+    def items(self) -> Iterable[tuple[K, Run]]:
+        return self._rows.items()
+
     def get(self, key: K) -> Run | None:
         return self._rows.get(key)
+
+    def touch(self, keys: Iterable[K]) -> None:
+        self.touched |= dict.fromkeys(keys)
+
+    def touch_unsettled(self, wanted: Iterable[K]) -> None:
+        """Touches what could not go on before, or has not begun yet."""
+        idle = (
+            key for key, run in self._rows.items() if run.stale or run.phase is not Phase.RUNNING
+        )
+        self.touch(idle)
+        self.touch(key for key in wanted if key not in self._rows)
 
     def set(self, key: K, run: Run | None) -> None:
         if self._own is None:
@@ -296,7 +310,10 @@ class _Turn:
         self._assigned: tuple[Work, frozenset[Item]] = NO_WORK, frozenset()
 
     def result(self) -> HerderState:
-        return replace(self.state, connectors=self._connectors.frozen(), tasks=self._tasks.frozen())
+        connectors, tasks = self._connectors.frozen(), self._tasks.frozen()
+        if connectors is not self.state.connectors or tasks is not self.state.tasks:
+            self._set(connectors=connectors, tasks=tasks)
+        return self.state
 
     # ── small tools ──────────────────────────────────────────────────────────────────────────
 
@@ -429,8 +446,9 @@ class _Turn:
         if changes.need_rebalance:
             self._join()
         touched = changes.removed | changes.committed | changes.targets
-        self._connectors.touched |= dict.fromkeys(touched & set(self._connectors))
-        self._tasks.touched |= dict.fromkeys(t for t in self._tasks if t.connector in touched)
+        if touched:
+            self._connectors.touch(touched & set(self._connectors))
+            self._tasks.touch(task for task in self._tasks if task.connector in touched)
 
     def _mark_connector_stale(self, connector: str) -> None:
         run = self._connectors.get(connector)
@@ -557,14 +575,19 @@ class _Turn:
 
         Nothing of it starts before `_agree`; what is revoked stops at once.
         """
-        held = NO_WORK if self.state.member and self.state.member.eager else self.state.assigned
-        revoked = held.minus(held.minus(given.revoked))
+        if given.delay_ms > 0:
+            self._set(rejoin_at=self.now + given.delay_ms)
+        eager = self.state.member is not None and self.state.member.eager
+        if not eager and not given.work and not given.revoked:
+            return
+        held = NO_WORK if eager else self.state.assigned
+        # Balancing may revoke what it has only just given (§5.5, step 6): there is nothing to stop
+        # then, but the group waits for another round all the same.
+        revoked = held.minus(held.minus(given.revoked)) or given.revoked
         self._set(
             assigned=held.minus(given.revoked).plus(given.work),
             handing_over=self.state.handing_over.minus(given.work).plus(revoked),
         )
-        if given.delay_ms > 0:
-            self._set(rejoin_at=self.now + given.delay_ms)
 
     def _agree(self, given: Assignment, *, synced: bool) -> None:
         """Goes on if this worker has read the config topic just as far as the leader (§5.3)."""
@@ -577,7 +600,9 @@ class _Turn:
         self._set(offered=None)
         if wrong or offset != given.config_offset:
             self._join()
-        elif self._leads():
+            return
+        self._correct_statuses()
+        if self._leads():
             self._clear_statuses()
 
     def _clear_statuses(self) -> None:
@@ -888,12 +913,7 @@ class _Turn:
 
     def settle(self) -> None:
         """Orders what is missing between what is wanted of this worker and what it runs."""
-        if self._everything_is_touched():
-            # What runs comes first: what has to stop is told so before anything starts (§16.3).
-            for connector in (*self._connectors, *self.state.assigned.connectors):
-                self._connectors.touched[connector] = None
-            for task in (*self._tasks, *self.state.assigned.tasks):
-                self._tasks.touched[task] = None
+        self._touch()
         self._settle_touched()
         self._finish_handing_over()
         self._serve_queued()
@@ -905,14 +925,19 @@ class _Turn:
             self._set(left=True)
             self.commands.append(e.LeaveGroup())
 
-    def _everything_is_touched(self) -> bool:
+    def _touch(self) -> None:
+        """Marks what the change of this worker's own situation may have an effect on."""
         before, state = self._before, self.state
-        return (
-            state.assigned is not before.assigned
-            or state.stopping is not before.stopping
-            or state.spark_ready is not before.spark_ready
-            or state.may_start() is not before.may_start()
-        )
+        assigned = state.assigned
+        if assigned is not before.assigned or state.stopping is not before.stopping:
+            # What runs comes first: what has to stop is told so before anything starts (§16.3).
+            self._connectors.touch((*self._connectors, *assigned.connectors))
+            self._tasks.touch((*self._tasks, *assigned.tasks))
+        elif state.spark_ready is not before.spark_ready or (
+            state.may_start() and not before.may_start()
+        ):
+            self._connectors.touch_unsettled(assigned.connectors)
+            self._tasks.touch_unsettled(assigned.tasks)
 
     def _settle_touched(self) -> None:
         connectors, self._connectors.touched = self._connectors.touched, {}
@@ -1019,23 +1044,48 @@ class _Turn:
         self._set(statuses=fold_statuses(self.state.statuses, records))
         for record in records:
             match record:
+                case ConnectorStatus(name, None):
+                    self._correct_connector(name)
+                    for task in [task for task in self._tasks if task.connector == name]:
+                        self._correct_task(task)  # they are forgotten with their connector
                 case ConnectorStatus(name):
-                    run, cached = self._connectors.get(name), self.state.statuses.connector(name)
-                    if run is not None and run.phase in _SHOWN and self._is_outdated(name, cached):
-                        self._put_connector(name, _SHOWN[run.phase], run.trace)
+                    self._correct_connector(name)
                 case TaskStatus(task):
-                    run, cached = self._tasks.get(task), self.state.statuses.task(task)
-                    if run is not None and run.phase in _SHOWN and self._is_outdated(task, cached):
-                        self._put_task(task, _SHOWN[run.phase], run.trace)
+                    self._correct_task(task)
                 case _:
                     pass
 
-    def _is_outdated(self, item: Item, cached: Status | None) -> bool:
-        """Whether a worker that has missed a round spoke last of an item that is ours now."""
-        return (
-            self._is_ours(item)
-            and cached is not None
-            and cached.worker_id != self.state.settings.worker_id
+    def _correct_statuses(self) -> None:
+        """Corrects what is known; what is not known may only be on its way."""
+        statuses = self.state.statuses
+        for connector in self._connectors:
+            known = statuses.connectors.get(connector)
+            if known is not None and self._is_outdated(known):
+                self._correct_connector(connector)
+        none: Mapping[int, Status] = {}
+        for task in self._tasks:
+            known = statuses.tasks.get(task.connector, none).get(task.number)
+            if known is not None and self._is_outdated(known):
+                self._correct_task(task)
+
+    def _correct_connector(self, name: str) -> None:
+        run, cached = self._connectors.get(name), self.state.statuses.connector(name)
+        if run is None or run.phase not in _SHOWN or not self._is_ours(name):
+            return
+        if self._is_outdated(cached):
+            self._put_connector(name, _SHOWN[run.phase], run.trace)
+
+    def _correct_task(self, task: TaskId) -> None:
+        run, cached = self._tasks.get(task), self.state.statuses.task(task)
+        if run is None or run.phase not in _SHOWN or not self._is_ours(task):
+            return
+        if self._is_outdated(cached):
+            self._put_task(task, _SHOWN[run.phase], run.trace)
+
+    def _is_outdated(self, cached: Status | None) -> bool:
+        """Whether a worker that has missed a round spoke last; the owner of now corrects that."""
+        return cached is None or (
+            cached.worker_id != self.state.settings.worker_id
             and cached.generation < self._generation
         )
 

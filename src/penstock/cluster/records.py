@@ -294,6 +294,10 @@ class State(StrEnum):
     STOPPED = "STOPPED"
 
 
+VERSIONED: Final = frozenset({State.RUNNING, State.PAUSED, State.STOPPED})
+"""The states with which a 4.2.0 worker reports the version of the plugin it runs."""
+
+
 @dataclass(frozen=True, slots=True)
 class Status:
     """A state, who reported it, in which group generation, and the version of the plugin that

@@ -166,9 +166,11 @@ class FileReader(SourceReader):
         window = min(size, position + max_bytes)
         searched = self._endless_to if self._endless_from == position else position
         for low in range(_floor(window), _floor(searched) - 1, -_SCAN):
-            low_end = min(low + _SCAN, window)
-            block = os.pread(file, low_end - max(low, searched), max(low, searched))
-            end = self._line_end(file, block, max(low, searched), size, last=True)
+            begin, low_end = max(low, searched), min(low + _SCAN, window)
+            if low_end <= begin:
+                continue  # all of it was searched before, or lies beyond the end
+            block = os.pread(file, low_end - begin, begin)
+            end = self._line_end(file, block, begin, size, last=True)
             if end is not None:
                 return end
         for low in range(max(window, searched), size, _SCAN):

@@ -202,6 +202,12 @@ class Progress:
         """From the creation of the connectors to the last record's commit."""
         return (self.out_of_topic.grown_ms or self.started_ms) - self.started_ms
 
+    @property
+    def waiting_for(self) -> str:
+        """Why no record moves yet, in the words of a task's status if it has any."""
+        said = (part.trace.partition("\n")[0] for part in self.parts if part.state != "FAILED")
+        return next(filter(None, said), "waiting for the first record")
+
     def states(self) -> str:
         """The states as a sentence part: `demo-source RUNNING, demo-source-0 FAILED`."""
         if self.running:

@@ -221,7 +221,6 @@ class _Demo:
         self, view: View, rest: Rest, watch: Watch, sent: _Sent, started_ms: int
     ) -> Progress:
         view.begin("records")
-        view.detail("waiting for the tasks to start; Spark warms up")
         progress = Progress.start(sent.digest.lines, sent.digest.size, started_ms)
         asked_ms = 0
         while not progress.settled:
@@ -231,8 +230,7 @@ class _Demo:
             look = self._look(rest if ask else None, watch)
             progress = progress.seen(_now(), look)
             view.progress(progress)
-            if progress.into_topic.count:
-                view.detail("moving")
+            view.detail("moving" if progress.into_topic.count else progress.waiting_for)
             if progress.failed:
                 raise TaskFailed(
                     "\n".join(f"{part.name} FAILED: {part.trace}" for part in progress.failed)
@@ -361,7 +359,7 @@ class _Demo:
         status = contextlib.ExitStack()
         with contextlib.suppress(OSError):
             if self._console.is_terminal:
-                status.enter_context(self._console.status(what))
+                status.enter_context(self._console.status(f"{what} (Ctrl-C kills it)"))
             else:
                 self._say(f"{what} …")
         try:

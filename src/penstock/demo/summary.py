@@ -93,7 +93,7 @@ def next_steps(
         f"  tail -n 1 {shlex.quote(str(folder.received))}",
         f"Start a second worker in another terminal; its REST is on port {second_port}:",
         f"  {second}",
-        "Kill the first one, and some seconds later the second has its tasks:",
+        "Kill the first one, and soon the second has its tasks (its Spark takes a while to start):",
         f"  kill -9 {worker_pid}",
         f"  curl http://127.0.0.1:{second_port}/connectors/{SOURCE}/status",
         "Start the first one again:",

@@ -6,6 +6,7 @@ one a second.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -24,6 +25,7 @@ from penstock.demo.progress import Part, Progress
 from penstock.demo.words import percent, rate_words, size_words
 
 _PLAIN_EVERY_MS: Final = 1_000
+_NUMBER: Final = re.compile(r"[\d.,]+")
 _PLAIN_AGAIN_MS: Final = 10_000  # when there is nothing new to say
 _STATE_STYLES: Final = {"RUNNING": "green", "FAILED": "bold red", "PAUSED": "yellow"}
 
@@ -153,18 +155,24 @@ class PlainView:
         self._now = now
         self._start_ms = now()
         self._step: Step | None = None
-        self._said_ms = 0
-        self._said = ""
+        self._detail = ""
+        self._detail_ms = 0
+        self._moving = ""
+        self._moving_ms = 0
 
     def begin(self, name: str) -> None:
         self._step = Step(name, self._now())
-        self._said = ""
+        self._detail = ""
         self._say(f"{name} …")
 
     def detail(self, text: str) -> None:
-        if self._step and text != self._said and self._now() - self._said_ms >= _PLAIN_EVERY_MS:
-            self._said = text
-            self._say(f"{self._step.name}: {text}")
+        if self._step is None or text == self._detail:
+            return
+        again = _NUMBER.sub("", text) == _NUMBER.sub("", self._detail)  # only its numbers changed
+        if again and self._now() - self._detail_ms < _PLAIN_EVERY_MS:
+            return
+        self._detail, self._detail_ms = text, self._now()
+        self._say(f"{self._step.name}: {text}")
 
     def end(self, text: str) -> None:
         if self._step:
@@ -174,9 +182,9 @@ class PlainView:
 
     def progress(self, progress: Progress) -> None:
         line = progress_line(progress)
-        wait_ms = _PLAIN_AGAIN_MS if line == self._said else _PLAIN_EVERY_MS
-        if self._now() - self._said_ms >= wait_ms:
-            self._said = line
+        wait_ms = _PLAIN_AGAIN_MS if line == self._moving else _PLAIN_EVERY_MS
+        if self._now() - self._moving_ms >= wait_ms:
+            self._moving, self._moving_ms = line, self._now()
             self._say(line)
 
     def __enter__(self) -> PlainView:
@@ -192,8 +200,7 @@ class PlainView:
             self._say(f"{self._step.name}: not done")
 
     def _say(self, text: str) -> None:
-        self._said_ms = self._now()
-        seconds = (self._said_ms - self._start_ms) / 1000
+        seconds = (self._now() - self._start_ms) / 1000
         self._console.print(
             f"[{seconds:6.1f} s] {text}", markup=False, emoji=False, highlight=False, soft_wrap=True
         )

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.errors import StartupFailed
+from penstock.errors import PenstockError, StartupFailed
 from penstock.flow import session as spark_session
 from penstock.ids import TaskId
 
@@ -39,6 +39,12 @@ class BatchDone:
     topics: Mapping[str, int] = field(default_factory=dict)
 
 
+class SessionAborted(PenstockError):
+    """Spark was still starting when the worker was told to end."""
+
+    code = "spark.aborted"
+
+
 class Session:
     """The SparkSession, once it is there. `get` waits for it; `ready` tells without waiting."""
 
@@ -48,6 +54,7 @@ class Session:
         self._there = threading.Event()
         self._spark: SparkSession | None = None
         self._error: BaseException | None = None
+        self._aborted = False
 
     @property
     def ready(self) -> bool:
@@ -63,9 +70,16 @@ class Session:
         finally:
             self._there.set()
 
+    def abort(self) -> None:
+        """Nobody is to wait for Spark any more: `get` raises SessionAborted if it is not there."""
+        self._aborted = True
+        self._there.set()
+
     def get(self, timeout_s: float = 180) -> SparkSession:
         if not self._there.wait(timeout_s):
             raise StartupFailed(f"Spark did not start within {timeout_s:.0f} s.")
+        if self._spark is None and self._aborted:
+            raise SessionAborted("Spark is not started any more: the worker ends.")
         if self._spark is None:
             raise StartupFailed(f"Spark did not start: {self._error}") from self._error
         return self._spark
@@ -73,6 +87,7 @@ class Session:
     def stop(self) -> None:
         """Stops Spark and its JVM, if they run."""
         if self._spark is None:
+            shutil.rmtree(spark_session.scratch(), ignore_errors=True)
             return
         gateway = self._spark.sparkContext._gateway
         with contextlib.suppress(Exception):  # a JVM that is gone already is stopped

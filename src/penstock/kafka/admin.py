@@ -23,6 +23,14 @@ from penstock.kafka.clients import Settings
 CONNECT_TIMEOUT_S: Final = 15.0
 CREATE_TIMEOUT_S: Final = 60.0
 
+_MAY_NOT_ASK: Final = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.UNSUPPORTED_VERSION,
+    }
+)
+
 
 @dataclass(frozen=True, slots=True)
 class InternalTopic:
@@ -120,12 +128,9 @@ def _factor_key(topic: InternalTopic) -> str:
 
 
 def _check_compacted(client: AdminClient, topic: InternalTopic) -> None:
-    resource = ConfigResource(ResourceType.TOPIC, topic.name)
-    try:
-        found: dict[str, Any] = client.describe_configs([resource])[resource].result()
-    except KafkaException:
+    policy = _cleanup_policy(client, topic)
+    if policy is None:
         return  # reference §2.6: skipped when the broker refuses the look-up
-    policy = found["cleanup.policy"].value
     if policy != "compact":
         raise StartupFailed(
             f"Topic '{topic.name}' supplied via the '{topic.key}' property is required to have "
@@ -135,6 +140,26 @@ def _check_compacted(client: AdminClient, topic: InternalTopic) -> None:
             f"cluster in the future. Change the '{topic.key}' property in the Connect worker "
             "configurations to use a topic with 'cleanup.policy=compact'."
         )
+
+
+def _cleanup_policy(client: AdminClient, topic: InternalTopic) -> str | None:
+    """The topic's clean-up policy; None when this user may not ask, or the broker cannot tell."""
+    resource = ConfigResource(ResourceType.TOPIC, topic.name)
+    deadline = time.monotonic() + CREATE_TIMEOUT_S
+    while True:
+        try:
+            found: dict[str, Any] = client.describe_configs([resource])[resource].result()
+            return str(found["cleanup.policy"].value)
+        except KafkaException as error:
+            cause: KafkaError = error.args[0]
+            if cause.code() in _MAY_NOT_ASK:
+                return None
+            if time.monotonic() > deadline:
+                raise StartupFailed(
+                    f"The settings of topic '{topic.name}' ('{topic.key}') could not be looked "
+                    f"up: {cause.str()}."
+                ) from error
+        threading.Event().wait(0.1)  # created, but this broker does not know it yet
 
 
 def _partitions(client: AdminClient, topic: InternalTopic) -> int:

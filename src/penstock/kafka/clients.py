@@ -67,12 +67,13 @@ _LOGIN: Final = re.compile(r'\b(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"')
 
 def producer(java: Mapping[str, str]) -> Translated:
     """Settings for a librdkafka producer. Keys are partitioned as Java does (murmur2)."""
-    out = _common(java, _SAME_PRODUCER, not_for=_CONSUMER_ONLY)
+    rest = {name: text for name, text in java.items() if name != "buffer.memory"}
+    out = _common(rest, _SAME_PRODUCER, not_for=_CONSUMER_ONLY)
     out.settings["partitioner"] = "murmur2_random"
     if "buffer.memory" in java:
         kbytes = max(1, _number("buffer.memory", java["buffer.memory"]) // 1024)
         out.settings["queue.buffering.max.kbytes"] = kbytes
-    if _number("message.timeout.ms", str(out.settings.get("linger.ms", 0))) > 900_000:
+    if _number("linger.ms", str(out.settings.get("linger.ms", 0))) > 900_000:
         out.settings["linger.ms"] = 900_000  # librdkafka's most
     return out
 

@@ -101,8 +101,8 @@ class WorkerGroup:
                 log.warning("group membership: %s", error)
                 self._leaving.wait(_RETRY_S)
             except Exception:  # a callback was not answered in time: the member tries again
-                log.exception("group membership")
-                self._leaving.wait(_RETRY_S)
+                if not self._leaving.wait(_RETRY_S):
+                    log.exception("group membership")
             unreachable_since = self._watch_coordinator(unreachable_since)
             self._wake.wait(_POLL_S)
             self._wake.clear()

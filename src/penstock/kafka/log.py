@@ -6,6 +6,7 @@ caller can wait for that.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -31,6 +32,7 @@ from penstock.kafka.clients import Settings
 log = logging.getLogger(__name__)
 
 _FETCH_S: Final = 0.2
+_RETRY_S: Final = 0.1
 _END_TIMEOUT_S: Final = 60.0
 
 
@@ -150,6 +152,11 @@ class CompactedLog:
                     raise Unavailable(
                         f"The end of topic '{self.topic}' could not be looked up: {error}"
                     ) from error
+                # A broker that was restarted refuses the leader epoch known so far; asking for
+                # the topic is what renews it.
+                with contextlib.suppress(KafkaException):
+                    self._admin.list_topics(self.topic, timeout=5.0)
+                self._closing.wait(_RETRY_S)
 
     def _read(self) -> None:
         while not self._closing.is_set():

@@ -6,8 +6,8 @@ from typing import Any
 
 from penstock import KAFKA_COMMIT, KAFKA_VERSION
 from penstock.cluster.herder import HerderState
-from penstock.cluster.records import RawProps, State, Status, hash_map_order
-from penstock.plugins import Found, Kind, Registry, UnknownConnectorClass
+from penstock.cluster.records import VERSIONED, RawProps, Status, hash_map_order
+from penstock.plugins import Found, Kind, Registry
 
 Json = dict[str, Any]
 
@@ -105,22 +105,18 @@ def in_stored_order(config: RawProps) -> dict[str, str | None]:
 
 
 def _state(status: Status, found: Found | None) -> Json:
-    shown: Json = {"state": status.state.value, "worker_id": status.worker_id}
     version = status.version
-    if version is None and found is not None and status.state is not State.UNASSIGNED:
+    if version is None and found is not None and status.state in VERSIONED:
         version = found.plugin.version  # reported by a worker that does not say
-    if version is not None:
-        shown["version"] = version
+    shown: Json = {
+        "state": status.state.value,
+        "worker_id": status.worker_id,
+        "version": version,
+    }
     if status.trace:
         shown["trace"] = status.trace
     return shown
 
 
 def _plugin(state: HerderState, registry: Registry, name: str) -> Found | None:
-    class_name = (state.cluster.config(name) or {}).get("connector.class")
-    if class_name is None:
-        return None
-    try:
-        return registry.connector(class_name.strip())
-    except UnknownConnectorClass:
-        return None
+    return registry.find_connector((state.cluster.config(name) or {}).get("connector.class"))

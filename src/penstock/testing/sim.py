@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Final, assert_never
@@ -32,6 +32,7 @@ from penstock.cluster.records import (
     State,
     StatusRecord,
     Target,
+    TaskCommit,
     decode_config,
     decode_status,
     encode_config,
@@ -111,10 +112,13 @@ class Sim:
         self.workers: dict[str, SimWorker] = {}
         self.requests: list[Request] = []
         self.steps = 0
+        self.suspects: set[str] = set()
+        """Connectors with a task set that only a restart puts right: half of a stop was stored, or
+        a worker that had been expelled published a plan of its own (so it is in the JVM, too)."""
         self._seen: dict[int, ClusterState] = {}  # by config offset
         self._agenda: list[tuple[int, int, Callable[[], None]]] = []
         self._entries = 0
-        self._every_second()
+        self._watch_sessions()
 
     # ── time ─────────────────────────────────────────────────────────────────────────────────
 
@@ -141,9 +145,9 @@ class Sim:
     def balanced(self) -> bool:
         return not self.problems()
 
-    def _every_second(self) -> None:
+    def _watch_sessions(self) -> None:
         self.coordinator.tick(self.now)
-        self.at(100, self._every_second)
+        self.at(100, self._watch_sessions)
 
     # ── what happens to workers ──────────────────────────────────────────────────────────────
 
@@ -164,6 +168,7 @@ class Sim:
         for request in self.requests:
             if request.at == worker.name and request.result is None:
                 request.lost = True
+                self._suspect(request)
                 self._report_forwarded(request, "the connection is lost")
 
     def stop(self, name: str) -> None:
@@ -229,7 +234,16 @@ class Sim:
                 self.at(self.random.randint(1, 5), partial(self._deliver, request, name))
                 return
         request.result = result
+        if isinstance(result, e.Refused):
+            self._suspect(request)
         self._report_forwarded(request, None if isinstance(result, e.Done) else str(result))
+
+    def _suspect(self, request: Request) -> None:
+        match request.operation:
+            case e.SetTarget(connector, Target.STOPPED):
+                self.suspects.add(connector)
+            case _:
+                pass
 
     def _report_forwarded(self, request: Request, error: str | None) -> None:
         owner = request.forwarded_by
@@ -356,7 +370,12 @@ class Sim:
             if cluster.target(connector) is Target.STARTED
             for task in cluster.tasks(connector)
         }
-        existing = {task for c in cluster.connectors() for task in cluster.tasks(c)}
+        # A task of an inconsistent set neither runs nor is forgotten (reference §4.3).
+        existing = {
+            TaskId(connector, number)
+            for connector in cluster.connectors()
+            for number in range(cluster.task_count(connector))
+        }
         found = [
             f"{task} runs on {worker.name}, but should not run"
             for worker in self.workers.values()
@@ -405,7 +424,6 @@ class SimWorker:
         self.state = HerderState(
             Settings(f"http://{name}:8083/", self.worker_id, max_delay_ms=sim.max_delay_ms)
         )
-        self.reports = 0  # commands and events seen, to tell a quiet worker from a busy one
         self._config_position = 0
         self._status_position = 0
         self._member = ""
@@ -419,6 +437,10 @@ class SimWorker:
         self._wakeup = 0
         self.later(sim.random.randint(1, 200), self._ready)
         self.later(sim.spark_ms, lambda: self.post(e.SparkReady()))
+
+    @property
+    def leads(self) -> bool:
+        return self.state.member is not None and self.state.member.leads
 
     # ── the process ──────────────────────────────────────────────────────────────────────────
 
@@ -476,6 +498,7 @@ class SimWorker:
         sim, random = self.sim, self.sim.random
         match command:
             case e.AppendConfig():
+                self._note_late_plans(*(r for r in command.records if isinstance(r, TaskCommit)))
                 sim.append_config(self, command.ticket, command.records)
             case e.AppendStatus():
                 sim.append_status(command.record)
@@ -492,12 +515,13 @@ class SimWorker:
                 assert isinstance(command.reply, Request)
                 sim.answered(command.reply, command.result)
             case e.MakeSessionKey():
-                if self.state.member is None or not self.state.member.leads:
+                if not self.leads:
                     raise Broken(f"{self.name} makes a session key and does not lead")
                 self.post(e.SessionKeyMade(random.randbytes(8), self.state.settings.key_algorithm))
             case e.StartConnector():
                 self._plan(command)
             case e.ForwardTasks():
+                self._note_late_plans(command)
                 request = Request(e.PutTasks(command.connector, command.configs), hops=1)
                 request.forwarded_by = self
                 sim.requests.append(request)
@@ -510,6 +534,10 @@ class SimWorker:
                 self._leave()
             case _:
                 assert_never(command)
+
+    def _note_late_plans(self, *plans: TaskCommit | e.ForwardTasks) -> None:
+        if self._expelled:
+            self.sim.suspects |= {plan.connector for plan in plans}
 
     def _plan(self, command: e.StartConnector) -> None:
         configs, trace = planned(command.config), None
@@ -566,6 +594,8 @@ class SimWorker:
 
     def _own_up(self) -> None:
         """From the assignment on, what was started before an expulsion is this worker's again."""
+        if self._member not in self.sim.coordinator.members:
+            return  # the answer came late: the group has gone on without this worker
         self._expelled = False
         for task in self.state.assigned.tasks:
             live = self.live.get(task)
@@ -629,7 +659,8 @@ class SimWorker:
         if not self.cut:
             self.sim.at(self.sim.random.randint(1, 10), act)
 
-    def _answer_of(self, attempt: int, act: Callable[[], None]) -> None:
+    def answer(self, attempt: int, act: Callable[[], None]) -> None:
+        """Brings the coordinator's answer, if this attempt to join still waits for it."""
         self.later(self.sim.random.randint(1, 10), partial(self._take_answer, attempt, act))
 
     def _take_answer(self, attempt: int, act: Callable[[], None]) -> None:
@@ -702,9 +733,6 @@ class SimWorker:
             self.later(1, self._try_again)
         else:
             self.later(1, self._poll)
-
-    def answer(self, attempt: int, act: Callable[[], None]) -> None:
-        self._answer_of(attempt, act)
 
     # ── what must hold ───────────────────────────────────────────────────────────────────────
 
@@ -780,7 +808,6 @@ class Chaos:
     connectors: int = 6
     _names: int = 0
     _versions: int = 0
-    _acts: list[Callable[[], None]] = field(default_factory=list)
 
     def run(self, ms: int) -> None:
         """Trouble for this long, then rest until the cluster is as configured."""
@@ -882,12 +909,18 @@ class Chaos:
             if worker.cut:
                 worker.find_coordinator()
         sim.advance(120_000)
+        for connector in sorted(sim.suspects):
+            if (name := self._any_worker()) is not None:
+                sim.request(name, e.RestartConnector(connector))
         if not sim.workers:  # the last was on its way out
             self._start()
         for _ in range(20):
             sim.advance(15_000)
             if not self._restart_failed():
                 break
+        # The leader forgets statuses of what is gone with every round (reference §5.7), and the last
+        # of them may have been written since: one more round.
+        sim.start("last")
         sim.run_until(sim.balanced, 300_000)
 
     def _restart_failed(self) -> bool:

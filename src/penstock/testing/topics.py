@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,9 +26,12 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from penstock.testing.waiting import wait_until
+
 Cell = bytes | None
 
 _READ_S: Final = 60.0
+_ENDS_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +52,12 @@ class Topics:
         self.admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
 
     def create(self, topic: str, partitions: int = 1, **settings: str) -> str:
-        """Makes a topic; in the names of settings an underscore stands for a dot."""
+        """Makes a topic, known to the broker when it returns; in the names of settings an
+        underscore stands for a dot."""
         config = {name.replace("_", "."): text for name, text in settings.items()}
         new = NewTopic(topic, partitions, 1, config=config)
         self.admin.create_topics([new], operation_timeout=30)[topic].result()
+        wait_until(lambda: len(self.ends(topic)) == partitions, 30, f"'{topic}' to be known")
         return topic
 
     def append(
@@ -72,15 +78,28 @@ class Topics:
             producer.poll(0)
         left = producer.flush(30)
         if left or refused:
-            raise KafkaException(f"{left} records were not stored, {len(refused)} were refused")
+            said = f": {refused[0]}" if refused else ""
+            raise KafkaException(
+                f"{left} records were not stored, {len(refused)} were refused{said}"
+            )
 
     def names(self) -> set[str]:
         return set(self.admin.list_topics(timeout=30).topics)
 
     def ends(self, topic: str) -> dict[int, int]:
         """The offset after the last record of every partition; empty if there is no such topic."""
-        known = self.admin.list_topics(timeout=30).topics.get(topic)
-        if known is None:
+        deadline = time.monotonic() + _ENDS_S
+        while True:
+            try:
+                return self._ends(topic)
+            except KafkaException:  # a topic just made, or a broker just restarted
+                if time.monotonic() > deadline:
+                    raise
+                threading.Event().wait(0.1)
+
+    def _ends(self, topic: str) -> dict[int, int]:
+        known = self.admin.list_topics(topic, timeout=30).topics.get(topic)
+        if known is None or known.error is not None:
             return {}
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         wanted = {TopicPartition(topic, number): latest for number in known.partitions}

@@ -5,6 +5,7 @@ import pytest
 
 from penstock.demo.cluster import source_position
 from penstock.demo.progress import (
+    NOW_MS,
     SETTLED_MS,
     SILENT_MS,
     STALLED_MS,
@@ -51,10 +52,11 @@ def test_a_sink_that_commits_everything_at_once_still_took_its_time() -> None:
 
 def test_the_rate_now_forgets_what_was_long_ago() -> None:
     pace = Pace()
-    for second in range(10):
-        pace = pace.seen(1_000 * second, 10_000 if second else 0)
-    assert pace.rate(9_000) == 0
-    assert len(pace.recent) <= 4
+    for now_ms in range(0, 3 * NOW_MS, 1_000):
+        pace = pace.seen(now_ms, 10_000 if now_ms else 0)
+    assert pace.average() == 10_000
+    assert pace.rate(3 * NOW_MS) == 0
+    assert len(pace.recent) <= NOW_MS // 1_000 + 1
 
 
 def test_a_look_that_failed_takes_nothing_back() -> None:
@@ -98,6 +100,12 @@ def test_failures_are_shown_with_their_trace() -> None:
     assert after((0, Look(parts=FAILED))).failed == (FAILED[3],)
     assert after((0, Look(parts=RUNNING))).failed == ()
     assert "demo-sink-0 FAILED" in after((0, Look(parts=FAILED))).states()
+
+
+def test_a_task_that_waits_says_what_for() -> None:
+    waiting = (*RUNNING[:3], Part("demo-sink-0", "UNASSIGNED", "Spark is starting.\nSoon."))
+    assert after((0, Look(parts=waiting))).waiting_for == "Spark is starting."
+    assert after((0, Look(parts=RUNNING))).waiting_for == "waiting for the first record"
 
 
 def test_a_connector_without_tasks_is_not_running_yet() -> None:

@@ -55,6 +55,27 @@ def test_steps_are_said_with_their_times(clock: Hands) -> None:
     assert written(out) == "[   0.0 s] Kafka …\n[   2.5 s] Kafka: answers (2.5 s)\n"
 
 
+def test_a_new_detail_is_said_at_once_and_a_growing_number_once_a_second(clock: Hands) -> None:
+    out = console()
+    with PlainView(out, clock) as view:
+        view.begin("jars")
+        view.detail("fetching 5 jars for spark")
+        view.detail("fetching 45 jars for broker")
+        view.begin("file")
+        for ms in range(0, 2_001, 20):
+            clock.ms = ms
+            view.detail(f"read {ms // 20} %")
+    assert [line[11:] for line in written(out).splitlines()] == [
+        "jars …",
+        "jars: fetching 5 jars for spark",
+        "jars: fetching 45 jars for broker",
+        "file …",
+        "file: read 0 %",
+        "file: read 50 %",
+        "file: read 100 %",
+    ]
+
+
 def test_plain_progress_comes_about_once_a_second(clock: Hands) -> None:
     out = console()
     with PlainView(out, clock) as view:

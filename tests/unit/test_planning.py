@@ -1,0 +1,326 @@
+"""What a connector's configuration becomes: errors, task configurations, plans."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from penstock.api import Plugin, Props, SinkConnector, SinkWriter, SourceOffset
+from penstock.cluster.records import SourceOffset as StoredOffset
+from penstock.config.define import Config, ConfigDef
+from penstock.config.worker import parse_distributed
+from penstock.connectors.file import FileStreamSink, FileStreamSource
+from penstock.convert.json import JsonConverter
+from penstock.convert.raw import ByteArrayConverter
+from penstock.convert.text import StringConverter
+from penstock.errors import ConfigInvalid
+from penstock.flow.plan import SinkPlan, SourcePlan, Tolerance, TopicGroup
+from penstock.ids import TaskId
+from penstock.planning import NoConnectorType, Planner, TooManyTasks
+from penstock.plugins import Registry, UnknownConnectorClass
+
+STRING = "org.apache.kafka.connect.storage.StringConverter"
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+
+WORKER = {
+    "bootstrap.servers": "broker:9092",
+    "group.id": "workers",
+    "key.converter": STRING,
+    "value.converter": JSON,
+    "value.converter.schemas.enable": "false",
+    "config.storage.topic": "c",
+    "offset.storage.topic": "o",
+    "status.storage.topic": "s",
+}
+
+
+class Greedy(SinkConnector):
+    """Plans more tasks than it may."""
+
+    plugin = Plugin("test.Greedy", "1", ConfigDef())
+
+    def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
+        return [{"task": str(number)} for number in range(max_tasks + 1)]
+
+    def open(self, config: Config) -> SinkWriter:
+        raise NotImplementedError
+
+
+REGISTRY = Registry(
+    [FileStreamSource, FileStreamSink, Greedy, JsonConverter, StringConverter, ByteArrayConverter]
+)
+
+SOURCE = {"name": "src", "connector.class": "FileStreamSource", "file": "/in", "topic": "lines"}
+SINK = {"name": "snk", "connector.class": "FileStreamSink", "file": "/out", "topics": "lines,more"}
+
+
+def planner(**worker: str) -> Planner:
+    """A planner for a worker with further settings; in their names an underscore is a dot."""
+    more = {name.replace("_", "."): text for name, text in worker.items()}
+    return Planner(parse_distributed({**WORKER, **more}), REGISTRY)
+
+
+def errors(props: Mapping[str, str | None], planner: Planner | None = None) -> dict[str, list[str]]:
+    infos: dict[str, Any] = (planner or PLANNER).validate(props)
+    found = {
+        row["value"]["name"]: row["value"]["errors"]
+        for row in infos["configs"]
+        if row["value"]["errors"]
+    }
+    assert infos["error_count"] == sum(map(bool, found.values()))
+    return found
+
+
+def source_plan(props: Mapping[str, str], planner: Planner | None = None) -> SourcePlan:
+    plan = (planner or PLANNER).flow(TaskId("src", 0), 1, props, props, [])
+    assert isinstance(plan, SourcePlan)
+    return plan
+
+
+def sink_plan(props: Mapping[str, str], planner: Planner | None = None) -> SinkPlan:
+    plan = (planner or PLANNER).flow(TaskId("snk", 0), 1, props, props, [])
+    assert isinstance(plan, SinkPlan)
+    return plan
+
+
+PLANNER = planner()
+
+# ── validation ───────────────────────────────────────────────────────────────────────────────────
+
+VALIDATED: list[tuple[dict[str, str | None], list[str]]] = [
+    ({**SOURCE}, []),
+    ({**SINK}, []),
+    ({"name": "src", "connector.class": "FileStreamSource"}, ["topic"]),
+    ({**SOURCE, "topic": ""}, ["topic"]),
+    ({**SOURCE, "batch.size": "many"}, ["batch.size"]),
+    ({**SOURCE, "tasks.max": "0"}, ["tasks.max"]),
+    ({**SOURCE, "value.converter": "Nonsense"}, ["value.converter"]),
+    (
+        {**SOURCE, "value.converter": JSON, "value.converter.schemas.cache.size": "x"},
+        ["value.converter.schemas.cache.size"],
+    ),
+    ({**SOURCE, "exactly.once.support": "required"}, ["exactly.once.support"]),
+    ({**SINK, "errors.deadletterqueue.topic.name": "dead"}, ["errors.deadletterqueue.topic.name"]),
+]
+
+
+@pytest.mark.parametrize(("props", "blamed"), VALIDATED)
+def test_validation_blames_the_settings_that_are_wrong(
+    props: dict[str, str | None], blamed: list[str]
+) -> None:
+    assert sorted(errors(props)) == blamed
+
+
+def test_a_sink_may_not_share_the_workers_group() -> None:
+    found = errors({**SINK, "consumer.override.group.id": "workers"})
+    assert any("workers" in text for texts in found.values() for text in texts), found
+
+
+def test_a_configuration_without_a_connector_class_is_refused() -> None:
+    with pytest.raises(NoConnectorType) as refused:
+        PLANNER.validate({"name": "x", "tasks.max": "1"})
+    assert str(refused.value) == (
+        "Connector config {name=x, tasks.max=1} contains no connector type"
+    )
+
+
+def test_a_configuration_of_an_unknown_class_is_refused() -> None:
+    with pytest.raises(UnknownConnectorClass, match="which name matches Nonsense, available"):
+        PLANNER.validate({"connector.class": "Nonsense"})
+
+
+def test_overrides_are_allowed_by_default_and_blamed_under_policy_none() -> None:
+    props = {**SOURCE, "producer.override.linger.ms": "5"}
+    assert errors(props) == {}
+    none = planner(connector_client_config_override_policy="None")
+    assert list(errors(props, none)) == ["producer.override.linger.ms"]
+
+
+# ── the worker's own converters ──────────────────────────────────────────────────────────────────
+
+
+def test_every_converter_of_the_worker_that_is_not_there_is_named() -> None:
+    with pytest.raises(ConfigInvalid) as refused:
+        planner(key_converter="Nonsense", value_converter="More")
+    key, value = refused.value.problems
+    assert key.startswith("Invalid value Nonsense for configuration key.converter: ")
+    assert "Installed converters are: " in key
+    assert JSON in key
+    assert value.startswith("Invalid value More for configuration value.converter: ")
+
+
+def test_a_wrong_setting_of_the_workers_converter_is_named() -> None:
+    with pytest.raises(ConfigInvalid, match=r"value\.converter: .*schemas\.enable"):
+        planner(value_converter_schemas_enable="perhaps")
+
+
+# ── tasks ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_task_configs_add_the_task_class() -> None:
+    task_class = "org.apache.kafka.connect.file.FileStreamSourceTask"
+    assert PLANNER.task_configs("src", {**SOURCE, "tasks.max": "3"}) == [
+        {**SOURCE, "tasks.max": "3", "task.class": task_class}
+    ]
+
+
+def test_task_configs_of_a_sink_add_what_it_reads() -> None:
+    task_class = "org.apache.kafka.connect.file.FileStreamSinkTask"
+    found = PLANNER.task_configs("snk", {**SINK, "tasks.max": "2"})
+    assert found == [{**SINK, "tasks.max": "2", "task.class": task_class}] * 2
+
+
+def test_more_tasks_than_tasks_max_are_refused() -> None:
+    props = {"name": "g", "connector.class": "Greedy", "topics": "t", "tasks.max": "2"}
+    with pytest.raises(TooManyTasks) as refused:
+        PLANNER.task_configs("g", props)
+    assert str(refused.value).startswith(
+        "The connector g has generated 3 tasks, which is greater than 2, the maximum number of "
+        "tasks it is configured to create."
+    )
+
+
+def test_more_tasks_than_tasks_max_are_allowed_when_that_is_not_enforced() -> None:
+    props = {"name": "g", "connector.class": "Greedy", "topics": "t", "tasks.max.enforce": "false"}
+    assert PLANNER.task_configs("g", props) == [
+        {"task": number, "task.class": "test.Greedy", "topics": "t"} for number in "01"
+    ]
+
+
+# ── plans ────────────────────────────────────────────────────────────────────────────────────────
+
+INHERITED: list[tuple[dict[str, str], dict[str, str], type, bool]] = [
+    # worker's sub-keys, connector's settings, the converter, and its schemas.enable
+    ({"schemas.enable": "false"}, {}, JsonConverter, False),
+    # Whoever names the class configures it: the worker's sub-keys are not mixed in …
+    ({"schemas.enable": "false"}, {"value.converter": JSON}, JsonConverter, True),
+    (
+        {"schemas.enable": "true"},
+        {"value.converter": JSON, "value.converter.schemas.enable": "false"},
+        JsonConverter,
+        False,
+    ),
+    # … nor are a connector's sub-keys without its class.
+    ({"schemas.enable": "false"}, {"value.converter.schemas.enable": "true"}, JsonConverter, False),
+]
+
+
+@pytest.mark.parametrize(("worker", "connector", "kind", "schemas"), INHERITED)
+def test_whoever_names_the_converter_configures_it(
+    worker: dict[str, str], connector: dict[str, str], kind: type, schemas: bool
+) -> None:
+    more = {f"value_converter_{name.replace('.', '_')}": text for name, text in worker.items()}
+    plan = source_plan({**SOURCE, **connector}, planner(**more))
+    assert plan.value.kind is kind
+    [key] = [key for key in kind.plugin.config.keys if key.name == "schemas.enable"]  # type: ignore[attr-defined]
+    assert plan.value.config[key] is schemas
+    assert plan.key.kind is StringConverter
+
+
+def test_a_converter_may_be_named_by_its_alias() -> None:
+    plan = source_plan({**SOURCE, "key.converter": " ByteArrayConverter "})
+    assert plan.key.kind is ByteArrayConverter
+
+
+def test_a_source_starts_where_it_is_stored() -> None:
+    stored = [StoredOffset("src", {"filename": "/in"}, {"position": 7})]
+    plan = PLANNER.flow(TaskId("src", 0), 4, SOURCE, SOURCE, stored)
+    assert isinstance(plan, SourcePlan)
+    assert plan.start == [SourceOffset({"filename": "/in"}, {"position": 7})]
+    assert plan.run == 4
+
+
+def test_a_producer_keeps_what_it_sends_in_order_and_waits_for_all_copies() -> None:
+    producer = source_plan(SOURCE).producer
+    assert producer["bootstrap.servers"] == "broker:9092"
+    assert producer["acks"] == "all"
+    assert producer["enable.idempotence"] is True
+    assert producer["delivery.timeout.ms"] == "2147483647"
+    assert producer["client.id"] == "connector-producer-src-0"
+
+
+def test_the_connectors_producer_settings_win_over_the_workers() -> None:
+    worker = planner(producer_linger_ms="50", producer_compression_type="lz4")
+    producer = source_plan({**SOURCE, "producer.override.linger.ms": "7"}, worker).producer
+    assert (producer["linger.ms"], producer["compression.type"]) == ("7", "lz4")
+
+
+def test_a_producer_that_does_not_wait_is_not_idempotent() -> None:
+    producer = source_plan({**SOURCE, "producer.override.acks": "1"}).producer
+    assert (producer["acks"], producer["enable.idempotence"]) == ("1", False)
+
+
+def test_a_sink_consumes_in_the_group_of_its_connector() -> None:
+    plan = sink_plan(SINK)
+    assert plan.topics == ("lines", "more")
+    assert plan.consumer["group.id"] == "connect-snk"
+    assert plan.consumer["client.id"] == "connector-consumer-snk-0"
+    assert plan.consumer["auto.offset.reset"] == "earliest"
+    assert plan.consumer["enable.auto.commit"] is False
+    assert plan.consumer["partition.assignment.strategy"] == "cooperative-sticky"
+
+
+def test_the_connectors_consumer_settings_reach_both_the_member_and_the_reader() -> None:
+    worker = planner(consumer_max_partition_fetch_bytes="1000", consumer_isolation_level="x")
+    props = {
+        **SINK,
+        "consumer.override.group.id": "mine",
+        "consumer.override.isolation.level": "read_committed",
+        "consumer.override.max.poll.records": "9",
+    }
+    plan = sink_plan(props, worker)
+    assert plan.consumer["group.id"] == "mine"
+    assert plan.consumer["isolation.level"] == "read_committed"
+    assert plan.spark_kafka == {
+        "bootstrap.servers": "broker:9092",
+        "isolation.level": "read_committed",
+        "max.partition.fetch.bytes": "1000",
+        "max.poll.records": "9",
+    }
+
+
+def test_a_sink_may_read_a_pattern() -> None:
+    props = {name: text for name, text in SINK.items() if name != "topics"}
+    plan = sink_plan({**props, "topics.regex": "a.*"})
+    assert (plan.topics, plan.topics_regex) == ((), "a.*")
+
+
+def test_tolerance_is_none_unless_told_otherwise() -> None:
+    assert source_plan(SOURCE).tolerance == Tolerance()
+    props = {**SOURCE, "errors.tolerance": "all", "errors.log.enable": "true"}
+    assert source_plan(props).tolerance == Tolerance(tolerate_all=True, log=True)
+
+
+CREATION = {
+    "topic.creation.default.partitions": "4",
+    "topic.creation.default.replication.factor": "1",
+    "topic.creation.default.retention.ms": "1000",
+    "topic.creation.groups": "small",
+    "topic.creation.small.include": "s-.*,t",
+    "topic.creation.small.exclude": "s-x",
+    "topic.creation.small.partitions": "1",
+}
+
+
+def test_topics_are_made_by_groups_in_order_the_default_last() -> None:
+    assert source_plan({**SOURCE, **CREATION}).topic_groups == (
+        TopicGroup(("s-.*", "t"), ("s-x",), 1, 1, {}),
+        TopicGroup((".*",), (), 4, 1, {"retention.ms": "1000"}),
+    )
+
+
+def test_without_creation_settings_topics_are_the_brokers_business() -> None:
+    assert source_plan(SOURCE).topic_groups == ()
+    off = planner(topic_creation_enable="false")
+    assert source_plan({**SOURCE, **CREATION}, off).topic_groups == ()
+
+
+def test_a_plan_can_be_printed_without_its_secrets() -> None:
+    login = 'org.example.PlainLoginModule required username="me" password="hunter2";'
+    secrets = planner(producer_sasl_jaas_config=login, consumer_sasl_jaas_config=login)
+    for plan in (source_plan(SOURCE, secrets), sink_plan(SINK, secrets)):
+        printed = repr(plan) + plan.describe()
+        assert "hunter2" not in printed
+        assert "broker:9092" in plan.describe() or "lines, more" in plan.describe()
