@@ -41,6 +41,14 @@ class Jar:
         return f"{self.name}-{self.version}.jar"
 
 
+_SETTINGS: Final = """\
+<ivysettings><settings defaultResolver="central"/><resolvers>
+<ibiblio name="central" m2compatible="true" usepoms="false"/>
+</resolvers></ivysettings>
+"""
+"""Archives only: the list is complete, so nobody need ask what depends on what."""
+
+
 def home() -> Path:
     """Where downloaded jars and the embedded broker's data live."""
     return Path(os.environ.get("PENSTOCK_HOME", Path.home() / ".penstock")).absolute()
@@ -107,9 +115,12 @@ def _fetch(jars: Iterable[Jar], target: Path) -> None:
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".fetch-") as work:
         descriptor = Path(work) / "ivy.xml"
         descriptor.write_text(_ivy_xml(jars))
+        settings = Path(work) / "settings.xml"
+        settings.write_text(_SETTINGS)
         got = Path(work) / "jars"
         got.mkdir()
-        command = [java(), "-jar", str(_ivy_jar()), "-ivy", str(descriptor), "-confs", "default"]
+        command = [java(), "-jar", str(_ivy_jar()), "-settings", str(settings)]
+        command += ["-ivy", str(descriptor), "-confs", "default"]
         command += ["-cache", str(home() / "ivy")]
         command += ["-retrieve", f"{got}/[artifact]-[revision].[ext]"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -143,7 +154,7 @@ def _check(jar: Jar, file: Path, log: str) -> None:
 def _ivy_xml(jars: Iterable[Jar]) -> str:
     rows = "".join(
         f"<dependency org={quoteattr(jar.group)} name={quoteattr(jar.name)} "
-        f'rev={quoteattr(jar.version)} transitive="false" conf="default->master">'
+        f'rev={quoteattr(jar.version)} transitive="false" conf="default->default">'
         f'<artifact name={quoteattr(jar.name)} type="jar" ext="jar"/></dependency>'
         for jar in jars
     )

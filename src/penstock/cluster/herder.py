@@ -431,11 +431,12 @@ class _Turn:
     def _react(self, changes: Changes) -> None:
         if changes == NO_CHANGES:
             return
-        for connector in changes.updated | changes.added:
+        # Sorted, for the order of a set is not the same in every process.
+        for connector in sorted(changes.updated | changes.added):
             self._mark_connector_stale(connector)
-        for task in changes.tasks:
+        for task in sorted(changes.tasks):
             self._mark_task_stale(task)
-        for connector in changes.targets:
+        for connector in sorted(changes.targets):
             # Resuming also asks the connector again what its tasks are (§5.7); one that failed
             # has to be restarted before it is resumed (§6.2).
             run = self._connectors.get(connector)
@@ -447,7 +448,7 @@ class _Turn:
             self._join()
         touched = changes.removed | changes.committed | changes.targets
         if touched:
-            self._connectors.touch(touched & set(self._connectors))
+            self._connectors.touch(c for c in self._connectors if c in touched)
             self._tasks.touch(task for task in self._tasks if task.connector in touched)
 
     def _mark_connector_stale(self, connector: str) -> None:

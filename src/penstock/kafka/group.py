@@ -117,7 +117,11 @@ class WorkerGroup:
         return self._callbacks.offers()
 
     def _watch_coordinator(self, since: float | None) -> float | None:
-        """Reports the loss once the coordinator is unknown for a heartbeat interval (§5.6)."""
+        """Reports the loss once the coordinator is unknown for a heartbeat interval (§5.6).
+
+        What was assigned is given up then, so the group has to be joined anew even if it still
+        knows this member when the coordinator is back.
+        """
         if not self._coordinator.coordinator_unknown():
             return None
         now = time.monotonic()
@@ -125,6 +129,7 @@ class WorkerGroup:
             return now
         if now - since > self._heartbeat_s and since != float("inf"):
             self._callbacks.lost()
+            self._coordinator.request_rejoin()
             return float("inf")
         return since
 

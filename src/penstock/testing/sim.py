@@ -18,6 +18,7 @@ from typing import Final, assert_never
 
 from penstock.cluster import events as e
 from penstock.cluster import protocol
+from penstock.cluster.assign import Item
 from penstock.cluster.herder import (
     PHASE_MOVES,
     HerderState,
@@ -304,6 +305,10 @@ class Sim:
 
     def problems(self) -> list[str]:
         """What is missing for the cluster to be at rest and as configured."""
+        return self.unrest() or self.ghosts()
+
+    def unrest(self) -> list[str]:
+        """The same, but for statuses of what is gone: those have time until the next round."""
         found: list[str] = []
         for worker in self.workers.values():
             found += worker.problems()
@@ -312,10 +317,10 @@ class Sim:
                 found.append(f"{request.operation} at {request.at} is not answered")
         if found or not self.workers:
             return found
-        cluster, shown = self.cluster(), self.shown()
+        cluster, shown, owners = self.cluster(), self.shown(), self._owners()
         for connector in cluster.connectors():
-            found += self._problems_of(connector, cluster, shown)
-        found += self._ghosts(cluster, shown)
+            found += self._problems_of(connector, cluster, shown, owners)
+        found += self._strays(cluster)
         for what, counts in (
             ("connectors", [len(w.state.assigned.connectors) for w in self.workers.values()]),
             ("tasks", [len(w.state.assigned.tasks) for w in self.workers.values()]),
@@ -324,12 +329,27 @@ class Sim:
                 found.append(f"{what} are not balanced: {counts}")
         return found
 
-    def _problems_of(self, connector: str, cluster: ClusterState, shown: StatusState) -> list[str]:
+    def _owners(self) -> dict[Item, list[SimWorker]]:
+        owners: dict[Item, list[SimWorker]] = {}
+        for worker in self.workers.values():
+            assigned = worker.state.assigned
+            items: tuple[Item, ...] = (*assigned.connectors, *assigned.tasks)
+            for item in items:
+                owners.setdefault(item, []).append(worker)
+        return owners
+
+    def _problems_of(
+        self,
+        connector: str,
+        cluster: ClusterState,
+        shown: StatusState,
+        all_owners: Mapping[Item, list[SimWorker]],
+    ) -> list[str]:
         found: list[str] = []
         target, config = cluster.target(connector), cluster.config(connector)
         assert config is not None
         status = shown.connector(connector)
-        owners = [w for w in self.workers.values() if connector in w.state.assigned.connectors]
+        owners = all_owners.get(connector, [])
         if len(owners) != 1:
             found.append(f"{connector} is assigned to {[w.name for w in owners]}")
             return found
@@ -345,11 +365,13 @@ class Sim:
         if target is Target.STARTED and cluster.task_configs(connector) != planned(config):
             found.append(f"{connector} has an old task set {cluster.task_configs(connector)}")
         for task in cluster.tasks(connector):
-            found += self._problems_of_task(task, target is Target.STARTED, shown)
+            owning = all_owners.get(task, [])
+            found += self._problems_of_task(task, target is Target.STARTED, shown, owning)
         return found
 
-    def _problems_of_task(self, task: TaskId, started: bool, shown: StatusState) -> list[str]:
-        owners = [w for w in self.workers.values() if task in w.state.assigned.tasks]
+    def _problems_of_task(
+        self, task: TaskId, started: bool, shown: StatusState, owners: list[SimWorker]
+    ) -> list[str]:
         if len(owners) != 1:
             return [f"{task} is assigned to {[w.name for w in owners]}"]
         live, status = owners[0].live.get(task), shown.task(task)
@@ -362,38 +384,29 @@ class Sim:
             found.append(f"{task} has status {status} instead of {truth}")
         return found
 
-    def _ghosts(self, cluster: ClusterState, shown: StatusState) -> list[str]:
-        """What runs or is said to exist, though it should not."""
+    def _strays(self, cluster: ClusterState) -> list[str]:
         started = {
             task
             for connector in cluster.connectors()
             if cluster.target(connector) is Target.STARTED
             for task in cluster.tasks(connector)
         }
-        # A task of an inconsistent set neither runs nor is forgotten (reference §4.3).
-        existing = {
-            TaskId(connector, number)
-            for connector in cluster.connectors()
-            for number in range(cluster.task_count(connector))
-        }
-        found = [
+        return [
             f"{task} runs on {worker.name}, but should not run"
             for worker in self.workers.values()
             for task in worker.live
             if task not in started
         ]
-        found += [
-            f"{c} has a status, but is gone"
-            for c in shown.connectors
-            if c not in cluster.connectors()
-        ]
-        found += [
-            f"{task} has a status, but is gone"
-            for connector in shown.tasks
-            for task in shown.tasks_of(connector)
-            if task not in existing
-        ]
-        return found
+
+    def ghosts(self) -> list[str]:
+        """What has a status, but does not exist."""
+        cluster, shown = self.cluster(), self.shown()
+        connectors = cluster.connectors()
+        # A task of an inconsistent set neither runs nor is forgotten (reference §4.3).
+        tasks = {TaskId(c, n) for c in connectors for n in range(cluster.task_count(c))}
+        listed = [task for connector in shown.tasks for task in shown.tasks_of(connector)]
+        gone = [*(set(shown.connectors) - set(connectors)), *map(str, set(listed) - tasks)]
+        return [f"{item} has a status, but is gone" for item in sorted(gone)]
 
 
 def config(connector: str, tasks: int, version: int = 0) -> dict[str, str | None]:
@@ -918,8 +931,9 @@ class Chaos:
             sim.advance(15_000)
             if not self._restart_failed():
                 break
-        # The leader forgets statuses of what is gone with every round (reference §5.7), and the last
-        # of them may have been written since: one more round.
+        sim.run_until(lambda: not sim.unrest(), 300_000)
+        # The leader forgets the statuses of what is gone with every round (reference §5.7), and the
+        # last of them may have been written since: one more round.
         sim.start("last")
         sim.run_until(sim.balanced, 300_000)
 
