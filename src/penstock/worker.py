@@ -376,9 +376,9 @@ class Worker:
                 each.start()
             self._post(e.LogsReady())
         except Exception as error:
-            log.exception("the internal topics cannot be read")
-            self.failure = error
-            self.stop()
+            if not self._state.stopping:  # else the logs were closed under us, and that is fine
+                self.failure = error
+                self.stop()
 
     def _warm_up(self) -> None:
         try:

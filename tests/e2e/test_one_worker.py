@@ -153,7 +153,9 @@ def test_the_status_topic_holds_the_bytes_of_kafka_connect(
     found = topics.latest(f"{cluster}-status")
     worker = re.escape(pipe.worker.id.encode())
     running = (
-        rb'\{"state":"RUNNING","trace":null,"worker_id":"' + worker + rb'","generation":[1-9]\d*\}'
+        rb'\{"state":"RUNNING","trace":null,"worker_id":"'
+        + worker
+        + rb'","generation":[1-9]\d*,"version":"4\.2\.0"\}'
     )
     for key in (b"status-connector-src", b"status-task-src-0", b"status-task-snk-0"):
         value = found[key]

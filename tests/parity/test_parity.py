@@ -191,16 +191,8 @@ def both(
     return theirs, mine
 
 
-GAPS: Final = {
-    "POST /connectors/none/restart": "the herder leaves the colon out of 'Unknown connector: none'",
-}
-"""Differences that are to be closed."""
-
-
 def _case(at: int, ask: Ask) -> ParameterSet:
-    gap = GAPS.get(str(ask))
-    marks = [pytest.mark.xfail(strict=True, raises=AssertionError, reason=gap)] if gap else []
-    return pytest.param(at, id=f"{at:03d} {ask}"[:120], marks=marks)
+    return pytest.param(at, id=f"{at:03d} {ask}"[:120])
 
 
 CASES: Final = [_case(at, ask) for at, ask in enumerate(SCRIPT)]
@@ -262,9 +254,6 @@ def _reported(rows: list[tuple[str, str | None]], *states: str) -> set[tuple[str
     }
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="the worker does not report plugin versions yet"
-)
 def test_both_store_the_same_status_records(both: tuple[Transcript, Transcript]) -> None:
     states = ("RUNNING", "PAUSED", "STOPPED", "discoverTimestamp")
     theirs, mine = (_reported(transcript.statuses, *states) for transcript in both)

@@ -718,8 +718,7 @@ class _Turn:
         else:
             item = name = operation.connector
         if not self.state.cluster.contains(name):
-            unknown = f"Unknown connector {name}" if item == name else f"Unknown connector: {name}"
-            return self._answer(reply, e.Refused(404, unknown))
+            return self._answer(reply, e.Refused(404, f"Unknown connector: {name}"))
         if isinstance(item, TaskId) and not self._exists(item):
             return self._answer(reply, e.Refused(404, f"Unknown task: {item}"))
         if not self._is_ours(item):
