@@ -157,6 +157,9 @@ class Broker:
             "share.coordinator.state.topic.min.isr": "1",
             "group.initial.rebalance.delay.ms": "0",
             "controlled.shutdown.enable": "false",
+            # A restart waits until the session of the run before is over.
+            "broker.session.timeout.ms": "6000",
+            "broker.heartbeat.interval.ms": "1000",
         } | self._settings
         file = self.folder / "server.properties"
         file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
