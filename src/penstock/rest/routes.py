@@ -349,6 +349,12 @@ async def put_tasks(call: Call) -> Answer:
 
 
 async def restart_connector(call: Call) -> Answer:
+    if call.flag("includeTasks", False) or call.flag("onlyFailed", False):
+        raise HttpError(
+            501,
+            "includeTasks and onlyFailed are not offered yet; restart the connector without them, "
+            "and each task by POST /connectors/{connector}/tasks/{task}/restart",
+        )
     done = await operate(call, e.RestartConnector(call.connector))
     return done if isinstance(done, Answer) else Answer(204)
 
