@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -47,6 +48,8 @@ def broker(port: int, data: Path | None, debug: bool) -> None:
     """Run an embedded Kafka broker on loopback, until Ctrl-C."""
     from penstock.kafka.broker import Broker
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # both end the broker in order
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     embedded = Broker(data or jars.home() / "broker", port=port, say=click.echo)
     try:
         embedded.start()

@@ -61,7 +61,7 @@ def distributed(props: Mapping[str, str], started: Callable[[str], None]) -> Non
             clock=SystemClock(),
             forward=forward,
         )
-        with _signals(worker):
+        with _Signals(worker):
             server.start(Context(worker, client))
             started(url)
             worker.start()
@@ -73,7 +73,7 @@ def distributed(props: Mapping[str, str], started: Callable[[str], None]) -> Non
         client.close()
 
 
-class _signals:
+class _Signals:
     """SIGTERM and Ctrl-C ask the worker to stop; a second one ends the process at once."""
 
     def __init__(self, worker: Worker) -> None:

@@ -6,7 +6,7 @@ import contextlib
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from penstock.api import Offsets
 from penstock.flow.engine import BatchDone, Session, readable
@@ -14,6 +14,8 @@ from penstock.flow.plan import FlowPlan, SinkPlan, SourcePlan
 from penstock.flow.sink import SinkTask
 from penstock.flow.source import SourceQuery
 from penstock.ids import TaskId
+
+_WATCH_S: Final = 1  # how long one look for queries that ended lasts
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +90,9 @@ class Tasks:
         return running is None or running.stop(timeout_s)
 
     def close(self) -> None:
-        """Ends the watching; tasks are to be stopped before."""
+        """Ends the watching; tasks are to be stopped before, and Spark after."""
         self._closing.set()
+        self._watch.join(_WATCH_S + 1)
 
     def _watch_queries(self) -> None:
         while not self._closing.is_set():
@@ -98,7 +101,7 @@ class Tasks:
                 continue
             streams = self._session.get().streams
             with contextlib.suppress(Exception):  # a query's own error; it is asked for below
-                streams.awaitAnyTermination(1)
+                streams.awaitAnyTermination(_WATCH_S)
             try:
                 self._report_dead_sources()
                 streams.resetTerminated()
