@@ -135,10 +135,6 @@ class Worker:
         """What the worker knows at this moment; a value that does not change any more."""
         return self._state
 
-    @property
-    def spark_ready(self) -> bool:
-        return self._session.ready
-
     def submit(self, operation: e.Operation) -> Future[e.Result]:
         """Asks for an operation; the future holds the result, or stays empty if the worker ends."""
         answer: Future[e.Result] = Future()

@@ -7,6 +7,7 @@ run, and kept until the worker goes idle long enough for Spark to end it.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from penstock.data.records import RecordError, Records, Stage
 from penstock.errors import PenstockError
 from penstock.flow.plan import FlowPlan, SinkPlan, SourcePlan, Tolerance
 from penstock.ids import TaskId
+
+log = logging.getLogger(__name__)  # a Python worker's standard error, and so the worker's log
 
 RESULT: Final = pa.schema(
     [("records", pa.int64()), ("done", pa.int64()), ("failed", pa.int64()), ("topic", pa.string())]
@@ -104,6 +107,7 @@ class Producing:
         values = _from_connect(self._value, records, records.values.values, Stage.VALUE_CONVERTER)
         keys = _from_connect(self._key, records, records.keys.values, Stage.KEY_CONVERTER)
         failed = _judge(records, self._plan.tolerance)
+        _log_tolerated(self._plan.task, records, self._plan.tolerance)
         for topic, rows in _by_topic(records.topics, failed):
             self._ensure(topic)
             topics[topic] = topics.get(topic, 0) + len(rows)
@@ -248,7 +252,9 @@ class Writing:
         self._writer.write(records)
         for topic in set(names):
             topics[topic] = topics.get(topic, 0) + names.count(topic)
-        return len(_judge(records, self._plan.tolerance))
+        failed = _judge(records, self._plan.tolerance)
+        _log_tolerated(self._plan.task, records, self._plan.tolerance)
+        return len(failed)
 
     def close(self) -> None:
         self._writer.close()
@@ -297,15 +303,35 @@ def _judge(records: Records, tolerance: Tolerance) -> set[int]:
     """The rows that failed, all of them tolerated; raises when they are not to be."""
     if records.errors and not tolerance.tolerate_all:
         error = records.errors[0]
-        where = f"topic '{records.topics[error.row]}'"
-        if records.offsets:
-            where += f", partition {records.partitions[error.row]}"
-            where += f", offset {records.offsets[error.row]}"
         raise ToleranceExceeded(
             f"Tolerance exceeded in error handler: {error.stage.value} failed for a record of "
-            f"{where}: {error.cause}"
+            f"{_place(records, error)}: {error.cause}"
         ) from error.cause
     return {error.row for error in records.errors}
+
+
+def _log_tolerated(task: TaskId, records: Records, tolerance: Tolerance) -> None:
+    """Writes the failures to the worker's log, if `errors.log.enable`; which records they were
+    only with `errors.log.include.messages`, for their place may be nobody's business."""
+    if not tolerance.log:
+        return
+    for error in records.errors:
+        where = f" of {_place(records, error)}" if tolerance.log_messages else ""
+        log.error(
+            "[%s] %s failed for a record%s, which is left out: %s",
+            task,
+            error.stage.value,
+            where,
+            error.cause,
+        )
+
+
+def _place(records: Records, error: RecordError) -> str:
+    where = f"topic '{records.topics[error.row]}'"
+    if records.offsets:
+        where += f", partition {records.partitions[error.row]}"
+        where += f", offset {records.offsets[error.row]}"
+    return where
 
 
 def _by_topic(topics: list[str], failed: set[int]) -> Iterator[tuple[str, range | list[int]]]:

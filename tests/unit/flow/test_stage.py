@@ -55,6 +55,30 @@ def test_tolerated_rows_are_counted_once() -> None:
     assert stage._judge(failed([0, 2, 2]), ALL) == {0, 2}
 
 
+@pytest.mark.parametrize(
+    ("tolerance", "said"),
+    [
+        (Tolerance(tolerate_all=True), []),
+        (
+            Tolerance(tolerate_all=True, log=True),
+            ["[c-0] VALUE_CONVERTER failed for a record, which is left out: no good"],
+        ),
+        (
+            Tolerance(tolerate_all=True, log=True, log_messages=True),
+            [
+                "[c-0] VALUE_CONVERTER failed for a record of topic 't', partition 4, offset 12, "
+                "which is left out: no good"
+            ],
+        ),
+    ],
+)
+def test_tolerated_failures_are_logged_as_far_as_wanted(
+    tolerance: Tolerance, said: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    stage._log_tolerated(TaskId("c", 0), failed([2]), tolerance)
+    assert caplog.messages == said
+
+
 def test_a_row_has_one_error_the_first() -> None:
     batch = failed([1])
     stage._add_errors(batch, {0: DataError("key"), 1: DataError("key")}, Stage.KEY_CONVERTER)
