@@ -13,7 +13,7 @@ import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, TypeVar, assert_never
 
 from penstock.api import Offsets
@@ -62,15 +62,6 @@ ForwardTasks = Callable[[str, str, Sequence[Mapping[str, str | None]]], None]
 """Hands a task set to the leader at a URL; raises when the leader does not take it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Counters:
-    """What the tasks of this worker have moved since it started."""
-
-    batches: int = 0
-    records: int = 0
-    failed: int = 0
-
-
 class Worker:
     """One member of a cluster, from `start` to `stop`.
 
@@ -111,7 +102,6 @@ class Worker:
         self._session = Session(keys.spark_settings(config), log.info)
         self._offsets = OffsetStore()
         self.planner = Planner(config, registry)
-        self.counters: Mapping[TaskId, Counters] = {}
         self._grace_s = config[keys.TASK_SHUTDOWN_TIMEOUT] / 1000
         self._pool = ThreadPoolExecutor(_POOL, thread_name_prefix="work")
         self._starts = ThreadPoolExecutor(_STARTS, thread_name_prefix="start")
@@ -308,13 +298,7 @@ class Worker:
         self._post(e.TaskStopped(command.task, command.run))
 
     def _on_batch(self, batch: BatchDone) -> None:
-        known = self.counters.get(batch.task, Counters())
-        self.counters = {
-            **self.counters,
-            batch.task: Counters(
-                known.batches + 1, known.records + batch.records, known.failed + batch.failed
-            ),
-        }
+        log.debug("[%s] %d records moved, %d left out", batch.task, batch.done, batch.failed)
         tracked = self._state.statuses.topics.get(batch.task.connector, {})
         for topic in batch.topics:
             if topic not in tracked:
