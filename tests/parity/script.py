@@ -373,6 +373,7 @@ CREATED: Final = [
     get("/connectors/running/tasks"),
     get("/connectors/running"),
     create("Running", sink(topics__regex="@worker@-z.*", topics=""), initial_state="running"),
+    status("Running", "RUNNING", "RUNNING"),
     get("/connectors/Running/tasks"),
     create("  trimmed ", source(), initial_state="STOPPED"),
     get("/connectors/trimmed"),
