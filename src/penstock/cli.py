@@ -122,4 +122,3 @@ def _log_to_stderr(debug: bool) -> None:
     )
     for name in ("py4j", "kafka", "httpx", "httpcore", "asyncio", "uvicorn"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    os.environ.setdefault("PYTHONUNBUFFERED", "1")

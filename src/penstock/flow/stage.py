@@ -18,7 +18,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from penstock.api import Converter, Failed, SourceReader
-from penstock.data.records import RecordError, Records, Stage
+from penstock.data.records import Column, RecordError, Records, Stage
 from penstock.errors import PenstockError
 from penstock.flow.plan import FlowPlan, SinkPlan, SourcePlan, Tolerance
 from penstock.ids import TaskId
@@ -55,16 +55,14 @@ class SourceStage:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         producing = _open(self.plan, Producing)
-        total = done = 0
-        dropped: int = 0
+        total = dropped = 0
         topics: dict[str, int] = {}
         for batch in batches:
             records = producing.reader.records(batch)
             total += len(records)
             dropped += producing.send(records, topics)
         producing.flush()
-        done = total - dropped
-        yield _result(total, done, dropped, topics)
+        yield _result(total, total - dropped, dropped, topics)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +102,8 @@ class Producing:
 
     def send(self, records: Records, topics: dict[str, int]) -> int:
         """Queues every record that converts; the number of those that did not and are tolerated."""
-        values = _from_connect(self._value, records, records.values.values, Stage.VALUE_CONVERTER)
-        keys = _from_connect(self._key, records, records.keys.values, Stage.KEY_CONVERTER)
+        values = _from_connect(self._value, records, records.values, Stage.VALUE_CONVERTER)
+        keys = _from_connect(self._key, records, records.keys, Stage.KEY_CONVERTER)
         failed = _judge(records, self._plan.tolerance)
         _log_tolerated(self._plan.task, records, self._plan.tolerance)
         for topic, rows in _by_topic(records.topics, failed):
@@ -282,11 +280,9 @@ def _open(plan: FlowPlan, kind: Callable[[Any], Any]) -> Any:
 
 
 def _from_connect(
-    converter: Converter, records: Records, values: list[Any], stage: Stage
+    converter: Converter, records: Records, column: Column, stage: Stage
 ) -> list[bytes | None]:
     failed: Failed = {}
-    column = records.keys if stage is Stage.KEY_CONVERTER else records.values
-    assert column.values is values
     cells = converter.from_connect(records.topics, column, failed)
     _add_errors(records, failed, stage)
     return cells

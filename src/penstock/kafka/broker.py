@@ -178,19 +178,22 @@ class Broker:
     def _await_answer(self) -> None:
         assert self._process is not None
         deadline = time.monotonic() + START_TIMEOUT_S
-        with quiet_admin(self.bootstrap) as admin:
-            while time.monotonic() < deadline:
-                if self._process.poll() is not None:
-                    raise StartupFailed(
-                        f"Kafka ended while starting (exit code {self._process.returncode}). "
-                        f"Its last words, from {self.folder}:\n{self._last_words()}"
-                    )
-                if not port_in_use(self.port):
-                    Event().wait(0.05)
-                    continue
-                with contextlib.suppress(KafkaException):
-                    if admin.list_topics(timeout=2).brokers:
-                        return
+        admin = AdminClient(
+            # Nobody is there at first: that is no news.
+            {"bootstrap.servers": self.bootstrap, "log_level": 0, "reconnect.backoff.ms": 50}
+        )
+        while time.monotonic() < deadline:
+            if self._process.poll() is not None:
+                raise StartupFailed(
+                    f"Kafka ended while starting (exit code {self._process.returncode}). "
+                    f"Its last words, from {self.folder}:\n{self._last_words()}"
+                )
+            if not port_in_use(self.port):
+                Event().wait(0.05)
+                continue
+            with contextlib.suppress(KafkaException):
+                if admin.list_topics(timeout=2).brokers:
+                    return
         self.stop()
         raise StartupFailed(
             f"Kafka did not answer within {START_TIMEOUT_S} s; see {self.folder / 'broker.log'}."
@@ -206,12 +209,6 @@ def _cluster_id() -> str:
     """A random id as Kafka writes them; none begins with a dash, as an option does."""
     first, *rest = uuid.uuid4().bytes
     return urlsafe_b64encode(bytes([first & 0x7F, *rest])).decode().rstrip("=")
-
-
-@contextlib.contextmanager
-def quiet_admin(bootstrap: str):  # type: ignore[no-untyped-def]
-    """An AdminClient that keeps connection noise to itself while a broker comes up."""
-    yield AdminClient({"bootstrap.servers": bootstrap, "log_level": 0, "reconnect.backoff.ms": 50})
 
 
 def free_port() -> int:
