@@ -14,6 +14,8 @@ class PenstockError(Exception):
     status: ClassVar[int] = 500
     exit_code: ClassVar[int] = 1
     retriable: ClassVar[bool] = False
+    java_name: ClassVar[str] = "org.apache.kafka.connect.errors.ConnectException"
+    """What Kafka Connect throws in its place; dead letter headers name it."""
 
 
 class ConfigInvalid(PenstockError):
@@ -22,6 +24,7 @@ class ConfigInvalid(PenstockError):
     code = "config.invalid"
     status = 400
     exit_code = 2
+    java_name = "org.apache.kafka.common.config.ConfigException"
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)
@@ -56,6 +59,7 @@ class Unavailable(PenstockError):
     status = 503
     exit_code = 3
     retriable = True
+    java_name = "org.apache.kafka.connect.errors.RetriableException"
 
 
 class StartupFailed(PenstockError):
@@ -69,6 +73,7 @@ class DataError(PenstockError):
     """A record's bytes or values do not fit its schema (Kafka Connect's DataException)."""
 
     code = "data"
+    java_name = "org.apache.kafka.connect.errors.DataException"
 
 
 class Unsupported(PenstockError):

@@ -12,17 +12,30 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from importlib.metadata import entry_points
-from typing import Final, TypeVar
+from typing import Final
 
-from penstock.api import Converter, Plugin, SinkConnector, SourceConnector
+from penstock.api import (
+    Converter,
+    HeaderConverter,
+    Plugin,
+    Predicate,
+    SinkConnector,
+    SourceConnector,
+    Transform,
+)
 from penstock.errors import BadRequest
 
 log = logging.getLogger(__name__)
 
 ENTRY_POINTS: Final = "penstock.plugins"
 
-PluginClass = type[SourceConnector] | type[SinkConnector] | type[Converter]
-T = TypeVar("T")
+PluginClass = (
+    type[SourceConnector]
+    | type[SinkConnector]
+    | type[HeaderConverter]
+    | type[Transform]
+    | type[Predicate]
+)
 
 
 class Kind(Enum):
@@ -31,12 +44,18 @@ class Kind(Enum):
     SINK = "sink"
     SOURCE = "source"
     CONVERTER = "converter"
+    HEADER_CONVERTER = "header_converter"
+    TRANSFORM = "transformation"
+    PREDICATE = "predicate"
 
 
 _BASES: Final[Sequence[tuple[Kind, type, str]]] = (
     (Kind.SINK, SinkConnector, "Connector"),
     (Kind.SOURCE, SourceConnector, "Connector"),
     (Kind.CONVERTER, Converter, "Converter"),
+    (Kind.HEADER_CONVERTER, HeaderConverter, "HeaderConverter"),
+    (Kind.TRANSFORM, Transform, "Transformation"),
+    (Kind.PREDICATE, Predicate, "Predicate"),
 )
 """Every kind: its base class, and the suffix that may be left out of a name (reference §15.3)."""
 
@@ -76,13 +95,18 @@ class Registry:
 
     @classmethod
     def installed(cls) -> Registry:
-        """Every plugin that an installed package offers; one that cannot be loaded is skipped."""
+        """Every plugin that an installed package offers; one that cannot be loaded is skipped.
+
+        An entry point names a class, or a tuple of classes.
+        """
         classes: list[PluginClass] = []
         for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name):
             try:
                 loaded = entry.load()
-                _kind_of(loaded)
-                classes.append(loaded)
+                found = loaded if isinstance(loaded, tuple) else (loaded,)
+                for each in found:
+                    _kind_of(each)
+                classes += found
             except Exception as error:  # somebody else's code; the others shall still work
                 log.warning("plugin '%s' (%s) is skipped: %s", entry.name, entry.value, error)
         return cls(classes)
@@ -130,12 +154,29 @@ class Registry:
 
     def converter(self, name: str) -> type[Converter] | None:
         """The converter a configuration names, or None when there is no such (or no single) one."""
-        matching = [f for f in self.of_kind(Kind.CONVERTER) if name in f.names()]
-        exact = [f for f in matching if f.plugin.class_name == name]
+        found = self._single(name, Kind.CONVERTER)
+        return found if found is not None and issubclass(found, Converter) else None
+
+    def header_converter(self, name: str) -> type[HeaderConverter] | None:
+        """The header converter a configuration names; every converter is one too."""
+        found = self._single(name, Kind.CONVERTER, Kind.HEADER_CONVERTER)
+        return found if found is not None and issubclass(found, HeaderConverter) else None
+
+    def transform(self, name: str) -> type[Transform] | None:
+        """The transform a configuration names, or None when there is no such (or no single) one."""
+        found = self._single(name, Kind.TRANSFORM)
+        return found if found is not None and issubclass(found, Transform) else None
+
+    def predicate(self, name: str) -> type[Predicate] | None:
+        """The predicate a configuration names, or None when there is no such (or no single) one."""
+        found = self._single(name, Kind.PREDICATE)
+        return found if found is not None and issubclass(found, Predicate) else None
+
+    def _single(self, name: str, *kinds: Kind) -> PluginClass | None:
+        matching = [found for found in self.of_kind(*kinds) if name in found.names()]
+        exact = [found for found in matching if found.plugin.class_name == name]
         chosen = exact or matching
-        if len(chosen) == 1 and issubclass(chosen[0].cls, Converter):
-            return chosen[0].cls
-        return None
+        return chosen[0].cls if len(chosen) == 1 else None
 
 
 def _kind_of(cls: object) -> Kind:

@@ -22,5 +22,5 @@ class Plugin:
 
     @property
     def simple_name(self) -> str:
-        """`class_name` without its package."""
-        return self.class_name.rpartition(".")[2]
+        """`class_name` without its package, and without the class it is nested in (`A$Key`)."""
+        return self.class_name.rpartition(".")[2].rpartition("$")[2]

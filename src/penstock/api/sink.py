@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from penstock.api.plugin import Plugin
 from penstock.config.define import Config
-from penstock.data.records import Records
+from penstock.data.records import Failed, Records
 
 Props = Mapping[str, str]
 
@@ -17,12 +17,12 @@ class SinkWriter(ABC):
     """Writes one task's records to the target; stays open over many batches."""
 
     @abstractmethod
-    def write(self, records: Records) -> None:
+    def write(self, records: Records, failed: Failed) -> None:
         """Writes every record, in order; when it returns, the target has them.
 
-        Rows in `records.errors` have failed before and are not to be written. A record the target
-        refuses gets an entry there. Raise an error with `retriable` to have the whole batch again;
-        any other error fails the task.
+        A record that the target refuses gets an entry in `failed`, by its row; the others are
+        written. Raise an error with `retriable` to be given the whole batch again after a while;
+        any other error fails the task. What is given stays as it is.
         """
 
     def close(self) -> None:  # noqa: B027 - not every target holds something open

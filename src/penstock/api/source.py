@@ -1,7 +1,8 @@
 """The contract of a source connector.
 
-A source is planned in ranges: it is asked how far the next batch may go, how that range splits into
-parts that can be read side by side, and to read one part. Positions are what Kafka Connect stores:
+A source is planned in ranges: it is asked how far the next one may go, how it splits into parts
+that can be read side by side, and to read one part. Planning happens in the worker, reading in
+Spark's Python workers, perhaps on other machines. Positions are what Kafka Connect stores:
 `SourceOffset`s, each a source partition (which file, which table) with the offset reached in it.
 Nothing here knows Spark; every method may run in another process than the one before.
 """
@@ -34,6 +35,11 @@ class SourceOffset:
 Offsets = Sequence[SourceOffset]
 
 
+class AbortTransaction(Exception):
+    """Raised by `records` when what was read is to be thrown away: nothing of the whole range, up
+    to the `end` that `latest` gave it, reaches Kafka, and it is not read again (KIP-618)."""
+
+
 class SourceReader(ABC):
     """Reads one task's share of the source system.
 
@@ -42,13 +48,17 @@ class SourceReader(ABC):
     again; any other error fails the task.
     """
 
-    schema: ClassVar[pa.Schema]
-    """The columns of the Arrow batches that `read` yields."""
+    idle_ms: int = 100
+    """How long to wait before `latest` is asked again when there was nothing to read."""
 
     @abstractmethod
     def latest(self, start: Offsets, max_bytes: int) -> Offsets:
         """Where the next batch ends: at most about `max_bytes` after `start`, and equal to `start`
-        when there is nothing to read yet."""
+        when there is nothing to read yet.
+
+        With exactly once each batch is a transaction. `transaction.boundary=connector` leaves to
+        the reader alone where it ends; `max_bytes` has no meaning then.
+        """
 
     def parts(self, start: Offsets, end: Offsets) -> Sequence[tuple[Offsets, Offsets]]:
         """The ranges of one batch that may be read side by side. Records of different parts may
@@ -72,6 +82,15 @@ class SourceConnector(ABC):
     @abstractmethod
     def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
         """The configurations of the tasks to run, at most `max_tasks` of them."""
+
+    def exactly_once(self, config: Config) -> bool | None:
+        """Whether a task that goes on from a stored offset sends nothing twice and leaves nothing
+        out; None: unknown (KIP-618)."""
+        return None
+
+    def defines_transactions(self, config: Config) -> bool:
+        """Whether readers end their batches where a transaction is to end (KIP-618)."""
+        return False
 
     @abstractmethod
     def open(self, config: Config) -> SourceReader:

@@ -11,18 +11,22 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar, cast
 
 import orjson
 
 from penstock import KAFKA_VERSION
-from penstock.api.converter import Converter, Failed
+from penstock.api.converter import Converter, Use
 from penstock.api.plugin import Plugin
+from penstock.config.checks import one_of
 from penstock.config.define import BOOLEAN, HIGH, INT, LOW, STRING, Config, ConfigDef, Key, Width
 from penstock.convert.json_read import (
     Inexact,
     Malformed,
     Read,
+    ReadMany,
+    batch_reader,
+    may_hold_wide_integers,
     parse,
     read_schemaless_strictly,
     reader,
@@ -30,8 +34,8 @@ from penstock.convert.json_read import (
 )
 from penstock.convert.json_schema import read_schema, schema_node
 from penstock.convert.json_write import DecimalFormat, Write, dump, schemaless_bytes, writer
-from penstock.convert.settings import CONVERTER_TYPE, OneOf
-from penstock.data.records import Column, Run
+from penstock.convert.settings import CONVERTER_TYPE
+from penstock.data.records import Column, Failed, Run
 from penstock.data.schema import Schema, Type, Value
 from penstock.errors import DataError
 
@@ -78,7 +82,7 @@ DECIMAL_FORMAT: Final = Key(
     importance=LOW,
     doc="Controls which format this converter will serialize decimals in. This value is case "
     "insensitive and can be either 'BASE64' (default) or 'NUMERIC'",
-    check=OneOf((DecimalFormat.NUMERIC.value, DecimalFormat.BASE64.value), any_case=True),
+    check=one_of(DecimalFormat.NUMERIC.value, DecimalFormat.BASE64.value, ignore_case=True),
     group="Serialization",
     order=0,
     width=Width.MEDIUM,
@@ -151,6 +155,7 @@ class _Plan:
     schema: Schema | None
     from_bytes: Read
     from_node: Read
+    read_many: ReadMany | None = None
 
 
 _BARE: Final = _Plan(None, read_schemaless_strictly, schemaless)
@@ -169,8 +174,8 @@ class JsonConverter(Converter):
         config=JSON_CONVERTER,
     )
 
-    def __init__(self, config: Config, *, is_key: bool) -> None:
-        super().__init__(config, is_key=is_key)
+    def __init__(self, config: Config, use: Use) -> None:
+        super().__init__(config, use)
         self._enveloped = config[SCHEMAS_ENABLE]
         self._replace_null = config[REPLACE_NULL]
         self._decimals = DecimalFormat(config[DECIMAL_FORMAT].upper())
@@ -200,6 +205,8 @@ class JsonConverter(Converter):
 
     def _read_payloads(self, plan: _Plan, cells: Sequence[bytes | None], failed: Failed) -> Column:
         """The column of messages that are payloads of one schema, or of none."""
+        if (alike := _read_alike(plan, cells, b"")) is not None:
+            return Column.of(alike, plan.schema)
         values: list[Value] = []
         starts = _Starts()
         append, read, schema = values.append, plan.from_bytes, plan.schema
@@ -224,10 +231,12 @@ class JsonConverter(Converter):
 
     def _read_envelopes(self, cells: Sequence[bytes | None], failed: Failed) -> Column:
         """The column of messages that carry their schemas."""
+        head, plan = self._last
+        if (alike := _read_alike(plan, cells, head)) is not None:
+            return Column.of(alike, plan.schema)
         values: list[Value] = []
         starts = _Starts()
         append = values.append
-        head, plan = self._last
         read, size = plan.from_bytes, len(head)
         for row, cell in enumerate(cells):
             if cell is None:
@@ -317,7 +326,15 @@ class JsonConverter(Converter):
         if plan is None:
             schema = read_schema(node, self._read_default)
             read = reader(schema, replace_null=self._replace_null)
-            plan = self._plans_by_schema.put(key, _Plan(schema, _bytes_reader(read), read))
+            plan = self._plans_by_schema.put(
+                key,
+                _Plan(
+                    schema,
+                    _bytes_reader(read),
+                    read,
+                    batch_reader(schema, replace_null=self._replace_null),
+                ),
+            )
         return plan
 
     def _read_default(self, schema: Schema, node: Value) -> Value:
@@ -401,6 +418,28 @@ def _bytes_reader(read: Read) -> Read:
             return read(parse(data))
 
     return from_bytes
+
+
+def _read_alike(plan: _Plan, cells: Sequence[bytes | None], head: bytes) -> list[Value] | None:
+    """The payloads of messages that all begin with `head`, read all at once; None when one of them
+    needs a closer look. A message with a head ends with the brace that closes it."""
+    if None in cells or (plan.schema is not None and plan.read_many is None):
+        return None
+    given = cast("Sequence[bytes]", cells)
+    if head:
+        size = len(head)
+        bodies = [cell[size:-1] for cell in given if cell.startswith(head)]
+        if len(bodies) < len(given) or {cell[-1] for cell in given} != {_CLOSING_BRACE}:
+            return None
+    else:
+        bodies = list(given)
+    try:
+        nodes = list(map(orjson.loads, bodies))
+        if plan.read_many is None:
+            return None if may_hold_wide_integers(b"\n".join(bodies)) else nodes
+        return plan.read_many(nodes)
+    except Exception:  # which one it is, and why, is found out one by one
+        return None
 
 
 def _write_bare(value: Value) -> bytes | None:

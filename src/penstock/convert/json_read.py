@@ -46,6 +46,7 @@ from penstock.data.schema import (
 from penstock.errors import DataError
 
 Read = Callable[[Value], Value]
+ReadMany = Callable[[list[Value]], list[Value] | None]
 """A Connect value from a JSON node."""
 
 
@@ -154,6 +155,18 @@ def reader(schema: Schema | None, *, replace_null: bool) -> Read:
     of `orjson`) where digits are missing. It may keep and change the node it is given.
     """
     return _Compiler(replace_null).slot(schema, None)
+
+
+def batch_reader(schema: Schema | None, *, replace_null: bool) -> ReadMany | None:
+    """The function that reads many nodes of `orjson` with one schema, a field at a time; None for
+    schemas that have no such short cut.
+
+    It gives what `reader` would, or None where a node needs a closer look, and raises what that
+    would raise, without telling for which node. It may keep and change the nodes.
+    """
+    if schema is None or schema.type is not Type.STRUCT or schema.logical is not None:
+        return None
+    return _Compiler(replace_null).structs(schema)
 
 
 class _Compiler:
@@ -290,6 +303,33 @@ class _Compiler:
             return node
 
         return read_struct
+
+    def structs(self, schema: Schema) -> ReadMany:
+        names = schema.field_names
+        fields = [self._field(each) for each in schema.fields]
+
+        def read_structs(nodes: list[Value]) -> list[Value] | None:
+            if set(map(type, nodes)) != {dict} or set(map(tuple, nodes)) != {names}:
+                return None
+            for field, column in zip(
+                fields, zip(*map(dict.values, nodes), strict=True), strict=True
+            ):
+                kinds = set(map(type, column))
+                if field.null_stays:
+                    kinds.discard(type(None))
+                if not kinds:
+                    continue
+                if kinds != {field.natural}:
+                    name, convert = field.name, field.convert
+                    for node, value in zip(nodes, column, strict=True):
+                        node[name] = convert(value)
+                elif field.fits is not None:
+                    there = [value for value in column if value is not None]
+                    if not (field.fits(min(there)) and field.fits(max(there))):
+                        return None
+            return nodes
+
+        return read_structs if names else lambda nodes: None
 
     def _field(self, field: Field) -> FieldWork:
         schema = field.schema

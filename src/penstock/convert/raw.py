@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock import KAFKA_VERSION
-from penstock.api.converter import Converter, Failed
+from penstock.api.converter import Converter
 from penstock.api.plugin import Plugin
 from penstock.convert.settings import ANY_CONVERTER
-from penstock.data.records import Column
+from penstock.data.records import Column, Failed
 from penstock.data.schema import OPTIONAL_BYTES, Type, java_class
 from penstock.errors import DataError
 

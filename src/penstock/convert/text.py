@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock import KAFKA_VERSION
-from penstock.api.converter import Converter, Failed
+from penstock.api.converter import Converter, Use
 from penstock.api.plugin import Plugin
 from penstock.config.define import HIGH, STRING, Config, ConfigDef, Key, Width, invalid
 from penstock.convert.settings import CONVERTER_TYPE
-from penstock.data.records import Column
+from penstock.data.records import Column, Failed
 from penstock.data.schema import OPTIONAL_STRING, Schema, Type, Value
 from penstock.data.text import text_of
 from penstock.errors import DataError
@@ -51,7 +51,7 @@ class Charset:
         """Bytes to text; never fails."""
         codec = self.codec
         if codec in ("utf8", "utf_8"):
-            return _decode_utf8
+            return decode_utf8
         if codec in _BYTE_ORDERS:
             return _marked_decoder(*_BYTE_ORDERS[codec])
         return lambda data: data.decode(codec, "replace")
@@ -82,7 +82,8 @@ _BYTE_ORDERS: Final = {
 }
 
 
-def _decode_utf8(data: bytes) -> str:
+def decode_utf8(data: bytes) -> str:
+    """UTF-8 as Java reads it: U+FFFD in place of what is none."""
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -138,8 +139,8 @@ class StringConverter(Converter):
         config=STRING_CONVERTER,
     )
 
-    def __init__(self, config: Config, *, is_key: bool) -> None:
-        super().__init__(config, is_key=is_key)
+    def __init__(self, config: Config, use: Use) -> None:
+        super().__init__(config, use)
         charset = Charset(config[ENCODING])
         self._utf8 = charset.is_utf8
         self._decode = charset.decoder()

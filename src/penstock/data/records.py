@@ -2,18 +2,34 @@
 
 A batch is parallel lists, one entry per record. Keys and values are `Column`s: a list of values and
 the runs of rows that share one schema, so that converters and transforms work once per schema, then
-once per batch, and only then once per record. A row that failed stays in the lists (positions never
-shift) and has an entry in `errors`; one place at the end of the flow decides what becomes of it.
+once per batch, and only then once per record.
+
+Batches are values: a step makes a new one and leaves the lists, and what is in them, as they were.
+`origins` says for every row which record of the batch that was read it is, so that a step may leave
+records out and what becomes of each can still be told.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from enum import Enum
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, TypeVar
 
 from penstock.data.schema import Schema
 from penstock.data.schema import Value as Value
+
+T = TypeVar("T")
+
+Failed = dict[int, Exception]
+"""Rows (or headers) of a batch that a step could not do, and why."""
+
+
+class Header(NamedTuple):
+    """A record's header; several of one name are allowed, and their order counts."""
+
+    name: str
+    value: Value
+    schema: Schema | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,40 +74,33 @@ class Column:
             yield run.schema, start, run.stop
             start = run.stop
 
+    def schemas(self) -> list[Schema | None]:
+        """The schema of every row."""
+        found: list[Schema | None] = []
+        for schema, start, stop in self.slices():
+            found += [schema] * (stop - start)
+        return found
+
+    def only(self, rows: Sequence[int]) -> Column:
+        """The rows of these places, in this order."""
+        if len(self.runs) == 1:
+            return Column.of([self.values[row] for row in rows], self.runs[0].schema)
+        schemas = self.schemas()
+        return Column.gather([self.values[row] for row in rows], [schemas[row] for row in rows])
+
     def __len__(self) -> int:
         return len(self.values)
-
-
-class Stage(Enum):
-    """Where a record failed; names as Kafka Connect writes them into dead letter headers."""
-
-    TASK_POLL = "TASK_POLL"
-    TASK_PUT = "TASK_PUT"
-    TRANSFORMATION = "TRANSFORMATION"
-    KEY_CONVERTER = "KEY_CONVERTER"
-    VALUE_CONVERTER = "VALUE_CONVERTER"
-    HEADER_CONVERTER = "HEADER_CONVERTER"
-    KAFKA_PRODUCE = "KAFKA_PRODUCE"
-    KAFKA_CONSUME = "KAFKA_CONSUME"
-
-
-@dataclass(frozen=True, slots=True)
-class RecordError:
-    """Why one record of a batch could not go on."""
-
-    row: int
-    stage: Stage
-    cause: Exception
 
 
 @dataclass(slots=True)
 class Records:
     """A batch of Connect records on its way from or to Kafka.
 
-    `topics`, `partitions`, `offsets` and `timestamps` are as long as `keys` and `values`.
-    For sinks they say where a record was read; for sources where it goes (`partitions[i]` None:
-    the producer's partitioner decides; `offsets` empty). Timestamps are ms since the epoch or None.
-    `headers[i]` is a list of `(name, value bytes)`; an empty `headers` means no record has any.
+    `topics`, `partitions`, `timestamps`, `origins` are as long as `keys` and `values`.
+    For sinks they say where a record was read, and `offsets` is as long; for sources where it goes
+    (`partitions[i]` None: the producer's partitioner decides), and `offsets` is empty. Timestamps
+    are ms since the epoch or None. An empty `headers` means that no record has any; otherwise it is
+    as long as the rest. `origins` counts from 0 and is filled in when it is left out.
     """
 
     topics: list[str]
@@ -100,8 +109,74 @@ class Records:
     keys: Column
     values: Column
     offsets: list[int] = field(default_factory=list)
-    headers: list[list[tuple[str, bytes | None]]] = field(default_factory=list)
-    errors: list[RecordError] = field(default_factory=list)
+    headers: list[Sequence[Header]] = field(default_factory=list)
+    origins: Sequence[int] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.origins) != len(self.values):
+            self.origins = range(len(self.values))
 
     def __len__(self) -> int:
         return len(self.values)
+
+    def with_topics(self, topics: list[str]) -> Records:
+        return replace(self, topics=topics)
+
+    def with_keys(self, keys: Column) -> Records:
+        return replace(self, keys=keys)
+
+    def with_values(self, values: Column) -> Records:
+        return replace(self, values=values)
+
+    def with_headers(self, headers: list[Sequence[Header]]) -> Records:
+        return replace(self, headers=headers)
+
+    def only(self, rows: Sequence[int]) -> Records:
+        """The records at these places, in this order; the others are left out."""
+
+        def chosen(cells: Sequence[T]) -> list[T]:
+            return [cells[row] for row in rows] if cells else []
+
+        return Records(
+            topics=chosen(self.topics),
+            partitions=chosen(self.partitions),
+            timestamps=chosen(self.timestamps),
+            keys=self.keys.only(rows),
+            values=self.values.only(rows),
+            offsets=chosen(self.offsets),
+            headers=chosen(self.headers),
+            origins=chosen(self.origins),
+        )
+
+    def but(self, rows: Mapping[int, object] | set[int]) -> Records:
+        """Without the records at these places."""
+        if not rows:
+            return self
+        return self.only([row for row in range(len(self)) if row not in rows])
+
+    @staticmethod
+    def together(*parts: Records) -> Records:
+        """The records of all parts, in the order of their origins; no origin is in two of them."""
+        filled = [part for part in parts if len(part)]
+        if len(filled) < 2:
+            return filled[0] if filled else parts[0]
+        headers: list[Sequence[Header]] = []
+        if any(part.headers for part in filled):
+            headers = [row for part in filled for row in part.headers or [()] * len(part)]
+        origins = [at for part in filled for at in part.origins]
+        whole = Records(
+            topics=[cell for part in filled for cell in part.topics],
+            partitions=[cell for part in filled for cell in part.partitions],
+            timestamps=[cell for part in filled for cell in part.timestamps],
+            keys=_joined([part.keys for part in filled]),
+            values=_joined([part.values for part in filled]),
+            offsets=[cell for part in filled for cell in part.offsets],
+            headers=headers,
+            origins=origins,
+        )
+        return whole.only(sorted(range(len(whole)), key=origins.__getitem__))
+
+
+def _joined(columns: list[Column]) -> Column:
+    values = [value for column in columns for value in column.values]
+    return Column.gather(values, [schema for column in columns for schema in column.schemas()])

@@ -6,7 +6,7 @@
     BigDecimal          123.45, 1E+3
     Date, Timestamp     Thu Feb 29 00:00:00 UTC 2024; a Time is on Thu Jan 01 1970; no ms
     list                [1, 2, 3]
-    map                 {k=v, k2=v2}, in the map's own order (a Java HashMap's order is its own)
+    map                 {k=v, k2=v2}; text keys in the order of a Java HashMap, others in the map's
     struct              Struct{i8=5,s=ü,o=Struct{x=1,y=z}}, null fields left out
     byte[]              [B@ and the CRC-32 of the bytes in hex
 
@@ -17,16 +17,19 @@ alone, so that the same value always gives the same text.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from functools import lru_cache
 from math import isfinite, isnan
 from typing import Final
 from zlib import crc32
 
+from penstock.data.java_maps import hash_map_order
 from penstock.data.schema import Schema, Type, Value, float32, pairs
 
 TextOf = Callable[[Value], str]
+TextsOf = Callable[[list[Value]], list[str]]
 
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS: Final = (
@@ -39,6 +42,19 @@ _SMALLEST_NORMAL_FLOAT: Final = 1.1754943508222875e-38
 def text(schema: Schema | None, value: Value) -> str:
     """The Java text of one value; for many of one schema, keep `text_of(schema)`."""
     return text_of(schema)(value)
+
+
+def texts_of(schema: Schema | None) -> TextsOf:
+    """The function that gives the Java texts of many values of one schema (and of nulls).
+
+    The same texts as `text_of` gives, made a field at a time where the values are alike.
+    """
+    text = text_of(schema)
+    if schema is None:
+        return lambda values: _all_plain(values) or _maps_alike(values) or list(map(text, values))
+    if schema.type is Type.STRUCT and schema.logical is None:
+        return _struct_texts(schema, text)
+    return lambda values: _all_plain(values) or list(map(text, values))
 
 
 def text_of(schema: Schema | None) -> TextOf:
@@ -110,10 +126,21 @@ def _map_text(of_key: TextOf, of_value: TextOf) -> TextOf:
     def map_text(value: Value) -> str:
         if not isinstance(value, dict | list):
             return _any_text(value)
-        inside = ", ".join(f"{of_key(key)}={of_value(each)}" for key, each in pairs(value))
+        if type(value) is dict:
+            keys = tuple(value)
+            order = _map_order(keys) if set(map(type, keys)) <= _STR else keys
+            inside = ", ".join([f"{of_key(key)}={of_value(value[key])}" for key in order])
+        else:
+            inside = ", ".join(f"{of_key(key)}={of_value(each)}" for key, each in pairs(value))
         return f"{{{inside}}}"
 
     return map_text
+
+
+@lru_cache(maxsize=4096)
+def _map_order(keys: tuple[str, ...]) -> tuple[str, ...]:
+    """The order in which a map filled in this order is printed."""
+    return tuple(hash_map_order(keys))
 
 
 def _struct_text(schema: Schema) -> TextOf:
@@ -133,6 +160,80 @@ def _struct_text(schema: Schema) -> TextOf:
 
 _ANY_LIST: Final = _list_text(_any_text)
 _ANY_MAP: Final = _map_text(_any_text, _any_text)
+
+
+# --- many at a time ------------------------------------------------------------------------------
+
+
+def _all_plain(values: list[Value]) -> list[str] | None:
+    """The values themselves if all are texts."""
+    return values if set(map(type, values)) == _STR else None
+
+
+def _maps_alike(values: list[Value]) -> list[str] | None:
+    """The texts of maps that all have the same keys, filled in the same order."""
+    if set(map(type, values)) != _DICT:
+        return None
+    found = set(map(tuple, values))
+    if len(found) != 1:
+        return None
+    (keys,) = found
+    if not keys or not set(map(type, keys)) <= _STR:
+        return None
+    order = _map_order(keys)
+    inside = ", ".join(f"{_escaped(key)}=%s" for key in order)
+    columns = [_printable(column, _any_text) for column in _columns(values, order)]
+    return [f"{{{inside}}}" % row for row in zip(*columns, strict=True)]
+
+
+def _struct_texts(schema: Schema, text: TextOf) -> TextsOf:
+    names = schema.field_names
+    texts = [text_of(field.schema) for field in schema.fields]
+    template = f"Struct{{{','.join(f'{_escaped(name)}=%s' for name in names)}}}"
+
+    def struct_texts(values: list[Value]) -> list[str]:
+        if not names or set(map(type, values)) != _DICT:
+            return list(map(text, values))
+        try:
+            columns = _columns(values, names)
+        except KeyError:  # a struct may leave out what is null
+            return list(map(text, values))
+        printable: list[Sequence[Value]] = []
+        for column, of in zip(columns, texts, strict=True):
+            if None in column:  # such a field has no text at all
+                return list(map(text, values))
+            printable.append(_printable(column, of))
+        return [template % row for row in zip(*printable, strict=True)]
+
+    return struct_texts
+
+
+def _columns(values: list[Value], names: Sequence[Value]) -> list[list[Value]]:
+    return [[value[name] for value in values] for name in names]
+
+
+def _printable(column: list[Value], text: TextOf) -> Sequence[Value]:
+    """Values that `%s` prints as `text` would."""
+    kinds = set(map(type, column))
+    if text is _any_text:
+        if kinds <= _PRINT_THEMSELVES:
+            return column
+        if kinds == _BOOL:
+            return ["true" if value else "false" for value in column]
+        if kinds == _FLOAT:
+            return [value if 1e-3 <= value < 1e7 else double_text(value) for value in column]
+    return list(map(text, column))
+
+
+def _escaped(name: str) -> str:
+    return name.replace("%", "%%")
+
+
+_STR: Final = {str}
+_DICT: Final = {dict}
+_BOOL: Final = {bool}
+_FLOAT: Final = {float}
+_PRINT_THEMSELVES: Final = {int, str}
 
 
 def _moment_text(moment: datetime) -> str:

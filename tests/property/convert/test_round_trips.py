@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.api.converter import Converter, Failed
+from penstock.api import Converter, Failed, Use
 from penstock.convert.json import JsonConverter
 from penstock.convert.text import StringConverter
 from penstock.data import schema as s
@@ -103,11 +103,11 @@ DECIMAL_FORMATS = st.sampled_from(["BASE64", "NUMERIC"])
 
 def json_converter(**props: str) -> JsonConverter:
     props = {name.replace("_", "."): value for name, value in props.items()}
-    return JsonConverter(JsonConverter.plugin.config.parse(props), is_key=False)
+    return JsonConverter(JsonConverter.plugin.config.parse(props), Use.VALUE)
 
 
 def string_converter() -> StringConverter:
-    return StringConverter(StringConverter.plugin.config.parse({}), is_key=False)
+    return StringConverter(StringConverter.plugin.config.parse({}), Use.VALUE)
 
 
 def write(converter: Converter, column: Column) -> list[bytes | None]:

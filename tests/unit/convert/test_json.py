@@ -9,7 +9,7 @@ from decimal import Decimal
 
 import pytest
 
-from penstock.api.converter import Failed
+from penstock.api import Failed, Use
 from penstock.convert.json import JsonConverter
 from penstock.data import schema as s
 from penstock.data.records import Column, Run
@@ -28,7 +28,7 @@ NO_ENVELOPE = (
 
 
 def converter(props: dict[str, str] | None = None) -> JsonConverter:
-    return JsonConverter(JsonConverter.plugin.config.parse(props or {}), is_key=False)
+    return JsonConverter(JsonConverter.plugin.config.parse(props or {}), Use.VALUE)
 
 
 def read(

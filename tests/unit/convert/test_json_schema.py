@@ -5,6 +5,7 @@ from __future__ import annotations
 import orjson
 import pytest
 
+from penstock.api import Use
 from penstock.convert.json import JsonConverter
 from penstock.convert.json_read import parse, reader
 from penstock.convert.json_schema import read_schema, schema_node
@@ -147,7 +148,7 @@ def test_a_schema_that_is_none_says_why(text: str, message: str) -> None:
 
 
 def test_an_invalid_schema_fails_only_the_rows_that_carry_it() -> None:
-    converter = JsonConverter(JsonConverter.plugin.config.parse({}), is_key=False)
+    converter = JsonConverter(JsonConverter.plugin.config.parse({}), Use.VALUE)
     good = b'{"schema":{"type":"int8"},"payload":1}'
     bad = b'{"schema":{"type":"int7"},"payload":1}'
     failed: dict[int, Exception] = {}
@@ -170,7 +171,7 @@ def defaults() -> list[tuple[Schema, Value, str]]:
 
 @pytest.mark.parametrize(("schema", "value", "text"), defaults())
 def test_a_default_is_written_in_its_payload_form(schema: Schema, value: Value, text: str) -> None:
-    converter = JsonConverter(JsonConverter.plugin.config.parse({}), is_key=False)
+    converter = JsonConverter(JsonConverter.plugin.config.parse({}), Use.VALUE)
     (cell,) = converter.from_connect(["t"], Column.of([value], schema), {})
     assert cell is not None
     assert cell.startswith(f'{{"schema":{text},"payload":'.encode())

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from penstock.api.converter import Failed
+from penstock.api import Failed, Use
 from penstock.convert.raw import ByteArrayConverter
 from penstock.data import schema as s
 from penstock.data.records import Column, Run
 
-CONVERTER = ByteArrayConverter(ByteArrayConverter.plugin.config.parse({}), is_key=False)
+CONVERTER = ByteArrayConverter(ByteArrayConverter.plugin.config.parse({}), Use.VALUE)
 
 
 def test_bytes_are_read_as_they_are() -> None:

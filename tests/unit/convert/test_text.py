@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.api.converter import Failed
+from penstock.api import Failed, Use
 from penstock.convert.text import StringConverter
 from penstock.data import schema as s
 from penstock.data.records import Column, Run
@@ -14,7 +14,7 @@ from penstock.errors import ConfigInvalid
 
 def converter(encoding: str | None = None) -> StringConverter:
     props = {} if encoding is None else {"converter.encoding": encoding}
-    return StringConverter(StringConverter.plugin.config.parse(props), is_key=False)
+    return StringConverter(StringConverter.plugin.config.parse(props), Use.VALUE)
 
 
 def write(column: Column, encoding: str | None = None) -> list[bytes | None]:

@@ -1,0 +1,101 @@
+"""Headers as text whose look says what they are (reference §9.4).
+
+What is written is read as something of the same text, though not always of the same type: the
+STRING `12` comes back as INT8, a struct as a MAP. See `penstock.data.values`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from penstock import KAFKA_VERSION
+from penstock.api.converter import HeaderConverter, Use
+from penstock.api.plugin import Plugin
+from penstock.config.define import Config, ConfigDef
+from penstock.convert.text import decode_utf8
+from penstock.data.records import Column, Failed
+from penstock.data.schema import BYTES, Schema, Value
+from penstock.data.values import Parsed, parse, text_of
+from penstock.errors import DataError
+
+_MOST: Final = 4096
+_LONGEST: Final = 256
+"""Bytes of text that is kept: what repeats is short."""
+
+_NULL: Final[Parsed] = None, None
+
+
+class SimpleHeaderConverter(HeaderConverter):
+    """Reads text as what it looks like, anything that is no text at all included; writes text.
+
+    A null has no schema. Values read from the same text are the same objects.
+    """
+
+    plugin = Plugin(
+        class_name="org.apache.kafka.connect.storage.SimpleHeaderConverter",
+        version=KAFKA_VERSION,
+        config=ConfigDef(),
+    )
+
+    def __init__(self, config: Config, use: Use) -> None:
+        super().__init__(config, use)
+        self._read: dict[bytes | None, Parsed] = {None: _NULL}
+
+    def to_connect(
+        self, topics: Sequence[str], cells: Sequence[bytes | None], failed: Failed
+    ) -> Column:
+        values: list[Value] = []
+        schemas: list[Schema | None] = []
+        read = self._read
+        for cell in cells:
+            found = read.get(cell)
+            if found is None:
+                assert cell is not None  # null has been read already
+                found = self._parsed(cell)
+            schema, value = found
+            values.append(value)
+            schemas.append(schema)
+        return Column.gather(values, schemas)
+
+    def _parsed(self, cell: bytes) -> Parsed:
+        """What a cell not met before says, which is kept for the next time."""
+        found: Parsed
+        try:
+            found = parse(decode_utf8(cell))
+        except RecursionError:
+            # Nested too deeply; so does Kafka Connect with what exceeds its stack.
+            found = BYTES, cell
+        if len(cell) <= _LONGEST:
+            if len(self._read) > _MOST:
+                self._read.clear()
+                self._read[None] = _NULL
+            self._read[cell] = found
+        return found
+
+    def from_connect(
+        self, topics: Sequence[str], column: Column, failed: Failed
+    ) -> list[bytes | None]:
+        cells: list[bytes | None] = []
+        for schema, start, stop in column.slices():
+            text = text_of(schema)
+            for row in range(start, stop):
+                value = column.values[row]
+                try:
+                    cells.append(None if value is None else _encoded(text, value))
+                except Exception as cause:
+                    failed[row] = _data_error(cause)
+                    cells.append(None)
+        return cells
+
+
+def _encoded(text: Callable[[Value], str], value: Value) -> bytes:
+    return text(value).encode("utf-8", "replace")
+
+
+def _data_error(cause: Exception) -> DataError:
+    if isinstance(cause, DataError):
+        return cause
+    error = DataError(f"The value has no text: {cause}")
+    error.__cause__ = cause
+    return error

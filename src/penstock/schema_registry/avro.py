@@ -1,0 +1,367 @@
+"""Avro, with the schema in a Schema Registry (reference §9.5).
+
+What is done once per schema is in `avro_read` and `avro_write`; here are the loops over a batch.
+A message's schema id and topic are compared with those of the message before, and only where they
+differ is the plan for them looked up, in memory first, then in the registry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from penstock import VERSION
+from penstock.api.converter import Converter, Use
+from penstock.api.plugin import Plugin
+from penstock.config.define import BOOLEAN, LOW, MEDIUM, Config, Key
+from penstock.data.records import Column, Failed, Run
+from penstock.data.schema import Schema, Value
+from penstock.errors import DataError, PenstockError
+from penstock.schema_registry import avro_schema as names
+from penstock.schema_registry import settings, wire
+from penstock.schema_registry.avro_read import ReadBytes, ReadSettings, connect_schema, reader
+from penstock.schema_registry.avro_write import WriteBytes, WriteSettings, avro_schema, writer
+from penstock.schema_registry.client import (
+    Lookups,
+    Recent,
+    RegistryClient,
+    RegistrySchema,
+    WriterSchemas,
+    explained,
+)
+from penstock.schema_registry.compatibility import avro_obstacles, parse_avro
+from penstock.schema_registry.subjects import SubjectNames
+
+ENHANCED: Final = Key(
+    "enhanced.avro.schema.support",
+    BOOLEAN,
+    default=False,
+    importance=MEDIUM,
+    doc="Write strings that were Avro enums as enums again, and name the branches of unions with "
+    "their namespaces.",
+)
+METADATA: Final = Key(
+    "connect.meta.data",
+    BOOLEAN,
+    default=True,
+    importance=LOW,
+    doc="Write what Connect's schemas say beyond Avro's as connect.… properties, and read it.",
+)
+DISCARD: Final = Key(
+    "discard.type.doc.default",
+    BOOLEAN,
+    default=False,
+    importance=LOW,
+    doc="Deprecated: keep only the fields' docs and defaults.",
+)
+OPTIONAL_KEYS: Final = Key(
+    "allow.optional.map.keys",
+    BOOLEAN,
+    default=False,
+    importance=LOW,
+    doc="Write maps with optional string keys as Avro maps too.",
+)
+FLATTEN: Final = Key(
+    "flatten.singleton.union",
+    BOOLEAN,
+    default=True,
+    importance=LOW,
+    doc="Read a union of one type as that type.",
+)
+_SERIALIZER: Final[tuple[Key[object], ...]] = (
+    Key("avro.use.logical.type.converters", BOOLEAN, False, LOW, "Means nothing here."),
+    Key("avro.reflection.allow.null", BOOLEAN, False, LOW, "Means nothing here."),
+    Key("avro.remove.java.properties", BOOLEAN, False, LOW, "Means nothing here."),
+    Key("specific.avro.reader", BOOLEAN, False, LOW, "Means nothing here."),
+)
+
+AVRO_CONVERTER: Final = settings.REGISTRY.extended(
+    *(ENHANCED, settings.SCRUB_NAMES, METADATA, DISCARD, OPTIONAL_KEYS, FLATTEN), *_SERIALIZER
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """How the messages of a topic with one schema are read."""
+
+    schema: Schema | None
+    read: ReadBytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """A Connect schema in Avro."""
+
+    text: RegistrySchema
+    record: str | None  # its full name
+
+
+class AvroConverter(Converter):
+    """Reads and writes Avro as Confluent's AvroConverter does.
+
+    What is left out: a record that contains itself has no Connect schema here, and ids in message
+    headers are not seen, for converters are not given headers.
+    """
+
+    plugin = Plugin(
+        class_name="io.confluent.connect.avro.AvroConverter",
+        version=VERSION,
+        config=AVRO_CONVERTER,
+    )
+
+    def __init__(self, config: Config, use: Use) -> None:
+        super().__init__(config, use)
+        self._client = RegistryClient(config)
+        self._subjects = SubjectNames(config, use)
+        self._targets = WriterSchemas(self._client, config, self._incompatible)
+        self._lasting = config[settings.AUTO_REGISTER] or not (
+            config[settings.USE_LATEST] or config[settings.USE_METADATA]
+        )
+        self._reading = ReadSettings(
+            metadata=config[METADATA],
+            enhanced=config[ENHANCED],
+            shared_sum_types=config[settings.SUM_TYPES],
+            discard_doc_default=config[DISCARD],
+            flatten_singletons=config[FLATTEN],
+        )
+        self._writing = WriteSettings(
+            metadata=config[METADATA],
+            enhanced=config[ENHANCED],
+            shared_sum_types=config[settings.SUM_TYPES],
+            ignore_default=config[settings.IGNORE_DEFAULT],
+            scrub=config[settings.SCRUB_NAMES],
+            discard_doc_default=config[DISCARD],
+            optional_keys=config[OPTIONAL_KEYS],
+        )
+        self._what = "key" if use is Use.KEY else "value"
+        size = config[settings.CACHE_SIZE]
+        self._plans: Recent[Hashable, _Plan] = Recent(size)
+        self._owns: Recent[Hashable, _Own] = Recent(size)
+        self._heads: Recent[Hashable, tuple[bytes, WriteBytes]] = Recent(size)
+        self._writers: Recent[Hashable, WriteBytes] = Recent(size)
+
+    def to_connect(
+        self, topics: Sequence[str], cells: Sequence[bytes | None], failed: Failed
+    ) -> Column:
+        lookups = Lookups()
+        values: list[Value] = []
+        append = values.append
+        starts: list[tuple[int, Schema | None]] = []
+        run: Schema | object | None = _NO_RUN
+        topic: str | None = None
+        head, plan = b"", _NO_PLAN
+        read, schema = plan.read, plan.schema
+        for row, cell in enumerate(cells):
+            if cell is None:
+                append(None)
+                if run is not None:
+                    run = None
+                    starts.append((row, None))
+                continue
+            try:
+                if topics[row] != topic or not cell.startswith(head):
+                    topic = None
+                    plan = self._plan(topics[row], cell, lookups)
+                    topic, head = topics[row], cell[: wire.HEAD_SIZE]
+                    read, schema = plan.read, plan.schema
+                append(read(cell))
+            except Exception as cause:
+                failed[row] = self._not_read(cause, topics[row], cell)
+                append(None)  # in the run at hand, whatever its schema would be
+                continue
+            if schema is not run:
+                run = schema
+                starts.append((row, schema))
+        return Column(values, _runs(starts, len(values)))
+
+    def _plan(self, topic: str, cell: bytes, lookups: Lookups) -> _Plan:
+        schema_id = wire.schema_id(cell)
+        key = (topic, schema_id)
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = lookups.once(("read", key), lambda: self._new_plan(topic, schema_id, lookups))
+            self._plans.put(key, plan)
+        return plan
+
+    def _new_plan(self, topic: str, schema_id: int, lookups: Lookups) -> _Plan:
+        def find() -> tuple[RegistrySchema, dict[str, RegistrySchema]]:
+            schema = self._client.schema(schema_id)
+            return schema, self._client.referenced(schema)
+
+        try:
+            text, built_on = lookups.of(("id", schema_id), find)
+        except PenstockError as cause:
+            raise self._explained(
+                cause, topic, f"Error retrieving Avro {self._what} schema for id {schema_id}"
+            ) from cause
+        if text.type != "AVRO":
+            raise DataError(
+                f"Failed to deserialize data for topic {topic} to Avro: schema {schema_id} is of "
+                f"type {text.type}"
+            )
+        node, named = names.parse(text.text, {n: each.text for n, each in built_on.items()})
+        subject = self._subjects.of(topic, _record_name(node))
+        try:
+            place = lookups.of(
+                ("version", subject, schema_id),
+                lambda: self._client.lookup(subject, text, deleted=True),
+            )
+        except PenstockError as cause:
+            raise self._explained(
+                cause,
+                topic,
+                f"Error retrieving Avro {self._what} schema version for id {schema_id}",
+            ) from cause
+        schema = connect_schema(node, named, self._reading, place.version)
+        return _Plan(schema, reader(node, named, self._reading))
+
+    def _explained(self, cause: Exception, topic: str, what: str) -> PenstockError:
+        return explained(
+            cause,
+            network=f"Network connection error while deserializing data for topic {topic}:",
+            refused=f"Failed to access Avro data from topic {topic} :",
+            failed=f"Failed to deserialize data for topic {topic} to Avro: {what}:",
+        )
+
+    def _not_read(self, cause: Exception, topic: str, cell: bytes) -> Exception:
+        if isinstance(cause, PenstockError) and not isinstance(cause, wire.NotFramed):
+            return cause
+        what = str(cause)
+        if not isinstance(cause, wire.NotFramed):
+            number = wire.schema_id(cell)
+            what = f"Error deserializing Avro message for id {number}"
+            what += f" ({type(cause).__name__}: {cause})"
+        error = DataError(f"Failed to deserialize data for topic {topic} to Avro: {what}")
+        error.__cause__ = cause
+        return error
+
+    def from_connect(
+        self, topics: Sequence[str], column: Column, failed: Failed
+    ) -> list[bytes | None]:
+        lookups = Lookups()
+        cells: list[bytes | None] = []
+        append = cells.append
+        values = column.values
+        for schema, start, stop in column.slices():
+            topic: str | None = None
+            head = b""
+            write: WriteBytes = _never
+            refuses_null = schema is not None and not schema.optional
+            for row in range(start, stop):
+                value = values[row]
+                if value is None:
+                    append(None)
+                    if refuses_null:
+                        failed[row] = DataError("Found null value for non-optional schema")
+                    continue
+                try:
+                    if topics[row] != topic:
+                        topic = None
+                        head, write = self._writer(topics[row], schema, lookups)
+                        topic = topics[row]
+                    data = write(value)
+                    append(None if data is None else head + data)
+                except Exception as cause:
+                    failed[row] = self._not_written(cause, topics[row])
+                    append(None)
+        return cells
+
+    def _writer(
+        self, topic: str, schema: Schema | None, lookups: Lookups
+    ) -> tuple[bytes, WriteBytes]:
+        """What stands before the schema's values in that topic, and what writes them."""
+        key = (topic, schema)
+        known = self._heads.get(key) if self._lasting else None
+        if known is not None:
+            return known
+        found = lookups.once(("write", key), lambda: self._new_writer(topic, schema, lookups))
+        return self._heads.put(key, found)
+
+    def _new_writer(
+        self, topic: str, schema: Schema | None, lookups: Lookups
+    ) -> tuple[bytes, WriteBytes]:
+        own = self._owns.get(schema)
+        if own is None:
+            own = lookups.once(("own", schema), lambda: self._own(schema))
+            self._owns.put(schema, own)
+        own_schema = own.text
+        subject = self._subjects.of(topic, own.record)
+
+        def find() -> tuple[int, RegistrySchema, dict[str, RegistrySchema]]:
+            number, target = self._targets.of(subject, own_schema)
+            return number, target, self._client.referenced(target)
+
+        try:
+            number, target, built_on = lookups.of(("target", subject, own_schema), find)
+        except PenstockError as cause:
+            raise explained(
+                cause,
+                network=f"Network connection error while serializing Avro data for topic {topic}:",
+                refused=f"Failed to access Avro data from topic {topic} :",
+                failed=f"Failed to serialize Avro data from topic {topic}:",
+            ) from cause
+        key = (schema, target)
+        write = self._writers.get(key)
+        if write is None:
+            node, named = names.parse(
+                target.text, {name: each.text for name, each in built_on.items()}
+            )
+            write = self._writers.put(key, writer(schema, node, named, self._writing))
+        return wire.head(number), write
+
+    def _own(self, schema: Schema | None) -> _Own:
+        node = avro_schema(schema, self._writing)
+        return _Own(RegistrySchema(names.text_of(node)), _record_name(node))
+
+    def _incompatible(self, chosen: RegistrySchema, own: RegistrySchema) -> str | None:
+        """Why data of `own` cannot be read as `chosen`."""
+        one, other = (
+            parse_avro(
+                each.text,
+                {name: built.text for name, built in self._client.referenced(each).items()},
+            )
+            for each in (chosen, own)
+        )
+        obstacles = avro_obstacles(one, other)
+        return "; ".join(obstacles) if obstacles else None
+
+    def _not_written(self, cause: Exception, topic: str) -> Exception:
+        if isinstance(cause, PenstockError):
+            return cause
+        error = DataError(
+            f"Failed to serialize Avro data from topic {topic}: Error serializing Avro message "
+            f"({type(cause).__name__}: {cause})"
+        )
+        error.__cause__ = cause
+        return error
+
+
+def _record_name(node: names.Node) -> str | None:
+    """The full name of a schema that is a record, which some subjects are named after."""
+    is_record = isinstance(node, dict) and node["type"] == "record"
+    return node["name"] if is_record else None
+
+
+_NO_RUN: Final = object()
+"""Not the same object as any schema."""
+
+
+def _not_yet(cell: bytes) -> Value:
+    raise AssertionError("no message was looked at")
+
+
+def _never(value: Value) -> bytes | None:
+    raise AssertionError("no value was looked at")
+
+
+_NO_PLAN: Final = _Plan(None, _not_yet)
+
+
+def _runs(starts: list[tuple[int, Schema | None]], count: int) -> list[Run]:
+    """The runs of a column of `count` rows; rows that failed first are in the first one."""
+    if not count:
+        return []
+    schemas = [schema for _, schema in starts] or [None]
+    stops = [row for row, _ in starts[1:]] + [count]
+    return [Run(stop, schema) for stop, schema in zip(stops, schemas, strict=True)]

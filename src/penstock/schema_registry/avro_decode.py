@@ -1,0 +1,285 @@
+"""Compiles an Avro schema into one Python function that decodes its data into Connect values.
+
+Calling a reader per field is what makes decoding slow, in Python as in C; so the function is
+written out, a few lines per field, and compiled once per schema. For a record of a long and an
+optional string it looks like this (numbers of more than one byte are a loop, left out here):
+
+    def decode(b, p):
+        n = len(b)
+        m1 = b[p]; p += 1
+        v2 = (m1 >> 1) ^ -(m1 & 1)
+        m3 = b[p]; p += 1
+        if m3 == 0:
+            v4 = None
+        elif m3 == 2:
+            m5 = b[p]; p += 1
+            …
+        return {'id': v2, 'name': v4}, p
+
+Data that end too early or count below zero raise; what follows the data is left alone. Measured in
+the converter, thousands of records of five fields a second: 786 against 499 with fastavro, with
+optional fields 719 against 330.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import contextmanager
+from decimal import Decimal
+from struct import Struct
+from typing import Any, Final
+
+from penstock.data.logical import bytes_to_decimal, days_to_date, ms_to_time, ms_to_timestamp
+from penstock.data.schema import Type, Value, wrap_int
+from penstock.schema_registry import avro_schema as names
+from penstock.schema_registry.avro_schema import Node, Nodes, kind_of, resolved
+from penstock.schema_registry.avro_source import Source
+
+Decode = Callable[[bytes, int], tuple[Value, int]]
+"""Data and where in it to begin; the value and where it ended."""
+
+Labels = Callable[[list[Node]], list[str] | None]
+"""The fields that stand for a union's branches; None for an optional type or a single one."""
+
+
+class Malformed(ValueError):
+    """The bytes are not data of their schema."""
+
+
+def decoder(node: Node, named: Nodes, labels: Labels, simple_key: Callable[[Node], bool]) -> Decode:
+    """The function that decodes data of `node`.
+
+    `simple_key` says of a map entry's key whether it can be a dict's. What it returns raises
+    an error of some kind for what is not such data.
+    """
+    return _Compiler(named, labels, simple_key).function(node)
+
+
+_CONVERSIONS: Final[Mapping[tuple[str, str], Callable[[int], Value]]] = {
+    ("int", "date"): days_to_date,
+    ("int", "time-millis"): ms_to_time,
+    ("long", "timestamp-millis"): ms_to_timestamp,
+}
+_KINDS: Final = ("boolean", "bytes", "double", "float", "int", "long", "string", "array", "map")
+"""The fields of `Anything`, in the order in which the first that is set counts."""
+
+
+def _first(*values: Value) -> Value:
+    return next((value for value in values if value is not None), None)
+
+
+def _int8(value: int) -> int:
+    return wrap_int(value, Type.INT8)
+
+
+def _int16(value: int) -> int:
+    return wrap_int(value, Type.INT16)
+
+
+class _Compiler:
+    def __init__(self, named: Nodes, labels: Labels, simple_key: Callable[[Node], bool]) -> None:
+        self._named = named
+        self._labels = labels
+        self._simple_key = simple_key
+        self._source = Source(
+            named,
+            {
+                "Malformed": Malformed,
+                "float32": Struct("<f").unpack_from,
+                "float64": Struct("<d").unpack_from,
+                "first": _first,
+            },
+        )
+        self._new, self._constant = self._source.new, self._source.constant
+        self._line, self._under = self._source.line, self._source.under
+
+    def function(self, node: Node) -> Decode:
+        made: Decode = self._source.globals[self._define(resolved(node, self._named))]
+        return made
+
+    def _define(self, node: Node, name: str | None = None) -> str:
+        """Writes a function of its own for `node`; its name."""
+        name = name or self._new("f")
+        with self._source.function(name, "b, p"):
+            self._line("n = len(b)")
+            is_record = isinstance(node, dict) and node["type"] == "record"
+            value = self._record(node) if is_record else self._value(node)
+            self._line(f"return {value}, p")
+        return name
+
+    def _call(self, function: str) -> str:
+        value = self._new("v")
+        self._line(f"{value}, p = {function}(b, p)")
+        return value
+
+    # Pieces
+
+    def _raw(self, bits: int = 64) -> str:
+        """A number as it is encoded, the sign in the lowest bit."""
+        raw = self._new("m")
+        self._line(f"{raw} = b[p]; p += 1")
+        with self._under(f"if {raw} > 127:"):
+            self._line(f"{raw} &= 127; s = 7")
+            with self._under("while True:"):
+                self._line("c = b[p]; p += 1")
+                self._line(f"{raw} |= (c & 127) << s")
+                self._line("if c < 128: break")
+                self._line("s += 7")
+                self._line(f"if s > {bits + 6}: raise Malformed('a number that does not end')")
+            self._line(f"if {raw} >> {bits}: raise Malformed('a number that is too large')")
+        return raw
+
+    def _natural(self, what: str) -> str:
+        """A number that may not be below zero, still twice as large as it is."""
+        raw = self._raw()
+        self._line(f"if {raw} & 1: raise Malformed('{what} below zero')")
+        return raw
+
+    def _piece(self) -> str:
+        """Where the bytes that are announced end; they begin at p."""
+        raw = self._natural("a length")
+        self._ending(f"({raw} >> 1)")
+        return "e"
+
+    def _ending(self, size: str) -> None:
+        self._line(f"e = p + {size}")
+        self._line("if e > n: raise Malformed('the data ends too early')")
+
+    # Values; each gives the variable that holds it
+
+    def _value(self, node: Node) -> str:
+        if isinstance(node, list):
+            return self._union(node)
+        node = resolved(node, self._named)
+        kind = kind_of(node, self._named)
+        if kind == "record":
+            function, unwritten = self._source.shared(node)
+            if function is None and not self._source.deep:
+                return self._record(node)
+            if function is None or unwritten:
+                function = self._define(node, function)
+            return self._call(function)
+        if self._source.deep and kind in ("array", "map"):
+            return self._call(self._define(node))
+        if kind == "array":
+            return self._array(node)
+        if kind == "map":
+            return self._map(node)
+        return self._simple(kind, node)
+
+    def _record(self, node: Node) -> str:
+        fields = {each["name"]: self._value(each["type"]) for each in node["fields"]}
+        value = self._new("v")
+        if node["name"] == names.ANYTHING:
+            self._line(f"{value} = first({', '.join(fields[kind] for kind in _KINDS)})")
+        else:
+            inside = ", ".join(f"{name!r}: {each}" for name, each in fields.items())
+            self._line(f"{value} = {{{inside}}}")
+        return value
+
+    def _union(self, node: list[Node]) -> str:
+        labels = self._labels(node)
+        value = self._new("v")
+        raw = self._raw()
+        for index, each in enumerate(node):
+            with self._under(f"{'elif' if index else 'if'} {raw} == {2 * index}:"):
+                if each == "null":
+                    self._line(f"{value} = None")
+                    continue
+                inside = self._value(each)
+                shown = inside if labels is None else f"{{{labels[index]!r}: {inside}}}"
+                self._line(f"{value} = {shown}")
+        with self._under("else:"):
+            self._line("raise Malformed('no such branch of a union')")
+        return value
+
+    @contextmanager
+    def _blocks(self) -> Any:
+        """Once for every element of an array or map, which come in blocks."""
+        with self._under("while True:"):
+            raw = self._raw()
+            self._line(f"if not {raw}: break")
+            with self._under(f"if {raw} & 1:"):
+                self._line(f"{raw} += 1")  # below zero: the size of the block in bytes follows
+                self._raw()
+            with self._under(f"for _ in range({raw} >> 1):"):
+                yield
+
+    def _array(self, node: Node) -> str:
+        value = self._new("v")
+        items = node["items"]
+        if not names.is_map_entry(items, self._named):
+            self._line(f"{value} = []")
+            with self._blocks():
+                self._line(f"{value}.append({self._value(items)})")
+            return value
+        types = {each["name"]: each["type"] for each in resolved(items, self._named)["fields"]}
+        simple = self._simple_key(types["key"])
+        self._line(f"{value} = {'{}' if simple else '[]'}")
+        with self._blocks():
+            inside = {name: self._value(each) for name, each in types.items()}
+            key, mapped = inside["key"], inside["value"]
+            self._line(
+                f"{value}[{key}] = {mapped}" if simple else f"{value}.append(({key}, {mapped}))"
+            )
+        return value
+
+    def _map(self, node: Node) -> str:
+        value = self._new("v")
+        self._line(f"{value} = {{}}")
+        with self._blocks():
+            key = self._text()
+            self._line(f"{value}[{key}] = {self._value(node['values'])}")
+        return value
+
+    def _text(self) -> str:
+        value = self._new("v")
+        end = self._piece()
+        # As in Java, what is not UTF-8 is read with U+FFFD in its place.
+        self._line(f"{value} = str(b[p:{end}], 'utf-8', 'replace'); p = {end}")
+        return value
+
+    def _simple(self, kind: str, node: Node) -> str:
+        value = self._new("v")
+        properties: Mapping[str, Any] = node if isinstance(node, dict) else {}
+        logical = str(properties.get("logicalType", "")).lower()
+        match kind:
+            case "string":
+                return self._text()
+            case "null":
+                self._line(f"{value} = None")
+            case "boolean":
+                self._line(f"{value} = b[p] == 1; p += 1")
+            case "int" | "long":
+                raw = self._raw(32 if kind == "int" else 64)
+                number = f"({raw} >> 1) ^ -({raw} & 1)"
+                small = {"int8": _int8, "int16": _int16}.get(properties.get(names.TYPE_PROP, ""))
+                convert = _CONVERSIONS.get((kind, logical))
+                if convert is None and kind == "int" and "logicalType" not in properties:
+                    convert = small
+                shown = number if convert is None else f"{self._constant(convert)}({number})"
+                self._line(f"{value} = {shown}")
+            case "float" | "double":
+                bits = 32 if kind == "float" else 64
+                self._line(f"{value}, = float{bits}(b, p); p += {bits // 8}")
+            case "enum":
+                raw = self._natural("the number of an enum")
+                symbols = self._constant(tuple(properties["symbols"]))
+                self._line(f"{value} = {symbols}[{raw} >> 1]")
+            case "bytes" | "fixed":
+                if kind == "bytes":
+                    self._piece()
+                else:
+                    self._ending(str(int(properties["size"])))
+                piece = "b[p:e]"
+                if logical == "decimal":
+                    piece = f"{self._constant(_decimal(properties.get('scale')))}({piece})"
+                self._line(f"{value} = {piece}; p = e")
+            case _:
+                raise ValueError(f"{kind} is no type of Avro")
+        return value
+
+
+def _decimal(scale: object) -> Callable[[bytes], Decimal]:
+    digits = scale if isinstance(scale, int) else 0
+    return lambda data: bytes_to_decimal(data, digits)

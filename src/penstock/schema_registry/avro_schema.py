@@ -1,0 +1,248 @@
+"""Avro schemas as trees of JSON with every name in full, and what Connect calls things in them.
+
+primitive       its name
+named, again    its full name
+everything else an object with `type`: record, enum, fixed, array, map, or a primitive that has
+                properties of its own; no `namespace`: `name` is full
+union           a list
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote_plus
+
+from penstock.errors import DataError
+
+Node = Any
+Nodes = Mapping[str, Node]
+"""Named types by their full names."""
+
+NAMESPACE: Final = "io.confluent.connect.avro"
+DEFAULT_NAME: Final = f"{NAMESPACE}.ConnectDefault"
+MAP_ENTRY: Final = "MapEntry"
+MAP_ENTRY_NAME: Final = f"{NAMESPACE}.{MAP_ENTRY}"
+ANYTHING: Final = f"{NAMESPACE}.Anything"
+UNION: Final = f"{NAMESPACE}.Union"
+ENUM: Final = f"{NAMESPACE}.Enum"
+SHARED_UNION: Final = "org.apache.kafka.connect.data.Union"
+SHARED_ENUM: Final = "org.apache.kafka.connect.data.Enum"
+SHARED_UNION_PREFIX: Final = "connect_union_"
+SHARED_UNION_FIELD: Final = f"{SHARED_UNION_PREFIX}field_"
+
+RECORD_DOC: Final = f"{NAMESPACE}.record.doc"
+ENUM_DOC: Final = f"{NAMESPACE}.enum.doc."
+ENUM_DEFAULT: Final = f"{NAMESPACE}.enum.default."
+FIELD_DOC: Final = f"{NAMESPACE}.field.doc."
+FIELD_DEFAULT: Final = f"{NAMESPACE}.field.default"
+
+NAME_PROP: Final = "connect.name"
+DOC_PROP: Final = "connect.doc"
+VERSION_PROP: Final = "connect.version"
+DEFAULT_PROP: Final = "connect.default"
+PARAMETERS_PROP: Final = "connect.parameters"
+TYPE_PROP: Final = "connect.type"
+INTERNAL_TYPE_PROP: Final = "connect.internal.type"
+OLD_RECORD_DOC: Final = "connect.record.doc"
+OLD_ENUM_DOC: Final = "connect.enum.doc"
+FIXED_SIZE: Final = "connect.fixed.size"
+PRECISION: Final = "connect.decimal.precision"
+DEFAULT_PRECISION: Final = 64
+
+NAMED: Final = frozenset(("record", "error", "enum", "fixed"))
+PRIMITIVES: Final = frozenset(
+    ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
+)
+
+ANYTHING_NODE: Final[Node] = {
+    "type": "record",
+    "name": ANYTHING,
+    "fields": [
+        *(
+            {"name": kind, "type": ["null", kind], "default": None}
+            for kind in ("boolean", "bytes", "double", "float", "int", "long", "string")
+        ),
+        {"name": "array", "type": ["null", {"type": "array", "items": ANYTHING}], "default": None},
+        {
+            "name": "map",
+            "type": [
+                "null",
+                {
+                    "type": "array",
+                    "items": {
+                        "type": "record",
+                        "name": MAP_ENTRY_NAME,
+                        "fields": [
+                            {"name": "key", "type": ANYTHING},
+                            {"name": "value", "type": ANYTHING},
+                        ],
+                    },
+                },
+            ],
+            "default": None,
+        },
+    ],
+}
+"""What data without a schema is written as: a record with one field per kind of value."""
+
+
+def parse(text: str, built_on: Mapping[str, str] | None = None) -> tuple[Node, dict[str, Node]]:
+    """The tree of a schema and all named types in it and in what it is built on.
+
+    `built_on` holds texts, each after those it is built on itself. Raises DataError.
+    """
+    names: dict[str, Node] = {}
+    try:
+        for other in (built_on or {}).values():
+            spell_out(json.loads(other), names)
+        return spell_out(json.loads(text), names), names
+    except (ValueError, KeyError, TypeError, RecursionError) as cause:
+        raise DataError(f"Invalid schema {text} ({cause})") from cause
+
+
+def spell_out(node: Node, names: dict[str, Node], namespace: str = "") -> Node:
+    """The tree of a schema as `json` reads it; named types are added to `names`."""
+    if isinstance(node, str):
+        if node in PRIMITIVES:
+            return node
+        name = _full(node, namespace)
+        # Java finds a name without a namespace in the surrounding one only; others look in both.
+        if name not in names and node in names:
+            name = node
+        if name not in names:
+            raise ValueError(f"{node!r} is not a defined name")
+        return name
+    if isinstance(node, list):
+        return [spell_out(each, names, namespace) for each in node]
+    kind = node["type"]
+    if not isinstance(kind, str):
+        return spell_out(kind, names, namespace)
+    out = {name: each for name, each in node.items() if name != "namespace"}
+    if kind in NAMED:
+        name = _full(node["name"], node.get("namespace", namespace))
+        if name in names:
+            raise ValueError(f"Can't redefine: {name}")
+        names[name] = out
+        out["name"] = name
+        namespace = name.rpartition(".")[0]
+    if kind in ("record", "error"):
+        out["type"] = "record"
+        out["fields"] = [
+            {**each, "type": spell_out(each["type"], names, namespace)} for each in node["fields"]
+        ]
+    elif kind == "array":
+        out["items"] = spell_out(node["items"], names, namespace)
+    elif kind == "map":
+        out["values"] = spell_out(node["values"], names, namespace)
+    elif kind not in NAMED and len(out) == 1:
+        return spell_out(kind, names, namespace)  # a primitive in braces, or a name
+    elif kind not in NAMED and kind not in PRIMITIVES:
+        return spell_out(kind, names, namespace)  # a name: what stands beside it does not count
+    return out
+
+
+def _full(name: str, namespace: str | None) -> str:
+    return name if "." in name or not namespace else f"{namespace}.{name}"
+
+
+def text_of(node: Node) -> str:
+    """The schema's text as Java prints it: compact, and with the names no longer than needed.
+
+    A named type that occurs again is a reference. DataError when two different ones share a name.
+    """
+    try:
+        return json.dumps(_shortened(node, "", {}), separators=(",", ":"), ensure_ascii=False)
+    except ValueError as cause:
+        raise DataError(str(cause)) from cause
+
+
+def text_of_property(value: Any) -> str:
+    """A property's value that is no text, as JSON."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _shortened(node: Node, namespace: str, seen: dict[str, Node]) -> Node:
+    if isinstance(node, str):
+        space, _, simple = node.rpartition(".")
+        return simple if space and space == namespace else node
+    if isinstance(node, list):
+        return [_shortened(each, namespace, seen) for each in node]
+    out = dict(node)
+    if node["type"] in NAMED:
+        name = node["name"]
+        space, _, simple = name.rpartition(".")
+        if name in seen:
+            if seen[name] is not node and seen[name] != node:
+                raise ValueError(f"Can't redefine: {name}")
+            return simple if space and space == namespace else name
+        seen[name] = node
+        head = {"type": node["type"], "name": simple}
+        if space != namespace:
+            head["namespace"] = space
+        out = {**head, **{key: each for key, each in node.items() if key not in ("type", "name")}}
+        namespace = space
+    if node["type"] == "record":
+        out["fields"] = [
+            {**each, "type": _shortened(each["type"], namespace, seen)} for each in node["fields"]
+        ]
+    for key in ("items", "values"):
+        if key in out and node["type"] in ("array", "map"):
+            out[key] = _shortened(out[key], namespace, seen)
+    return out
+
+
+def kind_of(node: Node, names: Nodes) -> str:
+    """The type of a node: a primitive, record, enum, fixed, array, map or union."""
+    if isinstance(node, list):
+        return "union"
+    if isinstance(node, str):
+        return node if node in PRIMITIVES else str(names[node]["type"])
+    return str(node["type"])
+
+
+def resolved(node: Node, names: Nodes) -> Node:
+    """The node itself, or what its name stands for."""
+    return names[node] if isinstance(node, str) and node not in PRIMITIVES else node
+
+
+def is_map_entry(node: Node, named: Nodes) -> bool:
+    """Whether an array of these is a map."""
+    node = resolved(node, named)
+    return (
+        isinstance(node, dict)
+        and node["type"] == "record"
+        and (node["name"] == MAP_ENTRY_NAME or node.get(INTERNAL_TYPE_PROP) == MAP_ENTRY)
+    )
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Namespace (may be empty) and simple name."""
+    space, _, simple = name.rpartition(".")
+    return space, simple
+
+
+_VALID: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_INVALID: Final = re.compile(r"[^A-Za-z0-9_]")
+
+
+def scrub(name: str) -> str:
+    """A name Avro allows: URL-encoded, then everything else an underscore.
+
+    >>> scrub("order-id"), scrub("1st"), scrub("ü b"), scrub("fine_1")
+    ('order_id', 'x1st', '_C3_BC_b', 'fine_1')
+    """
+    if not name or _VALID.fullmatch(name):
+        return name
+    # Java's URLEncoder leaves `*` and encodes `~`; underscores are what all of them become.
+    encoded = quote_plus(name, safe="*", encoding="utf-8", errors="replace").replace("~", "%7E")
+    if encoded[0].isdecimal():
+        encoded = "x" + encoded
+    return _INVALID.sub("_", encoded)
+
+
+def scrub_full(name: str) -> str:
+    """The same for a name with a namespace, part by part."""
+    return ".".join(scrub(part) for part in name.split("."))

@@ -1,0 +1,358 @@
+"""What converters ask a Schema Registry for, with what it said before kept in memory.
+
+    client = RegistryClient(config)
+    lookups = Lookups()                                     # one for each batch
+    schema = lookups.of(("id", 7), lambda: client.schema(7))
+
+A registry that does not answer costs a batch one wait, not one per record: `Lookups` makes each
+look-up once, and none any more after one that failed for want of an answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+from urllib.parse import quote
+
+from penstock.clock import Clock, SystemClock
+from penstock.config.define import Config
+from penstock.errors import DataError, PenstockError, Unavailable
+from penstock.schema_registry import settings
+from penstock.schema_registry.transport import Refused, Transport, transport
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Another schema that one is built on: under what name, and where the registry has it."""
+
+    name: str
+    subject: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrySchema:
+    """A schema as the registry holds it. `type` is AVRO, JSON or PROTOBUF."""
+
+    text: str
+    type: str = "AVRO"
+    references: tuple[Reference, ...] = ()
+
+    def body(self) -> dict[str, object]:
+        """The body of a request about this schema. Avro is what nothing is said about."""
+        body: dict[str, object] = {"schema": self.text}
+        if self.type != "AVRO":
+            body["schemaType"] = self.type
+        if self.references:
+            body["references"] = [
+                {"name": each.name, "subject": each.subject, "version": each.version}
+                for each in self.references
+            ]
+        return body
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A schema in its place: its id, and its version in a subject (0: not asked)."""
+
+    id: int
+    subject: str
+    version: int
+    schema: RegistrySchema
+
+
+class Recent(Generic[K, V]):
+    """The `size` entries used last, one at least."""
+
+    def __init__(self, size: int) -> None:
+        self._size = max(1, size)
+        self._entries: dict[K, V] = {}
+
+    def get(self, key: K) -> V | None:
+        entry = self._entries.pop(key, None)
+        if entry is not None:
+            self._entries[key] = entry
+        return entry
+
+    def put(self, key: K, entry: V) -> V:
+        self._entries[key] = entry
+        if len(self._entries) > self._size:
+            del self._entries[next(iter(self._entries))]
+        return entry
+
+
+class Lookups:
+    """The look-ups of one batch: each is made once, whether it succeeds or not.
+
+    After one that failed with an error that may pass (`retriable`), all others fail with it.
+    """
+
+    def __init__(self) -> None:
+        self._results: dict[Hashable, Any] = {}
+        self._failures: dict[Hashable, Exception] = {}
+        self._down: Exception | None = None
+
+    def of(self, key: Hashable, find: Callable[[], V]) -> V:
+        """What `find`, which asks the registry, returns or raises; found out once per `key`."""
+
+        def ask() -> V:
+            if self._down is not None:
+                raise self._down.with_traceback(None)
+            try:
+                return find()
+            except PenstockError as error:
+                if error.retriable:
+                    self._down = error
+                raise
+
+        return self.once(key, ask)
+
+    def once(self, key: Hashable, make: Callable[[], V]) -> V:
+        """What `make` returns or raises, found out once per `key`; what it asks uses `of`."""
+        if key in self._results:
+            found: V = self._results[key]
+            return found
+        failure = self._failures.get(key)
+        if failure is not None:
+            raise failure.with_traceback(None)
+        try:
+            self._results[key] = result = make()
+        except Exception as error:
+            self._failures[key] = error
+            raise
+        return result
+
+
+class RegistryClient:
+    """Asks the registry of a converter's settings; keeps what never changes.
+
+    Made where it is used, and not pickled. Everything raises `Refused` (a
+    DataError) when the registry says no and `Unavailable`, which is retriable, when it does not
+    answer within the time-outs and retries of the settings.
+    """
+
+    def __init__(
+        self, config: Config, *, way: Transport | None = None, clock: Clock | None = None
+    ) -> None:
+        size = config[settings.MAX_SCHEMAS]
+        self._way = way or transport(config)
+        self._clock = clock or SystemClock()
+        self._normalize = config[settings.NORMALIZE]
+        self._schemas: Recent[Hashable, RegistrySchema] = Recent(size)
+        self._ids: Recent[Hashable, int] = Recent(size)
+        self._places: Recent[Hashable, Registered] = Recent(size)
+        self._latest: Recent[Hashable, tuple[int, Registered]] = Recent(
+            config[settings.LATEST_CACHE_SIZE]
+        )
+        self._latest_ms = config[settings.LATEST_CACHE_TTL] * 1000
+
+    def schema(
+        self, schema_id: int, *, subject: str | None = None, format: str | None = None
+    ) -> RegistrySchema:
+        """The schema with that id; `format="serialized"` asks for Protobuf as a descriptor."""
+        key = (schema_id, subject, format)
+        known = self._schemas.get(key)
+        if known is not None:
+            return known
+        query = {name: text for name, text in (("subject", subject), ("format", format)) if text}
+        body = self._way.request("GET", f"/schemas/ids/{schema_id}", query)
+        return self._schemas.put(key, _schema(body))
+
+    def register(self, subject: str, schema: RegistrySchema) -> int:
+        """The id of the schema under `subject`, where it is registered if it is not there yet."""
+        key = (subject, schema)
+        known = self._ids.get(key)
+        if known is not None:
+            return known
+        body = self._way.request(
+            "POST", f"/subjects/{quote(subject, '')}/versions", self._normal(), schema.body()
+        )
+        return self._ids.put(key, int(body["id"]))
+
+    def lookup(self, subject: str, schema: RegistrySchema, *, deleted: bool = False) -> Registered:
+        """Where `subject` has the schema; `deleted` looks among deleted versions too.
+
+        Refused, with error code 40403, when it does not have it.
+        """
+        key = (subject, schema, deleted)
+        known = self._places.get(key)
+        if known is not None:
+            return known
+        query = {**self._normal(), **({"deleted": "true"} if deleted else {})}
+        body = self._way.request("POST", f"/subjects/{quote(subject, '')}", query, schema.body())
+        return self._places.put(key, _registered(body))
+
+    def latest(self, subject: str, metadata: Mapping[str, str] | None = None) -> Registered:
+        """The subject's latest version (with that metadata), as new as the settings ask for."""
+        key = (subject, tuple((metadata or {}).items()))
+        now = self._clock.now()
+        known = self._latest.get(key)
+        if known is not None and (self._latest_ms < 0 or now - known[0] < self._latest_ms):
+            return known[1]
+        path = f"/subjects/{quote(subject, '')}"
+        if metadata:
+            pairs = "&".join(
+                f"key={quote(name, '')}&value={quote(value, '')}"
+                for name, value in metadata.items()
+            )
+            body = self._way.request("GET", f"{path}/metadata?{pairs}")
+        else:
+            body = self._way.request("GET", f"{path}/versions/latest")
+        return self._latest.put(key, (now, _registered(body)))[1]
+
+    def version(self, subject: str, version: int, *, format: str | None = None) -> Registered:
+        """That version of the subject, deleted or not."""
+        key = (subject, version, format)
+        known = self._places.get(key)
+        if known is not None:
+            return known
+        query = {"deleted": "true", **({"format": format} if format else {})}
+        body = self._way.request("GET", f"/subjects/{quote(subject, '')}/versions/{version}", query)
+        return self._places.put(key, _registered(body))
+
+    def referenced(
+        self, schema: RegistrySchema, *, format: str | None = None
+    ) -> dict[str, RegistrySchema]:
+        """The schemas that `schema` is built on, by the name it calls them, and theirs.
+
+        Each comes after those it is built on itself, so that they can be parsed in this order.
+        """
+        found: dict[str, RegistrySchema] = {}
+        begun: set[str] = set()
+
+        def visit(of: RegistrySchema) -> None:
+            for reference in of.references:
+                if reference.name in begun:
+                    continue  # had already, or a circle, which the parser will report
+                begun.add(reference.name)
+                place = self.version(reference.subject, reference.version, format=format)
+                visit(place.schema)
+                found[reference.name] = place.schema
+
+        visit(schema)
+        return found
+
+    def _normal(self) -> dict[str, str]:
+        return {"normalize": "true"} if self._normalize else {}
+
+
+def _schema(body: Any) -> RegistrySchema:
+    references = tuple(
+        Reference(each["name"], each["subject"], each["version"])
+        for each in body.get("references") or ()
+    )
+    return RegistrySchema(body["schema"], body.get("schemaType") or "AVRO", references)
+
+
+def _registered(body: Any) -> Registered:
+    return Registered(body["id"], body["subject"], body["version"], _schema(body))
+
+
+Incompatible = Callable[[RegistrySchema, RegistrySchema], str | None]
+"""Why data of the second schema cannot be read with the first one; None: it can."""
+
+
+class WriterSchemas:
+    """Which schema of the registry a record is written with, as the settings say.
+
+    auto.register.schemas      its own, registered if need be
+    use.schema.id              that one
+    use.latest.with.metadata   the latest with that metadata
+    use.latest.version         the latest
+    none of them               its own, which the registry must have
+    """
+
+    def __init__(self, client: RegistryClient, config: Config, incompatible: Incompatible) -> None:
+        self._client = client
+        self._incompatible = incompatible
+        self._register = config[settings.AUTO_REGISTER]
+        self._id = config[settings.USE_ID]
+        self._id_strict = config[settings.ID_STRICT]
+        self._metadata = _pairs(config[settings.USE_METADATA])
+        self._use_latest = config[settings.USE_LATEST]
+        self._latest_strict = config[settings.LATEST_STRICT]
+        self._checked: Recent[Hashable, bool] = Recent(config[settings.LATEST_CACHE_SIZE])
+
+    def of(self, subject: str, own: RegistrySchema) -> tuple[int, RegistrySchema]:
+        """The id to write and the schema to write with.
+
+        Raises what the client raises, and DataError for a schema that does not go with `own`.
+        """
+        if self._register:
+            return self._client.register(subject, own), own
+        if self._id >= 0:
+            chosen = self._client.schema(self._id, subject=subject)
+            self._check(chosen, own, self._id_strict, settings.ID_STRICT.name)
+            return self._id, chosen
+        if self._metadata:
+            place = self._client.latest(subject, self._metadata)
+            return place.id, place.schema
+        if self._use_latest:
+            place = self._client.latest(subject)
+            self._check(place.schema, own, self._latest_strict, settings.LATEST_STRICT.name)
+            return place.id, place.schema
+        return self._client.lookup(subject, own).id, own
+
+    def _check(
+        self, chosen: RegistrySchema, own: RegistrySchema, strict: bool, setting: str
+    ) -> None:
+        if not strict or self._checked.get((chosen, own)):
+            return
+        why = self._incompatible(chosen, own)
+        if why is not None:
+            raise DataError(
+                f"Incompatible schema {chosen.text} with refs {_shown(chosen.references)} of type "
+                f"{chosen.type} for schema {own.text} ({why}). "
+                f"Set {setting}=false to disable this check"
+            )
+        self._checked.put((chosen, own), True)
+
+
+_PAIR: Final = re.compile(r"\s*(?:'((?:[^']|'')*)'|([^,]*))\s*(?:,|$)")
+
+
+def _pairs(text: str | None) -> dict[str, str]:
+    """`key=value` pairs separated by commas; one that holds a comma stands in single quotes."""
+    pairs: dict[str, str] = {}
+    for quoted, bare in _PAIR.findall(text or ""):
+        name, equals, value = (quoted.replace("''", "'") or bare.strip()).partition("=")
+        if equals:
+            pairs[name] = value
+    return pairs
+
+
+def _shown(references: tuple[Reference, ...]) -> str:
+    inside = ", ".join(
+        f"{{name='{each.name}', subject='{each.subject}', version={each.version}}}"
+        for each in references
+    )
+    return f"[{inside}]"
+
+
+class Misused(DataError):
+    """The registry does not let the converter do this with these settings or credentials."""
+
+    code = "registry.misused"
+    java_name = "org.apache.kafka.common.config.ConfigException"
+
+
+def explained(cause: Exception, *, network: str, refused: str, failed: str) -> PenstockError:
+    """`cause` as Kafka Connect's converters report it, by what it is.
+
+    No answer: `Unavailable` with the text `network` in front. Incompatible, forbidden, invalid:
+    `Misused` with `refused`. All else, such as an unknown id: `DataError` with `failed`.
+    """
+    error: PenstockError
+    if isinstance(cause, PenstockError) and cause.retriable:
+        error = Unavailable(f"{network} {cause}")
+    elif isinstance(cause, Refused) and cause.error_code // 100 == 4:
+        error = Misused(f"{refused} {cause}")
+    else:
+        error = DataError(f"{failed} {cause}")
+    error.__cause__ = cause
+    return error

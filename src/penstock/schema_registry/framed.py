@@ -1,0 +1,201 @@
+"""What converters have in common whose messages begin with the id of their schema.
+
+A format says how to read messages that begin alike (`reading`) and how to write the values of one
+schema to one topic (`writing`); both ask the registry. Here are the loops over a batch, which ask
+once for neighbours that begin alike, and what is said when something fails.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from penstock.api.converter import Converter
+from penstock.data.records import Column, Failed, Run
+from penstock.data.schema import Schema, Value
+from penstock.errors import DataError, PenstockError
+from penstock.schema_registry.client import Lookups, explained
+
+ReadBytes = Callable[[bytes], Value]
+WriteBytes = Callable[[Value], bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How the messages of one topic that begin with `prefix` are read.
+
+    `read` is given what comes after the prefix; it raises DataError for what the schema cannot
+    take and anything else for bytes that are not of the format.
+    """
+
+    prefix: bytes
+    schema: Schema
+    read: ReadBytes
+
+
+class FramedConverter(Converter):
+    """A converter whose messages name a schema of the registry."""
+
+    format_name: ClassVar[str]
+    """What the format's schemas are called in messages: JSON Schema, Protobuf."""
+    data_name: ClassVar[str]
+    """What its data are called: Json, Protobuf."""
+
+    @abstractmethod
+    def reading(self, topic: str, cell: bytes, lookups: Lookups) -> Reading:
+        """How to read this message, and all of the topic that begin like it."""
+
+    @abstractmethod
+    def writing(
+        self, topic: str, schema: Schema, value: Value, lookups: Lookups
+    ) -> WriteBytes | None:
+        """How to write the schema's values to the topic, of which `value` is the first.
+
+        None when that one is no bytes: then nothing is registered yet, and the next value asks.
+        """
+
+    def to_connect(
+        self, topics: Sequence[str], cells: Sequence[bytes | None], failed: Failed
+    ) -> Column:
+        lookups = Lookups()
+        values: list[Value] = []
+        append = values.append
+        starts: list[tuple[int, Schema | None]] = []
+        run: Schema | None = _NONE_YET
+        topic: str | None = None
+        prefix, size = b"", 0
+        read: ReadBytes = _unread
+        schema: Schema | None = None
+        for row, cell in enumerate(cells):
+            if cell is None:
+                append(None)
+                if run is not None:
+                    run = _begin(starts, row, None)
+                continue
+            try:
+                if topics[row] != topic or not cell.startswith(prefix):
+                    topic = None
+                    found = self.reading(topics[row], cell, lookups)
+                    prefix, schema, read = found.prefix, found.schema, found.read
+                    size, topic = len(prefix), topics[row]
+                value = read(cell[size:])
+            except Exception as cause:
+                failed[row] = self._read_error(cause, topics[row])
+                append(None)  # in the run at hand, whatever its schema would be
+                continue
+            append(value)
+            if schema is not run:
+                run = _begin(starts, row, schema)
+        return Column(values, _runs(starts, len(values)))
+
+    def from_connect(
+        self, topics: Sequence[str], column: Column, failed: Failed
+    ) -> list[bytes | None]:
+        lookups = Lookups()
+        cells: list[bytes | None] = []
+        append = cells.append
+        values = column.values
+        for schema, start, stop in column.slices():
+            topic: str | None = None
+            write: WriteBytes = _without_schema
+            for row in range(start, stop):
+                try:
+                    if schema is not None and topics[row] != topic:
+                        topic = None
+                        found = self.writing(topics[row], schema, values[row], lookups)
+                        if found is None:
+                            append(None)
+                            continue
+                        write, topic = found, topics[row]
+                    append(write(values[row]))
+                except Exception as cause:
+                    failed[row] = self._write_error(cause, topics[row])
+                    append(None)
+        return cells
+
+    @contextmanager
+    def asking_to_read(self, topic: str) -> Iterator[None]:
+        """What fails inside is reported as Kafka Connect's converters report the registry's no."""
+        try:
+            yield
+        except Exception as cause:
+            raise explained(
+                cause,
+                network=f"Network connection error while deserializing data for topic {topic}:",
+                refused=self._no_access(topic),
+                failed=_NOT_READ.format(topic=topic),
+            ) from cause
+
+    @contextmanager
+    def asking_to_write(self, topic: str) -> Iterator[None]:
+        """The same for messages that are written."""
+        try:
+            yield
+        except Exception as cause:
+            raise explained(
+                cause,
+                network=f"Network connection error while serializing {self.data_name} data for "
+                f"topic {topic}:",
+                refused=self._no_access(topic),
+                failed=_NOT_WRITTEN.format(topic=topic),
+            ) from cause
+
+    def _no_access(self, topic: str) -> str:
+        return f"Failed to access {self.format_name} data from topic {topic} :"
+
+    def _read_error(self, cause: Exception, topic: str) -> Exception:
+        return _data_error(cause, _NOT_READ.format(topic=topic))
+
+    def _write_error(self, cause: Exception, topic: str) -> Exception:
+        return _data_error(cause, _NOT_WRITTEN.format(topic=topic))
+
+
+_NOT_READ: Final = (
+    "Converting byte[] to Kafka Connect data failed due to serialization error of topic {topic}:"
+)
+_NOT_WRITTEN: Final = (
+    "Converting Kafka Connect data to byte[] failed due to serialization error of topic {topic}:"
+)
+
+_NONE_YET: Final = Schema.__new__(Schema)
+"""Not the same object as any schema a row has, and never looked into."""
+
+
+def _begin(
+    starts: list[tuple[int, Schema | None]], row: int, schema: Schema | None
+) -> Schema | None:
+    """Notes that a run begins, unless it has the schema of the run before; gives its schema."""
+    if not starts or starts[-1][1] != schema:
+        starts.append((row, schema))
+    return schema
+
+
+def _runs(starts: list[tuple[int, Schema | None]], count: int) -> list[Run]:
+    """The runs of a column of `count` rows; rows that failed at its beginning are in the first."""
+    if not count:
+        return []
+    schemas = [schema for _, schema in starts] or [None]
+    stops = [row for row, _ in starts[1:]] + [count]
+    return [Run(stop, schema) for stop, schema in zip(stops, schemas, strict=True)]
+
+
+def _unread(data: bytes) -> Value:
+    raise AssertionError("no message was begun")
+
+
+def _without_schema(value: Value) -> bytes | None:
+    """The bytes of a value without a schema: only null has any."""
+    if value is None:
+        return None
+    raise DataError("A value without a schema cannot be written in the format of a registry")
+
+
+def _data_error(cause: Exception, message: str) -> Exception:
+    if isinstance(cause, PenstockError):
+        return cause
+    error = DataError(f"{message} {cause}")
+    error.__cause__ = cause
+    return error

@@ -1,0 +1,258 @@
+"""JSON whose schema a Schema Registry holds (reference §9.5): the id of the schema, then the JSON.
+
+The schema of the values is read from, and written as, JSON Schema; see `json_schema_read` and
+`json_schema_write`. Schemas are compiled once per topic and id, so that most messages cost one
+comparison of their first five bytes, one `orjson` call and what their fields need.
+
+Only values with a schema can be written. NaN and the infinities are texts, as Jackson has them,
+and a text for a number reads as 0.0.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+from jsonschema.exceptions import best_match
+
+from penstock import VERSION
+from penstock.api.converter import Use
+from penstock.api.plugin import Plugin
+from penstock.config.checks import one_of
+from penstock.config.define import BOOLEAN, LOW, MEDIUM, STRING, Config, Key
+from penstock.convert.json import DECIMAL_FORMAT
+from penstock.convert.json_read import MISSING, Inexact, Read, parse
+from penstock.convert.json_write import DecimalFormat, Write, dump
+from penstock.data.schema import Schema, Value
+from penstock.errors import DataError
+from penstock.schema_registry import settings
+from penstock.schema_registry.client import (
+    Lookups,
+    Recent,
+    RegistryClient,
+    RegistrySchema,
+    WriterSchemas,
+)
+from penstock.schema_registry.compatibility import json_obstacles, parse_json
+from penstock.schema_registry.framed import FramedConverter, ReadBytes, Reading, WriteBytes
+from penstock.schema_registry.json_schema_names import Options
+from penstock.schema_registry.json_schema_read import Document, connect_schema
+from penstock.schema_registry.json_schema_values import ABSENT, reader, writer
+from penstock.schema_registry.json_schema_write import json_schema
+from penstock.schema_registry.subjects import SubjectNames
+from penstock.schema_registry.wire import HEAD_SIZE, head, schema_id
+
+ADDITIONAL_PROPERTIES: Final = Key(
+    "object.additional.properties",
+    BOOLEAN,
+    default=True,
+    importance=MEDIUM,
+    doc="Whether schemas that are written allow properties they do not name.",
+)
+OPTIONAL_NONREQUIRED: Final = Key(
+    "use.optional.for.nonrequired",
+    BOOLEAN,
+    default=False,
+    importance=MEDIUM,
+    doc="Whether properties that a schema does not require are read as optional fields.",
+)
+FAIL_INVALID: Final = Key(
+    "json.fail.invalid.schema",
+    BOOLEAN,
+    default=False,
+    importance=MEDIUM,
+    doc="Whether every message is validated against its schema, when read and when written. This "
+    "costs far more than the conversion.",
+)
+WRITE_ISO8601: Final = Key(
+    "json.write.dates.iso8601",
+    BOOLEAN,
+    default=False,
+    importance=LOW,
+    doc="Means nothing for a converter: it is about Java objects of date classes, and dates are "
+    "numbers by the time they are written.",
+)
+SPEC_VERSION: Final = Key(
+    "json.schema.spec.version",
+    STRING,
+    default="draft_7",
+    importance=MEDIUM,
+    doc="The draft that schemas made from Java classes say they are of. Those a converter makes "
+    "say nothing, and what they hold means the same in all of them.",
+    check=one_of("draft_4", "draft_6", "draft_7", "draft_2019_09", "draft_2020_12"),
+)
+
+JSON_SCHEMA_CONVERTER: Final = settings.REGISTRY.extended(
+    ADDITIONAL_PROPERTIES,
+    OPTIONAL_NONREQUIRED,
+    DECIMAL_FORMAT,
+    FAIL_INVALID,
+    WRITE_ISO8601,
+    SPEC_VERSION,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """What values of one schema are written with, under whichever id."""
+
+    schema: RegistrySchema
+    document: Document
+    write: Write
+
+
+class JsonSchemaConverter(FramedConverter):
+    """Reads and writes JSON with JSON Schemas as Confluent's JsonSchemaConverter does."""
+
+    plugin = Plugin(
+        class_name="io.confluent.connect.json.JsonSchemaConverter",
+        version=VERSION,
+        config=JSON_SCHEMA_CONVERTER,
+    )
+    format_name = "JSON Schema"
+    data_name = "Json"
+
+    def __init__(self, config: Config, use: Use) -> None:
+        super().__init__(config, use)
+        self._options = Options(
+            generalized=config[settings.SUM_TYPES],
+            ignore_default=config[settings.IGNORE_DEFAULT],
+            additional_properties=config[ADDITIONAL_PROPERTIES],
+            optional_nonrequired=config[OPTIONAL_NONREQUIRED],
+            decimals=DecimalFormat(config[DECIMAL_FORMAT].upper()),
+        )
+        self._validating = config[FAIL_INVALID]
+        self._client = RegistryClient(config)
+        self._subjects = SubjectNames(config, use)
+        self._schemas = WriterSchemas(self._client, config, self._incompatible)
+        # The latest version may be another one some time later; all else stays as it was found.
+        latest = config[settings.USE_LATEST] or config[settings.USE_METADATA] is not None
+        self._keeps_ids = not latest or config[settings.LATEST_CACHE_TTL] < 0
+        size = config[settings.CACHE_SIZE]
+        self._readings: Recent[tuple[str, int], Reading] = Recent(size)
+        self._written: Recent[Schema, _Written] = Recent(size)
+        self._writings: Recent[tuple[str, Schema], WriteBytes] = Recent(size)
+
+    def reading(self, topic: str, cell: bytes, lookups: Lookups) -> Reading:
+        with self.asking_to_read(topic):
+            key = (topic, schema_id(cell))
+        known = self._readings.get(key)
+        if known is not None:
+            return known
+        found = lookups.once(("reading", key), lambda: self._new_reading(*key, lookups))
+        return self._readings.put(key, found)
+
+    def _new_reading(self, topic: str, id: int, lookups: Lookups) -> Reading:
+        with self.asking_to_read(topic):
+            by_topic = self._subjects.of(topic, None) if self._subjects.by_topic else None
+            stored = lookups.of(
+                ("schema", id, by_topic), lambda: self._client.schema(id, subject=by_topic)
+            )
+            document = self._document(stored, lookups)
+            subject = by_topic or self._subjects.of(topic, document.title)
+            place = lookups.of(
+                ("place", id, subject), lambda: self._client.lookup(subject, stored, deleted=True)
+            )
+        schema = connect_schema(document, self._options, place.version)
+        validator = document.validator() if self._validating else None
+        return Reading(head(id), schema, _bytes_reader(reader(schema), validator))
+
+    def _document(self, stored: RegistrySchema, lookups: Lookups) -> Document:
+        if stored.type != "JSON":
+            raise DataError(f"The schema is of type {stored.type}, not JSON")
+        found = lookups.of(("built on", stored), lambda: self._client.referenced(stored))
+        return Document.of(stored.text, {name: each.text for name, each in found.items()})
+
+    def writing(
+        self, topic: str, schema: Schema, value: Value, lookups: Lookups
+    ) -> WriteBytes | None:
+        key = (topic, schema)
+        known = self._writings.get(key)
+        if known is not None:
+            return known
+        written = self._written.get(schema)
+        if written is None:
+            written = lookups.once(("written", schema), lambda: self._new(schema))
+            self._written.put(schema, written)
+        if value is None and written.write(None) is ABSENT:
+            return None
+        found = lookups.once(
+            ("writing", key), lambda: self._new_writing(topic, schema, written, lookups)
+        )
+        return self._writings.put(key, found) if self._keeps_ids else found
+
+    def _new_writing(
+        self, topic: str, schema: Schema, written: _Written, lookups: Lookups
+    ) -> WriteBytes:
+        with self.asking_to_write(topic):
+            subject = self._subjects.of(topic, written.document.title)
+            id, chosen = lookups.of(
+                ("chosen", subject, schema), lambda: self._schemas.of(subject, written.schema)
+            )
+            document = written.document
+            if self._validating and chosen is not written.schema:
+                document = self._document(chosen, lookups)
+        validator = document.validator() if self._validating else None
+        return _bytes_writer(head(id), written.write, validator)
+
+    def _new(self, schema: Schema) -> _Written:
+        text = dump(json_schema(schema, self._options)).decode()
+        return _Written(
+            RegistrySchema(text, "JSON"), Document.of(text), writer(schema, self._options)
+        )
+
+    def _incompatible(self, chosen: RegistrySchema, own: RegistrySchema) -> str | None:
+        if chosen.type != "JSON":
+            return f"it is of type {chosen.type}"
+        built_on = {name: each.text for name, each in self._client.referenced(chosen).items()}
+        found = json_obstacles(parse_json(chosen.text), parse_json(own.text), (built_on, {}))
+        return "; ".join(found) or None
+
+
+def _bytes_reader(read: Read, validator: Any) -> ReadBytes:
+    loads = orjson.loads
+
+    def from_bytes(data: bytes) -> Value:
+        try:
+            return read(loads(data))
+        except (orjson.JSONDecodeError, Inexact):
+            node = parse(data)
+            return None if node is MISSING else read(node)
+
+    if validator is None:
+        return from_bytes
+
+    def from_valid_bytes(data: bytes) -> Value:
+        _validate(validator, data)
+        return from_bytes(data)
+
+    return from_valid_bytes
+
+
+def _bytes_writer(start: bytes, write: Write, validator: Any) -> WriteBytes:
+    def to_bytes(value: Value) -> bytes | None:
+        node = write(value)
+        return None if node is ABSENT else start + dump(node)
+
+    if validator is None:
+        return to_bytes
+
+    def to_valid_bytes(value: Value) -> bytes | None:
+        cell = to_bytes(value)
+        if cell is not None:
+            _validate(validator, cell[HEAD_SIZE:])
+        return cell
+
+    return to_valid_bytes
+
+
+class _Invalid(ValueError):
+    """A message is not what its schema says (`json.fail.invalid.schema`)."""
+
+
+def _validate(validator: Any, data: bytes) -> None:
+    error = best_match(validator.iter_errors(json.loads(data)))
+    if error is not None:
+        raise _Invalid(f"JSON does not match the schema: {error.json_path}: {error.message}")

@@ -1,0 +1,290 @@
+"""Protobuf whose schema a Schema Registry holds (reference §9.5).
+
+A message is the id of the schema, the path to the message type in the schema's file, the message.
+How schemas are mapped is in `protobuf_schema` and `protobuf_connect`, what the registry is given
+and asked for in `protobuf_files`: a serialized descriptor, both ways, as confluent-kafka's
+serializers do. The registry keeps and shows it as `.proto` text, which it also makes of what the
+JVM's converter registers, so that both find each other's schemas.
+
+Only structs and single values with a schema can be written, a single value as the wrapper message
+of its type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from google.protobuf.descriptor import Descriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+
+from penstock import VERSION
+from penstock.api.converter import Use
+from penstock.api.plugin import Plugin
+from penstock.config.define import BOOLEAN, MEDIUM, Config, Key
+from penstock.data.schema import Schema, Value
+from penstock.errors import DataError
+from penstock.schema_registry import settings
+from penstock.schema_registry.client import (
+    Lookups,
+    Recent,
+    Registered,
+    RegistryClient,
+    RegistrySchema,
+    WriterSchemas,
+)
+from penstock.schema_registry.compatibility import protobuf_obstacles
+from penstock.schema_registry.framed import FramedConverter, Reading, WriteBytes
+from penstock.schema_registry.protobuf_connect import connect_schema
+from penstock.schema_registry.protobuf_files import (
+    decode_path,
+    encode_path,
+    from_base64,
+    message_at,
+    path_to,
+    pool_of,
+    to_base64,
+)
+from penstock.schema_registry.protobuf_names import Options
+from penstock.schema_registry.protobuf_schema import MessageFile, message_file
+from penstock.schema_registry.protobuf_values import reader, writer
+from penstock.schema_registry.subjects import SubjectNames
+from penstock.schema_registry.wire import HEAD_SIZE, head, schema_id
+
+
+def _flag(name: str, default: bool, doc: str) -> Key[bool]:
+    return Key(name, BOOLEAN, default=default, importance=MEDIUM, doc=doc)
+
+
+ENHANCED: Final = _flag(
+    "enhanced.protobuf.schema.support",
+    False,
+    "Whether structs, enums and unions that are read have the package in their names.",
+)
+INT_FOR_ENUMS: Final = _flag(
+    "int.for.enums", False, "Whether enums are read as numbers rather than names."
+)
+OPTIONAL_NULLABLES: Final = _flag(
+    "optional.for.nullables",
+    False,
+    "Whether optional fields are written as proto3 optional, and only those read as optional.",
+)
+OPTIONAL_PROTO2: Final = _flag(
+    "optional.for.proto2",
+    True,
+    "Whether fields that proto2 declares optional are null when they are not set.",
+)
+WRAPPER_NULLABLES: Final = _flag(
+    "wrapper.for.nullables",
+    False,
+    "Whether optional fields are written as wrapper messages, and other fields read as required.",
+)
+WRAPPER_PRIMITIVES: Final = _flag(
+    "wrapper.for.raw.primitives",
+    True,
+    "Whether a wrapper message is read as the value in it.",
+)
+STRUCT_FOR_NULLS: Final = _flag(
+    "generate.struct.for.nulls",
+    False,
+    "Whether a message field that is not set is read as a struct of empty values.",
+)
+INDEX_FOR_UNIONS: Final = _flag(
+    "generate.index.for.unions",
+    True,
+    "Whether the field that stands for a oneof has the oneof's number behind its name.",
+)
+FLATTEN_UNIONS: Final = _flag(
+    "flatten.unions",
+    False,
+    "Whether the fields of a oneof are read as fields of the message, not of a struct of its own.",
+)
+
+PROTOBUF_CONVERTER: Final = settings.REGISTRY.extended(
+    settings.SCRUB_NAMES,
+    ENHANCED,
+    INT_FOR_ENUMS,
+    OPTIONAL_NULLABLES,
+    OPTIONAL_PROTO2,
+    WRAPPER_NULLABLES,
+    WRAPPER_PRIMITIVES,
+    STRUCT_FOR_NULLS,
+    INDEX_FOR_UNIONS,
+    FLATTEN_UNIONS,
+)
+
+_SERIALIZED: Final = "serialized"
+
+
+class _DescriptorClient(RegistryClient):
+    """Asks for schemas as descriptors, wherever a schema is asked for."""
+
+    def schema(
+        self, schema_id: int, *, subject: str | None = None, format: str | None = None
+    ) -> RegistrySchema:
+        return super().schema(schema_id, subject=subject, format=format or _SERIALIZED)
+
+    def latest(self, subject: str, metadata: Mapping[str, str] | None = None) -> Registered:
+        place = super().latest(subject, metadata)
+        return replace(place, schema=self.schema(place.id, subject=subject))
+
+    def version(self, subject: str, version: int, *, format: str | None = None) -> Registered:
+        return super().version(subject, version, format=format or _SERIALIZED)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parsed:
+    """A schema of the registry: its file and those it is built on."""
+
+    file: FileDescriptorProto
+    references: tuple[FileDescriptorProto, ...]
+
+    def message(self, path: Sequence[int]) -> Descriptor:
+        return message_at(pool_of(self.file, self.references), self.file.name, path)
+
+    def with_full_names(self) -> FileDescriptorProto:
+        """The file, the types in it named in full, so that it can be compared with others."""
+        pool = pool_of(self.file, self.references)
+        return FileDescriptorProto.FromString(pool.FindFileByName(self.file.name).serialized_pb)
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """What values of one schema are written with, under whichever id."""
+
+    schema: RegistrySchema
+    message: MessageFile
+    write: Callable[[Value], bytes]
+
+
+class ProtobufConverter(FramedConverter):
+    """Reads and writes Protobuf as Confluent's ProtobufConverter does."""
+
+    plugin = Plugin(
+        class_name="io.confluent.connect.protobuf.ProtobufConverter",
+        version=VERSION,
+        config=PROTOBUF_CONVERTER,
+    )
+    format_name = "Protobuf"
+    data_name = "Protobuf"
+
+    def __init__(self, config: Config, use: Use) -> None:
+        super().__init__(config, use)
+        self._options = Options(
+            generalized=config[settings.SUM_TYPES],
+            ignore_default=config[settings.IGNORE_DEFAULT],
+            enhanced=config[ENHANCED],
+            scrub=config[settings.SCRUB_NAMES],
+            int_for_enums=config[INT_FOR_ENUMS],
+            optional_for_nullables=config[OPTIONAL_NULLABLES],
+            optional_for_proto2=config[OPTIONAL_PROTO2],
+            wrapper_for_nullables=config[WRAPPER_NULLABLES],
+            wrapper_for_raw_primitives=config[WRAPPER_PRIMITIVES],
+            struct_for_nulls=config[STRUCT_FOR_NULLS],
+            index_for_unions=config[INDEX_FOR_UNIONS],
+            flatten_unions=config[FLATTEN_UNIONS],
+        )
+        self._client = _DescriptorClient(config)
+        self._subjects = SubjectNames(config, use)
+        self._schemas = WriterSchemas(self._client, config, self._incompatible)
+        # The latest version may be another one some time later; all else stays as it was found.
+        latest = config[settings.USE_LATEST] or config[settings.USE_METADATA] is not None
+        self._keeps_ids = not latest or config[settings.LATEST_CACHE_TTL] < 0
+        size = config[settings.CACHE_SIZE]
+        self._parsed: Recent[RegistrySchema, _Parsed] = Recent(size)
+        self._readings: Recent[tuple[str, bytes], Reading] = Recent(size)
+        self._written: Recent[Schema, _Written] = Recent(size)
+        self._writings: Recent[tuple[str, Schema], WriteBytes] = Recent(size)
+
+    def reading(self, topic: str, cell: bytes, lookups: Lookups) -> Reading:
+        with self.asking_to_read(topic):
+            id = schema_id(cell)
+            path, start = decode_path(cell, HEAD_SIZE)
+        key = (topic, cell[:start])
+        known = self._readings.get(key)
+        if known is not None:
+            return known
+        found = lookups.once(
+            ("reading", key), lambda: self._new_reading(topic, id, path, key[1], lookups)
+        )
+        return self._readings.put(key, found)
+
+    def _new_reading(
+        self, topic: str, id: int, path: Sequence[int], prefix: bytes, lookups: Lookups
+    ) -> Reading:
+        with self.asking_to_read(topic):
+            by_topic = self._subjects.of(topic, None) if self._subjects.by_topic else None
+            stored = lookups.of(
+                ("schema", id, by_topic), lambda: self._client.schema(id, subject=by_topic)
+            )
+            message = self._parse(stored, lookups).message(path)
+            subject = by_topic or self._subjects.of(topic, message.full_name)
+            place = lookups.of(
+                ("place", id, subject), lambda: self._client.lookup(subject, stored, deleted=True)
+            )
+        schema = connect_schema(message, self._options, place.version)
+        return Reading(prefix, schema, reader(message, self._options))
+
+    def _parse(self, stored: RegistrySchema, lookups: Lookups) -> _Parsed:
+        known = self._parsed.get(stored)
+        if known is not None:
+            return known
+        if stored.type != "PROTOBUF":
+            raise DataError(f"The schema is of type {stored.type}, not PROTOBUF")
+        found = lookups.of(("built on", stored), lambda: self._client.referenced(stored))
+        references = tuple(from_base64(each.text, name) for name, each in found.items())
+        return self._parsed.put(stored, _Parsed(from_base64(stored.text), references))
+
+    def writing(
+        self, topic: str, schema: Schema, value: Value, lookups: Lookups
+    ) -> WriteBytes | None:
+        if value is None:
+            return None
+        key = (topic, schema)
+        known = self._writings.get(key)
+        if known is not None:
+            return known
+        written = self._written.get(schema)
+        if written is None:
+            written = lookups.once(("written", schema), lambda: self._new(schema))
+            self._written.put(schema, written)
+        found = lookups.once(
+            ("writing", key), lambda: self._new_writing(topic, schema, written, lookups)
+        )
+        return self._writings.put(key, found) if self._keeps_ids else found
+
+    def _new_writing(
+        self, topic: str, schema: Schema, written: _Written, lookups: Lookups
+    ) -> WriteBytes:
+        full_name, path = written.message.full_name, written.message.path
+        with self.asking_to_write(topic):
+            subject = self._subjects.of(topic, full_name)
+            id, chosen = lookups.of(
+                ("chosen", subject, schema), lambda: self._schemas.of(subject, written.schema)
+            )
+            if chosen is not written.schema:
+                # The message is written as ever; only what it is called by is the other schema's.
+                found = path_to(self._parse(chosen, lookups).file, full_name)
+                if found is None:
+                    raise DataError(f"The schema {id} has no message {full_name}")
+                path = found
+        start, to_bytes = head(id) + encode_path(path), written.write
+
+        def write(value: Value) -> bytes | None:
+            return None if value is None else start + to_bytes(value)
+
+        return write
+
+    def _new(self, schema: Schema) -> _Written:
+        made = message_file(schema, self._options)
+        text = to_base64(made.file)
+        message = _Parsed(from_base64(text), ()).message(made.path)
+        write = writer(schema, message, self._options)
+        return _Written(RegistrySchema(text, "PROTOBUF"), made, write)
+
+    def _incompatible(self, chosen: RegistrySchema, own: RegistrySchema) -> str | None:
+        if chosen.type != "PROTOBUF":
+            return f"it is of type {chosen.type}"
+        files = (self._parse(each, Lookups()).with_full_names() for each in (chosen, own))
+        return "; ".join(protobuf_obstacles(*files)) or None

@@ -1,0 +1,124 @@
+"""The words of Confluent's mapping between Connect schemas and Protobuf (reference §9.5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote_plus
+
+from penstock.data.schema import Schema, Type
+
+NAMESPACE: Final = "io.confluent.connect.protobuf"
+TAG: Final = f"{NAMESPACE}.Tag"
+"""Parameter with the number of a field."""
+TYPE: Final = f"{NAMESPACE}.Type"
+"""Parameter with the Protobuf type, where the Connect type does not say it (uint32, sfixed64)."""
+ENUM: Final = f"{NAMESPACE}.Enum"
+"""Parameter with the name of an enum; `….Enum.⟨symbol⟩` has the number of each symbol."""
+UNION: Final = f"{NAMESPACE}.Union"
+"""What the names of STRUCTs that are oneofs begin with."""
+
+GENERAL_UNION: Final = "org.apache.kafka.connect.data.Union"
+GENERAL_ENUM: Final = "org.apache.kafka.connect.data.Enum"
+PRECISION: Final = "connect.decimal.precision"
+CONNECT_TYPE: Final = "connect.type"
+
+DEFAULT_NAME: Final = "ConnectDefault"
+ENTRY: Final = "Entry"
+KEY: Final = "key"
+VALUE: Final = "value"
+
+DECIMAL: Final = "confluent.type.Decimal"
+DATE: Final = "google.type.Date"
+TIME: Final = "google.type.TimeOfDay"
+TIMESTAMP: Final = "google.protobuf.Timestamp"
+
+WRAPPERS: Final = {
+    "google.protobuf.DoubleValue": Type.FLOAT64,
+    "google.protobuf.FloatValue": Type.FLOAT32,
+    "google.protobuf.Int64Value": Type.INT64,
+    "google.protobuf.UInt64Value": Type.INT64,
+    "google.protobuf.Int32Value": Type.INT32,
+    "google.protobuf.UInt32Value": Type.INT64,
+    "google.protobuf.BoolValue": Type.BOOLEAN,
+    "google.protobuf.StringValue": Type.STRING,
+    "google.protobuf.BytesValue": Type.BYTES,
+}
+"""Messages that hold one value, so that it can be absent, and the Connect type of that value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the settings of the converter say about the mapping; the names are the settings'."""
+
+    generalized: bool = False
+    ignore_default: bool = False
+    enhanced: bool = False
+    scrub: bool = False
+    int_for_enums: bool = False
+    optional_for_nullables: bool = False
+    optional_for_proto2: bool = True
+    wrapper_for_nullables: bool = False
+    wrapper_for_raw_primitives: bool = True
+    struct_for_nulls: bool = False
+    index_for_unions: bool = True
+    flatten_unions: bool = False
+
+    def name(self, name: str) -> str:
+        """The name as Protobuf has it."""
+        return scrubbed(name) if self.scrub else name
+
+
+def is_union(schema: Schema) -> bool:
+    """Whether the schema is a STRUCT that stands for a oneof."""
+    return schema.type is Type.STRUCT and (
+        (schema.name or "").startswith(UNION) or GENERAL_UNION in (schema.parameters or {})
+    )
+
+
+def enum_mark(schema: Schema, *, generalized: bool) -> str | None:
+    """The parameter that names the enum a schema stands for; None when it does not."""
+    if schema.type not in (Type.STRING, Type.INT32):
+        return None
+    marks = (GENERAL_ENUM, ENUM) if generalized else (ENUM, GENERAL_ENUM)
+    return next((mark for mark in marks if mark in (schema.parameters or {})), None)
+
+
+def scrubbed(name: str) -> str:
+    """A name Protobuf allows: percent-encoded, then everything but letters and digits is `_`.
+
+    >>> scrubbed("a b-ü"), scrubbed("1st"), scrubbed("_x")
+    ('a_b__C3_BC', 'x1st', 'x_x')
+    """
+    if not name:
+        return name
+    # Java's URLEncoder leaves these four, and "~" is one it does encode.
+    encoded = quote_plus(name, safe="*").replace("~", "%7E")
+    if encoded[0].isdigit() or encoded[0] == "_":
+        encoded = f"x{encoded}"
+    return "".join(each if each.isascii() and each.isalnum() else "_" for each in encoded)
+
+
+def entry_name(map_name: str) -> str:
+    """The name of the message of a map's entries.
+
+    >>> entry_name("some_map"), entry_name("ConnectDefault2")
+    ('SomeMapEntry', 'ConnectDefault2Entry')
+    """
+    if "_" in map_name:
+        map_name = "".join(word.capitalize() for word in map_name.split("_"))
+    return map_name + ENTRY
+
+
+def map_name(entry: str) -> str:
+    """The name of the map whose entries a message holds.
+
+    >>> map_name("SomeMapEntry"), map_name("a.B.MEntry")
+    ('some_map', 'a._b._m')
+    """
+    if not entry.endswith(ENTRY):
+        return entry
+    # Guava's UPPER_CAMEL to LOWER_UNDERSCORE: a word begins at each capital but the first letter.
+    stem = entry.removesuffix(ENTRY)
+    words = [f"_{each.lower()}" if "A" <= each <= "Z" else each for each in stem]
+    return "".join(words).removeprefix("_") if stem[:1].isupper() else "".join(words)

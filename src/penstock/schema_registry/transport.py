@@ -1,0 +1,346 @@
+"""How requests reach a registry: over HTTP, or to a `mock://` one inside the process.
+
+Of several URLs the next is asked when one does not answer or is not well (429, 5xx), and the one
+that answered last is asked first. When none does, all are tried again after a while, as often as
+`max.retries` says; a request that timed out is not, so that a registry that hangs costs
+`http.read.timeout.ms` per URL and no more. Then it is `Unavailable`, which may be tried again.
+"""
+
+from __future__ import annotations
+
+import secrets
+import ssl
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from threading import Event
+from typing import Any, Final, Protocol
+from urllib.parse import unquote, urlsplit
+
+import certifi
+import httpx
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    pkcs12,
+)
+
+from penstock.config.define import Config, Key, Secret
+from penstock.errors import ConfigInvalid, DataError, Unavailable
+from penstock.schema_registry import settings
+from penstock.schema_registry.memory import MemoryRegistry
+
+CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
+_ACCEPT: Final = f"{CONTENT_TYPE}, application/vnd.schemaregistry+json, application/json"
+_NOT_NOW: Final = frozenset((408, 429, 500, 502, 503, 504))
+_ADVICE: Final = f"Check '{settings.URL.name}' and whether the registry is running."
+
+
+class Refused(DataError):
+    """The registry answered that it will not or cannot; asking again changes nothing.
+
+    The message is the registry's own with its error code, as Kafka Connect shows it.
+    """
+
+    code = "registry.refused"
+
+    def __init__(self, http_status: int, error_code: int, message: str) -> None:
+        self.http_status = http_status
+        self.error_code = error_code
+        super().__init__(f"{message}; error code: {error_code}")
+
+
+class Transport(Protocol):
+    """Sends one request to the registry."""
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, object] | None = None,
+    ) -> Any:
+        """The JSON of the answer; `path` is encoded already.
+
+        Raises Refused when the registry says no, and Unavailable when it does not answer.
+        """
+
+
+def transport(config: Config) -> Transport:
+    """The way to the registry of a converter's settings. ConfigInvalid: its TLS files are bad."""
+    urls = [url.rstrip("/") for url in config[settings.URL] if url]
+    if urls[0].startswith(settings.MOCK):
+        return MockTransport(urls[0].removeprefix(settings.MOCK))
+    return HttpTransport(config, urls)
+
+
+class MockTransport:
+    """Requests to a registry that lives in this process; all with one scope share it."""
+
+    _scopes: Final[dict[str, MemoryRegistry]] = {}
+
+    def __init__(self, scope: str) -> None:
+        self.registry = self._scopes.setdefault(scope, MemoryRegistry())
+
+    @classmethod
+    def forget(cls, scope: str) -> None:
+        """Drops the registry of a scope and what it holds."""
+        cls._scopes.pop(scope, None)
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, object] | None = None,
+    ) -> Any:
+        answer = self.registry.answer(method, path, query or {}, body)
+        if answer.status >= 400:
+            raise Refused(answer.status, answer.body["error_code"], answer.body["message"])
+        return answer.body
+
+
+class HttpTransport:
+    """Requests over HTTP, each on a connection of its own: they are few, and far between."""
+
+    def __init__(
+        self,
+        config: Config,
+        urls: list[str],
+        *,
+        wait: Callable[[float], object] | None = None,
+        chance: Random | None = None,
+    ) -> None:
+        self._servers = [_Server.of(url) for url in urls]
+        self._retries = max(0, config[settings.MAX_RETRIES])
+        self._wait_ms = config[settings.RETRY_WAIT]
+        self._most_wait_ms = config[settings.RETRY_MAX_WAIT]
+        self._wait = wait or Event().wait
+        self._chance = chance or Random()
+        self._auth, self._headers = _credentials(config)
+        proxy = config[settings.PROXY_HOST]
+        self._client = httpx.Client(
+            headers=self._headers,
+            timeout=httpx.Timeout(
+                config[settings.READ_TIMEOUT] / 1000,
+                connect=config[settings.CONNECT_TIMEOUT] / 1000,
+            ),
+            proxy=f"http://{proxy}:{config[settings.PROXY_PORT]}" if proxy else None,
+            verify=tls(config) if any(each.url.startswith("https") for each in self._servers)
+            else False,
+            limits=httpx.Limits(max_keepalive_connections=0),
+            trust_env=False,  # as in Java: the settings say everything
+            follow_redirects=True,
+        )  # fmt: skip
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, object] | None = None,
+    ) -> Any:
+        for attempt in range(self._retries + 1):
+            problem = None
+            for server in list(self._servers):
+                try:
+                    answer = self._client.request(
+                        method,
+                        server.url + path,
+                        params=query or None,
+                        json=body,
+                        auth=self._auth or server.auth,
+                        headers={"Content-Type": CONTENT_TYPE} if body is not None else None,
+                    )
+                except httpx.TransportError as cause:
+                    problem = _Problem(server.url, _reason(cause), cause)
+                    continue
+                if answer.status_code in _NOT_NOW:
+                    problem = _Problem(server.url, _said(answer))
+                    continue
+                self._prefer(server)
+                return _content(answer)
+            assert problem is not None  # there is a URL at least
+            if isinstance(problem.cause, httpx.TimeoutException) or attempt == self._retries:
+                raise problem.error() from problem.cause
+            most_ms = min(self._wait_ms << min(attempt, 30), self._most_wait_ms)
+            self._wait(self._chance.uniform(0, max(0, most_ms)) / 1000)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _prefer(self, server: _Server) -> None:
+        if self._servers[0] is not server:
+            self._servers.remove(server)
+            self._servers.insert(0, server)
+
+
+@dataclass(frozen=True, slots=True)
+class _Server:
+    """One URL without the credentials in it, and these."""
+
+    url: str
+    auth: tuple[str, str] | None
+
+    @classmethod
+    def of(cls, url: str) -> _Server:
+        parts = urlsplit(url)
+        if parts.username is None:
+            return cls(url, None)
+        bare = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+        return cls(bare, (unquote(parts.username), unquote(parts.password or "")))
+
+
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    url: str
+    what: str
+    cause: Exception | None = None
+
+    def error(self) -> Unavailable:
+        return Unavailable(f"Schema Registry {self.url} {self.what}. {_ADVICE}")
+
+
+def _reason(cause: httpx.TransportError) -> str:
+    if isinstance(cause, httpx.ConnectTimeout):
+        return f"did not accept a connection within '{settings.CONNECT_TIMEOUT.name}'"
+    if isinstance(cause, httpx.TimeoutException):
+        return f"did not answer within '{settings.READ_TIMEOUT.name}'"
+    return f"cannot be reached ({cause})"
+
+
+def _said(answer: httpx.Response) -> str:
+    code, message = _error(answer)
+    return f"answered {answer.status_code}: {message}; error code: {code}"
+
+
+def _error(answer: httpx.Response) -> tuple[int, str]:
+    try:
+        body = answer.json()
+        return int(body["error_code"]), str(body["message"])
+    except (ValueError, KeyError, TypeError):
+        return answer.status_code, answer.text.strip()[:500] or answer.reason_phrase
+
+
+def _content(answer: httpx.Response) -> Any:
+    if answer.is_success:
+        try:
+            return answer.json()
+        except ValueError as cause:
+            raise Refused(
+                answer.status_code, 50005, f"{answer.request.url.host} did not answer in JSON"
+            ) from cause
+    raise Refused(answer.status_code, *_error(answer))
+
+
+def _credentials(config: Config) -> tuple[tuple[str, str] | None, dict[str, str]]:
+    """User and password for every server, if the settings give them, and the headers to send."""
+    headers = {"Accept": _ACCEPT}
+    if settings.BEARER_SOURCE in config:
+        headers["Authorization"] = f"Bearer {config[settings.BEARER_TOKEN].value}"
+        for key, header in (
+            (settings.LOGICAL_CLUSTER, "target-sr-cluster"),
+            (settings.IDENTITY_POOL, "Confluent-Identity-Pool-Id"),
+        ):
+            if text := config[key]:
+                headers[header] = text
+    headers.update(config.under(settings.HEADER_PREFIX))
+    if config[settings.BASIC_SOURCE] != "USER_INFO":
+        return None, headers
+    info = config[settings.OLD_USER_INFO].value or config[settings.USER_INFO].value
+    user, _, password = info.partition(":")
+    return (user, password), headers
+
+
+_VERSIONS: Final = {
+    "TLSv1.2": ssl.TLSVersion.TLSv1_2,
+    "TLSv1.3": ssl.TLSVersion.TLSv1_3,
+}
+
+
+def tls(config: Config) -> ssl.SSLContext:
+    """Trust, own certificate and versions as the `schema.registry.ssl.*` settings say.
+
+    ConfigInvalid when a store cannot be read; the message names the setting.
+    """
+    try:
+        context = _trusting(config)
+    except (OSError, ValueError) as cause:
+        raise _unusable(settings.TRUSTSTORE_LOCATION, cause) from cause
+    if not config[settings.SSL_HOST_CHECK]:
+        context.check_hostname = False
+    versions = [_VERSIONS[name] for name in config[settings.ENABLED_PROTOCOLS] if name in _VERSIONS]
+    if versions:
+        context.minimum_version, context.maximum_version = min(versions), max(versions)
+    try:
+        _show_own(config, context)
+    except (OSError, ValueError) as cause:
+        raise _unusable(settings.KEYSTORE_LOCATION, cause) from cause
+    return context
+
+
+def _unusable(key: Key[str | None], cause: Exception) -> ConfigInvalid:
+    return ConfigInvalid([f"What '{key.name}' and its like name cannot be used: {cause}"])
+
+
+def _text(config: Config, key: Key[Secret | None]) -> str | None:
+    secret = config[key]
+    return None if secret is None or not secret.value else secret.value
+
+
+def _trusting(config: Config) -> ssl.SSLContext:
+    pem = _text(config, settings.TRUSTSTORE_CERTIFICATES)
+    location = config[settings.TRUSTSTORE_LOCATION]
+    if pem is None and not location:
+        context = ssl.create_default_context()
+        context.load_verify_locations(certifi.where())
+        return context
+    if pem is None:
+        data = Path(location or "").read_bytes()
+        if config[settings.TRUSTSTORE_TYPE].upper() == "PEM":
+            pem = data.decode()
+        else:
+            store = _pkcs12(data, _text(config, settings.TRUSTSTORE_PASSWORD))
+            found = [*([store.cert] if store.cert else []), *store.additional_certs]
+            pem = b"".join(each.certificate.public_bytes(Encoding.PEM) for each in found).decode()
+    if "BEGIN" not in pem:
+        raise ValueError("there is no certificate in it")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(cadata=pem)
+    return context
+
+
+def _show_own(config: Config, context: ssl.SSLContext) -> None:
+    """Gives the context the own certificate to show, if the settings name one."""
+    password = _text(config, settings.KEY_PASSWORD)
+    key, chain = _text(config, settings.KEYSTORE_KEY), _text(config, settings.KEYSTORE_CHAIN)
+    location = config[settings.KEYSTORE_LOCATION]
+    if key and chain:
+        pem = f"{key}\n{chain}\n".encode()
+    elif not location:
+        return
+    elif config[settings.KEYSTORE_TYPE].upper() == "PEM":
+        pem = Path(location).read_bytes()
+    else:
+        store = _pkcs12(Path(location).read_bytes(), _text(config, settings.KEYSTORE_PASSWORD))
+        if store.key is None or store.cert is None:
+            raise ValueError("there is no key with a certificate in it")
+        password = secrets.token_hex()
+        pem = store.key.private_bytes(
+            Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(password.encode())
+        )
+        pem += b"".join(
+            each.certificate.public_bytes(Encoding.PEM)
+            for each in (store.cert, *store.additional_certs)
+        )
+    # Python reads keys from files only; this one is ours alone, and gone again at once.
+    with tempfile.NamedTemporaryFile(suffix=".pem") as file:
+        file.write(pem)
+        file.flush()
+        # Without a password OpenSSL would ask for one at the terminal.
+        context.load_cert_chain(file.name, password=password or "")
+
+
+def _pkcs12(data: bytes, password: str | None) -> pkcs12.PKCS12KeyAndCertificates:
+    return pkcs12.load_pkcs12(data, password.encode() if password else None)

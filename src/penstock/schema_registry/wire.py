@@ -1,0 +1,37 @@
+"""How a message names its schema: a zero byte, the schema's id, the payload (reference §9.5).
+
+    0       magic, 0x00
+    1–4     schema id, big endian
+    5–      payload; Protobuf's begins with the path to the message type
+
+Clients that put the id into record headers (`__value_schema_id`) are not understood: converters
+are not given headers.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from penstock.errors import DataError
+
+HEAD_SIZE: Final = 5
+"""Bytes before the payload."""
+
+_HEAD: Final = Struct(">bi")
+
+
+def head(schema_id: int) -> bytes:
+    """The bytes that stand before every payload of that schema."""
+    return _HEAD.pack(0, schema_id)
+
+
+class NotFramed(DataError):
+    """A message does not begin with the id of a schema."""
+
+
+def schema_id(cell: bytes) -> int:
+    """The id a message begins with. Raises NotFramed, a DataError, when there is none."""
+    if len(cell) < HEAD_SIZE or cell[0]:
+        raise NotFramed("Unknown magic byte!")
+    return int.from_bytes(cell[1:HEAD_SIZE], signed=True)

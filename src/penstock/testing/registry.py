@@ -1,0 +1,180 @@
+"""A Schema Registry for tests: its REST API, in a process of its own.
+
+    python -m penstock.testing.registry --port 8081
+
+    with RegistryProcess(folder) as registry:
+        settings = {"schema.registry.url": registry.url}
+
+It keeps everything in memory and forgets it when it ends, has no authorisation beyond one user, and
+checks the compatibility of JSON Schema and Protobuf more strictly than it need be. For tests of
+connectors and converters it answers as Confluent's does; it is not one to run a cluster on.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import secrets
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final
+
+import click
+import httpx
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from penstock.kafka.broker import free_port
+from penstock.processes import Process
+from penstock.schema_registry.memory import Answer, MemoryRegistry
+from penstock.testing.waiting import wait_until
+
+CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
+_METHODS: Final = ["GET", "POST", "PUT", "DELETE"]
+_STOP_S: Final = 10.0
+
+
+def app(registry: MemoryRegistry, user_info: str | None = None) -> Starlette:
+    """The REST API of `registry`; with `user_info`, `user:password`, only for that user."""
+    expected = user_info and "Basic " + base64.b64encode(user_info.encode()).decode()
+
+    async def respond(request: Request) -> Response:
+        given = request.headers.get("authorization", "")
+        if expected and not secrets.compare_digest(given.encode(), expected.encode()):
+            return _response(
+                _error(401, "Unauthorized"), {"WWW-Authenticate": 'Basic realm="registry"'}
+            )
+        body: Any = None
+        raw = await request.body()
+        if raw:
+            try:
+                body = json.loads(raw)
+            except ValueError:
+                return _response(_error(400, "Malformed JSON"))
+            if not isinstance(body, dict):
+                return _response(_error(422, "The body must be a JSON object"))
+        path = request.scope["raw_path"].decode("ascii")
+        query = request.url.query
+        # As one text too: a key may be in it several times.
+        answer = await run_in_threadpool(
+            registry.answer,
+            request.method,
+            f"{path}?{query}" if query else path,
+            dict(request.query_params),
+            body,
+        )
+        return _response(answer)
+
+    async def fail(request: Request, error: Exception) -> Response:
+        return _response(
+            Answer(500, {"error_code": 50001, "message": f"Error in the backend: {error}"})
+        )
+
+    return Starlette(
+        routes=[Route("/{path:path}", respond, methods=_METHODS)],
+        exception_handlers={Exception: fail},
+    )
+
+
+def _error(status: int, message: str) -> Answer:
+    return Answer(status, {"error_code": status, "message": message})
+
+
+def _response(answer: Answer, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(
+        json.dumps(answer.body, ensure_ascii=False).encode(),
+        answer.status,
+        headers,
+        media_type=CONTENT_TYPE,
+    )
+
+
+class RegistryProcess:
+    """One registry in a process of its own; what it says goes to a log in `folder`.
+
+    As a context manager it is started, answers by the time the block begins, and is ended after.
+    `certificate` and `key` are PEM files: with them it speaks HTTPS.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        port: int | None = None,
+        user_info: str | None = None,
+        certificate: Path | None = None,
+        key: Path | None = None,
+    ) -> None:
+        self.port = port or free_port()
+        scheme = "https" if certificate else "http"
+        self.url = f"{scheme}://127.0.0.1:{self.port}"
+        command = [sys.executable, "-m", "penstock.testing.registry", "--port", str(self.port)]
+        for option, text in (
+            ("--user-info", user_info),
+            ("--certificate", certificate),
+            ("--key", key),
+        ):
+            if text is not None:
+                command += [option, str(text)]
+        self._process = Process(command, folder / f"registry-{self.port}.log", folder)
+
+    def start(self) -> None:
+        """Starts the process and waits until it answers. StartupFailed when it ends instead."""
+        self._process.start()
+        # Whoever it is that answers, with whatever status, it is there.
+        with httpx.Client(base_url=self.url, verify=False, trust_env=False) as client:
+
+            def answers() -> bool:
+                self._process.check("The registry")
+                with contextlib.suppress(httpx.TransportError):
+                    return client.get("/subjects").status_code in (200, 401)
+                return False
+
+            wait_until(answers, 30, f"an answer from {self.url}")
+
+    def stop(self) -> None:
+        """Ends it, and with it everything it knew."""
+        self._process.stop(_STOP_S)
+
+    def __enter__(self) -> RegistryProcess:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+@click.command(help="A Schema Registry for tests, in memory.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", default=8081, show_default=True, help="Port to listen on.")
+@click.option("--user-info", help="user:password that every request must carry.")
+@click.option("--certificate", type=click.Path(exists=True), help="PEM file; speaks HTTPS.")
+@click.option("--key", type=click.Path(exists=True), help="PEM file of the certificate's key.")
+def main(
+    host: str, port: int, user_info: str | None, certificate: str | None, key: str | None
+) -> None:
+    click.echo(f"Schema Registry for tests on {host}:{port}")
+    uvicorn.run(
+        app(MemoryRegistry(), user_info),
+        host=host,
+        port=port,
+        ssl_certfile=certificate,
+        ssl_keyfile=key,
+        log_level="warning",
+    )
+
+
+if __name__ == "__main__":
+    main()

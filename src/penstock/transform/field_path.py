@@ -1,0 +1,65 @@
+"""The way to a field inside nested structs or maps, as a setting names it (KIP-821).
+
+Version 1 knows only fields at the top, dots in their names included. In version 2 a dot goes one
+level down; a step that holds dots stands in backticks, and a backtick inside it that a dot follows
+is escaped by a backslash.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.config.checks import one_of
+from penstock.config.define import HIGH, STRING, Key
+from penstock.errors import ConfigInvalid
+
+FIELD_SYNTAX: Final = Key(
+    "field.syntax.version",
+    STRING,
+    default="V1",
+    importance=HIGH,
+    check=one_of("V1", "V2", ignore_case=True),
+    doc="How `field` is read: V1 takes it for the name of a field at the top, V2 for a path, whose "
+    "dots go down into nested structs or maps. A step with dots in its name is put in backticks.",
+)
+
+_TICK: Final = "`"
+_DOT: Final = "."
+
+
+def steps_of(path: str, version: str) -> tuple[str, ...]:
+    """The names of a path, from the top; ConfigInvalid when a backtick has no partner."""
+    if version.upper() == "V1":
+        return (path,)
+    if not path:
+        return ()
+    steps: list[str] = []
+    at = 0
+    while at <= len(path):
+        if path.startswith(_TICK, at):
+            step, at = _wrapped(path, at + 1)
+        else:
+            end = path.find(_DOT, at)
+            end = len(path) if end < 0 else end
+            step, at = path[at:end], end + 1
+        steps.append(step)
+    return tuple(steps)
+
+
+def _wrapped(path: str, start: int) -> tuple[str, int]:
+    """The step in backticks that begins at `start`, and where the next one does."""
+    at = start
+    while True:
+        end = path.find(_TICK, at)
+        if end < 0:
+            raise ConfigInvalid(
+                [
+                    f"Incomplete backtick pair in path: [{path}], consider adding a backslash "
+                    f"before backtick at position {start - 1} to escape it"
+                ]
+            )
+        last = end == len(path) - 1
+        if (last or path[end + 1] == _DOT) and not path[start:end].endswith("\\"):
+            step = path[start:end].replace("\\`", _TICK)
+            return step, len(path) + 1 if last else end + 2
+        at = end + 1

@@ -1,0 +1,58 @@
+"""HoistField: the whole as the one field of a struct or map (reference §10.10)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.config.define import MEDIUM, STRING, Config, ConfigDef, Key
+from penstock.data.schema import Schema, Type, Value
+from penstock.transform.java import named_fields, null_in_field
+from penstock.transform.settings import plugin
+from penstock.transform.side import Plan, Rows, SideTransform
+
+FIELD: Final = Key(
+    "field",
+    STRING,
+    importance=MEDIUM,
+    doc="The name of the only field of the struct or map that is made.",
+)
+
+HOIST_FIELD: Final = ConfigDef(FIELD)
+
+
+class HoistField(SideTransform):
+    """Wraps any key or value into a struct, or a map if there is no schema."""
+
+    purpose = "field hoisting"
+    takes_null = True
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self._name = config[FIELD]
+
+    def plan(self, schema: Schema | None) -> Plan:
+        name = self._name
+
+        def change(values: list[Value], rows: Rows) -> list[Value]:
+            if strict and None in values:
+                raise null_in_field(name, strict)
+            return [{name: value} for value in values]
+
+        strict = schema if schema is not None and not schema.optional else None
+        new = None
+        if schema is not None:
+            new = Schema(Type.STRUCT, fields=named_fields([(name, schema)]))
+        return Plan(new, change, self.refusal(schema))
+
+
+class HoistFieldKey(HoistField):
+    """Wraps keys."""
+
+    of_keys = True
+    plugin = plugin("HoistField$Key", HOIST_FIELD)
+
+
+class HoistFieldValue(HoistField):
+    """Wraps values."""
+
+    plugin = plugin("HoistField$Value", HOIST_FIELD)

@@ -1,0 +1,221 @@
+"""InsertField: what is known of a record, or a constant, as fields (reference §10.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.config.define import MEDIUM, STRING, Config, ConfigDef, Key
+from penstock.data.logical import ms_to_timestamp
+from penstock.data.schema import INT32, INT64, TIMESTAMP, Schema, Type, Value
+from penstock.data.schema import STRING as TEXT
+from penstock.errors import ConfigInvalid, DataError
+from penstock.transform.java import named_fields
+from penstock.transform.moments import to_moments
+from penstock.transform.settings import REPLACE_NULL, plugin
+from penstock.transform.side import Plan, Rows, SideTransform, fill, is_record
+
+
+def _field(name: str, what: str) -> Key[str | None]:
+    return Key(
+        name,
+        STRING,
+        default=None,
+        importance=MEDIUM,
+        doc=f"The field to hold {what}; unset: none. With a schema it is optional, or required if "
+        "the name is followed by `!` (`?` says optional).",
+    )
+
+
+TOPIC_FIELD: Final = _field("topic.field", "the record's topic")
+PARTITION_FIELD: Final = _field("partition.field", "the record's partition")
+OFFSET_FIELD: Final = _field("offset.field", "the record's offset, which only sinks know")
+TIMESTAMP_FIELD: Final = _field("timestamp.field", "the record's timestamp")
+STATIC_FIELD: Final = _field("static.field", "the text of `static.value`")
+STATIC_VALUE: Final[Key[str | None]] = Key(
+    "static.value",
+    STRING,
+    default=None,
+    importance=MEDIUM,
+    doc="The text that `static.field` holds.",
+)
+
+INSERT_FIELD: Final = ConfigDef(
+    TOPIC_FIELD,
+    PARTITION_FIELD,
+    OFFSET_FIELD,
+    TIMESTAMP_FIELD,
+    STATIC_FIELD,
+    STATIC_VALUE,
+    REPLACE_NULL,
+)
+
+Cells = Callable[[Rows], list[Value]]
+"""What is inserted in each of the rows; None where nothing is."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Insert:
+    """A field to insert; `always` is what it holds if that is the same for every record."""
+
+    name: str
+    schema: Schema
+    cells: Cells
+    always: str | None = None
+
+
+def _topics(rows: Rows) -> list[Value]:
+    return _of(rows.records.topics, rows)
+
+
+def _partitions(rows: Rows) -> list[Value]:
+    return _of(rows.records.partitions, rows)
+
+
+def _offsets(rows: Rows) -> list[Value]:
+    if not rows.records.offsets:
+        raise DataError(
+            "Only SinkRecord supported for [field insertion], "
+            "found: org.apache.kafka.connect.source.SourceRecord"
+        )
+    return _of(rows.records.offsets, rows)
+
+
+def _timestamps(rows: Rows) -> list[Value]:
+    return _of(rows.records.timestamps, rows)
+
+
+def _moments(rows: Rows) -> list[Value]:
+    cells = _timestamps(rows)
+    if None in cells:
+        return [None if ms is None else ms_to_timestamp(ms) for ms in cells]
+    return list(to_moments(cells))
+
+
+def _of(cells: list[Value], rows: Rows) -> list[Value]:
+    places = rows.places
+    if isinstance(places, range):
+        return cells[places.start : places.stop]
+    return [cells[place] for place in places]
+
+
+class InsertField(SideTransform):
+    """Adds fields that say where a record is from, when it was made, or whatever one likes."""
+
+    purpose = "field insertion"
+    null_stays = True
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self._replace_null = config[REPLACE_NULL]
+        static = config[STATIC_VALUE]
+        wanted = [
+            (config[TOPIC_FIELD], TEXT, _topics),
+            (config[PARTITION_FIELD], INT32, _partitions),
+            (config[OFFSET_FIELD], INT64, _offsets),
+            (config[TIMESTAMP_FIELD], TIMESTAMP, _timestamps),
+        ]
+        self._inserts = [
+            _Insert(*_named(given, schema), cells)
+            for given, schema, cells in wanted
+            if given is not None
+        ]
+        given = config[STATIC_FIELD]
+        if not self._inserts and given is None:
+            raise ConfigInvalid(["No field insertion configured"])
+        if given is not None and static is None:
+            raise ConfigInvalid(
+                [
+                    "Invalid value null for configuration static.value: "
+                    f"No value specified for static field: {given}"
+                ]
+            )
+        if given is not None and static is not None:
+            name, schema = _named(given, TEXT)
+            self._inserts.append(
+                _Insert(name, schema, lambda rows: [static] * len(rows.places), static)
+            )
+
+    def plan(self, schema: Schema | None) -> Plan:
+        if schema is None:
+            return self.planned(None, None, self._change(lambda values: values, _same_cells))
+        if not is_record(schema):
+            return self.planned(schema, schema, lambda values, rows: values)
+        fields = [(field.name, field.schema) for field in schema.fields]
+        fields += [(insert.name, insert.schema) for insert in self._inserts]
+        new = Schema(
+            Type.STRUCT,
+            name=schema.name,
+            version=schema.version,
+            doc=schema.doc,
+            parameters=schema.parameters,
+            fields=named_fields(fields),
+        )
+        prepared = fill(schema, new, replace_null=self._replace_null)
+        return self.planned(schema, new, self._change(prepared, _struct_cells))
+
+    def _change(
+        self,
+        prepared: Callable[[list[Value]], list[Value]],
+        cells_of: Callable[[_Insert, Rows], list[Value]],
+    ) -> Callable[[list[Value], Rows], list[Value]]:
+        first, *others = self._inserts
+        name, always = first.name, first.always
+
+        def change(values: list[Value], rows: Rows) -> list[Value]:
+            values = prepared(values)
+            if always is not None:
+                made: list[Value] = [{**value, name: always} for value in values]
+            else:
+                cells = cells_of(first, rows)
+                if None in cells:
+                    made = [{**value} for value in values]
+                    _put(made, name, cells)
+                else:
+                    made = [
+                        {**value, name: cell} for value, cell in zip(values, cells, strict=True)
+                    ]
+            for insert in others:
+                _put(made, insert.name, cells_of(insert, rows))
+            return made
+
+        return change
+
+
+def _named(given: str, schema: Schema) -> tuple[str, Schema]:
+    """The name of the field, and the schema its suffix makes of it."""
+    if given.endswith("!"):
+        return given[:-1], schema
+    return given.removesuffix("?"), schema.as_optional()
+
+
+def _same_cells(insert: _Insert, rows: Rows) -> list[Value]:
+    return insert.cells(rows)
+
+
+def _struct_cells(insert: _Insert, rows: Rows) -> list[Value]:
+    return _moments(rows) if insert.cells is _timestamps else insert.cells(rows)
+
+
+def _put(made: list[Value], name: str, cells: list[Value]) -> None:
+    if None in cells:
+        for value, cell in zip(made, cells, strict=True):
+            if cell is not None:
+                value[name] = cell
+    else:
+        for value, cell in zip(made, cells, strict=True):
+            value[name] = cell
+
+
+class InsertFieldKey(InsertField):
+    """Inserts into keys."""
+
+    of_keys = True
+    plugin = plugin("InsertField$Key", INSERT_FIELD)
+
+
+class InsertFieldValue(InsertField):
+    """Inserts into values."""
+
+    plugin = plugin("InsertField$Value", INSERT_FIELD)

@@ -1,0 +1,28 @@
+"""Moments and ms since the epoch, a whole list at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from penstock.data.logical import EPOCH, ms_to_timestamp, timestamp_to_ms
+
+_MS: Final = timedelta(milliseconds=1)
+_EXACT_MS: Final = 1 << 42  # up to here, in 2109, seconds as a float tell ms apart
+
+
+def to_moments(ms: Sequence[int]) -> list[datetime]:
+    """The moments, in UTC; DataError when one is not in the years 1 to 9999."""
+    if ms and min(ms) >= 0 and max(ms) < _EXACT_MS:
+        at = datetime.fromtimestamp
+        return [at(each / 1000, UTC) for each in ms]
+    return list(map(ms_to_timestamp, ms))
+
+
+def to_ms(moments: Sequence[datetime]) -> list[int]:
+    """The ms since the epoch; DataError when one has no time zone."""
+    try:
+        return [(moment - EPOCH) // _MS for moment in moments]
+    except TypeError:
+        return list(map(timestamp_to_ms, moments))

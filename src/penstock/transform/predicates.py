@@ -1,0 +1,72 @@
+"""The built-in predicates (reference §10.11)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from penstock.api.transform import Predicate
+from penstock.config.checks import all_of, non_empty, valid_regex
+from penstock.config.define import MEDIUM, STRING, Config, ConfigDef, Key
+from penstock.config.regex import compile_java
+from penstock.data.records import Failed, Records
+from penstock.transform.settings import plugin
+
+PATTERN: Final = Key(
+    "pattern",
+    STRING,
+    importance=MEDIUM,
+    check=all_of(non_empty(), valid_regex()),
+    doc="The Java regular expression that the whole name of the topic has to match.",
+)
+
+TOPIC_NAME_MATCHES: Final = ConfigDef(PATTERN)
+
+NAME: Final = Key(
+    "name",
+    STRING,
+    importance=MEDIUM,
+    check=non_empty(),
+    doc="The name of the header.",
+)
+
+HAS_HEADER_KEY: Final = ConfigDef(NAME)
+
+
+class TopicNameMatches(Predicate):
+    """Means the records of topics whose name matches."""
+
+    plugin = plugin("predicates.TopicNameMatches", TOPIC_NAME_MATCHES)
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self._regex = compile_java(config[PATTERN])
+        self._known: dict[str, bool] = {}
+
+    def test(self, records: Records, failed: Failed) -> Sequence[bool]:
+        known = self._known
+        for topic in set(records.topics):
+            if topic not in known:
+                known[topic] = topic is not None and self._regex.fullmatch(topic) is not None
+        return [known[topic] for topic in records.topics]
+
+
+class HasHeaderKey(Predicate):
+    """Means the records with a header of some name."""
+
+    plugin = plugin("predicates.HasHeaderKey", HAS_HEADER_KEY)
+
+    def test(self, records: Records, failed: Failed) -> Sequence[bool]:
+        name = self.config[NAME]
+        if not records.headers:
+            return [False] * len(records)
+        return [any(header.name == name for header in headers) for headers in records.headers]
+
+
+class RecordIsTombstone(Predicate):
+    """Means the records without a value."""
+
+    plugin = plugin("predicates.RecordIsTombstone", ConfigDef())
+
+    def test(self, records: Records, failed: Failed) -> Sequence[bool]:
+        return [value is None for value in records.values.values]

@@ -1,0 +1,43 @@
+"""Settings that several transforms have, and checks that are worded as Kafka Connect's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from penstock import KAFKA_VERSION
+from penstock.api.plugin import Plugin
+from penstock.config.define import BOOLEAN, MEDIUM, ConfigDef, Key
+
+PACKAGE: Final = "org.apache.kafka.connect.transforms"
+
+REPLACE_NULL: Final = Key(
+    "replace.null.with.default",
+    BOOLEAN,
+    default=True,
+    importance=MEDIUM,
+    doc="Whether a field that is null and has a default reads as its default (true) or as null.",
+)
+
+PAIRS: Final = "list of colon-delimited pairs, e.g. <code>foo:bar,abc:xyz</code>"
+"""How Kafka Connect describes settings such as `spec` and `renames`."""
+
+
+def plugin(name: str, config: ConfigDef) -> Plugin:
+    """The description of a built-in transform or predicate, by its name inside the package."""
+    return Plugin(class_name=f"{PACKAGE}.{name}", version=KAFKA_VERSION, config=config)
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """A `Check` of a list whose message is whatever `find` says, as it is."""
+
+    description: str
+    find: Callable[[Sequence[str] | None], str | None]
+
+    def problem(self, name: str, value: Any) -> str | None:
+        return self.find(value)
+
+    def __str__(self) -> str:
+        return self.description

@@ -1,0 +1,63 @@
+"""Kafka Connect's own transformations still answer as the golden file says.
+
+Run as a program, this writes the file anew: `python -m tests.parity.test_transforms`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from .jvm import KafkaConnect
+from .transform_cases import CASES, RECORDS, Case
+from .typed import Json
+
+GOLDEN: Final = Path(__file__).parents[1] / "golden" / "transforms.jsonl.gz"
+PACKAGE: Final = "org.apache.kafka.connect.transforms"
+PLUGINS: Final = sorted({case.plugin for case in CASES})
+
+
+def answer(connect: KafkaConnect, case: Case) -> Json:
+    """What is asked and answered, as a line of the golden file has it; `"same"` is the record."""
+    records = [RECORDS[name] for name in case.records]
+    found = connect.apply(f"{PACKAGE}.{case.plugin}", case.config, records)
+    asked = {"plugin": case.plugin, "config": case.config}
+    if isinstance(found, dict):
+        return {**asked, **found}
+    answers = ("same" if one == record else one for one, record in zip(found, records, strict=True))
+    return {**asked, "answers": dict(zip(case.records, answers, strict=True))}
+
+
+def lines(connect: KafkaConnect) -> Iterator[Json]:
+    """All of the golden file: the records, the definitions, the answers."""
+    yield {"records": RECORDS}
+    yield {"definitions": {name: connect.definition(f"{PACKAGE}.{name}") for name in PLUGINS}}
+    for case in CASES:
+        yield answer(connect, case)
+
+
+@pytest.fixture(scope="module")
+def captured() -> list[Json]:
+    with KafkaConnect.started() as connect:
+        return json.loads(json.dumps(list(lines(connect))))  # type: ignore[no-any-return]
+
+
+def test_the_golden_file_is_what_kafka_connect_answers(captured: list[Json]) -> None:
+    golden = [json.loads(line) for line in gzip.decompress(GOLDEN.read_bytes()).splitlines()]
+    assert len(golden) == len(captured)
+    for one, other in zip(golden, captured, strict=True):
+        assert one == other
+
+
+if __name__ == "__main__":
+    with KafkaConnect.started() as running:
+        text = "".join(
+            json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n"
+            for line in lines(running)
+        )
+        GOLDEN.write_bytes(gzip.compress(text.encode(), mtime=0))  # the same bytes each time

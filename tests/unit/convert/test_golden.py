@@ -1,0 +1,134 @@
+"""Converters, `Values` and projection against what Kafka Connect 4.2.0 said of the same cases.
+
+`tests/parity/test_converters.py` has captured the answers and asks for them again. Bytes of JSON
+are compared as what they say: how numbers and escapes are spelled is up to the writer, and the
+order of a schemaless map is that of a HashMap there.
+"""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from penstock.api import Use
+
+from ...parity.converter_cases import Case, ours, stored  # noqa: TID252 - no package of ours
+
+Json = Any
+
+NOT_A_VALUE = "a BigInteger is no value of Connect; here it is written up to 64 bits"
+NEGATIVE_ZERO = "0.0 in the JVM, but here the sign is kept"
+NO_PAIRS = "a list where a map should be is taken for the pairs of one"
+
+# What is asked, and why we answer otherwise.
+DEVIATIONS: dict[str, str] = {
+    '{"of": "JsonConverter", "write": [null, {"bigint": "9223372036854775808"}]}': NOT_A_VALUE,
+    '{"of": "JsonConverter", "config": {"schemas.enable": "false"}, '
+    '"write": [null, {"bigint": "9223372036854775808"}]}': NOT_A_VALUE,
+    '{"of": "JsonConverter", '
+    '"read": "{\\"schema\\":{\\"type\\":\\"double\\",\\"optional\\":false},\\"payload\\":-0.0}"}': (
+        NEGATIVE_ZERO
+    ),
+    '{"of": "JsonConverter", "config": {"schemas.enable": "false"}, "read": "-0.0"}': NEGATIVE_ZERO,
+    '{"of": "StringConverter", "write": '
+    '[{"type": "MAP", "keys": "STRING", "values": "STRING"}, ["no map"]]}': NO_PAIRS,
+}
+
+# A schema that cannot be is a DataException too; here it has no class of its own.
+SAME_AS = {
+    "org.apache.kafka.connect.errors.SchemaBuilderException": (
+        "org.apache.kafka.connect.errors.DataException"
+    )
+}
+
+CASES = [*stored("converters"), *stored("headers"), *stored("projections")]
+
+
+def question(case: Case) -> Case:
+    return {name: each for name, each in case.items() if name not in ("gives", "throws")}
+
+
+def told(case: Case) -> Json:
+    """What of an answer has to be the same."""
+    if "throws" in case:
+        kind, *messages = case["throws"]
+        return [SAME_AS.get(kind, kind), *messages]
+    given = case["gives"]
+    if case["of"] == "JsonConverter" and "write" in case:
+        return given and json.loads(given, parse_float=number, object_pairs_hook=members)
+    if "read" in case:
+        schema, value = given
+        return [schema, plain(value, ordered=case["of"] != "JsonConverter")]
+    return plain(given, ordered=True) if case["of"] == "project" else given
+
+
+def number(text: str) -> Json:
+    return "float", Decimal(text).normalize()
+
+
+def members(pairs: list[tuple[str, Json]]) -> Json:
+    return "object", pairs
+
+
+def plain(node: Json, *, ordered: bool) -> Json:
+    """A value without what its schema says already, or nothing says to us where there is none."""
+    if isinstance(node, list):
+        return [plain(each, ordered=ordered) for each in node]
+    if not isinstance(node, dict):
+        return node
+    ((tag, content),) = node.items()
+    match tag:
+        case "i8" | "i16" | "i32":
+            return content
+        case "f32" | "f64":
+            return {"float": content}
+        case "map":
+            entries = plain(content, ordered=ordered)
+            return {tag: entries if ordered else sorted(entries, key=json.dumps)}
+        case "struct":
+            return {tag: {name: plain(each, ordered=ordered) for name, each in content.items()}}
+        case _:
+            return node
+
+
+def answered(case: Case, use: Use) -> tuple[Json, Json]:
+    """What we say and what Kafka Connect says."""
+    return told({**question(case), **ours(question(case), use)}), told(case)
+
+
+def known(case: Case) -> str | None:
+    return DEVIATIONS.get(json.dumps(question(case), ensure_ascii=False))
+
+
+def test_there_are_as_many_cases_as_promised() -> None:
+    assert len(stored("converters")) >= 300
+    assert len(stored("headers")) >= 150
+
+
+@pytest.mark.parametrize("of", sorted({case["of"] for case in CASES}))
+def test_we_answer_as_kafka_connect(of: str) -> None:
+    use = Use.HEADER if of == "SimpleHeaderConverter" else Use.VALUE
+    asked = [case for case in CASES if case["of"] == of and known(case) is None]
+    assert asked
+    different = {
+        json.dumps(question(case), ensure_ascii=False): both
+        for case in asked
+        if (both := answered(case, use))[0] != both[1]
+    }
+    assert not different
+
+
+@pytest.mark.parametrize("text", DEVIATIONS)
+def test_a_deviation_is_still_one(text: str) -> None:
+    (case,) = [each for each in CASES if question(each) == json.loads(text)]
+    one, other = answered(case, Use.VALUE)
+    assert one != other
+
+
+def test_headers_are_converted_as_values_are() -> None:
+    asked = [case for case in stored("converters") if known(case) is None]
+    for case in asked:
+        assert ours(question(case), Use.HEADER) == ours(question(case), Use.VALUE), case

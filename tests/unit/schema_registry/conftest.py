@@ -1,0 +1,37 @@
+"""What tests of registry converters share: registries of their own inside the process."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from penstock.schema_registry.transport import MockTransport
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def scope() -> Iterator[str]:
+    """The name of a registry nobody else uses; its URL is `mock://` and this."""
+    name = f"unit-{next(_numbers)}"
+    yield name
+    MockTransport.forget(name)
+
+
+@pytest.fixture
+def registry_url(scope: str) -> str:
+    return f"mock://{scope}"
+
+
+@pytest.fixture
+def ask(scope: str) -> Callable[..., tuple[int, object]]:
+    """Sends a request to the test's own registry; status and body."""
+    registry = MockTransport(scope).registry
+
+    def request(method: str, path: str, body: object = None, **query: str) -> tuple[int, object]:
+        answer = registry.answer(method, path, query, body)  # type: ignore[arg-type]
+        return answer.status, answer.body
+
+    return request

@@ -1,0 +1,801 @@
+"""JsonSchemaConverter: tables of JSON Schemas and values, and what the registry is asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from itertools import count
+from typing import Any
+
+import pytest
+
+from penstock.api import Failed, Use
+from penstock.convert.json_write import DecimalFormat, dump
+from penstock.data import schema as s
+from penstock.data.records import Column
+from penstock.data.schema import Schema, Type, Value
+from penstock.errors import DataError
+from penstock.schema_registry.json_schema import JsonSchemaConverter
+from penstock.schema_registry.json_schema_names import (
+    ENUM,
+    GENERAL_ENUM,
+    ONE_OF,
+    ONE_OF_FIELD,
+    UNION,
+    Options,
+)
+from penstock.schema_registry.json_schema_read import Document, connect_schema
+from penstock.schema_registry.json_schema_values import ABSENT, reader, writer
+from penstock.schema_registry.json_schema_write import json_schema
+from penstock.schema_registry.transport import MockTransport
+
+PLAIN = Options()
+DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
+NOT_READ = "Converting byte[] to Kafka Connect data failed due to serialization error of topic t: "
+
+BOOK = s.struct({"title": s.STRING, "pages": s.OPTIONAL_INT32}, name="Book")
+UNION_OF = s.struct(
+    {f"{ONE_OF_FIELD}0": s.OPTIONAL_STRING, f"{ONE_OF_FIELD}1": s.OPTIONAL_INT64}, name=ONE_OF
+)
+COLOR = Schema(Type.STRING, parameters={ENUM: "", f"{ENUM}.red": "red", f"{ENUM}.<NULL>": "<NULL>"})
+
+# Connect schema, JSON Schema: written and read.
+SCHEMAS: list[tuple[Schema, dict[str, Any]]] = [
+    (s.INT8, {"type": "integer", "connect.type": "int8"}),
+    (s.INT16, {"type": "integer", "connect.type": "int16"}),
+    (s.INT32, {"type": "integer", "connect.type": "int32"}),
+    (s.INT64, {"type": "integer", "connect.type": "int64"}),
+    (s.FLOAT32, {"type": "number", "connect.type": "float32"}),
+    (s.FLOAT64, {"type": "number", "connect.type": "float64"}),
+    (s.BOOLEAN, {"type": "boolean"}),
+    (s.STRING, {"type": "string"}),
+    (s.BYTES, {"type": "string", "connect.type": "bytes"}),
+    (s.OPTIONAL_STRING, {"oneOf": [{"type": "null"}, {"type": "string"}]}),
+    (
+        s.decimal(2),
+        {
+            "title": "org.apache.kafka.connect.data.Decimal",
+            "type": "number",
+            "connect.type": "bytes",
+            "connect.version": 1,
+            "connect.parameters": {"scale": "2"},
+        },
+    ),
+    (
+        s.DATE,
+        {
+            "title": "org.apache.kafka.connect.data.Date",
+            "type": "integer",
+            "connect.type": "int32",
+            "connect.version": 1,
+        },
+    ),
+    (
+        s.TIMESTAMP,
+        {
+            "title": "org.apache.kafka.connect.data.Timestamp",
+            "type": "integer",
+            "connect.type": "int64",
+            "connect.version": 1,
+        },
+    ),
+    (s.array(s.STRING), {"type": "array", "items": {"type": "string"}}),
+    (
+        s.map_of(s.STRING, s.BOOLEAN),
+        {"type": "object", "additionalProperties": {"type": "boolean"}, "connect.type": "map"},
+    ),
+    (
+        s.map_of(s.OPTIONAL_STRING, s.BOOLEAN),
+        {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "key": {
+                        "oneOf": [{"type": "null"}, {"type": "string"}],
+                        "connect.index": 0,
+                    },
+                    "value": {"type": "boolean", "connect.index": 1},
+                },
+            },
+            "connect.type": "map",
+        },
+    ),
+    (
+        BOOK,
+        {
+            "title": "Book",
+            "type": "object",
+            "properties": {
+                "title": {"type": "string", "connect.index": 0},
+                "pages": {
+                    "oneOf": [{"type": "null"}, {"type": "integer", "connect.type": "int32"}],
+                    "connect.index": 1,
+                },
+            },
+        },
+    ),
+    (
+        Schema(Type.INT16, default=5, name="n", version=7, doc="why", parameters={"a": "b"}),
+        {
+            "title": "n",
+            "description": "why",
+            "default": 5,
+            "type": "integer",
+            "connect.type": "int16",
+            "connect.version": 7,
+            "connect.parameters": {"a": "b"},
+        },
+    ),
+    (
+        replace(BOOK, default={"title": "?", "pages": None}),
+        {
+            "title": "Book",
+            "default": {"title": "?", "pages": None},
+            "type": "object",
+            "properties": {
+                "title": {"type": "string", "connect.index": 0},
+                "pages": {
+                    "oneOf": [{"type": "null"}, {"type": "integer", "connect.type": "int32"}],
+                    "connect.index": 1,
+                },
+            },
+        },
+    ),
+    (
+        UNION_OF,
+        {
+            "oneOf": [
+                {"type": "string", "connect.index": 0},
+                {"type": "integer", "connect.type": "int64", "connect.index": 1},
+            ]
+        },
+    ),
+    (
+        UNION_OF.as_optional(),
+        {
+            "oneOf": [
+                {"type": "null"},
+                {"type": "string", "connect.index": 0},
+                {"type": "integer", "connect.type": "int64", "connect.index": 1},
+            ]
+        },
+    ),
+    (COLOR, {"enum": ["red", None]}),
+]
+
+
+@pytest.mark.parametrize(("schema", "node"), SCHEMAS)
+def test_schemas_are_written_and_read(schema: Schema, node: dict[str, Any]) -> None:
+    written = json_schema(schema, PLAIN)
+    assert written == node
+    assert list(written) == list(node)
+    assert read_schema(node) == schema
+
+
+def read_schema(
+    node: Any, options: Options = PLAIN, version: int | None = None, **references: Any
+) -> Schema:
+    texts = {f"{name}.json": json.dumps(each) for name, each in references.items()}
+    return connect_schema(Document.of(json.dumps(node), texts), options, version)
+
+
+def one_of(*schemas: Schema, optional: bool = False) -> Schema:
+    fields = {f"{ONE_OF_FIELD}{at}": each.as_optional() for at, each in enumerate(schemas)}
+    return s.struct(fields, name=ONE_OF, optional=optional)
+
+
+PERSON = {
+    "title": "Person",
+    "type": "object",
+    "properties": {"name": {"type": "string"}},
+    "required": ["name"],
+}
+PERSON_SCHEMA = s.struct({"name": s.STRING}, name="Person")
+
+# JSON Schemas that others write, and the Connect schemas they are.
+FOREIGN: dict[str, tuple[Any, Schema]] = {
+    "integer": ({"type": "integer"}, s.INT64),
+    "number": ({"type": "number"}, s.FLOAT64),
+    "integer with a format": ({"type": "integer", "format": "int32"}, s.INT64),
+    "types": ({"type": ["string", "null"]}, s.OPTIONAL_STRING),
+    "three types": (
+        {"type": ["string", "null", "integer"]},
+        one_of(s.STRING, s.INT64, optional=True),
+    ),
+    "anyOf": (
+        {"anyOf": [{"type": "boolean"}, {"type": "number"}]},
+        one_of(s.BOOLEAN, s.FLOAT64),
+    ),
+    "combinations come first in a union": (
+        {"oneOf": [{"type": "boolean"}, {"oneOf": [{"type": "string"}, {"type": "null"}]}]},
+        one_of(s.STRING, s.BOOLEAN),
+    ),
+    "no type, but properties": (
+        {"properties": {"a": {"type": "boolean"}}},
+        s.struct({"a": s.BOOLEAN}),
+    ),
+    "no type, but a limit": ({"minimum": 0}, s.FLOAT64),
+    "no type, but a pattern": ({"pattern": "^a"}, s.STRING),
+    "a string enum": (
+        {"type": "string", "enum": ["a", "b"]},
+        Schema(Type.STRING, parameters={ENUM: "", f"{ENUM}.a": "a", f"{ENUM}.b": "b"}),
+    ),
+    "a number enum": ({"type": "integer", "enum": [1, 2]}, s.INT64),
+    "a constant": ({"type": "string", "const": "x"}, s.STRING),
+    "order by index": (
+        {
+            "type": "object",
+            "properties": {
+                "b": {"type": "boolean", "connect.index": 1},
+                "a": {"type": "string", "connect.index": 0},
+            },
+        },
+        s.struct({"a": s.STRING, "b": s.BOOLEAN}),
+    ),
+    "a reference": (
+        {
+            "type": "object",
+            "properties": {"p": {"$ref": "#/definitions/P"}, "q": {"$ref": "#/definitions/P"}},
+            "definitions": {"P": PERSON},
+        },
+        s.struct({"p": PERSON_SCHEMA, "q": PERSON_SCHEMA}),
+    ),
+    "an optional reference": (
+        {
+            "type": "object",
+            "properties": {"p": {"oneOf": [{"type": "null"}, {"$ref": "#/$defs/P"}]}},
+            "$schema": DRAFT_2020,
+            "$defs": {"P": PERSON},
+        },
+        s.struct({"p": PERSON_SCHEMA.as_optional()}),
+    ),
+    "an anchor": (
+        {
+            "$schema": DRAFT_2020,
+            "type": "array",
+            "items": {"$ref": "#person"},
+            "$defs": {"P": {"$anchor": "person", **PERSON}},
+        },
+        s.array(PERSON_SCHEMA),
+    ),
+    "draft 4": (
+        {
+            "$schema": "http://json-schema.org/draft-04/schema#",
+            "id": "http://example.com/root.json",
+            "type": "object",
+            "properties": {"p": {"$ref": "#/definitions/P"}},
+            "definitions": {"P": PERSON},
+        },
+        s.struct({"p": PERSON_SCHEMA}),
+    ),
+    "allOf": (
+        {"allOf": [PERSON, {"properties": {"age": {"type": "integer"}}}]},
+        s.struct({"name": s.STRING, "age": s.INT64}),
+    ),
+    "allOf beside properties": (
+        {
+            "type": "object",
+            "title": "Employee",
+            "properties": {"age": {"type": "integer"}},
+            "allOf": [{"$ref": "#/definitions/P"}],
+            "definitions": {"P": PERSON},
+        },
+        s.struct({"name": s.STRING, "age": s.INT64}),
+    ),
+    "allOf of one reference": (
+        {"allOf": [{"$ref": "#/definitions/N"}], "definitions": {"N": {"type": "number"}}},
+        s.FLOAT64,
+    ),
+    "a number as allOf": ({"allOf": [{"type": "number"}, {"const": 1}]}, s.FLOAT64),
+    "a default": (
+        {"type": "object", "properties": {"n": {"type": "integer", "default": 3}}},
+        s.struct({"n": replace(s.INT64, default=3)}),
+    ),
+    "an object without properties": ({"type": "object"}, s.struct({})),
+}
+
+
+@pytest.mark.parametrize("case", FOREIGN)
+def test_schemas_of_others_are_read(case: str) -> None:
+    node, schema = FOREIGN[case]
+    assert read_schema(node) == schema
+
+
+def test_references_to_other_documents_are_followed() -> None:
+    node = {"type": "object", "properties": {"p": {"$ref": "person.json"}}}
+    expected = s.struct({"p": PERSON_SCHEMA})
+    assert read_schema(node, person=PERSON) == expected
+    assert read_schema({"$id": "http://e.com/a/b.json", **node}, person=PERSON) == expected
+    inner = {"definitions": {"P": PERSON}}
+    node = {"type": "array", "items": {"$ref": "lib.json#/definitions/P"}}
+    assert read_schema(node, lib=inner) == s.array(PERSON_SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("node", "message"),
+    [
+        ({}, "Unsupported schema type org.everit.json.schema.EmptySchema"),
+        (True, "Unsupported schema type org.everit.json.schema.EmptySchema"),
+        ({"type": "array"}, "Array schema did not specify the items type"),
+        ({"type": "integer", "connect.type": "int7"}, "Unsupported type int7"),
+        ({"type": "thing"}, r"unknown type: \[thing\]"),
+        ({"not": {"type": "string"}}, "Unsupported schema type org.everit.json.schema.NotSchema"),
+        ({"$ref": "#/definitions/none"}, "Could not resolve reference #/definitions/none"),
+        (
+            {"title": "Tree", "type": "object", "properties": {"left": {"$ref": "#"}}},
+            "The JSON Schema Tree contains itself",
+        ),
+        (
+            {
+                "type": "object",
+                "properties": {"a": {"$ref": "#/definitions/A"}},
+                "definitions": {"A": {"type": "array", "items": {"$ref": "#/definitions/A"}}},
+            },
+            "contains itself",
+        ),
+        ({"allOf": [{"type": "array", "items": {"type": "string"}}]}, "Unsupported criterion"),
+    ],
+)
+def test_schemas_without_a_connect_schema_are_refused(node: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read_schema(node)
+
+
+def test_the_version_is_the_subjects_unless_the_schema_says_one() -> None:
+    assert read_schema({"type": "boolean"}, version=4).version == 4
+    assert read_schema({"type": "boolean", "connect.version": 9}, version=4).version == 9
+    inside = read_schema({"type": "array", "items": {"type": "boolean"}}, version=4)
+    assert inside.version == 4
+    assert inside.value_schema == s.BOOLEAN
+
+
+def test_generalized_sum_types_have_the_common_representation() -> None:
+    options = Options(generalized=True)
+    union = read_schema({"oneOf": [{"type": "string"}, {"type": "integer"}]}, options)
+    assert union == Schema(
+        Type.STRUCT,
+        name="connect_union_0",
+        parameters={UNION: "connect_union_0"},
+        fields=s.fields_of(
+            {"connect_union_field_0": s.OPTIONAL_STRING, "connect_union_field_1": s.OPTIONAL_INT64}
+        ),
+    )
+    enum = read_schema({"enum": ["a", None]}, options)
+    assert enum.parameters == {
+        GENERAL_ENUM: "",
+        f"{GENERAL_ENUM}.a": "0",
+        f"{GENERAL_ENUM}.<NULL>": "1",
+    }
+    assert json_schema(enum, options) == {"enum": ["a", None]} | {
+        "connect.parameters": dict(enum.parameters or {})
+    }
+    assert reader(union)("x") == {"connect_union_field_0": "x"}
+    assert writer(union, options)({"connect_union_field_1": 3}) == 3
+
+
+def test_additional_properties_can_be_refused() -> None:
+    node = json_schema(s.struct({}), Options(additional_properties=False))
+    assert node == {"type": "object", "additionalProperties": False}
+
+
+def test_properties_that_are_not_required_can_be_optional() -> None:
+    node = {
+        "type": "object",
+        "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
+        "required": ["a"],
+    }
+    assert read_schema(node, Options(optional_nonrequired=True)) == s.struct(
+        {"a": s.STRING, "b": s.OPTIONAL_STRING}
+    )
+    both = {"allOf": [node, {"properties": {"c": {"type": "string"}}}]}
+    assert read_schema(both, Options(optional_nonrequired=True)) == s.struct(
+        {"a": s.STRING, "b": s.OPTIONAL_STRING, "c": s.OPTIONAL_STRING}
+    )
+
+
+# schema, value, its JSON: written and read.
+VALUES: list[tuple[Schema, Value, str]] = [
+    (s.INT8, -128, "-128"),
+    (s.INT64, 2**63 - 1, "9223372036854775807"),
+    (s.FLOAT32, 0.10000000149011612, "0.1"),
+    (s.FLOAT64, 1.5, "1.5"),
+    (s.BOOLEAN, True, "true"),
+    (s.STRING, "ü", '"ü"'),
+    (s.BYTES, b"12", '"MTI="'),
+    (s.decimal(2), Decimal("1.25"), '"fQ=="'),
+    (s.DATE, date(2020, 2, 29), "18321"),
+    (s.TIME, time(1, 2, 3, 4000), "3723004"),
+    (s.TIMESTAMP, datetime(2024, 1, 1, tzinfo=UTC), "1704067200000"),
+    (s.array(s.OPTIONAL_INT8), [1, None], "[1,null]"),
+    (s.map_of(s.STRING, s.BYTES), {"a": b"12"}, '{"a":"MTI="}'),
+    (s.map_of(s.INT32, s.BOOLEAN), {5: True}, '[{"key":5,"value":true}]'),
+    (
+        s.map_of(s.array(s.INT8), s.OPTIONAL_BOOLEAN),
+        [([1], None)],
+        '[{"key":[1],"value":null}]',
+    ),
+    (BOOK, {"title": "x", "pages": None}, '{"title":"x","pages":null}'),
+    (
+        s.struct({"b": BOOK, "l": s.array(BOOK)}),
+        {"b": {"title": "x", "pages": 1}, "l": [{"title": "y", "pages": None}]},
+        '{"b":{"title":"x","pages":1},"l":[{"title":"y","pages":null}]}',
+    ),
+    (UNION_OF, {f"{ONE_OF_FIELD}0": "x"}, '"x"'),
+    (UNION_OF, {f"{ONE_OF_FIELD}1": 7}, "7"),
+    (COLOR, "red", '"red"'),
+]
+
+
+@pytest.mark.parametrize(("schema", "value", "text"), VALUES)
+def test_values_are_written_and_read(schema: Schema, value: Value, text: str, scope: Scope) -> None:
+    converter = scope()
+    before = deepcopy(value)
+    (cell,) = write(converter, Column.of([value], schema))
+    assert value == before
+    assert cell == b"\0\0\0\0\1" + text.encode()
+    column = read(converter, [cell])
+    assert column.values == [value]
+    assert column.runs[0].schema == replace(schema, version=schema.version or 1)
+
+
+Scope = Callable[..., JsonSchemaConverter]
+Register = Callable[..., int]
+
+_numbers = count(1)
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    """The URL of a registry that nobody else uses."""
+    name = f"json-schema-{next(_numbers)}"
+    yield f"mock://{name}"
+    MockTransport.forget(name)
+
+
+@pytest.fixture
+def way(url: str) -> MockTransport:
+    """The way to that registry, past its clients."""
+    return MockTransport(url.removeprefix("mock://"))
+
+
+@pytest.fixture
+def scope(url: str) -> Scope:
+    """Makes converters that use the registry."""
+
+    def make(use: Use = Use.VALUE, **props: str) -> JsonSchemaConverter:
+        given = {key.replace("__", "."): text for key, text in props.items()}
+        given["schema.registry.url"] = url
+        return JsonSchemaConverter(JsonSchemaConverter.plugin.config.parse(given), use)
+
+    return make
+
+
+@pytest.fixture
+def registry(way: MockTransport) -> Register:
+    """Registers schemas where the converters look for them."""
+
+    def register(subject: str, node: Any, **body: Any) -> int:
+        body = {"schema": json.dumps(node), "schemaType": "JSON", **body}
+        return int(way.request("POST", f"/subjects/{subject}/versions", {}, body)["id"])
+
+    return register
+
+
+def write(
+    converter: JsonSchemaConverter, column: Column, topics: Sequence[str] | None = None
+) -> list[bytes | None]:
+    failed: Failed = {}
+    cells = converter.from_connect(topics or ["t"] * len(column), column, failed)
+    assert not failed
+    return cells
+
+
+def read(converter: JsonSchemaConverter, cells: Sequence[bytes | None]) -> Column:
+    failed: Failed = {}
+    column = converter.to_connect(["t"] * len(cells), cells, failed)
+    assert not failed
+    return column
+
+
+def errors_of_writing(converter: JsonSchemaConverter, column: Column) -> dict[int, str]:
+    failed: Failed = {}
+    cells = converter.from_connect(["t"] * len(column), column, failed)
+    assert all(isinstance(error, DataError) for error in failed.values())
+    assert [row for row, cell in enumerate(cells) if cell is None] == list(failed)
+    return {row: str(error) for row, error in failed.items()}
+
+
+def errors_of_reading(
+    converter: JsonSchemaConverter, cells: Sequence[bytes | None]
+) -> dict[int, str]:
+    failed: Failed = {}
+    column = converter.to_connect(["t"] * len(cells), cells, failed)
+    assert all(isinstance(error, DataError) for error in failed.values())
+    assert len(column) == len(cells)
+    assert all(column.values[row] is None for row in failed)
+    return {row: str(error) for row, error in failed.items()}
+
+
+def test_numeric_decimals_are_numbers_of_the_same_digits(scope: Scope) -> None:
+    converter = scope(decimal__format="numeric")
+    schema = s.struct({"d": s.decimal(3)})
+    value = {"d": Decimal("123456789012345678901234567890.120")}
+    (cell,) = write(converter, Column.of([value], schema))
+    assert cell is not None
+    assert cell[5:] == b'{"d":123456789012345678901234567890.120}'
+    (back,) = read(converter, [cell]).values
+    assert str(back["d"]) == "123456789012345678901234567890.120"
+
+
+def test_null_is_a_tombstone_without_a_schema_or_a_way_to_say_it(
+    scope: Scope, registry: Register
+) -> None:
+    converter = scope()
+    assert write(converter, Column.of([None], None)) == [None]
+    assert write(converter, Column.of([None], s.STRING)) == [None]
+    # Nothing was registered for it, so the first schema registered has the first id.
+    assert registry("other", {"type": "boolean"}) == 1
+    assert write(converter, Column.of([None, "x"], s.OPTIONAL_STRING)) == [
+        b"\0\0\0\0\2null",
+        b'\0\0\0\0\2"x"',
+    ]
+    column = read(converter, [None, b"\0\0\0\0\2null"])
+    assert column.values == [None, None]
+    assert [run.schema and run.schema.type for run in column.runs] == [None, Type.STRING]
+
+
+def test_null_becomes_the_default_unless_told_otherwise(scope: Scope) -> None:
+    schema = s.struct({"n": replace(s.OPTIONAL_INT32, default=5)})
+    rows = Column.of([{"n": None}, {}], schema)
+    assert write(scope(), rows) == [b'\0\0\0\0\1{"n":5}'] * 2
+    ignoring = scope(ignore__default__for__nullables="true")
+    assert write(ignoring, rows) == [b'\0\0\0\0\1{"n":null}'] * 2
+    # What is read always has the default.
+    assert read(ignoring, [b'\0\0\0\0\1{"n":null}', b"\0\0\0\0\1{}"]).values == [{"n": 5}] * 2
+
+
+def test_a_required_field_that_is_null_is_left_out_and_reads_as_null(scope: Scope) -> None:
+    converter = scope()
+    schema = s.struct({"a": s.STRING, "b": s.INT32, "c": BOOK})
+    cells = write(converter, Column.of([{"a": None, "b": 1, "c": None}], schema))
+    assert cells == [b'\0\0\0\0\1{"b":1}']
+    assert read(converter, cells).values == [{"a": None, "b": 1, "c": None}]
+    assert errors_of_reading(converter, [b'\0\0\0\0\1{"b":null}']) == {
+        0: "Invalid null value for required INT32 field"
+    }
+
+
+READ_LENIENTLY: list[tuple[Schema, str, Value]] = [
+    (s.INT8, "300", 44),
+    (s.INT32, '"x"', 0),
+    (s.INT64, "1e3", 1000),
+    (s.FLOAT64, "1", 1.0),
+    (s.array(s.INT8), "5", []),
+    (s.STRING, "5", None),
+    (BOOK, '{"pages":2,"more":true,"title":"x"}', {"title": "x", "pages": 2}),
+]
+
+
+@pytest.mark.parametrize(("schema", "text", "value"), READ_LENIENTLY)
+def test_json_of_another_shape_reads_as_in_the_jvm(
+    schema: Schema, text: str, value: Value, scope: Scope, registry: Register
+) -> None:
+    registry("t-value", json_schema(schema, PLAIN))
+    assert read(scope(), [b"\0\0\0\0\1" + text.encode()]).values == [value]
+
+
+REFUSED_JSON: list[tuple[Schema, str, str]] = [
+    (BOOK, "[1]", "Structs should be encoded as JSON objects, but found ARRAY"),
+    (
+        s.map_of(s.STRING, s.INT8),
+        "[]",
+        "Maps with string fields should be encoded as JSON objects, but found ARRAY",
+    ),
+    (
+        s.map_of(s.INT8, s.INT8),
+        "{}",
+        "Maps with non-string fields should be encoded as JSON array of objects, but found OBJECT",
+    ),
+    (s.map_of(s.INT8, s.INT8), "[1]", "Found invalid map entry instead of object: NUMBER"),
+    (
+        s.map_of(s.INT8, s.INT8),
+        '[{"key":1}]',
+        "Found invalid map entry, expected length 2 but found :1",
+    ),
+    (s.BYTES, '"="', "Invalid bytes field"),
+    (s.decimal(0), "true", "Invalid type for Decimal, underlying representation should be numeric"),
+    (s.DATE, '"x"', "Invalid type for Date, underlying representation should be integer but was"),
+    (UNION_OF, "true", "Did not find matching oneof field for data"),
+    (s.struct({"a": s.array(s.STRING)}), '{"a":[1]}', "Invalid value: null used for required"),
+    (s.INT8, "{", NOT_READ),
+]
+
+
+@pytest.mark.parametrize(("schema", "text", "message"), REFUSED_JSON)
+def test_json_the_schema_cannot_take_is_refused_and_costs_no_neighbour(
+    schema: Schema, text: str, message: str, scope: Scope, registry: Register
+) -> None:
+    registry("t-value", json_schema(schema.as_optional(), PLAIN))
+    bad, good = b"\0\0\0\0\1" + text.encode(), b"\0\0\0\0\1null"
+    errors = errors_of_reading(scope(), [good, bad, good])
+    assert errors.keys() == {1}
+    assert errors[1].startswith(message)
+
+
+def test_a_schema_that_the_topics_subject_does_not_have_is_refused(
+    scope: Scope, registry: Register
+) -> None:
+    registry("other", {"type": "boolean"})
+    (error,) = errors_of_reading(scope(), [b"\0\0\0\0\1true"]).values()
+    assert error == f"{NOT_READ}Subject 't-value' not found.; error code: 40401"
+
+
+REFUSED_VALUES: list[tuple[Schema, Value, str]] = [
+    (s.INT8, 128, "Invalid type for INT8: class java.lang.Long"),
+    (s.INT32, "x", "Invalid type for INT32: class java.lang.String"),
+    (s.STRING, 1, "Invalid type for STRING: class java.lang.Long"),
+    (s.array(s.INT8), {}, "Invalid type for ARRAY: class java.util.HashMap"),
+    (s.map_of(s.STRING, s.INT8), [], "Invalid type for MAP: class java.util.ArrayList"),
+    (BOOK, "x", "Invalid type for STRUCT: class java.lang.String"),
+    (BOOK, {"title": "x", "more": 1}, "Mismatching schema."),
+    (UNION_OF, {"more": 1}, "Mismatching schema."),
+    (s.DATE, 1, "Invalid type for Date, expected Date but was class java.lang.Long"),
+    (
+        s.decimal(2),
+        Decimal("1.234"),
+        "Decimal value has mismatching scale for given Decimal schema.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("schema", "value", "message"), REFUSED_VALUES)
+def test_values_that_are_not_their_schemas_are_refused(
+    schema: Schema, value: Value, message: str, scope: Scope, way: MockTransport
+) -> None:
+    way.request("PUT", "/config", {}, {"compatibility": "NONE"})
+    mixed = Column.gather([True, value, False], [s.BOOLEAN, schema, s.BOOLEAN])
+    errors = errors_of_writing(scope(), mixed)
+    assert errors.keys() == {1}
+    assert errors[1].startswith(message)
+
+
+STRATEGIES = "io.confluent.kafka.serializers.subject."
+
+
+def test_values_without_a_schema_cannot_be_written(scope: Scope) -> None:
+    assert errors_of_writing(scope(), Column.of([{"a": 1}], None)) == {
+        0: "A value without a schema cannot be written in the format of a registry"
+    }
+
+
+def test_bytes_of_another_format_are_refused(scope: Scope, registry: Register) -> None:
+    registry("t-value", {"type": "boolean"})
+    errors = errors_of_reading(scope(), [b"", b"{}", b"\0\0\0\0", b"\1\0\0\0\1true"])
+    assert errors == dict.fromkeys(range(4), f"{NOT_READ}Unknown magic byte!")
+
+
+def test_an_unknown_id_is_refused(scope: Scope) -> None:
+    (error,) = errors_of_reading(scope(), [b"\0\0\0\0\x09true"]).values()
+    assert error == f"{NOT_READ}Schema 9 not found; error code: 40403"
+
+
+def test_a_schema_of_another_format_is_refused(scope: Scope, registry: Register) -> None:
+    registry("t-value", "string", schemaType="AVRO", schema='"string"')
+    (error,) = errors_of_reading(scope(), [b'\0\0\0\0\1"x"']).values()
+    assert error == f"{NOT_READ}The schema is of type AVRO, not JSON"
+
+
+def test_references_are_fetched_from_the_registry(scope: Scope, registry: Register) -> None:
+    registry("people", PERSON)
+    reference = {"name": "person.json", "subject": "people", "version": 1}
+    node = {"type": "object", "properties": {"p": {"$ref": "person.json"}}}
+    registry("t-value", node, references=[reference])
+    column = read(scope(), [b'\0\0\0\0\2{"p":{"name":"x"}}'])
+    assert column.values == [{"p": {"name": "x"}}]
+    assert column.runs[0].schema == replace(s.struct({"p": PERSON_SCHEMA}), version=1)
+
+
+def test_the_version_is_that_of_the_topics_subject(scope: Scope, registry: Register) -> None:
+    registry("t-value", {"type": "integer", "maximum": 5})
+    registry("t-value", {"type": "integer"})
+    column = read(scope(), [b"\0\0\0\0\2" + b"3", b"\0\0\0\0\1" + b"4"])
+    assert [run.schema and run.schema.version for run in column.runs] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "subject"),
+    [("TopicName", "t-value"), ("RecordName", "Book"), ("TopicRecordName", "t-Book")],
+)
+def test_subjects_are_named_by_topic_or_title(
+    strategy: str, subject: str, scope: Scope, way: MockTransport
+) -> None:
+    converter = scope(value__subject__name__strategy=f"{STRATEGIES}{strategy}Strategy")
+    cells = write(converter, Column.of([{"title": "x", "pages": 1}], BOOK))
+    assert way.request("GET", "/subjects") == [subject]
+    assert read(converter, cells).values == [{"title": "x", "pages": 1}]
+
+
+def test_keys_have_subjects_of_their_own(scope: Scope, way: MockTransport) -> None:
+    write(scope(Use.KEY), Column.of(["k"], s.STRING))
+    assert way.request("GET", "/subjects") == ["t-key"]
+
+
+def test_every_topic_of_a_batch_has_its_own_schema(scope: Scope) -> None:
+    column = Column.of([1, 2, 3], s.INT64)
+    converter = scope()
+    cells = write(converter, column, ["a", "b", "a"])
+    failed: Failed = {}
+    back = converter.to_connect(["a", "b", "a"], cells, failed)
+    assert not failed
+    assert back.values == [1, 2, 3]
+    assert back.runs == [back.runs[0]]  # equal schemas are one run
+
+
+def test_nothing_is_registered_unless_allowed(scope: Scope, registry: Register) -> None:
+    converter = scope(auto__register__schemas="false")
+    (error,) = errors_of_writing(converter, Column.of([True], s.BOOLEAN)).values()
+    assert "not found" in error
+    registry("t-value", {"type": "boolean"})
+    assert write(converter, Column.of([True], s.BOOLEAN)) == [b"\0\0\0\0\1true"]
+
+
+def test_the_latest_version_is_used_if_it_takes_the_values(
+    scope: Scope, registry: Register
+) -> None:
+    registry("t-value", {"type": "number"})
+    latest = {"auto__register__schemas": "false", "use__latest__version": "true"}
+    converter = scope(**latest)
+    assert write(converter, Column.of([5], s.INT32)) == [b"\0\0\0\0\1" + b"5"]
+    (error,) = errors_of_writing(converter, Column.of(["x"], s.STRING)).values()
+    assert "Incompatible schema" in error
+    assert "latest.compatibility.strict=false" in error
+    lenient = scope(**latest, latest__compatibility__strict="false")
+    assert write(lenient, Column.of(["x"], s.STRING)) == [b'\0\0\0\0\1"x"']
+
+
+def test_messages_can_be_validated(scope: Scope, registry: Register) -> None:
+    registry("t-value", {"type": "integer", "maximum": 5})
+    strict = scope(json__fail__invalid__schema="true")
+    assert read(strict, [b"\0\0\0\0\1" + b"5"]).values == [5]
+    (error,) = errors_of_reading(strict, [b"\0\0\0\0\1" + b"6"]).values()
+    assert error.startswith(NOT_READ)
+    assert "6 is greater than the maximum of 5" in error
+    writing = scope(
+        json__fail__invalid__schema="true",
+        auto__register__schemas="false",
+        use__latest__version="true",
+        latest__compatibility__strict="false",
+    )
+    assert errors_of_writing(writing, Column.of([5, 6], s.INT64)).keys() == {1}
+
+
+def test_a_union_is_the_alternative_that_knows_most_of_the_object() -> None:
+    cat, dog = s.struct({"name": s.STRING, "lives": s.INT64}), s.struct({"name": s.STRING})
+    union = one_of(dog, cat)
+    assert reader(union)({"name": "a", "lives": 9}) == {
+        f"{ONE_OF_FIELD}1": {"name": "a", "lives": 9}
+    }
+    assert reader(union)({"name": "a"}) == {f"{ONE_OF_FIELD}0": {"name": "a"}}
+    assert writer(union, PLAIN)({f"{ONE_OF_FIELD}0": None}) is ABSENT
+    assert writer(union.as_optional(), PLAIN)({f"{ONE_OF_FIELD}0": None}) is None
+
+
+def test_a_plain_bytes_schema_takes_a_decimal_as_a_number() -> None:
+    options = Options(decimals=DecimalFormat.BASE64)
+    assert dump(writer(s.BYTES, options)(Decimal("1.50"))) == b"1.50"
+
+
+def test_numbers_that_are_not_finite_are_texts(scope: Scope) -> None:
+    schema = s.struct({"f": s.FLOAT64})
+    assert write(scope(), Column.of([{"f": float("nan")}], schema)) == [b'\0\0\0\0\1{"f":"NaN"}']
+
+
+def test_schemas_that_json_schema_cannot_say_are_refused(scope: Scope) -> None:
+    anything = Schema(Type.ARRAY)
+    (error,) = errors_of_writing(scope(), Column.of([[1]], anything)).values()
+    assert error == "A JSON Schema cannot say that anything may be in an array or map"
