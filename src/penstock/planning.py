@@ -7,14 +7,12 @@ which settings (reference §3.1), what reaches which Kafka client (§2.5).
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from penstock import KAFKA_VERSION
-from penstock.api import Offsets, SinkConnector, SourceConnector, SourceOffset
+from penstock.api import HeaderConverter, Predicate, SinkConnector, SourceConnector
 from penstock.cluster.records import RawProps, copy_buckets, hash_map_copy, hash_map_order
-from penstock.cluster.records import SourceOffset as StoredOffset
 from penstock.config import connector as keys
 from penstock.config import render
 from penstock.config import worker as worker_keys
@@ -31,12 +29,17 @@ from penstock.config.define import (
 )
 from penstock.errors import BadRequest, ConfigInvalid, PenstockError
 from penstock.flow.plan import (
+    Boundary,
+    Conversion,
     ConverterPlan,
+    DeadLetters,
     FlowPlan,
     SinkPlan,
     SourcePlan,
     Tolerance,
     TopicGroup,
+    Transactions,
+    TransformPlan,
 )
 from penstock.ids import TaskId
 from penstock.kafka import clients
@@ -60,7 +63,6 @@ _SPARK_KAFKA: Final[Mapping[str, str]] = {
     "max.partition.fetch.bytes": "5242880",
 }
 
-SIMPLE_HEADER_CONVERTER: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 _CONVERTER_TYPE: Final = "converter.type"
 _CONVERTERS: Final = (keys.KEY_CONVERTER, keys.VALUE_CONVERTER)
 
@@ -120,7 +122,7 @@ class Planner:
         """The framework's settings as a validation shows them: with what the worker would use.
         Topic creation groups are not looked at before the connector starts, as in 4.2.0."""
         defaults = {key.name: self._worker.props.get(key.name) for key in _CONVERTERS}
-        defaults[keys.HEADER_CONVERTER.name] = SIMPLE_HEADER_CONVERTER
+        defaults[keys.HEADER_CONVERTER.name] = self._worker[worker_keys.HEADER_CONVERTER]
         definition = keys.enrich(
             _base(found),
             props,
@@ -140,9 +142,7 @@ class Planner:
         )
 
     def _converter_version(self, name: str | None) -> str | None:
-        if name == SIMPLE_HEADER_CONVERTER:
-            return KAFKA_VERSION
-        cls = self._registry.converter(name.strip()) if name else None
+        cls = self._registry.header_converter(name.strip()) if name else None
         return cls.plugin.version if cls else None
 
     def _framework(self, found: Found, props: Mapping[str, str | None]) -> ConfigDef:
@@ -152,25 +152,26 @@ class Planner:
         return definition
 
     def _plugins(self) -> keys.Plugins:
-        converters = self._registry.of_kind(Kind.CONVERTER)
-        nothing = keys.PluginClasses({})
-        definitions = {found.plugin.class_name: found.plugin.config for found in converters}
-        aliases = {
-            name: found.plugin.class_name
-            for found in converters
-            for name in found.names()
-            if self._registry.converter(name) is found.cls
-        }
-        simple = SIMPLE_HEADER_CONVERTER.rpartition(".")[2]
-        headers = {**definitions, SIMPLE_HEADER_CONVERTER: ConfigDef()}
         return keys.Plugins(
-            transforms=nothing,
-            predicates=nothing,
-            converters=keys.PluginClasses(definitions, aliases),
-            header_converters=keys.PluginClasses(
-                {name: headers[name] for name in sorted(headers)},
-                {**aliases, simple: SIMPLE_HEADER_CONVERTER},
+            transforms=self._classes(self._registry.transform, Kind.TRANSFORM),
+            predicates=self._classes(self._registry.predicate, Kind.PREDICATE),
+            converters=self._classes(self._registry.converter, Kind.CONVERTER),
+            header_converters=self._classes(
+                self._registry.header_converter, Kind.CONVERTER, Kind.HEADER_CONVERTER
             ),
+        )
+
+    def _classes(self, find: Callable[[str], type | None], *kinds: Kind) -> keys.PluginClasses:
+        found = self._registry.of_kind(*kinds)
+        return keys.PluginClasses(
+            {each.plugin.class_name: each.plugin.config for each in found},
+            {
+                name: each.plugin.class_name
+                for each in found
+                for name in each.names()
+                if find(name) is each.cls
+            },
+            {each.plugin.class_name: (each.plugin.version,) for each in found},
         )
 
     def _creates_topics(self) -> bool:
@@ -180,25 +181,34 @@ class Planner:
         yield from keys.null_value_problems(props)
         if found.kind is Kind.SINK:
             yield from keys.sink_group_problems(props, self._worker[worker_keys.GROUP_ID])
-            if (props.get(keys.DLQ_TOPIC.name) or "").strip():
-                yield (
-                    keys.DLQ_TOPIC.name,
-                    invalid(
-                        keys.DLQ_TOPIC.name,
-                        props[keys.DLQ_TOPIC.name],
-                        "This worker writes no dead letter topics yet; leave the setting out.",
-                    ),
-                )
-        elif (props.get(keys.EXACTLY_ONCE_SUPPORT.name) or "").strip().lower() == "required":
-            yield (
-                keys.EXACTLY_ONCE_SUPPORT.name,
-                "This worker does not have exactly-once source support enabled.",
-            )
+            return
+        values = keys.SOURCE.validate(props)
+        enabled = self._exactly_once()
+        yield from keys.exactly_once_problems(values, enabled, self._asked(found, props, _is_exact))
+        yield from keys.transaction_boundary_problems(
+            values, bool(self._asked(found, props, _ends_transactions))
+        )
+
+    def _asked(
+        self,
+        found: Found,
+        props: Mapping[str, str | None],
+        question: Callable[[SourceConnector, Config], bool | None],
+    ) -> bool | None:
+        """What a source connector says of its configuration; None if that is not in order yet."""
+        assert issubclass(found.cls, SourceConnector)
+        try:
+            return question(found.cls(), found.plugin.config.parse(props))
+        except ConfigInvalid:
+            return None
+
+    def _exactly_once(self) -> bool:
+        return self._worker[worker_keys.EXACTLY_ONCE_SOURCE_SUPPORT].lower() == "enabled"
 
     def _converter_parts(self, props: Mapping[str, str | None]) -> Iterable[render.Json]:
         for key in (keys.HEADER_CONVERTER, *_CONVERTERS):
             name, kind = props.get(key.name), key.name.partition(".")[0]
-            cls = self._registry.converter(name.strip()) if name else None
+            cls = self._registry.header_converter(name.strip()) if name else None
             if cls is not None:
                 prefix = f"{key.name}."
                 definition = _always_typed(cls.plugin.config)
@@ -213,9 +223,12 @@ class Planner:
     ) -> Iterable[render.Json]:
         policy = self._worker[worker_keys.OVERRIDE_POLICY]
         allowlist = self._worker[worker_keys.OVERRIDE_ALLOWLIST]
-        prefixes = ["producer.override."] if found.kind is Kind.SOURCE else ["consumer.override."]
-        if found.kind is Kind.SOURCE and keys.uses_topic_creation(props):
+        source, dead_letters = found.kind is Kind.SOURCE, _dead_letter_topic(props)
+        prefixes = ["producer.override."] if source or dead_letters else []
+        if keys.uses_topic_creation(props) if source else dead_letters:
             prefixes.append("admin.override.")
+        if not source:
+            prefixes.append("consumer.override.")
         for prefix in prefixes:
             values = keys.check_overrides(policy, allowlist, under(props, prefix))
             yield render.prefixed_infos(None, values, prefix)
@@ -223,12 +236,22 @@ class Planner:
     def _check_worker_converters(self) -> None:
         """The worker's own converters exist and their settings are in order."""
         problems: list[str] = []
-        for key in (worker_keys.KEY_CONVERTER, worker_keys.VALUE_CONVERTER):
+        for key in (
+            worker_keys.KEY_CONVERTER,
+            worker_keys.VALUE_CONVERTER,
+            worker_keys.HEADER_CONVERTER,
+        ):
             name = self._worker[key]
-            cls = self._registry.converter(name)
+            kinds = [Kind.CONVERTER]
+            cls: type[HeaderConverter] | None
+            if key is worker_keys.HEADER_CONVERTER:
+                kinds.append(Kind.HEADER_CONVERTER)
+                cls = self._registry.header_converter(name)
+            else:
+                cls = self._registry.converter(name)
             if cls is None:
                 known = ", ".join(
-                    found.plugin.class_name for found in self._registry.of_kind(Kind.CONVERTER)
+                    found.plugin.class_name for found in self._registry.of_kind(*kinds)
                 )
                 text = f"Class {name} could not be found. Installed converters are: {known}"
                 problems.append(invalid(key.name, name, text))
@@ -270,38 +293,39 @@ class Planner:
         return [_as_stored({**task, **added}, len(task)) for task in planned]
 
     def flow(
-        self,
-        task: TaskId,
-        run: int,
-        connector_config: RawProps,
-        task_config: RawProps,
-        stored: Sequence[StoredOffset],
+        self, task: TaskId, run: int, connector_config: RawProps, task_config: RawProps
     ) -> FlowPlan:
         """Everything one task's query needs. Raises what makes the task fail to start."""
         props = _texts(connector_config)
         found = self._registry.connector(props[keys.CONNECTOR_CLASS.name].strip())
         framework = self._framework(found, props).parse(props)
         own = found.plugin.config.parse(_texts(task_config))
+        conversion = Conversion(
+            key=self._converter(props, keys.KEY_CONVERTER.name),
+            value=self._converter(props, keys.VALUE_CONVERTER.name),
+            header=self._converter(props, keys.HEADER_CONVERTER.name),
+            transforms=tuple(self._transform(alias, props) for alias in framework[keys.TRANSFORMS]),
+        )
         tolerance = Tolerance(
             tolerate_all=framework[keys.ERRORS_TOLERANCE].lower() == "all",
             log=framework[keys.ERRORS_LOG_ENABLE],
             log_messages=framework[keys.ERRORS_LOG_MESSAGES],
+            retry_timeout_ms=framework[keys.ERRORS_RETRY_TIMEOUT],
+            retry_delay_max_ms=framework[keys.ERRORS_RETRY_MAX_DELAY],
+            dead_letters=self._dead_letters(task, props),
         )
-        key = self._converter(props, keys.KEY_CONVERTER.name)
-        value = self._converter(props, keys.VALUE_CONVERTER.name)
         if issubclass(found.cls, SourceConnector):
-            start: Offsets = [SourceOffset(row.partition, row.offset) for row in stored]
+            transactions = self._transactions(framework) if self._exactly_once() else None
             return SourcePlan(
                 task=task,
                 run=run,
                 connector=found.cls,
                 config=own,
-                key=key,
-                value=value,
+                conversion=conversion,
                 tolerance=tolerance,
-                producer=self._producer(task, props),
+                producer=self._producer(task, props, exactly_once=transactions is not None),
                 topic_groups=self._topic_groups(props),
-                start=start,
+                transactions=transactions,
             )
         assert issubclass(found.cls, SinkConnector)
         consumer = {**_CONSUMER, **self._client("consumer", props)}
@@ -310,8 +334,7 @@ class Planner:
             run=run,
             connector=found.cls,
             config=own,
-            key=key,
-            value=value,
+            conversion=conversion,
             tolerance=tolerance,
             topics=framework[keys.TOPICS],
             topics_regex=framework[keys.TOPICS_REGEX] or None,
@@ -321,17 +344,68 @@ class Planner:
                 for name, text in {**_SPARK_KAFKA, **consumer}.items()
                 if name not in _NOT_FOR_SPARK
             },
+            commit_interval_ms=self._worker[worker_keys.OFFSET_FLUSH_INTERVAL],
         )
 
     def _converter(self, props: Props, name: str) -> ConverterPlan:
         """Whoever names the class configures it: its sub-keys are not mixed (§3.1)."""
         chosen = props if props.get(name) else self._worker.props
-        cls = self._registry.converter(chosen[name].strip())
+        wanted = (chosen.get(name) or self._worker[worker_keys.HEADER_CONVERTER]).strip()
+        header = name == keys.HEADER_CONVERTER.name
+        find = self._registry.header_converter if header else self._registry.converter
+        cls = find(wanted)
         if cls is None:
-            raise ConfigInvalid(
-                [invalid(name, chosen[name], f"Class {chosen[name]} could not be found.")]
-            )
-        return ConverterPlan(cls, cls.plugin.config.parse(under(chosen, f"{name}.")))
+            raise ConfigInvalid([invalid(name, wanted, f"Class {wanted} could not be found.")])
+        settings = {
+            **under(chosen, f"{name}."),
+            _CONVERTER_TYPE: name.partition(".")[0],
+        }
+        return ConverterPlan(cls, cls.plugin.config.parse(settings))
+
+    def _transform(self, alias: str, props: Props) -> TransformPlan:
+        """One transform of the chain. What `enrich` found wrong with it was refused before."""
+        own = under(props, f"{keys.TRANSFORMS.name}.{alias}.")
+        cls = self._registry.transform(own["type"].strip())
+        assert cls is not None
+        predicate: tuple[type[Predicate], Config] | None = None
+        if name := own.get("predicate"):
+            theirs = under(props, f"{keys.PREDICATES.name}.{name}.")
+            kind = self._registry.predicate(theirs["type"].strip())
+            assert kind is not None
+            predicate = kind, kind.plugin.config.parse(theirs)
+        negate = own.get("negate", "false").strip().lower() == "true"
+        return TransformPlan(alias, cls, cls.plugin.config.parse(own), predicate, negate)
+
+    def _transactions(self, framework: Config) -> Transactions:
+        interval = framework[keys.TRANSACTION_INTERVAL]
+        return Transactions(
+            Boundary(framework[keys.TRANSACTION_BOUNDARY].lower()),
+            self._worker[worker_keys.OFFSET_FLUSH_INTERVAL] if interval is None else interval,
+            framework[keys.OFFSETS_TOPIC] or self._worker[worker_keys.OFFSET_STORAGE_TOPIC],
+        )
+
+    def _dead_letters(self, task: TaskId, props: Props) -> DeadLetters | None:
+        """Where failed records go. The settings are a sink's; sources may have them too."""
+        settings = ConfigDef(keys.DLQ_TOPIC, keys.DLQ_REPLICATION, keys.DLQ_HEADERS).parse(props)
+        topic = settings[keys.DLQ_TOPIC].strip()
+        if not topic:
+            return None
+        java = {
+            **_PRODUCER,
+            "client.id": f"connector-dlq-producer-{task}",
+            **self._client("producer", props),
+        }
+        admin = {
+            "client.id": f"connector-dlq-adminclient-{task}",
+            **self._client("admin", props),
+        }
+        return DeadLetters(
+            topic,
+            settings[keys.DLQ_REPLICATION],
+            settings[keys.DLQ_HEADERS],
+            clients.producer(java).settings,
+            clients.admin(admin).settings,
+        )
 
     def _client(self, client: str, props: Props) -> dict[str, str]:
         return {
@@ -340,9 +414,14 @@ class Planner:
             **under(props, f"{client}.override."),
         }
 
-    def _producer(self, task: TaskId, props: Props) -> clients.Settings:
+    def _producer(self, task: TaskId, props: Props, *, exactly_once: bool) -> clients.Settings:
         java = {**_PRODUCER, **self._client("producer", props)}
         java.setdefault("client.id", f"connector-producer-{task}")
+        if exactly_once:
+            java["transactional.id"] = self._transactional_id(task)
+            java["enable.idempotence"] = "true"
+            if java["delivery.timeout.ms"] == _PRODUCER["delivery.timeout.ms"]:
+                del java["delivery.timeout.ms"]  # within a transaction its time-out is what counts
         translated = clients.producer(java)
         _say_ignored(task, translated)
         settings = translated.settings
@@ -350,7 +429,13 @@ class Planner:
         settings.setdefault("enable.idempotence", strict)
         settings.setdefault("queue.buffering.max.messages", 500_000)
         settings.setdefault("queue.buffering.max.kbytes", 131_072)
+        if "transaction.timeout.ms" in settings:  # librdkafka wants no longer time-out inside it
+            most = int(settings["transaction.timeout.ms"])
+            settings["socket.timeout.ms"] = min(60_000, most)
         return settings
+
+    def _transactional_id(self, task: TaskId) -> str:
+        return f"{self._worker[worker_keys.GROUP_ID]}-{task}"
 
     def _member(self, task: TaskId, java: Mapping[str, str]) -> clients.Settings:
         settings = dict(java)
@@ -381,6 +466,18 @@ class Planner:
                 )
             )
         return tuple(groups)
+
+
+def _is_exact(connector: SourceConnector, config: Config) -> bool | None:
+    return connector.exactly_once(config)
+
+
+def _ends_transactions(connector: SourceConnector, config: Config) -> bool:
+    return connector.defines_transactions(config)
+
+
+def _dead_letter_topic(props: Mapping[str, str | None]) -> bool:
+    return bool((props.get(keys.DLQ_TOPIC.name) or "").strip())
 
 
 def shown_value(value: str | None) -> str:

@@ -6,18 +6,19 @@ import logging
 import signal
 import socket
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType
 
 from penstock.clock import SystemClock
+from penstock.cluster.records import SessionKey
 from penstock.config import worker as keys
 from penstock.config.define import Config
 from penstock.config.properties import parse_properties
-from penstock.errors import PenstockError, StartupFailed
+from penstock.errors import StartupFailed
 from penstock.plugins import Registry
 from penstock.rest.app import Context, Server
-from penstock.rest.forward import Client
+from penstock.rest.forward import Client, Leader
 from penstock.worker import Worker
 
 log = logging.getLogger(__name__)
@@ -44,12 +45,10 @@ def distributed(props: Mapping[str, str], started: Callable[[str], None]) -> Non
     host = socket.gethostname()
     worker: Worker
 
-    def forward(url: str, connector: str, configs: Sequence[Mapping[str, str | None]]) -> None:
-        algorithm = config[keys.INTER_WORKER_SIGNATURE_ALGORITHM]
+    def session_key() -> SessionKey | None:
         member = worker.state.member
         signs = member is not None and member.protocol == "sessioned"
-        key = worker.state.cluster.session_key if signs else None
-        client.put_tasks(url, connector, configs, key, algorithm)
+        return worker.state.cluster.session_key if signs else None
 
     try:
         url = keys.advertised_url(config, server.port, host)
@@ -59,7 +58,7 @@ def distributed(props: Mapping[str, str], started: Callable[[str], None]) -> Non
             url=url,
             worker_id=keys.worker_id(config, server.port, host),
             clock=SystemClock(),
-            forward=forward,
+            leader=Leader(client, session_key, config[keys.INTER_WORKER_SIGNATURE_ALGORITHM]),
         )
         with _Signals(worker):
             server.start(Context(worker, client))
@@ -97,17 +96,5 @@ class _Signals:
 
 def _refuse_what_is_not_there(config: Config) -> None:
     """Settings whose effect would be missed without a word are refused aloud."""
-    refused: list[PenstockError] = []
-    if config[keys.EXACTLY_ONCE_SOURCE_SUPPORT] != "disabled":
-        refused.append(
-            StartupFailed(
-                "exactly.once.source.support is not offered yet; leave it out or set it to "
-                "'disabled'. Source tasks deliver at least once."
-            )
-        )
     if config[keys.CONFIG_PROVIDERS]:
-        refused.append(
-            StartupFailed("config.providers are not offered yet; write the values themselves.")
-        )
-    if refused:
-        raise refused[0]
+        raise StartupFailed("config.providers are not offered yet; write the values themselves.")

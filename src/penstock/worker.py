@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any, Final, TypeVar, assert_never
+from typing import Final, Protocol, TypeVar, assert_never
 
 from penstock.api import Offsets
 from penstock.clock import Clock
@@ -23,29 +23,37 @@ from penstock.cluster import protocol
 from penstock.cluster.herder import HerderState, Settings, next_wakeup, step
 from penstock.cluster.records import (
     VERSIONED,
-    Skipped,
-    SourceOffset,
+    RawProps,
     StatusRecord,
     TaskStatus,
     TopicStatus,
-    decode_offset,
     encode_config,
-    encode_offset,
     encode_status,
-    partition_key,
 )
 from penstock.config import worker as keys
 from penstock.config.define import Config
 from penstock.errors import PenstockError
 from penstock.flow.engine import BatchDone, Session, SessionAborted, readable
+from penstock.flow.plan import SourcePlan
 from penstock.flow.tasks import TaskEnded, Tasks
 from penstock.flow.warmup import warm_up
 from penstock.ids import TaskId
 from penstock.kafka import admin, clients
+from penstock.kafka.fencing import FencedWriter, fence
 from penstock.kafka.group import Callbacks, WorkerGroup
-from penstock.kafka.log import CompactedLog, Entry
+from penstock.kafka.log import START_S, CompactedLog, Entry
+from penstock.offset_store import (
+    COMMITTED,
+    OPEN_TRANSACTION_S,
+    PRODUCER,
+    Lease,
+    OffsetStore,
+    Row,
+    connector_admin,
+    offsets_topic,
+)
 from penstock.planning import Planner
-from penstock.plugins import Registry
+from penstock.plugins import Kind, Registry
 
 log = logging.getLogger(__name__)
 
@@ -55,11 +63,20 @@ _ANSWER_S: Final = 10.0  # how long the group waits for the loop; a turn takes m
 _LOOK_S: Final = 0.1  # how soon the group notices that the loop has ended
 _POOL: Final = 16
 _STARTS: Final = 4  # tasks that start at once; each makes Spark start Python processes
-_PRODUCER: Final[clients.Settings] = {"acks": "all", "delivery.timeout.ms": 2_147_483_647}
-"""Records of the internal topics wait for Kafka as long as it takes (reference §4.3)."""
+_REQUESTS: Final = 16  # to the leader at once; one that hangs keeps each waiting for its time-out
 
-ForwardTasks = Callable[[str, str, Sequence[Mapping[str, str | None]]], None]
-"""Hands a task set to the leader at a URL; raises when the leader does not take it."""
+
+class Leader(Protocol):
+    """The leader at a URL, asked by this worker. Raises when it does not do what it is asked: an
+    error with an `http_status` when it says why."""
+
+    def put_tasks(
+        self, url: str, connector: str, configs: Sequence[Mapping[str, str | None]]
+    ) -> None:
+        """Hands it a connector's task set."""
+
+    def fence(self, url: str, connector: str) -> None:
+        """Has it fence a connector's older tasks."""
 
 
 class Worker:
@@ -76,16 +93,18 @@ class Worker:
         url: str,
         worker_id: str,
         clock: Clock,
-        forward: ForwardTasks,
+        leader: Leader,
     ) -> None:
         self.config = config
         self.registry = registry
         self.ended = threading.Event()
         self.failure: BaseException | None = None
         self._clock = clock
-        self._forward = forward
+        self._leader = leader
         self._leaving = threading.Event()
         self._inbox: queue.SimpleQueue[e.Event] = queue.SimpleQueue()
+        support = config[keys.EXACTLY_ONCE_SOURCE_SUPPORT].lower()
+        self._exactly_once = support == "enabled"
         self._state = HerderState(
             Settings(
                 url=url,
@@ -95,26 +114,34 @@ class Worker:
                 key_ttl_ms=config[keys.INTER_WORKER_KEY_TTL] or 1 << 60,
                 key_algorithm=config[keys.INTER_WORKER_KEY_GENERATION_ALGORITHM],
                 topic_tracking=config[keys.TOPIC_TRACKING_ENABLE],
+                transactional=support != "disabled",
+                exactly_once=self._exactly_once,
+                is_source=self._is_source,
             )
         )
         self._client = clients.admin(config.props).settings
         self._admin, self.kafka_cluster_id = admin.connect(self._client)
         self._session = Session(keys.spark_settings(config), log.info)
-        self._offsets = OffsetStore()
+        self._offsets = OffsetStore(config)
+        self._leases: dict[TaskId, Lease] = {}
         self.planner = Planner(config, registry)
         self._grace_s = config[keys.TASK_SHUTDOWN_TIMEOUT] / 1000
         self._pool = ThreadPoolExecutor(_POOL, thread_name_prefix="work")
         self._starts = ThreadPoolExecutor(_STARTS, thread_name_prefix="start")
+        self._requests = ThreadPoolExecutor(_REQUESTS, thread_name_prefix="leader")
+        # What the leader writes and claims, one after the other.
+        self._leading = ThreadPoolExecutor(1, thread_name_prefix="leading")
         self._tasks = Tasks(
             self._session,
             store=self._store_offsets,
-            ended=lambda ended: self._post(_failed(ended)),
+            encode=self._encode_offsets,
+            ended=self._on_ended,
             report=self._on_batch,
             gone=self._on_jvm_gone,
         )
         self._config_log: CompactedLog
         self._status_log: CompactedLog
-        self._offset_log: CompactedLog
+        self._config_writer: FencedWriter
         self._group = self._make_group()
         self._loop = threading.Thread(target=self._run, name="herder", daemon=True)
 
@@ -124,6 +151,10 @@ class Worker:
     def state(self) -> HerderState:
         """What the worker knows at this moment; a value that does not change any more."""
         return self._state
+
+    def _is_source(self, config: RawProps) -> bool:
+        found = self.registry.find_connector(config.get("connector.class"))
+        return found is not None and found.kind is Kind.SOURCE
 
     def submit(self, operation: e.Operation) -> Future[e.Result]:
         """Asks for an operation; the future holds the result, or stays empty if the worker ends."""
@@ -175,12 +206,16 @@ class Worker:
 
     def _perform(self, command: e.Command) -> None:
         match command:
+            case e.AppendConfig() if command.as_leader:
+                self._leading.submit(self._write_config, command)
             case e.AppendConfig():
                 self._append_config(command)
+            case e.ClaimConfigTopic():
+                self._leading.submit(self._claim_config_topic, command)
             case e.AppendStatus():
                 self._status_log.append(*encode_status(self._versioned(command.record)))
             case e.ReadConfigToEnd():
-                self._pool.submit(self._read_config, command.timeout_ms / 1000)
+                self._pool.submit(self._read_config, command)
             case e.JoinGroup():
                 self._group.join()
             case e.TellMetadata():
@@ -196,7 +231,11 @@ class Worker:
             case e.StartConnector():
                 self._pool.submit(self._plan, command)
             case e.ForwardTasks():
-                self._pool.submit(self._forward_tasks, command)
+                self._requests.submit(self._forward_tasks, command)
+            case e.FenceProducers():
+                self._pool.submit(self._fence_producers, command)
+            case e.ForwardFence():
+                self._requests.submit(self._forward_fence, command)
             case e.StartTask():
                 self._starts.submit(self._start_task, command)
             case e.StopTask():
@@ -239,14 +278,69 @@ class Worker:
         for future in sent:
             future.add_done_callback(stored)
 
-    def _read_config(self, timeout_s: float) -> None:
+    def _write_config(self, command: e.AppendConfig) -> None:
+        rows = [encode_config(record) for record in command.records]
         try:
-            self._config_log.read_to_end(timeout_s)
+            offset = self._config_writer.write(rows)
+        except PenstockError as error:
+            log.warning(
+                "Failed to write to config topic as leader; will rejoin group if necessary and, if "
+                "still leader, attempt to reclaim write privileges for the config topic: %s",
+                error,
+            )
+            self._post(e.Appended(command.ticket, -1, str(error), fenced=True))
+        else:
+            self._post(e.Appended(command.ticket, offset))
+
+    def _claim_config_topic(self, command: e.ClaimConfigTopic) -> None:
+        try:
+            self._config_writer.claim()
+        except PenstockError as error:
+            log.warning("Unable to claim write privileges for config topic: %s", error)
+            self._post(e.ConfigTopicClaimed(command.ticket, str(error)))
+        else:
+            log.info("this worker leads, and alone may write to the config topic")
+            self._post(e.ConfigTopicClaimed(command.ticket))
+
+    def _read_config(self, command: e.ReadConfigToEnd) -> None:
+        in_time = True
+        try:
+            self._config_log.read_to_end(command.timeout_ms / 1000)
         except PenstockError as error:
             log.warning("%s", error)
-            self._post(e.ConfigEndReached(in_time=False))
+            in_time = False
+        self._post(e.ConfigEndReached(in_time, command.ticket))
+
+    def _fence_producers(self, command: e.FenceProducers) -> None:
+        """Another leader may have begun a round of its own before this one is through; what is
+        left of it would fence tasks that rightly run."""
+        name, ticket = command.connector, command.ticket
+        group = self.config[keys.GROUP_ID]
+
+        def wanted() -> bool:
+            round = self._state.rounds.get(name)
+            return round is not None and round.ticket == ticket
+
+        log.info("[%s] fencing the producers of %d older tasks", name, command.tasks)
+        try:
+            client_id = f"connector-worker-adminclient-{name}"
+            settings = connector_admin(self.config, client_id, command.config)
+            ids = [f"{group}-{TaskId(name, number)}" for number in range(command.tasks)]
+            fence(settings, ids, wanted=wanted)
+        except Exception as error:
+            log.warning("[%s] the older tasks were not fenced: %s", name, error)
+            self._post(e.ProducersFenced(name, ticket, str(error)))
         else:
-            self._post(e.ConfigEndReached(in_time=True))
+            self._post(e.ProducersFenced(name, ticket))
+
+    def _forward_fence(self, command: e.ForwardFence) -> None:
+        refused = None
+        try:
+            self._leader.fence(command.leader_url, command.connector)
+        except Exception as error:
+            log.info("[%s] the leader did not fence: %s", command.connector, error)
+            refused = e.Refused(getattr(error, "http_status", 500), str(error))
+        self._post(e.FenceForwarded(command.connector, command.ticket, refused))
 
     def _plan(self, command: e.StartConnector) -> None:
         name = command.connector
@@ -260,7 +354,7 @@ class Worker:
 
     def _forward_tasks(self, command: e.ForwardTasks) -> None:
         try:
-            self._forward(command.leader_url, command.connector, command.configs)
+            self._leader.put_tasks(command.leader_url, command.connector, command.configs)
         except Exception as error:
             log.warning("[%s] the leader did not take the tasks: %s", command.connector, error)
             self._post(e.TasksForwarded(command.connector, str(error)))
@@ -271,23 +365,43 @@ class Worker:
         task = command.task
         try:
             self._session.get()
-            self._offset_log.read_to_end(self.config[keys.OFFSET_FLUSH_TIMEOUT] / 1000 + 30)
             plan = self.planner.flow(
-                task,
-                command.run,
-                command.connector_config,
-                command.task_config,
-                self._offsets.of(task.connector),
+                task, command.run, command.connector_config, command.task_config
             )
             log.info("starting %s", plan.describe())
-            self._tasks.start(plan)
+            if isinstance(plan, SourcePlan):
+                self._leases[task] = self._offsets.lease(task, command.connector_config)
+            self._tasks.start(plan, lambda: self._begin(command))
         except SessionAborted:
+            self._end_lease(task)
             self._post(e.TaskStopped(task, command.run))
         except Exception as error:
             log.exception("[%s] the task failed to start", task)
+            self._end_lease(task)
             self._post(e.TaskFailed(task, command.run, readable(error)))
         else:
             self._post(e.TaskStarted(task, command.run))
+
+    def _begin(self, command: e.StartTask) -> Offsets:
+        """Where a source task starts reading. Exactly once, its producer has its transactional id
+        by now, so whoever had it before is fenced. Were the task of an older set, though, it would
+        have taken the id from its successor: it only goes on if it is not, by all there is in the
+        config topic (reference §4.8)."""
+        lease = self._leases[command.task]
+        if not self._exactly_once:
+            return lease.read(lambda: None)
+
+        def check() -> None:
+            answer: Future[e.Result] = Future()
+            start = e.CheckStart(command.task, command.run, command.generation)
+            self._post(e.Requested(answer, start))
+            result = self._answered(answer)
+            if isinstance(result, e.Refused):
+                raise PenstockError(result.message)
+
+        self._config_log.read_to_end(OPEN_TRANSACTION_S, check)
+        check()
+        return lease.read(check)
 
     def _stop_task(self, command: e.StopTask) -> None:
         try:
@@ -295,10 +409,25 @@ class Worker:
                 log.warning("[%s] a batch was cut off; it will be done again", command.task)
         except Exception:
             log.exception("[%s] the task did not stop cleanly", command.task)
+        self._end_lease(command.task)
         self._post(e.TaskStopped(command.task, command.run))
+
+    def _on_ended(self, ended: TaskEnded) -> None:
+        lease = self._leases.pop(ended.task, None)
+        if lease is not None:
+            self._pool.submit(lease.close)
+        self._post(e.TaskFailed(ended.task, ended.run, ended.trace))
+
+    def _end_lease(self, task: TaskId) -> None:
+        lease = self._leases.pop(task, None)
+        if lease is not None:
+            lease.close()
 
     def _on_batch(self, batch: BatchDone) -> None:
         log.debug("[%s] %d records moved, %d left out", batch.task, batch.done, batch.failed)
+        lease = self._leases.get(batch.task)
+        if lease is not None and self._exactly_once:
+            lease.committed()
         tracked = self._state.statuses.topics.get(batch.task.connector, {})
         for topic in batch.topics:
             if topic not in tracked:
@@ -309,40 +438,53 @@ class Worker:
 
         A stop does not wait for it: the batch counts as cut off then, and is done again.
         """
-        sent = [
-            self._offset_log.append(*self._offsets.encode(task.connector, each)) for each in offsets
-        ]
-        for future in sent:
-            future.result()
+        self._lease(task).store(offsets)
+
+    def _encode_offsets(self, task: TaskId, offsets: Offsets) -> list[Row]:
+        return self._lease(task).encode(offsets)
+
+    def _lease(self, task: TaskId) -> Lease:
+        lease = self._leases.get(task)
+        if lease is None:
+            raise PenstockError(f"Task {task} has ended; its offsets are not stored any more.")
+        return lease
 
     # ── starting and ending ──────────────────────────────────────────────────────────────────
 
     def _open_logs(self) -> None:
         config = self.config
         consumer = clients.consumer(config.props).settings
+        # What is in a transaction counts for everybody once it is committed (KIP-618); before
+        # everybody is "enabled", readers are as Java's are by default.
+        consumer.setdefault("isolation.level", "read_uncommitted")
+        if self._exactly_once:
+            consumer["isolation.level"] = COMMITTED
         producer = clients.producer(config.props).settings
         base = keys.client_id_base(config)
-        topics = internal_topics(config)
-        receivers: dict[str, tuple[str, Callable[[Sequence[Entry]], None]]] = {
-            "config": ("configs", self._on_config_entries),
-            "status": ("statuses", self._on_status_entries),
-            "offset": ("offsets", self._offsets.receive),
-        }
-        opened: dict[str, CompactedLog] = {}
-        for which, topic in topics.items():
-            partitions = admin.ensure(self._admin, topic)
-            suffix, receive = receivers[which]
+
+        def opened(
+            which: str, suffix: str, receive: Callable[[Sequence[Entry]], None]
+        ) -> CompactedLog:
+            topic = topics[which]
             client_id = {"client.id": base + suffix}
-            opened[which] = CompactedLog(
+            return CompactedLog(
                 topic.name,
-                partitions,
+                admin.ensure(self._admin, topic),
                 consumer={**consumer, **client_id},
-                producer={**producer, **client_id, **_PRODUCER},
+                producer={**producer, **client_id, **PRODUCER},
                 admin=self._admin,
                 receive=receive,
             )
-        self._config_log, self._status_log = opened["config"], opened["status"]
-        self._offset_log = opened["offset"]
+
+        topics = internal_topics(config)
+        self._offsets.use(lambda receive: opened("offset", "offsets", receive))
+        self._status_log = opened("status", "statuses", self._on_status_entries)
+        self._config_log = opened("config", "configs", self._on_config_entries)
+        leader = {**producer, "client.id": f"{base}configs-leader"}
+        leader.pop("delivery.timeout.ms", None)  # the transaction's time-out is what counts
+        self._config_writer = FencedWriter(
+            topics["config"].name, f"connect-cluster-{config[keys.GROUP_ID]}", leader
+        )
 
     def _on_config_entries(self, entries: Sequence[Entry]) -> None:
         self._post(e.ConfigRead(tuple((row.offset, row.key, row.value) for row in entries)))
@@ -352,8 +494,9 @@ class Worker:
 
     def _read_logs(self) -> None:
         try:
-            for each in (self._config_log, self._status_log, self._offset_log):
-                each.start()
+            self._config_log.start(OPEN_TRANSACTION_S if self._exactly_once else START_S)
+            self._status_log.start()
+            self._offsets.start()
             self._post(e.LogsReady())
         except Exception as error:
             if not self._state.stopping:  # else the logs were closed under us, and that is fine
@@ -384,12 +527,13 @@ class Worker:
     def _shut_down(self) -> None:
         self._group.leave(5.0)
         self._tasks.close()
-        for name in ("_config_log", "_status_log", "_offset_log"):
+        for name in ("_config_log", "_status_log"):
             opened: CompactedLog | None = getattr(self, name, None)
             if opened is not None:
                 opened.close()
+        self._offsets.close()
         self._session.stop()
-        for pool in (self._pool, self._starts):
+        for pool in (self._pool, self._starts, self._requests, self._leading):
             pool.shutdown(wait=False, cancel_futures=True)
         self.ended.set()
 
@@ -439,44 +583,6 @@ class Worker:
         raise TimeoutError("The worker's loop does not answer its group.")
 
 
-class OffsetStore:
-    """What the offset topic says, by connector: the stored offset of every source partition.
-
-    Written by the log's thread, read by others; the key bytes a partition was first stored under
-    are kept, for keys compare as bytes (reference §4.5).
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._by_connector: dict[str, dict[bytes, tuple[bytes, SourceOffset]]] = {}
-
-    def receive(self, entries: Sequence[Entry]) -> None:
-        with self._lock:
-            for entry in entries:
-                record = decode_offset(entry.key, entry.value)
-                if isinstance(record, Skipped):
-                    log.warning("offset record %d is skipped: %s", entry.offset, record.reason)
-                    continue
-                rows = self._by_connector.setdefault(record.connector, {})
-                key = partition_key(record.partition)
-                if record.offset is None:
-                    rows.pop(key, None)
-                else:
-                    rows[key] = (entry.key or b"", record)
-
-    def of(self, connector: str) -> list[SourceOffset]:
-        """The stored offsets of a connector."""
-        with self._lock:
-            return [record for _, record in self._by_connector.get(connector, {}).values()]
-
-    def encode(self, connector: str, offset: Any) -> tuple[bytes, bytes | None]:
-        """The record that stores an offset, under the key bytes its partition has already."""
-        record = SourceOffset(connector, offset.partition, offset.offset)
-        with self._lock:
-            known = self._by_connector.get(connector, {}).get(partition_key(offset.partition))
-        return encode_offset(record, known[0] if known else None)
-
-
 def internal_topics(config: Config) -> dict[str, admin.InternalTopic]:
     """The three topics of a cluster as they are to be made (reference §2.3, §2.6)."""
 
@@ -487,12 +593,8 @@ def internal_topics(config: Config) -> dict[str, admin.InternalTopic]:
         return found.settings
 
     return {
-        "offset": admin.InternalTopic(
-            config[keys.OFFSET_STORAGE_TOPIC],
-            keys.OFFSET_STORAGE_TOPIC.name,
-            "source connector offsets",
-            config[keys.OFFSET_STORAGE_PARTITIONS],
-            config[keys.OFFSET_STORAGE_REPLICATION],
+        "offset": replace(
+            offsets_topic(config, config[keys.OFFSET_STORAGE_TOPIC]),
             settings=settings(keys.OFFSET_STORAGE_PREFIX),
         ),
         "status": admin.InternalTopic(
@@ -513,10 +615,6 @@ def internal_topics(config: Config) -> dict[str, admin.InternalTopic]:
             settings=settings(keys.CONFIG_STORAGE_PREFIX),
         ),
     }
-
-
-def _failed(ended: TaskEnded) -> e.TaskFailed:
-    return e.TaskFailed(ended.task, ended.run, ended.trace)
 
 
 def _tell(reply: e.Reply, result: object) -> None:

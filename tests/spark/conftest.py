@@ -8,18 +8,24 @@ from typing import Any
 
 import pytest
 
-from penstock.api import Converter, Offsets, SinkConnector, SourceConnector
+from penstock.api import HeaderConverter, Offsets, SinkConnector, SourceConnector
+from penstock.cluster.records import SourceOffset as StoredOffset
+from penstock.cluster.records import encode_offset
 from penstock.config.define import Config
 from penstock.connectors.file import FILE_SINK, FILE_SOURCE, FileStreamSink, FileStreamSource
+from penstock.convert.header import SimpleHeaderConverter
 from penstock.convert.text import StringConverter
 from penstock.flow.engine import BatchDone, Session
 from penstock.flow.plan import (
+    Conversion,
     ConverterPlan,
     FlowPlan,
     SinkPlan,
     SourcePlan,
     Tolerance,
     TopicGroup,
+    Transactions,
+    TransformPlan,
 )
 from penstock.flow.tasks import TaskEnded, Tasks
 from penstock.ids import TaskId
@@ -37,7 +43,7 @@ def session() -> Iterator[Session]:
     session.stop()
 
 
-def converter(kind: type[Converter], **props: str) -> ConverterPlan:
+def converter(kind: type[HeaderConverter], **props: str) -> ConverterPlan:
     settings = {name.replace("_", "."): text for name, text in props.items()}
     return ConverterPlan(kind, kind.plugin.config.parse(settings))
 
@@ -55,6 +61,10 @@ class Flow:
         self._tasks = Tasks(
             session,
             store=lambda task, offsets: self.stored.append(offsets),
+            encode=lambda task, offsets: [
+                encode_offset(StoredOffset(task.connector, each.partition, each.offset))
+                for each in offsets
+            ],
             ended=self.ended.append,
             report=self.reports.append,
             gone=lambda trace: pytest.fail(trace),
@@ -68,9 +78,12 @@ class Flow:
         *,
         connector: type[SourceConnector] = FileStreamSource,
         config: Config | None = None,
-        start: Offsets = (),
         value: ConverterPlan | None = None,
+        header: ConverterPlan | None = None,
+        transforms: tuple[TransformPlan, ...] = (),
         tolerance: Tolerance | None = None,
+        producer: Mapping[str, str] | None = None,
+        transactions: Transactions | None = None,
         topic_groups: tuple[TopicGroup, ...] = (),
     ) -> SourcePlan:
         self._runs += 1
@@ -79,15 +92,21 @@ class Flow:
             self._runs,
             connector,
             config or FILE_SOURCE.parse({"file": str(file), "topic": topic}),
-            converter(StringConverter),
-            value or converter(StringConverter),
+            Conversion(
+                converter(StringConverter),
+                value or converter(StringConverter),
+                header or converter(SimpleHeaderConverter),
+                transforms,
+            ),
             tolerance or Tolerance(),
             {
-                **clients.producer({"bootstrap.servers": self._bootstrap}).settings,
+                **clients.producer(
+                    {"bootstrap.servers": self._bootstrap, **(producer or {})}
+                ).settings,
                 "enable.idempotence": True,
             },
             topic_groups,
-            start,
+            transactions,
         )
 
     def sink(
@@ -100,7 +119,10 @@ class Flow:
         connector: type[SinkConnector] = FileStreamSink,
         config: Config | None = None,
         value: ConverterPlan | None = None,
+        header: ConverterPlan | None = None,
+        transforms: tuple[TransformPlan, ...] = (),
         tolerance: Tolerance | None = None,
+        commit_interval_ms: int = 500,
         regex: str | None = None,
         consumer: Mapping[str, str] | None = None,
     ) -> SinkPlan:
@@ -115,8 +137,12 @@ class Flow:
             self._runs,
             connector,
             config or FILE_SINK.parse({"file": str(file)}),
-            converter(StringConverter),
-            value or converter(StringConverter),
+            Conversion(
+                converter(StringConverter),
+                value or converter(StringConverter),
+                header or converter(SimpleHeaderConverter),
+                transforms,
+            ),
             tolerance or Tolerance(),
             () if regex else (topic,),
             regex,
@@ -125,11 +151,12 @@ class Flow:
                 "partition.assignment.strategy": "cooperative-sticky",
             },
             {"bootstrap.servers": self._bootstrap},
+            commit_interval_ms,
         )
 
-    def start(self, plan: FlowPlan) -> TaskId:
+    def start(self, plan: FlowPlan, start: Offsets = ()) -> TaskId:
         self._started.append(plan.task)
-        self._tasks.start(plan)
+        self._tasks.start(plan, lambda: start)
         return plan.task
 
     def stop(self, task: TaskId, timeout_s: float = 30) -> bool:

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from pyspark import cloudpickle
 
-from penstock.api import Plugin, Props, SinkConnector, SinkWriter
+from penstock.api import Failed, Plugin, Props, SinkConnector, SinkWriter
 from penstock.config.define import HIGH, STRING, Config, ConfigDef, Key
 from penstock.convert.json import JsonConverter
 from penstock.convert.raw import ByteArrayConverter
@@ -43,7 +43,7 @@ class GatedWriter(SinkWriter):
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def write(self, records: Records) -> None:
+    def write(self, records: Records, failed: Failed) -> None:
         (self._folder / "waiting").touch()
         # Not `wait_until`: what travels with the plan brings its module's globals along.
         for _ in range(1200):
@@ -168,7 +168,8 @@ def test_a_record_that_cannot_be_read_fails_the_task_and_says_which(
     flow.start(flow.sink(name, topic, file, value=value))
     trace = flow.await_failure()
     assert (
-        "Tolerance exceeded in error handler: VALUE_CONVERTER failed for a record of topic "
+        "Tolerance exceeded in error handler: VALUE_CONVERTER failed in class "
+        "org.apache.kafka.connect.json.JsonConverter for a record of topic "
         f"'{topic}', partition 0, offset 1: Converting byte[] to Kafka Connect data failed due to "
         "serialization error" in trace
     )

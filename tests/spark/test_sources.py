@@ -85,7 +85,7 @@ def test_a_source_goes_on_after_the_stored_position(
     topic, file = topics.create(unique("lines")), tmp_path / "in.txt"
     file.write_text("zwölf\nseen\nnew\n")
     seen = len("zwölf\nseen\n".encode())
-    task = flow.start(flow.source(unique("src"), topic, file, start=[position(file, seen)]))
+    task = flow.start(flow.source(unique("src"), topic, file), [position(file, seen)])
     flow.await_done(task, 1)
     with file.open("a") as more:
         more.write("newer\n")
@@ -99,7 +99,7 @@ def test_a_position_that_is_no_number_fails_the_task(
 ) -> None:
     topic, file = topics.create(unique("lines")), tmp_path / "in.txt"
     file.write_text("line\n")
-    flow.start(flow.source(unique("src"), topic, file, start=[position(file, "ten")]))
+    flow.start(flow.source(unique("src"), topic, file), [position(file, "ten")])
     assert "Offset position is the incorrect type" in flow.await_failure()
     assert topics.values(topic) == []
 
@@ -122,7 +122,7 @@ def test_a_source_that_was_stopped_is_silent(
     assert flow.stop(task)
     with file.open("a") as more:
         more.write("after\n")
-    again = flow.start(flow.source(name, topic, file, start=flow.stored[-1]))
+    again = flow.start(flow.source(name, topic, file), flow.stored[-1])
     flow.await_done(again, 2)
     assert topics.values(topic) == [b"before", b"after"]
     assert not flow.ended
@@ -173,7 +173,7 @@ def test_a_value_its_converter_refuses_fails_the_task(
     value = converters(ByteArrayConverter)
     flow.start(flow.source(unique("src"), topic, file, value=value))
     trace = flow.await_failure()
-    assert "Tolerance exceeded in error handler: VALUE_CONVERTER failed" in trace
+    assert "Tolerance exceeded in error handler: VALUE_CONVERTER failed in class" in trace
     assert "Invalid schema type for ByteArrayConverter: STRING" in trace
     assert "org.apache.spark" not in trace
     assert topics.values(topic) == []
@@ -233,5 +233,5 @@ def test_a_topic_that_cannot_be_made_fails_the_task(
     groups = (TopicGroup((".*",), (), 1, 5, {}),)  # there is one broker, not five
     flow.start(flow.source(unique("src"), topic, file, topic_groups=groups))
     trace = flow.await_failure()
-    assert f"Task failed to create new topic {topic}" in trace
+    assert f"Unable to create topic(s) '{topic}'" in trace
     assert topic not in topics.names()

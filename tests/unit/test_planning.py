@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
-from penstock.api import Plugin, Props, SinkConnector, SinkWriter, SourceOffset
-from penstock.cluster.records import SourceOffset as StoredOffset
-from penstock.config.define import Config, ConfigDef
+from penstock.api import Failed, Plugin, Predicate, Props, SinkConnector, SinkWriter, Transform
+from penstock.config.define import HIGH, Config, ConfigDef, Key
+from penstock.config.define import STRING as STRING_KIND
 from penstock.config.worker import parse_distributed
 from penstock.connectors.file import FileStreamSink, FileStreamSource
+from penstock.convert.header import SimpleHeaderConverter
 from penstock.convert.json import JsonConverter
 from penstock.convert.raw import ByteArrayConverter
 from penstock.convert.text import StringConverter
+from penstock.data.records import Records
 from penstock.errors import ConfigInvalid
-from penstock.flow.plan import SinkPlan, SourcePlan, Tolerance, TopicGroup
+from penstock.flow.plan import Boundary, SinkPlan, SourcePlan, Tolerance, TopicGroup, Transactions
 from penstock.ids import TaskId
 from penstock.planning import NoConnectorType, Planner, TooManyTasks
 from penstock.plugins import Registry, UnknownConnectorClass
@@ -48,8 +50,39 @@ class Greedy(SinkConnector):
         raise NotImplementedError
 
 
+TAG = Key("with", STRING_KIND, importance=HIGH, doc="What to tag with.")
+
+
+class Tag(Transform):
+    """Needs a setting."""
+
+    plugin = Plugin("test.Tag", "1", ConfigDef(TAG))
+
+    def apply(self, records: Records, failed: Failed) -> Records:
+        return records
+
+
+class Every(Predicate):
+    """Holds for all."""
+
+    plugin = Plugin("test.Every", "1", ConfigDef())
+
+    def test(self, records: Records, failed: Failed) -> Sequence[bool]:
+        return [True] * len(records)
+
+
 REGISTRY = Registry(
-    [FileStreamSource, FileStreamSink, Greedy, JsonConverter, StringConverter, ByteArrayConverter]
+    [
+        FileStreamSource,
+        FileStreamSink,
+        Greedy,
+        JsonConverter,
+        StringConverter,
+        ByteArrayConverter,
+        SimpleHeaderConverter,
+        Tag,
+        Every,
+    ]
 )
 
 SOURCE = {"name": "src", "connector.class": "FileStreamSource", "file": "/in", "topic": "lines"}
@@ -74,13 +107,13 @@ def errors(props: Mapping[str, str | None], planner: Planner | None = None) -> d
 
 
 def source_plan(props: Mapping[str, str], planner: Planner | None = None) -> SourcePlan:
-    plan = (planner or PLANNER).flow(TaskId("src", 0), 1, props, props, [])
+    plan = (planner or PLANNER).flow(TaskId("src", 0), 1, props, props)
     assert isinstance(plan, SourcePlan)
     return plan
 
 
 def sink_plan(props: Mapping[str, str], planner: Planner | None = None) -> SinkPlan:
-    plan = (planner or PLANNER).flow(TaskId("snk", 0), 1, props, props, [])
+    plan = (planner or PLANNER).flow(TaskId("snk", 0), 1, props, props)
     assert isinstance(plan, SinkPlan)
     return plan
 
@@ -102,7 +135,19 @@ VALIDATED: list[tuple[dict[str, str | None], list[str]]] = [
         ["value.converter.schemas.cache.size"],
     ),
     ({**SOURCE, "exactly.once.support": "required"}, ["exactly.once.support"]),
-    ({**SINK, "errors.deadletterqueue.topic.name": "dead"}, ["errors.deadletterqueue.topic.name"]),
+    ({**SOURCE, "transaction.boundary": "connector"}, ["transaction.boundary"]),
+    ({**SINK, "errors.deadletterqueue.topic.name": "dead"}, []),
+    (
+        {**SINK, "errors.deadletterqueue.topic.name": "more"},
+        ["topics"],
+    ),
+    ({**SOURCE, "transforms": "a"}, ["transforms.a.type"]),
+    ({**SOURCE, "transforms": "a", "transforms.a.type": "test.Nothing"}, ["transforms.a.type"]),
+    ({**SOURCE, "transforms": "a", "transforms.a.type": "Tag"}, ["transforms.a.with"]),
+    (
+        {**SOURCE, "transforms": "a", "transforms.a.type": "Tag", "transforms.a.with": "x"},
+        [],
+    ),
 ]
 
 
@@ -213,23 +258,15 @@ def test_whoever_names_the_converter_configures_it(
 ) -> None:
     more = {f"value_converter_{name.replace('.', '_')}": text for name, text in worker.items()}
     plan = source_plan({**SOURCE, **connector}, planner(**more))
-    assert plan.value.kind is kind
+    assert plan.conversion.value.kind is kind
     [key] = [key for key in kind.plugin.config.keys if key.name == "schemas.enable"]  # type: ignore[attr-defined]
-    assert plan.value.config[key] is schemas
-    assert plan.key.kind is StringConverter
+    assert plan.conversion.value.config[key] is schemas
+    assert plan.conversion.key.kind is StringConverter
 
 
 def test_a_converter_may_be_named_by_its_alias() -> None:
     plan = source_plan({**SOURCE, "key.converter": " ByteArrayConverter "})
-    assert plan.key.kind is ByteArrayConverter
-
-
-def test_a_source_starts_where_it_is_stored() -> None:
-    stored = [StoredOffset("src", {"filename": "/in"}, {"position": 7})]
-    plan = PLANNER.flow(TaskId("src", 0), 4, SOURCE, SOURCE, stored)
-    assert isinstance(plan, SourcePlan)
-    assert plan.start == [SourceOffset({"filename": "/in"}, {"position": 7})]
-    assert plan.run == 4
+    assert plan.conversion.key.kind is ByteArrayConverter
 
 
 def test_a_producer_keeps_what_it_sends_in_order_and_waits_for_all_copies() -> None:
@@ -291,6 +328,84 @@ def test_tolerance_is_none_unless_told_otherwise() -> None:
     assert source_plan(SOURCE).tolerance == Tolerance()
     props = {**SOURCE, "errors.tolerance": "all", "errors.log.enable": "true"}
     assert source_plan(props).tolerance == Tolerance(tolerate_all=True, log=True)
+
+
+CHAIN = {
+    "transforms": "a, b",
+    "transforms.a.type": "test.Tag",
+    "transforms.a.with": "x",
+    "transforms.b.type": "Tag",
+    "transforms.b.with": "y",
+    "transforms.b.predicate": "p",
+    "transforms.b.negate": "true",
+    "predicates": "p",
+    "predicates.p.type": "test.Every",
+}
+
+
+def test_transforms_form_a_chain_in_the_order_of_their_aliases() -> None:
+    chain = sink_plan({**SINK, **CHAIN}).conversion.transforms
+    assert [(each.alias, each.kind, each.config[TAG], each.negate) for each in chain] == [
+        ("a", Tag, "x", False),
+        ("b", Tag, "y", True),
+    ]
+    assert chain[0].predicate is None
+    assert chain[1].predicate is not None
+    assert chain[1].predicate[0] is Every
+    assert "a (Tag), b (Tag if not Every)" in sink_plan({**SINK, **CHAIN}).describe()
+
+
+def test_headers_have_the_workers_converter_unless_the_connector_has_its_own() -> None:
+    assert sink_plan(SINK).conversion.header.kind is SimpleHeaderConverter
+    own = {**SINK, "header.converter": STRING, "header.converter.converter.encoding": "UTF-16"}
+    plan = sink_plan(own).conversion.header
+    assert (plan.kind, plan.config.props["converter.type"]) == (StringConverter, "header")
+    assert plan.config.props["converter.encoding"] == "UTF-16"
+    assert sink_plan(SINK, planner(header_converter=JSON)).conversion.header.kind is JsonConverter
+
+
+DEAD = {
+    "errors.deadletterqueue.topic.name": "dead",
+    "errors.deadletterqueue.topic.replication.factor": "1",
+    "errors.deadletterqueue.context.headers.enable": "true",
+    "errors.retry.timeout": "-1",
+    "errors.retry.delay.max.ms": "1000",
+}
+
+
+def test_failed_records_of_sinks_and_of_sources_go_to_the_dead_letter_topic() -> None:
+    for plan in (sink_plan({**SINK, **DEAD}), source_plan({**SOURCE, **DEAD})):
+        letters = plan.tolerance.dead_letters
+        assert letters is not None
+        assert (letters.topic, letters.replication, letters.context_headers) == ("dead", 1, True)
+        assert letters.producer["client.id"] == f"connector-dlq-producer-{plan.task}"
+        assert "enable.idempotence" not in letters.producer
+        assert letters.admin["bootstrap.servers"] == "broker:9092"
+        assert (plan.tolerance.retry_timeout_ms, plan.tolerance.retry_delay_max_ms) == (-1, 1000)
+
+
+def test_on_a_worker_with_exactly_once_records_go_in_transactions() -> None:
+    exact = planner(exactly_once_source_support="ENABLED", offset_flush_interval_ms="7000")
+    plan = source_plan({**SOURCE, "producer.override.enable.idempotence": "false"}, exact)
+    assert plan.transactions == Transactions(Boundary.POLL, 7000, "o")
+    assert plan.producer["transactional.id"] == "workers-src-0"
+    assert plan.producer["enable.idempotence"] == "true"
+    assert "delivery.timeout.ms" not in plan.producer
+    own = {
+        **SOURCE,
+        "transaction.boundary": "INTERVAL",
+        "transaction.boundary.interval.ms": "5",
+        "offsets.storage.topic": "mine",
+        "producer.override.transaction.timeout.ms": "9000",
+        "exactly.once.support": "required",
+    }
+    assert errors(own, exact) == {}
+    plan = source_plan(own, exact)
+    assert plan.transactions == Transactions(Boundary.INTERVAL, 5, "mine")
+    assert plan.producer["socket.timeout.ms"] == 9000
+    assert (
+        source_plan(SOURCE, planner(exactly_once_source_support="preparing")).transactions is None
+    )
 
 
 CREATION = {

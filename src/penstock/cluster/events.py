@@ -71,6 +71,22 @@ class PutTasks:
 
 
 @dataclass(frozen=True, slots=True)
+class FenceZombies:
+    """Take their transactional ids from a connector's older tasks (KIP-618)."""
+
+    connector: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckStart:
+    """May a task still start, exactly once, now that its producer is initialised (KIP-618)?"""
+
+    task: TaskId
+    run: int
+    generation: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Ping:
     """Do nothing; the answer shows that the worker's loop turns."""
 
@@ -83,6 +99,8 @@ Operation = (
     | RestartConnector
     | RestartTask
     | PutTasks
+    | FenceZombies
+    | CheckStart
     | Ping
 )
 
@@ -142,6 +160,7 @@ class ConfigEndReached:
     """A `ReadConfigToEnd` is over; what it found has been delivered before."""
 
     in_time: bool
+    ticket: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,11 +204,41 @@ class Requested:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """Config records are stored, the last one at `offset`; or they are not, because of `error`."""
+    """Config records are stored, the last one at `offset`; or they are not, because of `error`.
+
+    `fenced`: the leader's producer is of no use any more, whoever is to blame.
+    """
 
     ticket: int
     offset: int
     error: str | None = None
+    fenced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigTopicClaimed:
+    """This worker alone may write as leader from now on; or it may not, because of `error`."""
+
+    ticket: int
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProducersFenced:
+    """The older tasks of a connector cannot commit any more; or they may, because of `error`."""
+
+    connector: str
+    ticket: int
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FenceForwarded:
+    """The leader has fenced a connector's older tasks, or why it has not."""
+
+    connector: str
+    ticket: int
+    refused: Refused | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +320,9 @@ Event = (
     | CoordinatorLost
     | Requested
     | Appended
+    | ConfigTopicClaimed
+    | ProducersFenced
+    | FenceForwarded
     | SessionKeyMade
     | ConnectorPlanned
     | TasksForwarded
@@ -289,10 +341,22 @@ Event = (
 
 @dataclass(frozen=True, slots=True)
 class AppendConfig:
-    """Append records to the config topic, together and in order; comes back as `Appended`."""
+    """Append records to the config topic, together and in order; comes back as `Appended`.
+
+    `as_leader`: in a transaction of the producer that `ClaimConfigTopic` has made.
+    """
 
     ticket: int
     records: tuple[ConfigRecord, ...]
+    as_leader: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimConfigTopic:
+    """Make the leader's producer, which fences that of every leader before; comes back as
+    `ConfigTopicClaimed`."""
+
+    ticket: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +366,10 @@ class AppendStatus:
 
 @dataclass(frozen=True, slots=True)
 class ReadConfigToEnd:
+    """Comes back as `ConfigEndReached`."""
+
     timeout_ms: int
+    ticket: int = 0  # 0: for the group
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,13 +421,33 @@ class ForwardTasks:
 
 
 @dataclass(frozen=True, slots=True)
+class FenceProducers:
+    """Fence the transactional ids of tasks 0 to `tasks` - 1; comes back as `ProducersFenced`."""
+
+    connector: str
+    ticket: int
+    config: RawProps
+    tasks: int
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardFence:
+    """Ask the leader to fence a connector's older tasks; comes back as `FenceForwarded`."""
+
+    leader_url: str
+    connector: str
+    ticket: int
+
+
+@dataclass(frozen=True, slots=True)
 class StartTask:
-    """Comes back as `TaskStarted` or `TaskFailed`."""
+    """Comes back as `TaskStarted` or `TaskFailed`. `generation`: of the connector's task set."""
 
     task: TaskId
     run: int
     connector_config: RawProps
     task_config: RawProps
+    generation: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,6 +465,7 @@ class LeaveGroup:
 
 Command = (
     AppendConfig
+    | ClaimConfigTopic
     | AppendStatus
     | ReadConfigToEnd
     | JoinGroup
@@ -387,6 +475,8 @@ Command = (
     | MakeSessionKey
     | StartConnector
     | ForwardTasks
+    | FenceProducers
+    | ForwardFence
     | StartTask
     | StopTask
     | LeaveGroup

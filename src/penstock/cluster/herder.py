@@ -7,14 +7,16 @@ Rules it keeps:
   group agreed on, and after everything older of it has stopped.
 - What this worker runs is reconciled, not scripted: after any event, `_settle` compares what is
   assigned and wanted with what runs, and orders the difference.
+- Where source tasks deliver exactly once, a task set starts only after the older ones were fenced,
+  and only a leader that has fenced those before it writes (KIP-618).
 
 It knows nothing of clocks, sockets, Spark or Kafka clients. Sources: reference §4.2, §5.3,
-§5.5-5.7, §6; KIP-415, KIP-507.
+§4.8, §5.5-5.7, §6; KIP-415, KIP-507, KIP-618.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final, Generic, TypeVar, assert_never
@@ -27,6 +29,18 @@ from penstock.cluster.assign import (
     assign_cooperative,
     assign_eager,
     configured_work,
+)
+from penstock.cluster.fencing import (
+    GIVE_UP_MS,
+    LOST_LEADERSHIP,
+    NEW_TASKS,
+    NOT_READ,
+    NOT_READ_AGAIN,
+    PERMANENT,
+    Preflight,
+    Round,
+    Stage,
+    need,
 )
 from penstock.cluster.protocol import (
     NO_WORK,
@@ -43,6 +57,7 @@ from penstock.cluster.records import (
     ConfigRecord,
     ConnectorConfig,
     ConnectorStatus,
+    LoggerLevel,
     RawProps,
     SessionKey,
     State,
@@ -51,6 +66,7 @@ from penstock.cluster.records import (
     TargetState,
     TaskCommit,
     TaskConfig,
+    TaskFencing,
     TaskStatus,
     TopicStatus,
     TopicUse,
@@ -64,12 +80,26 @@ from penstock.ids import TaskId
 WRITE_TIMEOUT_MS: Final = 30_000  # reference §4.2: one privileged operation in total
 _RETRY_MIN_MS: Final = 250
 _RETRY_MAX_MS: Final = 60_000
+_FENCE_RETRY_MAX_MS: Final = 5_000
+_SHUTTING_DOWN: Final = e.Refused(500, "Worker is shutting down")
+_WRITE_FAILED: Final = (
+    "Failed to write to config topic; this may be due to a transient error and the request can be "
+    "safely retried"
+)
 WARMING_UP: Final = "Spark is starting on this worker; the task starts as soon as it is there."
+
+
+def _no_source(config: RawProps) -> bool:
+    return False
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a worker knows of itself before anything happened."""
+    """What a worker knows of itself before anything happened.
+
+    `is_source` says whether a connector's configuration is a source connector's, and always says
+    the same. `transactional`: leaders write in transactions; `exactly_once`: source tasks do, too.
+    """
 
     url: str
     worker_id: str
@@ -78,6 +108,9 @@ class Settings:
     key_ttl_ms: int = 3_600_000
     key_algorithm: str = "HmacSHA256"
     topic_tracking: bool = True
+    transactional: bool = False  # exactly.once.source.support is preparing or enabled
+    exactly_once: bool = False  # … is enabled
+    is_source: Callable[[RawProps], bool] = _no_source
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +136,7 @@ class Phase(Enum):
     """Where a connector instance or task is on this worker."""
 
     WAITING = "waiting"  # a task, for Spark to be there
+    FENCING = "fencing"  # a task, for the older tasks of its connector to be fenced
     STARTING = "starting"
     RUNNING = "running"
     STOPPING = "stopping"
@@ -112,14 +146,16 @@ class Phase(Enum):
 
 
 PHASE_MOVES: Final[Mapping[Phase, frozenset[Phase]]] = {
-    Phase.WAITING: frozenset({Phase.STARTING, Phase.PAUSED}),
+    Phase.WAITING: frozenset({Phase.FENCING, Phase.STARTING, Phase.PAUSED}),
+    Phase.FENCING: frozenset({Phase.STARTING, Phase.PAUSED, Phase.FAILED}),
     Phase.STARTING: frozenset({Phase.RUNNING, Phase.FAILED}),
     Phase.RUNNING: frozenset({Phase.STOPPING, Phase.FAILED}),
     Phase.STOPPING: frozenset(),  # ends by leaving the table; what comes next begins anew
-    Phase.PAUSED: frozenset({Phase.WAITING, Phase.STARTING}),
-    Phase.FAILED: frozenset({Phase.WAITING, Phase.STARTING, Phase.PAUSED}),
+    Phase.PAUSED: frozenset({Phase.WAITING, Phase.FENCING, Phase.STARTING}),
+    Phase.FAILED: frozenset({Phase.WAITING, Phase.FENCING, Phase.STARTING, Phase.PAUSED}),
 }
-"""How the phases of a task follow each other; absent tasks begin in WAITING, STARTING or PAUSED.
+"""How the phases of a task follow each other; absent tasks begin in WAITING, FENCING, STARTING or
+PAUSED.
 
 A connector has no STOPPING: its instance plans tasks and holds nothing, so a new one may replace
 it in any phase.
@@ -160,6 +196,15 @@ class Write:
     then: tuple[tuple[ConfigRecord, ...], ...] = ()  # groups of records still to append, in order
     read_back: bool = True  # whether it is done when read back, or already when stored
     offset: int | None = None  # of its last record, once stored
+    round: int | None = None  # the round of fencing that ends with it
+
+
+class Claim(Enum):
+    """Whether a leader may write, where that takes a producer that fences its predecessors."""
+
+    NONE = "none"
+    ASKED = "asked"
+    HELD = "held"
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +245,11 @@ class HerderState:
     retries: Mapping[str, Retry] = field(default_factory=dict)
     making_key: bool = False  # until it is read back
     key_retry_at: int = 0
+    claim: Claim = Claim.NONE
+    claim_ticket: int = 0
+    claim_at: int = 0  # not to be asked for before
+    rounds: Mapping[str, Round] = field(default_factory=dict)  # of fencing, as leader
+    preflights: Mapping[str, Preflight] = field(default_factory=dict)
     next_number: int = 1  # for runs and tickets
 
     def running(self) -> Work:
@@ -212,6 +262,17 @@ class HerderState:
 
     def may_start(self) -> bool:
         return self.settled() and not self.stopping
+
+    def may_write(self) -> bool:
+        """Whether this worker leads, and nobody else can write as leader any more."""
+        leads = self.member is not None and self.member.leads
+        return leads and (not self.settings.transactional or self.claim is Claim.HELD)
+
+    def may_ask_fence(self) -> bool:
+        """Whether there is somebody to ask for a round of fencing."""
+        if self.member is None or not self.may_start():
+            return False
+        return self.may_write() if self.member.leads else bool(self.member.leader_url)
 
 
 def step(state: HerderState, event: e.Event, now: int) -> tuple[HerderState, list[e.Command]]:
@@ -226,7 +287,11 @@ def next_wakeup(state: HerderState) -> int | None:
     """When a `Tick` is due, if nothing else happens before."""
     times = [write.deadline for write in state.writes.values()]
     times += [retry.at for retry in state.retries.values() if retry.at is not None]
-    times += [at for at in (state.rejoin_at, _key_due(state)) if at is not None]
+    times += [at for at in (state.rejoin_at, _key_due(state), _claim_due(state)) if at is not None]
+    if state.preflights and state.may_ask_fence():
+        times += [
+            each.at for each in state.preflights.values() if not (each.ticket or each.granted)
+        ]
     return min(times, default=None)
 
 
@@ -235,11 +300,18 @@ def _key_due(state: HerderState) -> int | None:
     member, key, settings = state.member, state.cluster.session_key, state.settings
     if member is None or not member.leads or member.protocol != "sessioned":
         return None
-    if state.making_key or not state.may_start():
+    if state.making_key or not (state.may_start() and state.may_write()):
         return None
     if key is None or key.algorithm != settings.key_algorithm:
         return state.key_retry_at
     return max(key.created_ms + settings.key_ttl_ms, state.key_retry_at)
+
+
+def _claim_due(state: HerderState) -> int | None:
+    """When this worker has to claim the config topic; only a leader does, where it has to."""
+    if not state.settings.transactional or state.member is None or not state.member.leads:
+        return None
+    return None if state.stopping or state.claim is not Claim.NONE else state.claim_at
 
 
 K = TypeVar("K")
@@ -373,6 +445,8 @@ class _Turn:
             case e.LogsReady():
                 self._set(ready=True)
                 self._join()
+            case e.ConfigEndReached() if event.ticket:
+                self._on_round_read(event)
             case e.ConfigEndReached():
                 self._set(syncing=False)
                 if self.state.offered is not None:
@@ -385,10 +459,19 @@ class _Turn:
                 self._on_joined(event)
             case e.CoordinatorLost():
                 self._on_coordinator_lost()
+            case e.Requested(reply, e.CheckStart() as operation):
+                self._answer_check(reply, operation)
             case e.Requested():
                 self._set(queued=(*self.state.queued, (event.reply, event.operation)))
             case e.Appended():
                 self._on_appended(event)
+            case e.ConfigTopicClaimed():
+                self._on_claimed(event)
+            case e.ProducersFenced():
+                self._on_fenced(event)
+            case e.FenceForwarded():
+                result = event.refused or e.Done()
+                self._on_fence_answer(event.connector, event.ticket, result)
             case e.SessionKeyMade():
                 key = SessionKey(event.key, event.algorithm, self.now)
                 self._write(None, None, e.Done(), [(key,)])
@@ -442,6 +525,10 @@ class _Turn:
             run = self._connectors.get(connector)
             if run is not None and run.phase is not Phase.FAILED:
                 self._mark_connector_stale(connector)
+        for connector in sorted(changes.committed | changes.removed):
+            # Nothing that was asked before speaks of the task set that has just been committed.
+            self._end_round(connector, NEW_TASKS)
+            self._set(preflights=_with(self.state.preflights, connector, None))
         for request in changes.restarts:
             self._restart(request.connector, request.include_tasks, request.only_failed)
         if changes.need_rebalance:
@@ -502,6 +589,7 @@ class _Turn:
     def _on_coordinator_lost(self) -> None:
         # Others may be given our work while nobody can reach us: give it up (§5.6).
         self._set(assigned=NO_WORK, handing_over=NO_WORK, offered=None, member=None, rejoin_at=None)
+        self._lose_leadership()
         # The membership may still be valid when the coordinator is found again.
         self._join()
 
@@ -564,8 +652,11 @@ class _Turn:
         member = Member(
             event.member, event.generation, event.protocol, given.leader, given.leader_url
         )
+        before = self.state.member
         if not member.leads:
             self._set(memory=Memory(), owners={})  # a leader's memory is of its own rounds only
+        if before is None or (before.id, before.leader) != (member.id, member.leader):
+            self._lose_leadership()  # who was away cannot know who has led meanwhile
         self._set(member=member, last_generation=event.generation, joining=False, rejoin_at=None)
         if given.error == AssignmentError.NONE:
             self._take_on(given)
@@ -634,8 +725,10 @@ class _Turn:
         state = self.state
         if state.stopping:
             for reply, _ in state.queued:
-                self._answer(reply, e.Refused(500, "Worker is shutting down"))
+                self._answer(reply, _SHUTTING_DOWN)
             self._set(queued=(), plans={})
+            for name in list(state.rounds):
+                self._end_round(name, _SHUTTING_DOWN)
             return
         if not state.settled() or not (state.queued or state.plans):
             return
@@ -646,11 +739,13 @@ class _Turn:
             connector = _written_connector(operation)
             if connector is not None and connector in writing:
                 kept.append((reply, operation))
+            elif self._leads() and not state.may_write() and _is_privileged(operation):
+                kept.append((reply, operation))  # the claim is under way, or will be tried again
             elif self._serve(reply, operation):
                 writing.add(connector)
         held: dict[str, tuple[RawProps, ...]] = {}
         for connector, configs in state.plans.items():
-            if self._leads() and connector in writing:
+            if self._leads() and (connector in writing or not state.may_write()):
                 held[connector] = configs
             else:
                 self._hand_in(connector, configs)
@@ -699,6 +794,10 @@ class _Turn:
                 return self._serve_target(reply, operation)
             case e.PutTasks():
                 return self._publish(reply, operation.connector, operation.configs)
+            case e.FenceZombies():
+                return self._serve_fence(reply, operation.connector)
+            case e.CheckStart():
+                return self._answer_check(reply, operation)
             case _:
                 assert_never(operation)
 
@@ -772,17 +871,26 @@ class _Turn:
         groups: list[tuple[ConfigRecord, ...]],
         *,
         read_back: bool = True,
+        round: int | None = None,
     ) -> bool:
         """Appends groups of records, each when the one before has been read back."""
         first, *rest = groups
         ticket = self._number()
         deadline = self.now + WRITE_TIMEOUT_MS
-        write = Write(connector, reply, result, deadline, tuple(rest), read_back)
+        write = Write(connector, reply, result, deadline, tuple(rest), read_back, round=round)
         self._set(writes={**self.state.writes, ticket: write})
-        self.commands.append(e.AppendConfig(ticket, first))
+        self._append(ticket, first)
         return True
 
+    def _append(self, ticket: int, records: tuple[ConfigRecord, ...]) -> None:
+        # Target states and logger levels are every worker's to write, and so in no transaction.
+        anybody = all(isinstance(record, TargetState | LoggerLevel) for record in records)
+        as_leader = self.state.settings.transactional and not anybody
+        self.commands.append(e.AppendConfig(ticket, records, as_leader))
+
     def _on_appended(self, event: e.Appended) -> None:
+        if event.fenced and self.state.claim is Claim.HELD:
+            self._set(claim=Claim.NONE, claim_at=self.now)  # claimed anew if this still leads
         write = self.state.writes.get(event.ticket)
         if write is None:
             return  # given up on
@@ -803,11 +911,13 @@ class _Turn:
                 following, *rest = write.then
                 write = replace(write, then=tuple(rest), offset=None)
                 self._set(writes={**self.state.writes, ticket: write})
-                self.commands.append(e.AppendConfig(ticket, following))
+                self._append(ticket, following)
                 continue
             self._set(writes=_with(self.state.writes, ticket, None))
             if write.reply is not None:
                 self._answer(write.reply, write.result)
+            elif write.round is not None and write.connector is not None:
+                self._end_round(write.connector, write.result, of=write.round)
             elif write.connector is not None:
                 self._set(retries=_with(self.state.retries, write.connector, None))
             else:
@@ -816,16 +926,201 @@ class _Turn:
     def _fail_write(self, ticket: int, cause: str) -> None:
         write = self.state.writes[ticket]
         self._set(writes=_with(self.state.writes, ticket, None))
+        failed = e.Refused(500, f"{_WRITE_FAILED}: {cause}")
         if write.reply is not None:
-            text = (
-                "Failed to write to config topic; this may be due to a transient error and the "
-                f"request can be safely retried: {cause}"
-            )
-            self._answer(write.reply, e.Refused(500, text))
+            self._answer(write.reply, failed)
+        elif write.round is not None and write.connector is not None:
+            self._end_round(write.connector, failed, of=write.round)
         elif write.connector is not None:
             self._replan_later(write.connector)
         else:
             self._set(making_key=False, key_retry_at=self.now + _RETRY_MIN_MS)
+
+    def _on_claimed(self, event: e.ConfigTopicClaimed) -> None:
+        if self.state.claim is not Claim.ASKED or event.ticket != self.state.claim_ticket:
+            return  # leadership was lost meanwhile
+        if event.error is None:
+            self._set(claim=Claim.HELD)
+        else:
+            self._set(claim=Claim.NONE, claim_at=self.now + _RETRY_MIN_MS)
+
+    def _claim_config_topic(self) -> None:
+        due = _claim_due(self.state)
+        if due is not None and self.now >= due:
+            ticket = self._number()
+            self._set(claim=Claim.ASKED, claim_ticket=ticket)
+            self.commands.append(e.ClaimConfigTopic(ticket))
+
+    def _lose_leadership(self) -> None:
+        """Forgets what was claimed and begun as leader, and what was asked of the one before."""
+        self._set(claim=Claim.NONE, claim_at=self.now)
+        for connector in list(self.state.rounds):
+            self._end_round(connector, LOST_LEADERSHIP)
+        self._set(
+            preflights={
+                connector: replace(each, ticket=0, at=self.now)
+                for connector, each in self.state.preflights.items()
+            }
+        )
+
+    # ── fencing, as leader (reference §4.8) ──────────────────────────────────────────────────
+
+    def _serve_fence(self, reply: e.Reply, connector: str) -> bool:
+        config = self.state.cluster.config(connector)
+        if config is None:
+            return self._answer(reply, e.Refused(404, f"Connector {connector} not found"))
+        if not self.state.settings.is_source(config):
+            text = f"Connector {connector} is not a source connector"
+            return self._answer(reply, e.Refused(400, text))
+        round = self._join_round(connector)
+        self._set_round(connector, replace(round, waiting=(*round.waiting, reply)))
+        return False
+
+    def _join_round(self, connector: str) -> Round:
+        """The round there is, or a new one, which begins with reading the config topic."""
+        round = self.state.rounds.get(connector)
+        if round is None:
+            round = Round(self._number(), Stage.READING)
+            timeout_ms = self.state.settings.sync_timeout_ms
+            self.commands.append(e.ReadConfigToEnd(timeout_ms, round.ticket))
+        return round
+
+    def _set_round(self, connector: str, round: Round) -> None:
+        self._set(rounds={**self.state.rounds, connector: round})
+
+    def _on_round_read(self, event: e.ConfigEndReached) -> None:
+        found = (each for each in self.state.rounds.items() if each[1].ticket == event.ticket)
+        connector, round = next(found, ("", None))
+        if round is None:
+            return  # it is over
+        if round.stage is Stage.CHECKING:
+            if event.in_time:  # a newer task set would have ended the round when it was read
+                self._set_round(connector, replace(round, stage=Stage.RECORDING))
+            else:
+                self._end_round(connector, NOT_READ_AGAIN)
+            return
+        config = self.state.cluster.config(connector)
+        if not event.in_time:
+            self._end_round(connector, NOT_READ)
+        elif config is None:
+            self._end_round(connector, e.Refused(404, f"Connector {connector} not found"))
+        elif (needed := need(self.state.cluster, connector)) is None:
+            self._end_round(connector, e.Done())
+        elif needed.fence:
+            self._set_round(connector, replace(round, stage=Stage.FENCING, tasks=needed.tasks))
+            fence = e.FenceProducers(connector, round.ticket, config, needed.fence)
+            self.commands.append(fence)
+        else:
+            self._set_round(connector, replace(round, stage=Stage.RECORDING, tasks=needed.tasks))
+
+    def _on_fenced(self, event: e.ProducersFenced) -> None:
+        round = self.state.rounds.get(event.connector)
+        if round is None or round.ticket != event.ticket:
+            return
+        if event.error is not None:
+            text = f"Failed to perform zombie fencing: {event.error}"
+            self._end_round(event.connector, e.Refused(500, text))
+            return
+        self._set_round(event.connector, replace(round, stage=Stage.CHECKING))
+        timeout_ms = self.state.settings.sync_timeout_ms
+        self.commands.append(e.ReadConfigToEnd(timeout_ms, round.ticket))
+
+    def _record_rounds(self) -> None:
+        """Writes that a task set may start; never while another set is being written."""
+        recording = [
+            (connector, round)
+            for connector, round in self.state.rounds.items()
+            if round.stage is Stage.RECORDING
+        ]
+        if not recording or not self.state.may_write():
+            return
+        writing = {write.connector for write in self.state.writes.values()}
+        for connector, round in recording:
+            if connector not in writing:
+                self._set_round(connector, replace(round, stage=Stage.WRITING))
+                record = TaskFencing(connector, round.tasks)
+                self._write(connector, None, e.Done(), [(record,)], round=round.ticket)
+
+    def _end_round(self, connector: str, result: e.Result, *, of: int | None = None) -> None:
+        """Tells everybody who waits for a round; `of` is its ticket, None: whichever there is."""
+        round = self.state.rounds.get(connector)
+        if round is None or of not in (None, round.ticket):
+            return
+        self._set(rounds=_with(self.state.rounds, connector, None))
+        for reply in round.waiting:
+            self._answer(reply, result)
+        if round.own:
+            self._on_fence_answer(connector, round.own, result)
+
+    # ── fencing, for the tasks of this worker ────────────────────────────────────────────────
+
+    def _needs_fencing(self, config: RawProps) -> bool:
+        return self.state.settings.exactly_once and self.state.settings.is_source(config)
+
+    def _ask_fences(self) -> None:
+        """Asks the leader for the rounds that tasks wait for, and forgets those nobody needs."""
+        if not self.state.preflights:
+            return
+        waiting = {
+            task.connector for task, run in self._tasks.items() if run.phase is Phase.FENCING
+        }
+        for connector, each in list(self.state.preflights.items()):
+            if connector not in waiting:
+                self._set(preflights=_with(self.state.preflights, connector, None))
+            elif not each.ticket and not each.granted and self.now >= each.at:
+                self._ask_fence(connector, each)
+
+    def _ask_fence(self, connector: str, preflight: Preflight) -> None:
+        if not self.state.may_ask_fence():
+            return
+        ticket = self._number()
+        asked = replace(preflight, ticket=ticket, attempts=preflight.attempts + 1)
+        self._set(preflights={**self.state.preflights, connector: asked})
+        if self._leads():
+            self._set_round(connector, replace(self._join_round(connector), own=ticket))
+        elif (url := self._leader_url()) is not None:
+            self.commands.append(e.ForwardFence(url, connector, ticket))
+
+    def _on_fence_answer(self, connector: str, ticket: int, result: e.Result) -> None:
+        preflight = self.state.preflights.get(connector)
+        if preflight is None or preflight.ticket != ticket:
+            return  # of an older task set, or of an older leader
+        tasks = [
+            (task, run)
+            for task, run in self._tasks.items()
+            if task.connector == connector and run.phase is Phase.FENCING
+        ]
+        over = self.now - preflight.since >= GIVE_UP_MS
+        if isinstance(result, e.Done):
+            granted = replace(preflight, granted=True)
+            self._set(preflights={**self.state.preflights, connector: granted})
+            self._tasks.touch(task for task, _ in tasks)
+        elif isinstance(result, e.Refused) and (result.status in PERMANENT or over):
+            self._set(preflights=_with(self.state.preflights, connector, None))
+            for task, run in tasks:
+                self._tasks.set(task, replace(run, phase=Phase.FAILED, trace=result.message))
+                self._put_task(task, State.FAILED, result.message)
+        else:
+            delay = min(_RETRY_MIN_MS << min(preflight.attempts - 1, 16), _FENCE_RETRY_MAX_MS)
+            later = replace(preflight, ticket=0, at=self.now + delay)
+            self._set(preflights={**self.state.preflights, connector: later})
+
+    def _answer_check(self, reply: e.Reply, check: e.CheckStart) -> bool:
+        """The last question before a task reads its position. Answered at once: a task that waits
+        for it must not keep its group from a round."""
+        task, run = check.task, self._tasks.get(check.task)
+        if self.state.cluster.generation(task.connector) != check.generation:
+            text = (
+                f"Cannot start source task {task} with exactly-once support as the connector has "
+                "already generated a new set of task configs"
+            )
+            return self._answer(reply, e.Refused(500, text))
+        if run is None or run.run != check.run or not self._is_ours(task):
+            text = (
+                f"Cannot start source task {task} as it has already been revoked from this worker"
+            )
+            return self._answer(reply, e.Refused(500, text))
+        return self._answer(reply, e.Done())
 
     # ── connectors and tasks ─────────────────────────────────────────────────────────────────
 
@@ -876,7 +1171,8 @@ class _Turn:
         if run is None or run.run != event.run or run.phase is Phase.STOPPING:
             return  # stopped or given away meanwhile: its owner now speaks for it
         self._tasks.set(event.task, replace(run, phase=Phase.FAILED, trace=event.trace))
-        self._put_task(event.task, State.FAILED, event.trace)
+        if self._is_ours(event.task):  # else it would have been stopped at the next opportunity
+            self._put_task(event.task, State.FAILED, event.trace)
 
     def _on_task_stopped(self, event: e.TaskStopped) -> None:
         run = self._tasks.get(event.task)
@@ -916,8 +1212,11 @@ class _Turn:
         self._touch()
         self._settle_touched()
         self._finish_handing_over()
+        self._claim_config_topic()
         self._serve_queued()
         self._settle_touched()
+        self._ask_fences()
+        self._record_rounds()
         self._renew_session_key()
         self._tell_metadata()
         idle = not self._tasks and not self.state.writes
@@ -994,12 +1293,14 @@ class _Turn:
                 if not wanted or run.stale:
                     self._tasks.set(task, replace(run, phase=Phase.STOPPING))
                     self.commands.append(e.StopTask(task, run.run))
-            case Phase.WAITING | Phase.PAUSED | Phase.FAILED | Phase.STOPPED:
+            case Phase.WAITING | Phase.FENCING | Phase.PAUSED | Phase.FAILED | Phase.STOPPED:
                 if not ours:
                     self._tasks.set(task, None)
                     self._put_task(task, State.UNASSIGNED)
                 elif run.stale or self._may_move_on(run.phase, wanted):
                     self._begin(task, wanted)
+                elif run.phase is Phase.FENCING and self._is_granted(task):
+                    self._start(task, run.run)
             case _:
                 assert_never(run.phase)
 
@@ -1007,6 +1308,8 @@ class _Turn:
         match phase:
             case Phase.WAITING:
                 return self.state.spark_ready or not wanted
+            case Phase.FENCING:
+                return not wanted
             case Phase.PAUSED:
                 return wanted
             case _:
@@ -1018,17 +1321,36 @@ class _Turn:
             self._tasks.set(task, Run(self._number(), Phase.PAUSED))
             self._put_task(task, State.PAUSED)
             return
-        connector_config = self.state.cluster.config(task.connector)
-        task_config = self.state.cluster.task_config(task)
-        if connector_config is None or task_config is None or not self.state.may_start():
+        config = self.state.cluster.config(task.connector)
+        known = self.state.cluster.task_config(task) is not None
+        if config is None or not known or not self.state.may_start():
             return
         number = self._number()
         if not self.state.spark_ready:
             self._tasks.set(task, Run(number, Phase.WAITING))
             self._put_task(task, State.UNASSIGNED, WARMING_UP)
+        elif self._needs_fencing(config) and not self._is_granted(task):
+            self._tasks.set(task, Run(number, Phase.FENCING))
+            if task.connector not in self.state.preflights:
+                wish = Preflight(self.now, at=self.now)
+                self._set(preflights={**self.state.preflights, task.connector: wish})
+        else:
+            self._start(task, number)
+
+    def _is_granted(self, task: TaskId) -> bool:
+        """Whether every older task of the connector has been fenced."""
+        preflight = self.state.preflights.get(task.connector)
+        return preflight is not None and preflight.granted
+
+    def _start(self, task: TaskId, number: int) -> None:
+        """Orders the start of a task that nothing keeps from starting any more."""
+        cluster = self.state.cluster
+        config, task_config = cluster.config(task.connector), cluster.task_config(task)
+        if config is None or task_config is None or not self.state.may_start():
             return
         self._tasks.set(task, Run(number, Phase.STARTING))
-        self.commands.append(e.StartTask(task, number, connector_config, task_config))
+        generation = cluster.generation(task.connector)
+        self.commands.append(e.StartTask(task, number, config, task_config, generation))
 
     def _finish_handing_over(self) -> None:
         """Once everything revoked has stopped, the next round may give it to others (§5.5)."""
@@ -1115,8 +1437,21 @@ def _written_connector(operation: e.Operation) -> str | None:
     match operation:
         case e.Ping() | e.RestartConnector() | e.RestartTask():
             return None
+        case e.FenceZombies() | e.CheckStart():
+            return None  # what a round writes waits for its turn by itself
         case _:
             return operation.connector
+
+
+def _is_privileged(operation: e.Operation) -> bool:
+    """Whether it takes a leader that may write."""
+    match operation:
+        case e.SetTarget():
+            return operation.target is Target.STOPPED
+        case e.FenceZombies():
+            return True
+        case _:
+            return _written_connector(operation) is not None
 
 
 def _with(table: Mapping[K, V], key: K, value: V | None) -> Mapping[K, V]:

@@ -1,13 +1,25 @@
 """Spark's Python daemon, with what every stage needs imported before it forks.
 
 Spark runs this module instead of its own (`spark.python.daemon.module`); each Python worker is a
-fork of it and finds these modules loaded, and their memory shared.
+fork of it and finds these modules loaded, and their memory shared. On a cluster it is the first of
+our code that an executor runs, so what its Python lacks shows here.
 """
+
+import sys
 
 import pyspark.daemon
 
-import penstock.flow.datasource
-import penstock.flow.stage  # noqa: F401
+try:
+    import penstock.flow.datasource
+    import penstock.flow.stage  # noqa: F401
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"{error}. The Python of this executor, {sys.executable} (version "
+        f"{'.'.join(map(str, sys.version_info[:3]))}), lacks what penstock depends on; give "
+        "executors one that has it (spark.archives and spark.pyspark.python, see "
+        "docs/spark-cluster.md).",
+        name=error.name,
+    ) from None
 
 if __name__ == "__main__":
     pyspark.daemon.manager()

@@ -103,6 +103,11 @@ class Session:
         shutil.rmtree(spark_session.scratch(), ignore_errors=True)
 
 
+IDLE_S: Final = 30.0
+"""A query without a batch for so long is ended: even one with nothing to do costs a core some
+percent. Its task goes on, and starts another one when there is something to do."""
+
+
 class Query(ABC):
     """One run of one task's query. Subclasses say what it reads and what happens after a batch."""
 
@@ -111,9 +116,11 @@ class Query(ABC):
         self._task = task
         self._run = run
         self._checkpoint = spark_session.scratch() / f"{task}-{run}-{time.monotonic_ns()}"
+        self._asked_to_stop = self._checkpoint / "stop"
         self._turn = threading.Condition()
         self._stopping = False
         self._in_batch = False
+        self._rested_at = time.monotonic()
         self._query: StreamingQuery | None = None
         self.failure: str | None = None
         """The trace of what ended the query, when something did."""
@@ -122,9 +129,13 @@ class Query(ABC):
     def frame(self, checkpoint: Path) -> DataFrame:
         """The plan: everything up to the stage's result rows. May prepare the checkpoint."""
 
+    def take(self, frame: DataFrame) -> Any:
+        """Runs a batch; the rows of its stage."""
+        return frame.collect()
+
     @abstractmethod
-    def after(self, checkpoint: Path, batch: int, rows: list[Any]) -> None:
-        """Called when a batch's records are where they go, with the stage's result rows."""
+    def after(self, checkpoint: Path, batch: int, rows: Any) -> None:
+        """Called when a batch's stage is through, with what `take` made of its rows."""
 
     def start(self) -> None:
         """Starts the query; returns when Spark has taken it."""
@@ -142,6 +153,11 @@ class Query(ABC):
     def alive(self) -> bool:
         return self._query is not None and bool(self._query.isActive)
 
+    @property
+    def idle_s(self) -> float:
+        """For how long there has been no batch."""
+        return 0.0 if self._in_batch else time.monotonic() - self._rested_at
+
     def ended(self) -> str:
         """Why the query is not alive any more: a trace, for the task's status."""
         if self.failure is None and self._query is not None:
@@ -158,6 +174,8 @@ class Query(ABC):
         deadline = time.monotonic() + timeout_s
         with self._turn:
             self._stopping = True
+            with contextlib.suppress(OSError):  # never started, or ended already
+                self._asked_to_stop.touch()
             in_time = self._turn.wait_for(
                 lambda: not self._in_batch, max(0.0, deadline - time.monotonic())
             )
@@ -174,7 +192,7 @@ class Query(ABC):
                 return  # nothing of this batch is done; the checkpoint is thrown away
             self._in_batch = True
         try:
-            self.after(self._checkpoint, batch, frame.collect())
+            self.after(self._checkpoint, batch, self.take(frame))
         except BaseException as error:
             if not self._stopping:
                 self.failure = readable(error)
@@ -182,6 +200,7 @@ class Query(ABC):
         finally:
             with self._turn:
                 self._in_batch = False
+                self._rested_at = time.monotonic()
                 self._turn.notify_all()
 
 

@@ -8,8 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 
-from penstock.api import Converter, Offsets, SinkConnector, SourceConnector
+from penstock.api import (
+    HeaderConverter,
+    Predicate,
+    SinkConnector,
+    SourceConnector,
+    Transform,
+    Use,
+)
 from penstock.config.define import Config
 from penstock.config.regex import compile_java
 from penstock.ids import TaskId
@@ -21,20 +29,68 @@ Settings = Mapping[str, str | int | float | bool]
 class ConverterPlan:
     """A converter class with the settings it is made from."""
 
-    kind: type[Converter]
+    kind: type[HeaderConverter]
     config: Config
 
-    def build(self, *, is_key: bool) -> Converter:
-        return self.kind(self.config, is_key=is_key)
+    def build(self, use: Use) -> HeaderConverter:
+        return self.kind(self.config, use)
+
+
+@dataclass(frozen=True, slots=True)
+class TransformPlan:
+    """One transform of the chain, and the predicate that says which records it is for."""
+
+    alias: str
+    kind: type[Transform]
+    config: Config
+    predicate: tuple[type[Predicate], Config] | None = None
+    negate: bool = False
+
+    def describe(self) -> str:
+        when = ""
+        if self.predicate is not None:
+            when = f" if {'not ' if self.negate else ''}{self.predicate[0].__name__}"
+        return f"{self.alias} ({self.kind.__name__}{when})"
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """What happens to a record between Kafka and the connector, either way."""
+
+    key: ConverterPlan
+    value: ConverterPlan
+    header: ConverterPlan
+    transforms: tuple[TransformPlan, ...] = ()
+
+    def describe(self) -> str:
+        chain = ", ".join(each.describe() for each in self.transforms)
+        return (
+            f"convert key {self.key.kind.__name__}, value {self.value.kind.__name__}, "
+            f"headers {self.header.kind.__name__}" + (f"; transform {chain}" if chain else "")
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetters:
+    """Where records go that failed (`errors.deadletterqueue.*`)."""
+
+    topic: str
+    replication: int
+    context_headers: bool
+    producer: Settings = field(repr=False)  # librdkafka's names; may hold secrets
+    admin: Settings = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """What becomes of records that fail (`errors.*`)."""
+    """What becomes of records that fail (`errors.*`). `retry_timeout_ms` -1: tried for ever."""
 
     tolerate_all: bool = False
     log: bool = False
     log_messages: bool = False
+    retry_timeout_ms: int = 0
+    retry_delay_max_ms: int = 60_000
+    dead_letters: DeadLetters | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,28 +110,46 @@ class TopicGroup:
         return any_of(self.include) and not any_of(self.exclude)
 
 
+class Boundary(Enum):
+    """Where transactions end (`transaction.boundary`)."""
+
+    POLL = "poll"
+    INTERVAL = "interval"
+    CONNECTOR = "connector"
+
+
+@dataclass(frozen=True, slots=True)
+class Transactions:
+    """Exactly once: records and offsets go to Kafka in transactions (KIP-618)."""
+
+    boundary: Boundary
+    interval_ms: int
+    offsets_topic: str
+
+
 @dataclass(frozen=True, slots=True)
 class SourcePlan:
-    """One source task: what to read from where on, and how its records go to Kafka."""
+    """One source task: what to read, and how its records go to Kafka."""
 
     task: TaskId
     run: int  # which start of the task this is; results of an older one are not mistaken for ours
     connector: type[SourceConnector]
     config: Config
-    key: ConverterPlan
-    value: ConverterPlan
+    conversion: Conversion
     tolerance: Tolerance
     producer: Settings = field(repr=False)  # librdkafka's names; may hold secrets
-    topic_groups: tuple[TopicGroup, ...]  # empty: topics are the broker's business
-    start: Offsets
+    topic_groups: tuple[TopicGroup, ...] = ()  # empty: topics are the broker's business
+    transactions: Transactions | None = None  # None: at least once
 
     def describe(self) -> str:
         """The flow on a few lines, for people."""
-        read = f"{self.connector.__name__} from {[dict(o.offset or {}) for o in self.start]}"
+        once = ""
+        if self.transactions is not None:
+            once = f", exactly once, a transaction per {self.transactions.boundary.value}"
         return (
-            f"{self.task}: read {read}\n"
-            f"  convert key {self.key.kind.__name__}, value {self.value.kind.__name__}\n"
-            f"  produce to {self.producer.get('bootstrap.servers')}"
+            f"{self.task}: read {self.connector.__name__}\n"
+            f"  {self.conversion.describe()}\n"
+            f"  produce to {self.producer.get('bootstrap.servers')}{once}"
         )
 
 
@@ -87,20 +161,20 @@ class SinkPlan:
     run: int
     connector: type[SinkConnector]
     config: Config
-    key: ConverterPlan
-    value: ConverterPlan
+    conversion: Conversion
     tolerance: Tolerance
     topics: tuple[str, ...]
     topics_regex: str | None
     consumer: Settings = field(repr=False)  # the group member, in librdkafka's names
     spark_kafka: Mapping[str, str] = field(repr=False)  # the reader, in Java's names
+    commit_interval_ms: int = 60_000
 
     def describe(self) -> str:
         """The flow on a few lines, for people."""
         what = self.topics_regex or ", ".join(self.topics)
         return (
             f"{self.task}: consume {what} as {self.consumer.get('group.id')}\n"
-            f"  convert key {self.key.kind.__name__}, value {self.value.kind.__name__}\n"
+            f"  {self.conversion.describe()}\n"
             f"  write with {self.connector.__name__}"
         )
 

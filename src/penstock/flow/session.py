@@ -1,18 +1,27 @@
-"""The worker's one SparkSession: started in the background, warmed up, stopped at the end."""
+"""The worker's one SparkSession: started in the background, warmed up, stopped at the end.
+
+By default it is local, its executors threads of the driver's JVM. What a cluster needs on top is in
+`remote`.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
+import re
+import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock import jars
+from penstock.config.properties import render_properties
 from penstock.errors import StartupFailed
+from penstock.flow import remote
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,15 +38,16 @@ _DEFAULTS: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.scheduler.mode": "FAIR",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.speculation": "false",
     "spark.driver.memory": "1g",
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -Xss4m",
     "spark.python.daemon.module": "penstock.flow.daemon",
+    "spark.python.worker.reuse": "true",
+    "spark.python.authenticate.socketTimeout": "60s",  # 15 s are not enough for a busy machine
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
-    "spark.sql.streaming.pollingDelay": "100ms",
+    "spark.sql.streaming.pollingDelay": "10ms",
     "spark.sql.streaming.minBatchesToRetain": "2",
     "spark.sql.streaming.numRecentProgressUpdates": "2",
     "spark.sql.streaming.metricsEnabled": "false",
@@ -45,14 +55,20 @@ _DEFAULTS: Final[Mapping[str, str]] = {
     "checkpointing.FileSystemBasedCheckpointFileManager",
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     "spark.sql.streaming.stopTimeout": "10s",
-    "spark.python.worker.reuse": "true",
+    # A task's plan holds its clients' passwords, and travels as an option of its reader.
+    "spark.sql.redaction.options.regex": "(?i)url|jaas|^plan$",
     "spark.sql.ui.retainedExecutions": "10",
     "spark.ui.retainedJobs": "10",
     "spark.ui.retainedStages": "10",
 }
 
+_LOCAL: Final[Mapping[str, str]] = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
 
 _LOGGING: Final = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
+_SECRET: Final = re.compile("(?i)secret|password|token|access[.]?key|jaas")
 
 
 def start(
@@ -60,38 +76,89 @@ def start(
 ) -> SparkSession:
     """A new session with our defaults and the user's `spark.*` settings over them.
 
-    Blocks for seconds. Raises StartupFailed when Java is missing or too old, or Spark does not
-    start.
+    Blocks for seconds. Raises StartupFailed when Java is missing or too old, a setting is refused,
+    the master of a cluster does not answer, or Spark does not start.
     """
+    remote.refuse(settings)
     java = jars.java()
     archives = sorted(jars.folder("spark", say).glob("*.jar"))
     os.environ.setdefault("JAVA_HOME", str(Path(java).resolve().parent.parent))
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # or executors pick another one
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
-    from pyspark.sql import SparkSession
-
-    from penstock.flow.datasource import PenstockSource
-
     effective = {**_DEFAULTS, **settings}
-    own_jars = ",".join(map(str, archives))
-    more_jars = settings.get("spark.jars")
-    effective["spark.jars"] = f"{own_jars},{more_jars}" if more_jars else own_jars
+    master = effective["spark.master"]
+    folder: Path | None = None
+    if remote.is_remote(master):
+        folder = scratch() / "driver"
+        effective, python = remote.settings_for(master, effective, folder)
+    else:
+        effective, python = {**_LOCAL, **effective}, sys.executable
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ["PYSPARK_PYTHON"] = python  # or executors pick another one
+    effective["spark.jars"] = ",".join(
+        [*map(str, archives), *filter(None, [effective.get("spark.jars")])]
+    )
     options = effective["spark.driver.extraJavaOptions"]
     if "log4j2.configurationFile" not in options:
         effective["spark.driver.extraJavaOptions"] = f"{options} {_LOGGING}"
-    effective.setdefault("spark.local.dir", str(scratch() / "spark"))
+    if folder is None:  # else Spark unpacks the executors' archives there, which are no small thing
+        effective.setdefault("spark.local.dir", str(scratch() / "spark"))
     effective.setdefault("spark.sql.warehouse.dir", str(scratch() / "warehouse"))
-    builder = SparkSession.builder
-    for name, value in effective.items():
-        builder = builder.config(name, value)
+    return _session(effective, folder)
+
+
+def _session(settings: Mapping[str, str], folder: Path | None) -> SparkSession:
+    """A session in a JVM of its own, which runs in `folder` when it is on a cluster."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    from penstock.flow.datasource import PenstockSource
+    from penstock.flow.watch import WatchedContext, watch
+
+    secret = {name: value for name, value in settings.items() if _SECRET.search(name)}
+    told = SparkConf(loadDefaults=False)
+    told.setAll([(name, value) for name, value in settings.items() if name not in secret])
     try:
-        session = builder.getOrCreate()
+        with _kept_from_others(secret):
+            gateway = launch_gateway(told, {"cwd": folder})  # type: ignore[no-untyped-call]
+        conf = SparkConf().setAll(list(settings.items()))
+        kind = SparkContext if folder is None else WatchedContext
+        context = kind(conf=conf, gateway=gateway)
+        session = SparkSession.builder.getOrCreate()
     except Exception as error:  # py4j and PySpark raise what they like here
-        raise StartupFailed(f"Spark did not start: {error}") from error
+        raise StartupFailed(
+            f"Spark did not start with spark.master={settings['spark.master']}: {error}"
+        ) from error
     session.dataSource.register(PenstockSource)
+    if isinstance(context, WatchedContext):
+        watch(session, context)
     return session
+
+
+@contextlib.contextmanager
+def _kept_from_others(secret: Mapping[str, str]) -> Iterator[None]:
+    """Settings for a JVM that is started meanwhile: others on this machine see its command line,
+    but not this file."""
+    if not secret:
+        yield
+        return
+    before = os.environ.get("PYSPARK_SUBMIT_ARGS")
+    with tempfile.NamedTemporaryFile(suffix=".properties") as file:  # for its owner only
+        file.write(render_properties(dict(secret)))
+        file.flush()
+        # Without the first, the file would take the place of conf/spark-defaults.conf.
+        os.environ["PYSPARK_SUBMIT_ARGS"] = (
+            f"--load-spark-defaults --properties-file {shlex.quote(file.name)} "
+            f"{before or 'pyspark-shell'}"
+        )
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ["PYSPARK_SUBMIT_ARGS"]
+            else:
+                os.environ["PYSPARK_SUBMIT_ARGS"] = before
 
 
 def scratch() -> Path:

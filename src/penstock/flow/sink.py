@@ -1,8 +1,10 @@
 """A sink task: a member of the connector's consumer group, and the query that reads for it.
 
-The member (librdkafka) gets partitions, heartbeats and commits, with everything paused; the records
-themselves are read by Spark, for exactly the partitions the member owns (design §4.4). A partition
-is given back only after the batch in hand is written and committed.
+The member (librdkafka) gets partitions, heartbeats and commits; the records themselves are read by
+Spark, for exactly the partitions the member owns (design §4.4). While there is nothing to read
+there is no query: the member waits for a record, and where one comes a query takes over. What is
+written is committed every `offset.flush.interval.ms`, and before a partition is given back, which
+happens only after the batch in hand is written.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from penstock.config.regex import compile_java
 from penstock.flow import offsets
-from penstock.flow.engine import BatchDone, Query, readable
+from penstock.flow.engine import IDLE_S, BatchDone, Query, readable
 from penstock.flow.plan import SinkPlan
 from penstock.flow.source import batch_done
 from penstock.flow.stage import RESULT_DDL, SinkStage
@@ -35,16 +37,31 @@ Place = tuple[str, int]
 Positions = Mapping[Place, int]
 
 EARLIEST: Final = -2  # as Spark writes "from the first record there is"
-LATEST: Final = -1
-BATCH_RECORDS: Final = 250_000
+BATCH_RECORDS: Final = 1_000_000
+"""Large, for what lies between two batches costs as much as 100,000 records. It need not be small
+to stop soon: a stage that is asked to stop leaves the rest of its batch."""
+
+_REMOTE_BATCH_RECORDS: Final = 200_000  # executors elsewhere cannot be asked
 _COLUMNS: Final = (
     "topic",
     "partition",
     "offset",
     "unix_millis(timestamp) AS timestamp",
+    "timestampType",
     "key",
     "value",
+    "headers",
 )
+_INTERNAL: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+"""Kafka's own topics; a pattern does not mean them."""
+
+_NO_MORE_THAN_ONE: Final[Mapping[str, int]] = {
+    "max.partition.fetch.bytes": 1,  # a batch all the same, if there is one
+    "queued.min.messages": 1,
+    "queued.max.messages.kbytes": 1,
+}
+"""The member only wants to know that there is a record, not to have it."""
+
 _TOPICS_REFRESH_S: Final = 5.0
 _RETRY_COMMIT_S: Final = 1.0
 _KAFKA_TIMEOUT_S: Final = 30.0
@@ -73,26 +90,32 @@ class SinkQuery(Query):
         for (topic, partition), position in sorted(self._start.items()):
             assign.setdefault(topic, []).append(partition)
             starting.setdefault(topic, {})[str(partition)] = position
+        local = str(self._spark.sparkContext.master).startswith("local")
         read = (
             self._spark.readStream.format("kafka")
             .options(**{f"kafka.{name}": text for name, text in self._plan.spark_kafka.items()})
             .option("assign", orjson.dumps(assign).decode())
             .option("startingOffsets", orjson.dumps(starting).decode())
-            .option("maxOffsetsPerTrigger", BATCH_RECORDS)
+            .option("maxOffsetsPerTrigger", BATCH_RECORDS if local else _REMOTE_BATCH_RECORDS)
+            .option("includeHeaders", "true")
             .option("failOnDataLoss", "false")  # as `auto.offset.reset`: go on with what is left
             .load()
         )
-        return read.selectExpr(*_COLUMNS).mapInArrow(SinkStage(self._plan), RESULT_DDL)
+        return read.selectExpr(*_COLUMNS).mapInArrow(
+            SinkStage(self._plan, str(self._asked_to_stop)), RESULT_DDL
+        )
 
     def after(self, checkpoint: Path, batch: int, rows: list[Any]) -> None:
-        reached = offsets.reached(checkpoint, batch)
-        self._committed(
-            {
+        # Where a stage left its part of the batch, because it was asked to stop, counts; and what
+        # has no part in it stays where it was.
+        positions = {(row.topic, row.partition): row.position for row in rows if row.topic}
+        if all(row.whole for row in rows):
+            positions = {
                 (topic, int(partition)): position
-                for topic, partitions in reached.items()
+                for topic, partitions in offsets.reached(checkpoint, batch).items()
                 for partition, position in partitions.items()
             }
-        )
+        self._committed(positions)
         self._report(batch_done(self._plan.task, self._plan.run, rows))
 
 
@@ -114,12 +137,13 @@ class SinkTask:
         self._plan = plan
         self._failed = failed
         self._report = report
-        self._consumer = Consumer({**plan.consumer, "log_level": 3})
+        self._consumer = Consumer({**plan.consumer, **_NO_MORE_THAN_ONE, "log_level": 3})
         self._lock = threading.RLock()  # guards the four below; batches commit from Spark's thread
         self._owned: dict[Place, int] = {}  # where the next batch of each partition starts
         self._uncommitted: dict[Place, int] = {}
         self._query: SinkQuery | None = None
-        self._moved = False  # the query does not read what we own
+        self._moved = False  # what we own is not what is read or watched
+        self._watched: set[Place] = set()  # where the member waits for a record
         self._stopping = threading.Event()
         self._grace_s = 5.0
         self._in_time = True
@@ -151,7 +175,7 @@ class SinkTask:
     def _loop(self) -> str | None:
         """Runs until the task is stopped, or until its query fails; then its trace."""
         subscribed: list[str] = []
-        refresh = commit = 0.0
+        refresh, commit = 0.0, time.monotonic() + self._plan.commit_interval_ms / 1000
         while not self._stopping.is_set():
             now = time.monotonic()
             if now >= refresh:
@@ -168,14 +192,19 @@ class SinkTask:
             if not subscribed:
                 self._stopping.wait(0.2)
                 continue
-            self._consumer.poll(0.1)
-            if self._uncommitted and now >= commit:
-                self._commit()
-                commit = now + _RETRY_COMMIT_S
-            if self._moved:
-                self._follow()
-            elif self._query is not None and not self._query.alive:
-                return self._query.ended()
+            message = self._consumer.poll(0.1)
+            if message is not None and message.error() is None and self._watched:
+                self._read()
+            if now >= commit:
+                in_order = self._commit()
+                commit = now + (
+                    self._plan.commit_interval_ms / 1000 if in_order else _RETRY_COMMIT_S
+                )
+            query = self._query
+            if self._moved or (query is not None and query.alive and query.idle_s > IDLE_S):
+                self._watch()
+            elif query is not None and not query.alive:
+                return query.ended()
         return None
 
     def _topics(self) -> list[str]:
@@ -183,19 +212,25 @@ class SinkTask:
             return list(self._plan.topics)
         known = self._consumer.list_topics(timeout=_KAFKA_TIMEOUT_S).topics
         pattern = compile_java(self._plan.topics_regex)
-        return sorted(t for t in known if pattern.fullmatch(t) and not t.startswith("__"))
+        return sorted(t for t in known if t not in _INTERNAL and pattern.fullmatch(t))
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        consumer.incremental_assign(partitions)
-        if partitions:
-            consumer.pause(partitions)
-            known = consumer.committed(partitions, timeout=_KAFKA_TIMEOUT_S)
+        if not partitions:
+            consumer.incremental_assign(partitions)
+            return
+        for at in consumer.committed(partitions, timeout=_KAFKA_TIMEOUT_S):
+            if at.offset < 0:
+                at.offset = self._reset(at)
             with self._lock:
-                for at in known:
-                    self._owned[at.topic, at.partition] = (
-                        at.offset if at.offset >= 0 else self._reset()
-                    )
-                self._moved = True
+                self._owned[at.topic, at.partition] = at.offset
+        consumer.incremental_assign(
+            [
+                TopicPartition(at.topic, at.partition, self._owned[at.topic, at.partition])
+                for at in partitions
+            ]
+        )
+        consumer.pause(partitions)
+        self._moved = True
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._end_query(self._grace_s)
@@ -217,22 +252,42 @@ class SinkTask:
                 self._uncommitted.pop((at.topic, at.partition), None)
             self._moved = True
 
-    def _reset(self) -> int:
+    def _reset(self, at: TopicPartition) -> int:
+        """Where a partition begins that has no committed offset."""
         match self._plan.consumer.get("auto.offset.reset"):
             case "latest" | "largest" | "end":
-                return LATEST
+                ends = self._consumer.get_watermark_offsets(at, timeout=_KAFKA_TIMEOUT_S)
+                assert ends is not None
+                return ends[1]
             case _:
                 return EARLIEST
 
-    def _follow(self) -> None:
-        """Replaces the query by one that reads what we own now."""
+    def _watch(self) -> None:
+        """Ends the query, and waits for a record in what we own now."""
         self._end_query(self._grace_s)
         with self._lock:
             self._moved = False
+            owned = dict(self._owned)
+        places = [TopicPartition(topic, part, at) for (topic, part), at in owned.items()]
+        self._watched = set(owned)
+        try:
+            for place in places:
+                self._consumer.seek(place)
+            self._consumer.resume(places)
+        except KafkaException as error:  # a partition that is only just being opened
+            log.debug("[%s] not watched yet: %s", self._plan.task, error)
+            self._moved = True
+
+    def _read(self) -> None:
+        """Replaces the waiting by a query that reads what we own."""
+        self._consumer.pause([TopicPartition(*place) for place in self._watched])
+        self._watched = set()
+        with self._lock:
             start = dict(self._owned)
         if start:
-            self._query = SinkQuery(self._spark, self._plan, start, self._reached, self._report)
-            self._query.start()
+            query = SinkQuery(self._spark, self._plan, start, self._reached, self._report)
+            query.start()
+            self._query = query
 
     def _end_query(self, timeout_s: float) -> bool:
         query, self._query = self._query, None
@@ -244,22 +299,22 @@ class SinkTask:
                 if place in self._owned:
                     self._owned[place] = position
                     self._uncommitted[place] = position
-        self._commit()
 
-    def _commit(self) -> None:
-        """Commits what is written. A refusal is no loss: it is tried again, or, if the partition
-        moved on, its new owner gets the records once more."""
+    def _commit(self) -> bool:
+        """Commits what is written; False if Kafka refused. That is no loss: it is tried again, or,
+        if the partition moved on, its new owner gets the records once more."""
         with self._lock:
             positions = dict(self._uncommitted)
         if not positions:
-            return
+            return True
         rows = [TopicPartition(topic, part, at) for (topic, part), at in positions.items()]
         try:
             self._consumer.commit(offsets=rows, asynchronous=False)
         except (KafkaException, RuntimeError) as error:
             log.warning("[%s] offsets were not committed: %s", self._plan.task, error)
-            return
+            return False
         with self._lock:
             for place, position in positions.items():
                 if self._uncommitted.get(place) == position:
                     del self._uncommitted[place]
+        return True

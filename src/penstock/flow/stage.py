@@ -7,216 +7,228 @@ run, and kept until the worker goes idle long enough for Spark to end it.
 
 from __future__ import annotations
 
-import logging
+import contextlib
+import gc
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
+import orjson
 import pyarrow as pa
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import KafkaException
 
-from penstock.api import Converter, Failed, SourceReader
-from penstock.data.records import Column, RecordError, Records, Stage
-from penstock.errors import PenstockError
-from penstock.flow.plan import FlowPlan, SinkPlan, SourcePlan, Tolerance
+from penstock.api import AbortTransaction, Failed, SourceReader
+from penstock.data.records import Column, Header, Records
+from penstock.data.schema import BYTES
+from penstock.flow import failures
+from penstock.flow.failures import Failures, TaskFailed
+from penstock.flow.pipeline import (
+    Backoff,
+    Failure,
+    Pipeline,
+    Stage,
+    retriable,
+    sink_steps,
+    source_steps,
+)
+from penstock.flow.plan import FlowPlan, SinkPlan, SourcePlan
+from penstock.flow.ranges import decode
+from penstock.flow.sending import Refused, Sending
 from penstock.ids import TaskId
 
-log = logging.getLogger(__name__)  # a Python worker's standard error, and so the worker's log
-
 RESULT: Final = pa.schema(
-    [("records", pa.int64()), ("done", pa.int64()), ("failed", pa.int64()), ("topic", pa.string())]
+    [
+        ("records", pa.int64()),
+        ("done", pa.int64()),
+        ("failed", pa.int64()),
+        ("rows", pa.int32()),
+        ("whole", pa.bool_()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("position", pa.int64()),
+    ]
 )
-"""What a stage reports per partition: records in, records that reached the other side, records
-that were dropped because errors are tolerated, and one row per topic touched."""
+"""What a stage reports per partition of a batch: records in, records that reached the other side,
+records that failed and are tolerated (what is missing in the sum was left out by a transform), for
+sources how many rows of ranges those were, and for sinks whether it did all of its rows. There is
+one row per topic (and for sinks, partition) touched, the first with the counts; `position` is the
+offset after the last record that was done."""
 
-RESULT_DDL: Final = "records long, done long, failed long, topic string"
+RESULT_DDL: Final = (
+    "records long, done long, failed long, rows int, whole boolean, topic string, partition int, "
+    "position long"
+)
 
-_FLUSH_S: Final = 1.0  # short enough to notice a refusal soon
-_TOPIC_TIMEOUT_S: Final = 60
+CONVERTED: Final = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("timestamp", pa.int64()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", pa.binary()),
+    ]
+)
+"""Records as they are to be produced, for a producer elsewhere. The last row of a partition has no
+topic; its value is the count of what happened, as JSON (`Counts`)."""
+
+CONVERTED_DDL: Final = (
+    "topic string, partition int, timestamp long, key binary, value binary, headers binary"
+)
+
+_PUT_DELAY_MAX_MS: Final = 5_000
 
 
-class TaskFailed(PenstockError):
-    """A task cannot go on; the message is the reason its status shows."""
+@dataclass(slots=True)
+class Counts:
+    """What became of the records of one partition of a batch.
 
-    code = "task.failed"
+    `places` are the topics that were touched, with their partitions where they are known, and the
+    offset after the last record done in each.
+    """
 
-
-class ToleranceExceeded(TaskFailed):
-    """A record failed and `errors.tolerance` is `none`."""
+    records: int = 0
+    failed: int = 0
+    done: int = 0
+    rows: int = 0
+    aborted: bool = False
+    places: dict[tuple[str, int | None], int | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class SourceStage:
-    """Connect records out of Arrow batches, converted, produced and acknowledged."""
+    """Ranges read, converted, produced and acknowledged."""
 
     plan: SourcePlan
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        producing = _open(self.plan, Producing)
-        total = dropped = 0
-        topics: dict[str, int] = {}
-        for batch in batches:
-            records = producing.reader.records(batch)
-            total += len(records)
-            dropped += producing.send(records, topics)
-        producing.flush()
-        yield _result(total, total - dropped, dropped, topics)
+    def __call__(self, ranges: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        producing: Producing = _open(self.plan, Producing)
+        counts = Counts()
+        for batch in producing.read(ranges, counts):
+            producing.send(batch, counts)
+        producing.flush(counts)
+        yield _result(counts)
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertStage:
+    """Ranges read and converted: `CONVERTED` rows."""
+
+    plan: SourcePlan
+
+    def __call__(self, ranges: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        converting: Converting = _open(self.plan, Converting)
+        counts = Counts()
+        try:
+            for batch in converting.read(ranges, counts):
+                yield _converted(converting.convert(batch, counts))
+        except AbortTransaction:
+            counts.aborted = True
+            counts.rows = 1  # a transaction is one row of ranges, and over, read or not
+        converting.failures.flush()
+        told = orjson.dumps(
+            {
+                "records": counts.records,
+                "failed": counts.failed,
+                "rows": counts.rows,
+                "aborted": counts.aborted,
+            }
+        )
+        yield pa.RecordBatch.from_pylist([{"value": told}], schema=CONVERTED)
 
 
 @dataclass(frozen=True, slots=True)
 class SinkStage:
-    """Kafka's bytes converted and written to the target; the target has them when it returns."""
+    """Kafka's bytes converted and written to the target; the target has them when it returns.
+
+    Once there is a file at `stop`, the rest of the batch is left for another time.
+    """
 
     plan: SinkPlan
+    stop: str
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        writing = _open(self.plan, Writing)
-        total = dropped = 0
-        topics: dict[str, int] = {}
+        writing: Writing = _open(self.plan, Writing)
+        counts = Counts()
+        whole = True
         for batch in batches:
-            total += batch.num_rows
-            dropped += writing.write(batch, topics)
-        yield _result(total, total - dropped, dropped, topics)
+            if os.path.exists(self.stop) or not writing.write(batch, counts, self.stop):
+                whole = False
+                break
+        writing.failures.flush()
+        yield _result(counts, whole)
 
 
-class Producing:
-    """The open end of a source task in one Python worker."""
+class Converting:
+    """The reading end of a source task in one Python worker."""
 
     def __init__(self, plan: SourcePlan) -> None:
-        self._plan = plan
         self.reader: SourceReader = plan.connector().open(plan.config)
-        self._key = plan.key.build(is_key=True)
-        self._value = plan.value.build(is_key=False)
-        self._refused: list[tuple[str, KafkaError]] = []
-        self._producer = Producer(
-            {
-                **plan.producer,
-                "on_delivery": self._delivered,
-                "delivery.report.only.error": True,
-                "log_level": 3,
-            }
-        )
-        self._known: set[str] = set()
+        self.failures = Failures(plan.task, plan.tolerance)
+        self._pipeline = Pipeline(source_steps(plan.conversion), plan.tolerance)
 
-    def send(self, records: Records, topics: dict[str, int]) -> int:
-        """Queues every record that converts; the number of those that did not and are tolerated."""
-        values = _from_connect(self._value, records, records.values, Stage.VALUE_CONVERTER)
-        keys = _from_connect(self._key, records, records.keys, Stage.KEY_CONVERTER)
-        failed = _judge(records, self._plan.tolerance)
-        _log_tolerated(self._plan.task, records, self._plan.tolerance)
-        for topic, rows in _by_topic(records.topics, failed):
-            self._ensure(topic)
-            topics[topic] = topics.get(topic, 0) + len(rows)
-            self._queue(topic, rows, keys, values, records)
-        return len(failed)
+    def read(self, ranges: Iterable[pa.RecordBatch], counts: Counts) -> Iterator[pa.RecordBatch]:
+        """What is in the ranges, one after the other."""
+        for batch in ranges:
+            for row in batch.column(0).to_pylist():
+                for part in decode(row):
+                    yield from _pieces(self.reader.read(part.start, part.end))
+                counts.rows += 1
 
-    def flush(self) -> None:
-        """Waits until everything queued is acknowledged, however long Kafka is away; raises when
-        something was refused."""
-        while self._producer.flush(_FLUSH_S) and not self._refused:
-            pass
-        if self._refused:
-            topic, error = self._refused[0]
-            count, self._refused = len(self._refused), []
-            raise TaskFailed(
-                f"Unrecoverable exception from producer send callback: {count} records of task "
-                f"{self._plan.task} were refused, the first for topic '{topic}': {error.str()}"
-            )
+    def convert(self, batch: pa.RecordBatch, counts: Counts) -> Records:
+        """The records of a batch as they are to be produced."""
+        records = self.reader.records(batch)
+        converted, failed = self._pipeline.run(records)
+        self.failures.report(failed, failures.read(records))
+        counts.records += len(records)
+        counts.failed += len(failed)
+        return converted
 
     def close(self) -> None:
-        """Drops what is still queued; nothing of it was reported as done."""
-        self._producer.purge()
+        """Nothing is held open between batches."""
 
-    def _queue(
-        self,
-        topic: str,
-        rows: range | list[int],
-        keys: list[bytes | None],
-        values: list[bytes | None],
-        records: Records,
-    ) -> None:
-        if records.headers and any(records.headers):
-            for row in rows:
-                self._produce_one(topic, row, keys[row], values[row], records)
-            return
-        partitions, timestamps = records.partitions, records.timestamps
-        messages: list[dict[str, Any]]
-        if not any(keys) and not any(p is not None for p in partitions) and not any(timestamps):
-            messages = [{"value": values[row]} for row in rows]
-        else:
-            messages = [
-                _message(keys[row], values[row], partitions[row], timestamps[row]) for row in rows
-            ]
-        self._produce(topic, messages)
 
-    def _produce(self, topic: str, messages: list[dict[str, Any]]) -> None:
-        while messages:
-            queued = self._producer.produce_batch(topic, messages)
-            self._producer.poll(0)
-            if queued == len(messages):
-                return
-            refused = [message for message in messages if "_error" in message]
-            for message in refused:
-                error: KafkaError = message.pop("_error")
-                if error.code() != KafkaError._QUEUE_FULL:
-                    raise TaskFailed(
-                        f"Unrecoverable exception trying to send to '{topic}': {error.str()}"
-                    )
-            messages = refused
-            self._producer.poll(0.1)  # the queue is full: let the broker catch up
+class Producing(Converting):
+    """Both ends of a source task in one Python worker."""
 
-    def _produce_one(
-        self, topic: str, row: int, key: bytes | None, value: bytes | None, records: Records
-    ) -> None:
-        extra: dict[str, Any] = {
-            name: cell
-            for name, cell in (
-                ("partition", records.partitions[row]),
-                ("timestamp", records.timestamps[row]),
-            )
-            if cell is not None
-        }
-        while True:
-            try:
-                self._producer.produce(
-                    topic, value, key, headers=list(records.headers[row]), **extra
-                )
-                return
-            except BufferError:
-                self._producer.poll(0.1)
-            except KafkaException as error:
-                raise TaskFailed(
-                    f"Unrecoverable exception trying to send to '{topic}': {error}"
-                ) from error
+    def __init__(self, plan: SourcePlan) -> None:
+        super().__init__(plan)
+        self._plan = plan
+        self._sending = Sending(plan)
 
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None:
-            self._refused.append((message.topic() or "", error))
+    def send(self, batch: pa.RecordBatch, counts: Counts) -> None:
+        """Queues the records of a batch that convert."""
+        converted = self.convert(batch, counts)
+        counts.places |= {(topic, None): None for topic in self._sending.send(converted)}
+        counts.done += len(converted)
 
-    def _ensure(self, topic: str) -> None:
-        """Creates `topic` when the plan says how and it is not there (reference §8.5)."""
-        if topic in self._known:
-            return
-        groups = (group for group in self._plan.topic_groups if group.matches(topic))
-        group = next(groups, None)
-        if group is not None:
-            admin = AdminClient(_admin_settings(self._plan.producer))
-            if topic not in admin.list_topics(timeout=_TOPIC_TIMEOUT_S).topics:
-                new = NewTopic(
-                    topic, group.partitions, group.replication, config={**group.settings}
-                )
-                try:
-                    admin.create_topics([new], request_timeout=_TOPIC_TIMEOUT_S)[topic].result()
-                except KafkaException as error:
-                    if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                        raise TaskFailed(
-                            f"Task failed to create new topic {topic}: {error}. Ensure that the "
-                            "task is authorized to create topics or that the topic exists and "
-                            "restart the task"
-                        ) from error
-        self._known.add(topic)
+    def flush(self, counts: Counts) -> None:
+        """Waits until Kafka has everything that was queued."""
+        refused = self._sending.flush()
+        report_refused(self._plan, self.failures, refused)
+        counts.done -= len(refused)
+        counts.failed += len(refused)
+        self.failures.flush()
+
+    def close(self) -> None:
+        self._sending.close()
+
+
+def report_refused(plan: SourcePlan, failures_of: Failures, refused: list[Refused]) -> None:
+    """Reports records that Kafka did not take. Raises TaskFailed if that is not tolerated."""
+    if refused and not plan.tolerance.tolerate_all and plan.tolerance.dead_letters is None:
+        message, error = refused[0]
+        raise TaskFailed(
+            f"Unrecoverable exception from producer send callback: {len(refused)} records of task "
+            f"{plan.task} were refused, the first for topic '{message.topic()}': {error.str()}"
+        )
+    class_name = plan.connector.plugin.task_class or plan.connector.plugin.class_name
+    for message, error in refused:
+        failure = failures.produce_failure(class_name, KafkaException(error))
+        letter = failures.refused(message)
+        failures_of.report([failure], lambda origin, letter=letter: letter)
 
 
 class Writing:
@@ -224,38 +236,55 @@ class Writing:
 
     def __init__(self, plan: SinkPlan) -> None:
         self._plan = plan
+        plugin = plan.connector.plugin
+        self._class_name = plugin.task_class or plugin.class_name
         self._writer = plan.connector().open(plan.config)
-        self._key = plan.key.build(is_key=True)
-        self._value = plan.value.build(is_key=False)
+        self._pipeline = Pipeline(sink_steps(plan.conversion), plan.tolerance)
+        self.failures = Failures(plan.task, plan.tolerance)
 
-    def write(self, batch: pa.RecordBatch, topics: dict[str, int]) -> int:
-        """Writes one batch; the number of records that failed and are tolerated."""
-        names = _cells(batch, "topic")
-        keys, values = _cells(batch, "key"), _cells(batch, "value")
-        bad_keys: Failed = {}
-        key_column = self._key.to_connect(names, keys, bad_keys)
-        bad_values: Failed = {}
-        value_column = self._value.to_connect(names, values, bad_values)
-        records = Records(
-            topics=names,
-            partitions=_cells(batch, "partition"),
-            timestamps=_cells(batch, "timestamp"),
-            keys=key_column,
-            values=value_column,
-            offsets=_cells(batch, "offset"),
-        )
-        _add_errors(records, bad_keys, Stage.KEY_CONVERTER)
-        _add_errors(records, bad_values, Stage.VALUE_CONVERTER)
-        _judge(records, self._plan.tolerance)
-        self._writer.write(records)
-        for topic in set(names):
-            topics[topic] = topics.get(topic, 0) + names.count(topic)
-        failed = _judge(records, self._plan.tolerance)
-        _log_tolerated(self._plan.task, records, self._plan.tolerance)
-        return len(failed)
+    def write(self, batch: pa.RecordBatch, counts: Counts, stop: str) -> bool:
+        """Writes one batch; False if it was not, because there is a file at `stop`."""
+        raw = _consumed(batch)
+        original = failures.consumed(raw, _cells(batch, "timestampType"))
+        records, failed = self._pipeline.run(raw)
+        self.failures.report(failed, original)
+        refused = self._put(records, stop)
+        if refused is None:
+            return False
+        self.failures.report(refused, original)
+        counts.records += len(raw)
+        counts.failed += len(failed) + len(refused)
+        counts.done += len(records) - len(refused)
+        counts.places |= _ends(raw)
+        return True
 
     def close(self) -> None:
         self._writer.close()
+
+    def _put(self, records: Records, stop: str) -> list[Failure] | None:
+        """Gives the records to the sink, again and again while it asks for that; those it refused.
+        None if it still asks when there is a file at `stop`."""
+        delay_max = min(self._plan.tolerance.retry_delay_max_ms, _PUT_DELAY_MAX_MS)
+        backoff = Backoff(-1, delay_max)
+        while len(records):
+            failed: Failed = {}
+            try:
+                self._writer.write(records, failed)
+            except Exception as error:
+                if not retriable(error):
+                    raise
+                if os.path.exists(stop):
+                    return None
+                failures.log.warning(
+                    "[%s] the batch is written again after a while: %s", self._plan.task, error
+                )
+                backoff.again()
+                continue
+            return [
+                Failure(records.origins[row], Stage.TASK_PUT, self._class_name, failed[row])
+                for row in sorted(failed)
+            ]
+        return []
 
 
 _OPENED: dict[TaskId, tuple[int, float, Any]] = {}
@@ -272,87 +301,103 @@ def _open(plan: FlowPlan, kind: Callable[[Any], Any]) -> Any:
     for task, (run, used, end) in list(_OPENED.items()):
         if now - used > _IDLE_S or (task == plan.task and run != plan.run):
             del _OPENED[task]
-            end.close()
+            with contextlib.suppress(Exception):  # it is nobody's any more
+                end.close()
+    _rest_the_collector()
     known = _OPENED.get(plan.task)
     end = known[2] if known else kind(plan)
     _OPENED[plan.task] = (plan.run, now, end)
     return end
 
 
-def _from_connect(
-    converter: Converter, records: Records, column: Column, stage: Stage
-) -> list[bytes | None]:
-    failed: Failed = {}
-    cells = converter.from_connect(records.topics, column, failed)
-    _add_errors(records, failed, stage)
-    return cells
+def _rest_the_collector() -> None:
+    """A batch is thousands of containers that live for a moment and are in no cycles; looking for
+    cycles among them again and again cost a third of the time."""
+    if gc.get_threshold()[0] < _COLLECT_AFTER:
+        gc.freeze()
+        gc.set_threshold(_COLLECT_AFTER, 10, 10)
 
 
-def _add_errors(records: Records, failed: Failed, stage: Stage) -> None:
-    seen = {error.row for error in records.errors}
-    records.errors += [
-        RecordError(row, stage, cause) for row, cause in failed.items() if row not in seen
+def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of about a megabyte: rows may be large."""
+    for batch in batches:
+        pieces = max(1, min(batch.nbytes // _PIECE, batch.num_rows))
+        rows = -(-batch.num_rows // pieces)
+        for start in range(0, batch.num_rows, max(1, rows)):
+            yield batch.slice(start, rows)
+
+
+_PIECE: Final = 1 << 20
+_COLLECT_AFTER: Final = 200_000
+
+
+def _consumed(batch: pa.RecordBatch) -> Records:
+    """A batch as Spark read it: keys, values and headers are bytes."""
+    return Records(
+        topics=_cells(batch, "topic"),
+        partitions=_cells(batch, "partition"),
+        timestamps=_cells(batch, "timestamp"),
+        keys=Column.of(_cells(batch, "key"), BYTES),
+        values=Column.of(_cells(batch, "value"), BYTES),
+        offsets=_cells(batch, "offset"),
+        headers=_header_cells(batch.column("headers")),
+    )
+
+
+def _header_cells(column: pa.ListArray) -> list[Any]:
+    """The headers of every record; an empty list when there are none at all."""
+    if column.null_count == len(column) or not len(column.values):
+        return []
+    return [
+        [Header(header["key"], header["value"]) for header in headers or ()]
+        for headers in column.to_pylist()
     ]
 
 
-def _judge(records: Records, tolerance: Tolerance) -> set[int]:
-    """The rows that failed, all of them tolerated; raises when they are not to be."""
-    if records.errors and not tolerance.tolerate_all:
-        error = records.errors[0]
-        raise ToleranceExceeded(
-            f"Tolerance exceeded in error handler: {error.stage.value} failed for a record of "
-            f"{_place(records, error)}: {error.cause}"
-        ) from error.cause
-    return {error.row for error in records.errors}
+def _converted(records: Records) -> pa.RecordBatch:
+    headers: list[bytes | None] = [None] * len(records)
+    if any(records.headers):
+        headers = [
+            _packed(each) if each else None  # rare: most sources have no headers
+            for each in records.headers
+        ]
+    columns = [
+        records.topics,
+        records.partitions,
+        records.timestamps,
+        records.keys.values,
+        records.values.values,
+        headers,
+    ]
+    return pa.RecordBatch.from_arrays(
+        [pa.array(cells, field.type) for cells, field in zip(columns, CONVERTED, strict=True)],
+        schema=CONVERTED,
+    )
 
 
-def _log_tolerated(task: TaskId, records: Records, tolerance: Tolerance) -> None:
-    """Writes the failures to the worker's log, if `errors.log.enable`; which records they were
-    only with `errors.log.include.messages`, for their place may be nobody's business."""
-    if not tolerance.log:
-        return
-    for error in records.errors:
-        where = f" of {_place(records, error)}" if tolerance.log_messages else ""
-        log.error(
-            "[%s] %s failed for a record%s, which is left out: %s",
-            task,
-            error.stage.value,
-            where,
-            error.cause,
-        )
+def _packed(headers: Iterable[Header]) -> bytes:
+    return orjson.dumps(
+        [[header.name, None if header.value is None else header.value.hex()] for header in headers]
+    )
 
 
-def _place(records: Records, error: RecordError) -> str:
-    where = f"topic '{records.topics[error.row]}'"
-    if records.offsets:
-        where += f", partition {records.partitions[error.row]}"
-        where += f", offset {records.offsets[error.row]}"
-    return where
-
-
-def _by_topic(topics: list[str], failed: set[int]) -> Iterator[tuple[str, range | list[int]]]:
-    """Rows to send by topic, in order; without failures and with one topic it is all of them."""
-    if not topics:
-        return
-    if not failed and topics.count(topics[0]) == len(topics):
-        yield topics[0], range(len(topics))
-        return
-    rows: dict[str, list[int]] = {}
-    for row, topic in enumerate(topics):
-        if row not in failed:
-            rows.setdefault(topic, []).append(row)
-    yield from rows.items()
-
-
-def _message(
-    key: bytes | None, value: bytes | None, partition: int | None, timestamp: int | None
-) -> dict[str, Any]:
-    message: dict[str, Any] = {"value": value, "key": key}
-    if partition is not None:
-        message["partition"] = partition
-    if timestamp is not None:
-        message["timestamp"] = timestamp
-    return message
+def unpacked(rows: pa.Table) -> Records:
+    """The records of `CONVERTED` rows that have a topic."""
+    headers: list[Any] = []
+    packed = rows.column("headers")
+    if packed.null_count < len(packed):
+        headers = [
+            [Header(name, None if cell is None else bytes.fromhex(cell)) for name, cell in each]
+            for each in (orjson.loads(cell) if cell else () for cell in packed.to_pylist())
+        ]
+    return Records(
+        topics=rows.column("topic").to_pylist(),
+        partitions=rows.column("partition").to_pylist(),
+        timestamps=rows.column("timestamp").to_pylist(),
+        keys=Column.of(rows.column("key").to_pylist(), BYTES),
+        values=Column.of(rows.column("value").to_pylist(), BYTES),
+        headers=headers,
+    )
 
 
 def _cells(batch: pa.RecordBatch, name: str) -> list[Any]:
@@ -362,15 +407,24 @@ def _cells(batch: pa.RecordBatch, name: str) -> list[Any]:
     return column.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
 
 
-def _result(records: int, done: int, failed: int, topics: dict[str, int]) -> pa.RecordBatch:
-    names = list(topics) or [""]
-    first = [records] + [0] * (len(names) - 1)
-    rows = [first, [done, *first[1:]], [failed, *first[1:]], names]
+def _ends(raw: Records) -> dict[tuple[str, int | None], int | None]:
+    """The offset after the last record of each partition; records of one are in order."""
+    places = zip(raw.topics, raw.partitions, strict=True)
+    if len(raw) and raw.topics.count(raw.topics[0]) == raw.partitions.count(
+        raw.partitions[0]
+    ) == len(raw):
+        return {(raw.topics[0], raw.partitions[0]): raw.offsets[-1] + 1}
+    return {place: offset + 1 for place, offset in zip(places, raw.offsets, strict=True)}
+
+
+def _result(counts: Counts, whole: bool = True) -> pa.RecordBatch:
+    places = list(counts.places.items()) or [(("", None), None)]
+    first = (counts.records, counts.done, counts.failed, counts.rows)
+    rows = [
+        (*(first if not number else (0, 0, 0, 0)), whole, *place, position)
+        for number, (place, position) in enumerate(places)
+    ]
+    columns = zip(zip(*rows, strict=True), RESULT, strict=True)
     return pa.RecordBatch.from_arrays(
-        [pa.array(row, field.type) for row, field in zip(rows, RESULT, strict=True)], schema=RESULT
+        [pa.array(cells, column.type) for cells, column in columns], schema=RESULT
     )
-
-
-def _admin_settings(producer: Any) -> dict[str, Any]:
-    shared = ("bootstrap.servers", "security.", "sasl.", "ssl.", "client.id", "socket.")
-    return {name: value for name, value in producer.items() if name.startswith(shared)}

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from penstock.api import Offsets
+from penstock.flow import failures
 from penstock.flow.engine import BatchDone, Session, readable
 from penstock.flow.plan import FlowPlan, SinkPlan, SourcePlan
 from penstock.flow.sink import SinkTask
-from penstock.flow.source import SourceQuery
+from penstock.flow.source import Begin, SourceTask
 from penstock.ids import TaskId
 
 _WATCH_S: Final = 1  # how long one look for queries that ended lasts
@@ -33,6 +34,12 @@ class StoreOffsets(Protocol):
     def __call__(self, task: TaskId, offsets: Offsets) -> None: ...
 
 
+class EncodeOffsets(Protocol):
+    """The records of the offsets topic that store source offsets."""
+
+    def __call__(self, task: TaskId, offsets: Offsets) -> Sequence[tuple[bytes, bytes | None]]: ...
+
+
 class _Running(Protocol):
     def stop(self, timeout_s: float) -> bool: ...
 
@@ -48,12 +55,14 @@ class Tasks:
         session: Session,
         *,
         store: StoreOffsets,
+        encode: EncodeOffsets,
         ended: Callable[[TaskEnded], None],
         report: Callable[[BatchDone], None],
         gone: Callable[[str], None],
     ) -> None:
         self._session = session
         self._store = store
+        self._encode = encode
         self._ended = ended
         self._report = report
         self._gone = gone
@@ -63,25 +72,42 @@ class Tasks:
         self._watch = threading.Thread(target=self._watch_queries, name="query-watch", daemon=True)
         self._watch.start()
 
-    def start(self, plan: FlowPlan) -> None:
-        """Starts one task; returns when it runs, raises when it cannot."""
+    def start(self, plan: FlowPlan, begin: Begin) -> None:
+        """Starts one task; returns when it runs, raises when it cannot. `begin` says where a source
+        task starts; a sink's group knows it."""
         spark = self._session.get()
-        running: SourceQuery | SinkTask
+        if plan.tolerance.dead_letters is not None:
+            failures.ensure_topic(plan.tolerance.dead_letters)
+        task, run = plan.task, plan.run
+
+        def failed(trace: str) -> None:
+            with self._lock:
+                if self._running.get(task, (0, None))[0] == run:
+                    del self._running[task]
+            self._ended(TaskEnded(task, run, trace))
+
+        running: SourceTask | SinkTask
         match plan:
             case SourcePlan():
-                running = SourceQuery(
-                    spark, plan, lambda offsets: self._store(plan.task, offsets), self._report
-                )
-            case SinkPlan():
-                running = SinkTask(
+                running = SourceTask(
                     spark,
                     plan,
-                    lambda trace: self._ended(TaskEnded(plan.task, plan.run, trace)),
+                    begin,
+                    lambda offsets: self._store(task, offsets),
+                    lambda offsets: self._encode(task, offsets),
+                    failed,
                     self._report,
                 )
-        running.start()
+            case SinkPlan():
+                running = SinkTask(spark, plan, failed, self._report)
         with self._lock:
-            self._running[plan.task] = (plan.run, running)
+            self._running[task] = (run, running)
+        try:
+            running.start()
+        except BaseException:
+            with self._lock:
+                self._running.pop(task, None)
+            raise
 
     def stop(self, task: TaskId, timeout_s: float) -> bool:
         """Ends a task; False when a batch had to be cut off (it will be done again)."""
@@ -100,28 +126,11 @@ class Tasks:
                 self._closing.wait(0.2)
                 continue
             streams = self._session.get().streams
-            with contextlib.suppress(Exception):  # a query's own error; it is asked for below
+            with contextlib.suppress(Exception):  # a query's own error; its task knows
                 streams.awaitAnyTermination(_WATCH_S)
             try:
-                self._report_dead_sources()
                 streams.resetTerminated()
             except Exception as error:
                 if not self._closing.is_set():
                     self._gone(readable(error))
                 return
-
-    def _report_dead_sources(self) -> None:
-        with self._lock:
-            sources = [
-                (task, run, running)
-                for task, (run, running) in self._running.items()
-                if isinstance(running, SourceQuery)
-            ]
-        for task, run, query in sources:
-            if not query.alive:
-                with self._lock:
-                    if self._running.get(task, (0, None))[1] is not query:
-                        continue  # stopped meanwhile
-                    del self._running[task]
-                self._ended(TaskEnded(task, run, query.ended()))
-                query.stop(0)  # nothing to wait for; its checkpoint goes

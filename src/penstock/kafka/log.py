@@ -33,7 +33,8 @@ log = logging.getLogger(__name__)
 
 _FETCH_S: Final = 0.2
 _RETRY_S: Final = 0.1
-_END_TIMEOUT_S: Final = 60.0
+START_S: Final = 60.0
+_CHECK_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +84,18 @@ class CompactedLog:
         self._reader = threading.Thread(target=self._read, name=f"log-{topic}", daemon=True)
         self._acks = threading.Thread(target=self._serve, name=f"acks-{topic}", daemon=True)
 
-    def start(self, timeout_s: float = _END_TIMEOUT_S) -> None:
+    def start(self, timeout_s: float = START_S) -> None:
         """Starts reading; returns when everything there was at this moment has been received."""
+        self.open()
+        self.read_to_end(timeout_s)
+
+    def open(self) -> None:
+        """Starts reading, and does not wait for anything."""
         self._consumer.assign(
             [TopicPartition(self.topic, n, OFFSET_BEGINNING) for n in range(self._partitions)]
         )
         self._reader.start()
         self._acks.start()
-        self.read_to_end(timeout_s)
 
     def append(self, key: bytes, value: bytes | None) -> Future[tuple[int, int]]:
         """Sends one record; the future holds its partition and offset once it is stored."""
@@ -110,21 +115,29 @@ class CompactedLog:
             sent.set_exception(Unavailable(f"Kafka takes no records for '{self.topic}': {error}"))
         return sent
 
-    def read_to_end(self, timeout_s: float) -> None:
+    def read_to_end(self, timeout_s: float, check: Callable[[], None] = lambda: None) -> None:
         """Returns when everything stored before the call has been received; raises Unavailable
-        when that takes longer than `timeout_s`."""
+        when that takes longer than `timeout_s`.
+
+        With `isolation.level=read_committed` a transaction that is open is waited for, too. While
+        it waits it calls `check` every now and then, which ends the waiting by raising.
+        """
         deadline = time.monotonic() + timeout_s
         for number, end in self._ends(deadline).items():
-            with self._moved:
-                there = self._moved.wait_for(
-                    lambda n=number, e=end: self._position[n] >= e or self._closing.is_set(),  # type: ignore[misc]
-                    max(0.0, deadline - time.monotonic()),
-                )
-            if not there:
-                raise Unavailable(
-                    f"Topic '{self.topic}' could not be read to its end (offset {end} of partition "
-                    f"{number}) within {timeout_s:.0f} s."
-                )
+            while not self._reached(number, end, min(_CHECK_S, deadline - time.monotonic())):
+                check()
+                if time.monotonic() >= deadline:
+                    raise Unavailable(
+                        f"Topic '{self.topic}' could not be read to its end (offset {end} of "
+                        f"partition {number}) within {timeout_s:.0f} s."
+                    )
+
+    def _reached(self, number: int, end: int, timeout_s: float) -> bool:
+        with self._moved:
+            return self._moved.wait_for(
+                lambda: self._position[number] >= end or self._closing.is_set(),
+                max(0.0, timeout_s),
+            )
 
     def close(self, timeout_s: float = 5.0) -> None:
         """Sends what was appended, then stops reading."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from base64 import b64decode, b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 from urllib.parse import quote, urlencode
 
@@ -128,22 +128,36 @@ class Client:
             raise Remote(500, 500, text)
         return answer
 
-    def put_tasks(
-        self,
-        leader_url: str,
-        connector: str,
-        configs: Sequence[Mapping[str, str | None]],
-        key: SessionKey | None,
-        algorithm: str,
-    ) -> None:
-        """Hands a connector's task set to the leader, signed if there is a session key."""
-        body = orjson.dumps(list(map(dict, configs)))
-        headers = sign(body, key, algorithm) if key is not None else {}
-        url = f"{leader_url}connectors/{quote(connector, safe='')}/tasks"
-        self.send("POST", url, body=body, headers=headers)
-
     def close(self) -> None:
         self._http.close()
+
+
+class Leader:
+    """The leader at a URL, asked in this worker's name: signed while there is a session key to
+    sign with, which `key` gives."""
+
+    def __init__(
+        self, client: Client, key: Callable[[], SessionKey | None], algorithm: str
+    ) -> None:
+        self._client = client
+        self._key = key
+        self._algorithm = algorithm
+
+    def put_tasks(
+        self, url: str, connector: str, configs: Sequence[Mapping[str, str | None]]
+    ) -> None:
+        """Hands it a connector's task set. Raises Remote."""
+        body = orjson.dumps(list(map(dict, configs)))
+        self._ask("POST", f"{url}connectors/{quote(connector, safe='')}/tasks", body)
+
+    def fence(self, url: str, connector: str) -> None:
+        """Has it fence a connector's older tasks (KIP-618). Raises Remote."""
+        self._ask("PUT", f"{url}connectors/{quote(connector, safe='')}/fence", b"")
+
+    def _ask(self, method: str, url: str, body: bytes) -> None:
+        key = self._key()
+        headers = sign(body, key, self._algorithm) if key is not None else {}
+        self._client.send(method, url, body=body, headers=headers)
 
 
 def _remote_error(answer: httpx.Response) -> Remote:

@@ -82,15 +82,25 @@ def task_infos(state: HerderState, name: str) -> list[Json] | None:
 
 def plugin_infos(registry: Registry, *, connectors_only: bool) -> list[Json]:
     """A list of `PluginInfo`: connectors by default, else all kinds in the reference's order."""
-    kinds = [Kind.SINK, Kind.SOURCE] + ([] if connectors_only else [Kind.CONVERTER])
+    listed: list[tuple[Kind, list[Found]]] = [
+        (kind, registry.of_kind(kind)) for kind in (Kind.SINK, Kind.SOURCE)
+    ]
+    if not connectors_only:
+        listed += [
+            (Kind.TRANSFORM, registry.of_kind(Kind.TRANSFORM)),
+            (Kind.PREDICATE, registry.of_kind(Kind.PREDICATE)),
+            (Kind.CONVERTER, registry.of_kind(Kind.CONVERTER)),
+            # Every converter converts headers, too.
+            (Kind.HEADER_CONVERTER, registry.of_kind(Kind.CONVERTER, Kind.HEADER_CONVERTER)),
+        ]
     return [
         {
             "class": found.plugin.class_name,
-            "type": found.kind.value,
+            "type": kind.value,
             "version": found.plugin.version,
         }
-        for kind in kinds
-        for found in registry.of_kind(kind)
+        for kind, plugins in listed
+        for found in plugins
     ]
 
 

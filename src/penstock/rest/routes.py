@@ -335,12 +335,24 @@ async def get_task_status(call: Call) -> Answer:
     return existing(found, f"No status found for task {call.connector}-{number}")
 
 
-async def put_tasks(call: Call) -> Answer:
-    """Internal: a follower hands a task set to the leader."""
+def check_signed(call: Call) -> None:
+    """Raises unless the request comes from a worker, where requests between workers are signed."""
     state = call.worker.state
     if state.member is not None and state.member.protocol == "sessioned":
         allowed = call.worker.config[worker_keys.INTER_WORKER_VERIFICATION_ALGORITHMS]
         verify(call.body, call.headers, state.cluster.session_key, allowed)
+
+
+async def fence(call: Call) -> Answer:
+    """Internal: a follower wants a connector's older tasks fenced by the leader (KIP-618)."""
+    check_signed(call)
+    done = await operate(call, e.FenceZombies(call.connector))
+    return done if isinstance(done, Answer) else Answer(204)
+
+
+async def put_tasks(call: Call) -> Answer:
+    """Internal: a follower hands a task set to the leader."""
+    check_signed(call)
     configs = call.json()
     if not isinstance(configs, list):
         raise HttpError(500, "Cannot deserialize value of type a list from the body")
@@ -480,6 +492,7 @@ ROUTES: Final = (
     Route("GET", "/connectors/{connector}/status", get_status),
     Route("GET", "/connectors/{connector}/tasks", get_tasks),
     Route("POST", "/connectors/{connector}/tasks", put_tasks, takes_body=True),
+    Route("PUT", "/connectors/{connector}/fence", fence),
     Route("GET", "/connectors/{connector}/tasks/{task}/status", get_task_status),
     Route("POST", "/connectors/{connector}/tasks/{task}/restart", restart_task),
     Route("POST", "/connectors/{connector}/restart", restart_connector),

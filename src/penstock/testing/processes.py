@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -16,8 +12,8 @@ from typing import Any, Final
 import httpx
 
 from penstock.config.properties import render_properties
-from penstock.errors import StartupFailed
 from penstock.kafka.broker import free_port
+from penstock.processes import Process, worker_command
 from penstock.testing.waiting import wait_until
 
 STOP_S: Final = 40.0
@@ -27,12 +23,14 @@ _STRING: Final = "org.apache.kafka.connect.storage.StringConverter"
 
 def worker_settings(bootstrap: str, cluster: str) -> dict[str, str]:
     """The settings of a worker of the cluster `cluster`: its group and topics are named after it,
-    it listens on a free loopback port, and its converters pass text through."""
+    it listens on a free loopback port, its converters pass text through, and what sinks have
+    written is committed twice a second."""
     settings = {
         "bootstrap.servers": bootstrap,
         "group.id": cluster,
         "key.converter": _STRING,
         "value.converter": _STRING,
+        "offset.flush.interval.ms": "500",
         "listeners": f"http://127.0.0.1:{free_port()}",
     }
     for store in ("config", "offset", "status"):
@@ -42,19 +40,26 @@ def worker_settings(bootstrap: str, cluster: str) -> dict[str, str]:
 
 
 class WorkerProcess:
-    """One `penstock distributed` process; its standard error goes to `log`.
+    """One `penstock distributed` process, in `folder`; what it says goes to `log`.
 
-    May be started again after it ended. As a context manager it is started, and ended on the way
-    out, with everything it started itself.
+    Another `command` (a function of the properties file) makes it a worker of another kind, to be
+    asked the same. May be started again after it ended. As a context manager it is started, and
+    ended on the way out, with everything it started itself.
     """
 
-    def __init__(self, folder: Path, settings: Mapping[str, str], name: str = "worker") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        settings: Mapping[str, str],
+        name: str = "worker",
+        command: Callable[[Path], list[str]] = worker_command,
+    ) -> None:
         self.settings = dict(settings)
         self.file = folder / f"{name}.properties"
         self.log = folder / f"{name}.log"
         self.url = settings["listeners"]
         self.started = 0.0  # when, on the monotonic clock
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process = Process(command(self.file), self.log, folder)
         self._http = httpx.Client(base_url=self.url, timeout=_REQUEST_S, trust_env=False)
 
     @property
@@ -64,39 +69,30 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int:
-        assert self._process is not None, "the worker was not started"
+        assert self._process.pid is not None, "the worker was not started"
         return self._process.pid
 
     @property
     def alive(self) -> bool:
-        return self._process is not None and self._process.poll() is None
+        return self._process.alive
 
     def start(self) -> WorkerProcess:
         """Starts the process and returns at once; `await_rest` tells when it answers."""
-        assert not self.alive, "the worker runs already"
         self.file.write_bytes(render_properties(self.settings))
         self.started = time.monotonic()
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "penstock", "distributed", str(self.file)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+        self._process.start()
         return self
 
-    def await_rest(self, timeout_s: float = 60) -> float:
+    def answers(self, path: str = "/") -> bool:
+        """Whether a GET is answered with 200. Raises StartupFailed when the worker has ended."""
+        self._process.check()
+        with contextlib.suppress(httpx.TransportError):
+            return self._http.get(path).status_code == 200
+        return False
+
+    def await_rest(self, timeout_s: float = 60, path: str = "/") -> float:
         """Waits until REST answers; the seconds since the start of the process."""
-
-        def answers() -> bool:
-            if not self.alive:
-                raise StartupFailed(f"The worker ended while starting:\n{self.log_text()[-4000:]}")
-            with contextlib.suppress(httpx.TransportError):
-                return self._http.get("/").status_code == 200
-            return False
-
-        wait_until(answers, timeout_s, f"an answer from {self.url}")
+        wait_until(lambda: self.answers(path), timeout_s, f"an answer from {self.url}{path}")
         return time.monotonic() - self.started
 
     def request(self, method: str, path: str, body: object = None) -> httpx.Response:
@@ -133,15 +129,12 @@ class WorkerProcess:
     def kill(self) -> None:
         """Ends the process at once (SIGKILL), as a power cut would. Its children see to
         themselves."""
-        assert self._process is not None
         self._process.kill()
-        self._process.wait()
 
     def stop(self, timeout_s: float = STOP_S) -> int:
-        """Asks the process to end (SIGTERM); its exit code. Raises when it takes too long."""
-        assert self._process is not None
-        self._process.terminate()
-        return self._process.wait(timeout_s)
+        """Asks the process to end (SIGTERM); its exit code. Raises TimeoutError when it takes too
+        long."""
+        return self._process.end(timeout_s)
 
     def log_text(self) -> str:
         """Everything the process has said so far."""
@@ -150,17 +143,7 @@ class WorkerProcess:
     def close(self) -> None:
         """Ends the process and what is left of its process group. Safe to call twice."""
         self._http.close()
-        if self._process is None:
-            return
-        if self.alive:
-            self._process.terminate()
-            try:
-                self._process.wait(STOP_S)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.stop(STOP_S)
 
     def __enter__(self) -> WorkerProcess:
         return self.start()

@@ -2,9 +2,10 @@
 
 Everything around the herders is simulated: the two topics with delays of their own for every
 reader, the group's coordinator, tasks and connectors that take time to start and stop, requests
-that are forwarded. Workers crash, end in order, hang for longer than a session, and lose their
-coordinator. After every step what may never be is checked (`Broken` says what was); `problems()`
-says what is missing for the cluster to be as configured.
+that are forwarded, and, `exactly_once`, transactional ids with their epochs and tasks that commit.
+Workers crash, end in order, hang for longer than a session, and lose their coordinator. After
+every step what may never be is checked (`Broken` says what was); `problems()` says what is missing
+for the cluster to be as configured.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ from penstock.cluster.herder import (
     step,
 )
 from penstock.cluster.records import (
-    ConfigRecord,
     RawProps,
     State,
     StatusRecord,
@@ -48,6 +48,7 @@ HEARTBEAT_MS: Final = 3_000
 ANSWER_MS: Final = 10_000  # how long a group client waits for its worker's loop
 JOIN_MS: Final = REBALANCE_TIMEOUT_MS + 5_000  # how long it waits for the coordinator's answer
 START: Final = 1_700_000_000_000
+LEADER: Final = "leader"  # the transactional id of leaders
 
 
 class Broken(AssertionError):
@@ -78,7 +79,8 @@ class Request:
     at: str = ""
     result: e.Result | None = None
     lost: bool = False  # the worker it was at is gone, and the connection with it
-    forwarded_by: SimWorker | None = None  # a worker's own task set
+    forwarded_by: SimWorker | None = None  # a worker's own: a task set, or a wish to be fenced
+    ticket: int = 0  # of such a wish
 
 
 @dataclass(slots=True)
@@ -88,6 +90,9 @@ class _Live:
     run: int
     phase: str  # starting, running, dying, stopping
     zombie: bool = False  # its worker was expelled since it started, and does not know
+    epoch: int = 0  # of its transactional id, once its producer is initialised
+    began: int = 0  # which beginning this was of all there were, once it has read its position
+    generation: int | None = None  # of the task set it belongs to
 
 
 class Sim:
@@ -100,12 +105,20 @@ class Sim:
         protocol_name: str = "sessioned",
         max_delay_ms: int = 20_000,
         spark_ms: int = 500,
+        exactly_once: bool = False,
     ) -> None:
         self.random = Random(seed)
         self.now = START
         self.protocol = protocol_name
         self.max_delay_ms = max_delay_ms
         self.spark_ms = spark_ms
+        self.exactly_once = exactly_once
+        self.epochs: dict[str, int] = {}  # of every transactional id
+        self.commits = 0  # transactions of tasks
+        self.fenced = 0  # those that found themselves fenced
+        self._beginnings = 0
+        self._last_begun: dict[TaskId, int] = {}
+        self._newest_begun: dict[str, int] = {}  # the newest generation that has begun
         self.faults = NO_FAULTS
         self.coordinator = Coordinator()
         self.configs: list[tuple[bytes, bytes | None]] = []
@@ -248,18 +261,32 @@ class Sim:
 
     def _report_forwarded(self, request: Request, error: str | None) -> None:
         owner = request.forwarded_by
-        if owner is not None and isinstance(request.operation, e.PutTasks):
-            owner.post(e.TasksForwarded(request.operation.connector, error))
+        match request.operation:
+            case e.PutTasks(connector) if owner is not None:
+                owner.post(e.TasksForwarded(connector, error))
+            case e.FenceZombies(connector) if owner is not None:
+                result = request.result
+                refused = result if isinstance(result, e.Refused) else e.Refused(500, error or "")
+                given = None if isinstance(result, e.Done) else refused
+                owner.post(e.FenceForwarded(connector, request.ticket, given))
+            case _:
+                pass
 
     # ── the topics ───────────────────────────────────────────────────────────────────────────
 
-    def append_config(
-        self, worker: SimWorker, ticket: int, records: tuple[ConfigRecord, ...]
-    ) -> None:
-        if self.random.random() < self.faults.append_fails:
-            worker.later(20, lambda: worker.post(e.Appended(ticket, -1, "no broker")))
+    def append_config(self, worker: SimWorker, command: e.AppendConfig) -> None:
+        ticket, as_leader = command.ticket, command.as_leader
+        if as_leader and worker.leader_epoch != self.epochs.get(LEADER):
+            refused = e.Appended(ticket, -1, "the producer was fenced", fenced=True)
+            worker.later(20, lambda: worker.post(refused))
             return
-        self.configs += [encode_config(record) for record in records]
+        if self.random.random() < self.faults.append_fails:
+            # Whatever it was, the producer of a leader is not used again.
+            worker.leader_epoch = 0 if as_leader else worker.leader_epoch
+            failed = e.Appended(ticket, -1, "no broker", fenced=as_leader)
+            worker.later(20, lambda: worker.post(failed))
+            return
+        self.configs += [encode_config(record) for record in command.records]
         offset = len(self.configs) - 1
         if self.random.random() >= self.faults.append_unanswered:
             delay = self.random.randint(1, 20)
@@ -275,6 +302,32 @@ class Sim:
     def read_delay(self) -> int:
         slow = self.random.random() < self.faults.read_is_slow
         return self.random.randint(500, 6_000) if slow else self.random.randint(1, 40)
+
+    # ── transactional ids ────────────────────────────────────────────────────────────────────
+
+    def take_id(self, name: str) -> int:
+        """What `initTransactions` does: whoever used the id before is fenced."""
+        self.epochs[name] = self.epochs.get(name, 0) + 1
+        return self.epochs[name]
+
+    def begin(self, task: TaskId, live: _Live) -> None:
+        """The task has read its position: from here on nothing older may move it."""
+        self._beginnings += 1
+        live.began = self._last_begun[task] = self._beginnings
+        newest = self._newest_begun.get(task.connector, -1)
+        self._newest_begun[task.connector] = max(newest, live.generation or 0)
+
+    def commit(self, task: TaskId, live: _Live) -> bool:
+        """Whether a transaction of this task goes through; Broken if it must not."""
+        if live.epoch != self.epochs[str(task)]:
+            self.fenced += 1
+            return False
+        if live.began != self._last_begun[task]:
+            raise Broken(f"{task} commits after its successor has started")
+        if (live.generation or 0) < self._newest_begun[task.connector]:
+            raise Broken(f"{task} of an older task set commits after a newer set has started")
+        self.commits += 1
+        return True
 
     # ── what must hold ───────────────────────────────────────────────────────────────────────
 
@@ -434,8 +487,16 @@ class SimWorker:
         self.cut = False
         self.backlog: list[Callable[[], None]] | None = None  # while the process hangs
         self.live: dict[TaskId, _Live] = {}
+        self.leader_epoch = 0  # of its producer for the config topic; 0: it has none
         self.state = HerderState(
-            Settings(f"http://{name}:8083/", self.worker_id, max_delay_ms=sim.max_delay_ms)
+            Settings(
+                f"http://{name}:8083/",
+                self.worker_id,
+                max_delay_ms=sim.max_delay_ms,
+                transactional=sim.exactly_once,
+                exactly_once=sim.exactly_once,
+                is_source=lambda config: sim.exactly_once,
+            )
         )
         self._config_position = 0
         self._status_position = 0
@@ -512,11 +573,20 @@ class SimWorker:
         match command:
             case e.AppendConfig():
                 self._note_late_plans(*(r for r in command.records if isinstance(r, TaskCommit)))
-                sim.append_config(self, command.ticket, command.records)
+                sim.append_config(self, command)
             case e.AppendStatus():
                 sim.append_status(command.record)
+            case e.ClaimConfigTopic():
+                self.later(random.randint(5, 200), partial(self._claim, command.ticket))
             case e.ReadConfigToEnd():
-                self._read_to_end(command.timeout_ms)
+                self._read_to_end(command.timeout_ms, command.ticket)
+            case e.FenceProducers():
+                self._fence(command)
+            case e.ForwardFence():
+                request = Request(e.FenceZombies(command.connector), hops=1)
+                request.forwarded_by, request.ticket = self, command.ticket
+                sim.requests.append(request)
+                sim.answered(request, e.Elsewhere(command.leader_url))
             case e.JoinGroup():
                 self._began = self._join_wanted = True
                 self.later(random.randint(1, 50), self._poll)
@@ -525,8 +595,11 @@ class SimWorker:
             case e.TellAssignment():
                 self._send_sync(command.reply, command.shares)
             case e.Answer():
-                assert isinstance(command.reply, Request)
-                sim.answered(command.reply, command.result)
+                if isinstance(command.reply, Request):
+                    sim.answered(command.reply, command.result)
+                else:
+                    assert isinstance(command.reply, _Check)
+                    self._checked(command.reply, command.result)
             case e.MakeSessionKey():
                 if not self.leads:
                     raise Broken(f"{self.name} makes a session key and does not lead")
@@ -565,11 +638,72 @@ class SimWorker:
             raise Broken(f"{self.name} starts {task}, which has not been reported stopped")
         if not self.state.spark_ready:
             raise Broken(f"{self.name} starts {task} without Spark")
-        self.live[task] = _Live(run, "starting", self._expelled)
+        live = _Live(run, "starting", self._expelled, generation=command.generation)
+        self.live[task] = live
         self.sim.check_exclusive(task)
-        fails = self.sim.random.random() < self.sim.faults.start_fails
-        done = self.task_failed if fails else self._task_started
+        done = self._init_producer if self.sim.exactly_once else self._task_started
+        if self.sim.random.random() < self.sim.faults.start_fails:
+            done = self.task_failed
         self.later(self.sim.random.randint(10, 2_000), partial(done, task, run))
+
+    # A task that delivers exactly once starts in three steps: it takes its transactional id, asks
+    # whether it may still start, having read the config topic to its end, and reads its position.
+
+    def _init_producer(self, task: TaskId, run: int) -> None:
+        self.live[task].epoch = self.sim.take_id(str(task))
+        seen = len(self.sim.configs)
+        delay = self.sim.read_delay()
+        self.later(delay, partial(self._check_start, _Check(task, run), seen))
+
+    def _check_start(self, check: _Check, seen: int) -> None:
+        self.read_configs(seen)
+        generation = self.live[check.task].generation
+        self.post(e.Requested(check, e.CheckStart(check.task, check.run, generation)))
+
+    def _checked(self, check: _Check, result: e.Result) -> None:
+        if isinstance(result, e.Done):
+            delay = self.sim.random.randint(1, 100)
+            self.later(delay, partial(self._read_position, check.task, check.run))
+        else:
+            self.later(1, partial(self.task_failed, check.task, check.run))
+
+    def _read_position(self, task: TaskId, run: int) -> None:
+        live = self.live[task]
+        if live.epoch == self.sim.epochs[str(task)]:
+            # One that is fenced already reads on, too, but whatever it sends is not committed.
+            self.sim.begin(task, live)
+        self._task_started(task, run)
+        self.later(self.sim.random.randint(50, 1_000), partial(self._commit, task, run))
+
+    def _commit(self, task: TaskId, run: int) -> None:
+        live = self.live.get(task)
+        if live is None or live.run != run or live.phase not in ("running", "stopping"):
+            return
+        if self.sim.commit(task, live):
+            self.later(self.sim.random.randint(50, 1_000), partial(self._commit, task, run))
+        elif live.phase == "running":
+            self.task_failed(task, run)
+
+    def _claim(self, ticket: int) -> None:
+        if self.sim.random.random() < self.sim.faults.append_fails:
+            self.post(e.ConfigTopicClaimed(ticket, "no coordinator"))
+        else:
+            self.leader_epoch = self.sim.take_id(LEADER)
+            self.post(e.ConfigTopicClaimed(ticket))
+
+    def _fence(self, command: e.FenceProducers) -> None:
+        """Takes one id after the other; a worker that hangs goes on with that afterwards."""
+        delay = 0
+        for number in range(command.tasks):
+            delay += self.sim.random.randint(1, 100)
+            self.later(delay, partial(self._fence_one, TaskId(command.connector, number)))
+        fails = self.sim.random.random() < self.sim.faults.append_fails
+        error = "no coordinator" if fails else None
+        event = e.ProducersFenced(command.connector, command.ticket, error)
+        self.later(delay + 1, partial(self.post, event))
+
+    def _fence_one(self, task: TaskId) -> None:
+        self.sim.take_id(str(task))
 
     def _task_started(self, task: TaskId, run: int) -> None:
         live = self.live[task]
@@ -618,8 +752,9 @@ class SimWorker:
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────
 
-    def read_configs(self) -> None:
-        start, end = self._config_position, len(self.sim.configs)
+    def read_configs(self, end: int | None = None) -> None:
+        start = self._config_position
+        end = len(self.sim.configs) if end is None else end
         if end > start:
             self._config_position = end
             entries = enumerate(self.sim.configs[start:end], start)
@@ -631,16 +766,18 @@ class SimWorker:
             self._status_position = end
             self.post(e.StatusRead(tuple(self.sim.statuses[start:end])))
 
-    def _read_to_end(self, timeout_ms: int) -> None:
+    def _read_to_end(self, timeout_ms: int, ticket: int) -> None:
         delay = self.sim.read_delay()
         if delay > timeout_ms:
-            self.later(timeout_ms, lambda: self.post(e.ConfigEndReached(in_time=False)))
+            late = e.ConfigEndReached(in_time=False, ticket=ticket)
+            self.later(timeout_ms, lambda: self.post(late))
         else:
-            self.later(delay, self._reach_end)
+            end = len(self.sim.configs) if ticket else None
+            self.later(delay, partial(self._reach_end, end, ticket))
 
-    def _reach_end(self) -> None:
-        self.read_configs()
-        self.post(e.ConfigEndReached(in_time=True))
+    def _reach_end(self, end: int | None, ticket: int) -> None:
+        self.read_configs(end)
+        self.post(e.ConfigEndReached(in_time=True, ticket=ticket))
 
     # ── the group's client ───────────────────────────────────────────────────────────────────
 
@@ -777,11 +914,18 @@ class SimWorker:
             found.append(f"{self.name} is not at rest")
         if state.cluster.offset not in (len(self.sim.configs), -1):
             found.append(f"{self.name} has not read all configs")
-        if state.writes or state.queued or state.plans:
-            found.append(
-                f"{self.name} has work left: {state.writes or state.queued or state.plans}"
-            )
+        left = state.writes or state.queued or state.plans or state.rounds or state.preflights
+        if left:
+            found.append(f"{self.name} has work left: {left}")
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """A starting task that has asked whether it may go on."""
+
+    task: TaskId
+    run: int
 
 
 @dataclass(frozen=True, slots=True)

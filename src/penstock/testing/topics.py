@@ -42,6 +42,8 @@ class Stored:
     offset: int
     key: Cell
     value: Cell
+    timestamp: int | None = None
+    headers: tuple[tuple[str, Cell], ...] = ()
 
 
 class Topics:
@@ -61,7 +63,13 @@ class Topics:
         return topic
 
     def append(
-        self, topic: str, values: Iterable[Cell], *, key: Cell = None, partition: int = -1
+        self,
+        topic: str,
+        values: Iterable[Cell],
+        *,
+        key: Cell = None,
+        partition: int = -1,
+        headers: Sequence[tuple[str, Cell]] = (),
     ) -> None:
         """Appends one record per value, and returns when all are stored."""
         producer = Producer(
@@ -74,7 +82,9 @@ class Topics:
                 refused.append(error.str())
 
         for value in values:
-            producer.produce(topic, value, key, partition, on_delivery=stored)
+            producer.produce(
+                topic, value, key, partition, on_delivery=stored, headers=list(headers) or None
+            )
             producer.poll(0)
         left = producer.flush(30)
         if left or refused:
@@ -110,8 +120,9 @@ class Topics:
         """How many records the topic has been given."""
         return sum(self.ends(topic).values())
 
-    def read(self, topic: str) -> list[Stored]:
-        """Everything in the topic at this moment, in order per partition."""
+    def read(self, topic: str, *, uncommitted: bool = False) -> list[Stored]:
+        """Everything in the topic at this moment, in order per partition; what is in transactions
+        that are not committed only if asked for."""
         ends = {number: end for number, end in self.ends(topic).items() if end > 0}
         consumer = Consumer(
             {
@@ -119,6 +130,7 @@ class Topics:
                 "group.id": f"reader-of-{topic}",
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
+                "isolation.level": "read_uncommitted" if uncommitted else "read_committed",
                 "log_level": 0,
             }
         )
@@ -132,7 +144,7 @@ class Topics:
                 for message in consumer.consume(10_000, 0.1):
                     number, offset = message.partition() or 0, message.offset() or 0
                     if message.error() is None:
-                        found.append(Stored(number, offset, message.key(), message.value()))
+                        found.append(_stored(message))
                         offset += 1
                     if offset >= ends.get(number, 0):
                         ends.pop(number, None)
@@ -160,3 +172,19 @@ class Topics:
         answer = self.admin.list_consumer_group_offsets(wanted, request_timeout=30)[group]
         rows: Sequence[TopicPartition] = answer.result().topic_partitions or []
         return {row.partition: row.offset for row in rows if row.topic == topic and row.offset >= 0}
+
+
+def _stored(message: Message) -> Stored:
+    kind, timestamp = message.timestamp()
+    return Stored(
+        partition=message.partition() or 0,
+        offset=message.offset() or 0,
+        key=message.key(),
+        value=message.value(),
+        timestamp=timestamp if kind else None,
+        headers=tuple((name, cell) for name, cell in _pairs(message.headers())),
+    )
+
+
+def _pairs(headers: object) -> Iterable[tuple[str, Cell]]:
+    return headers if isinstance(headers, list) else ()

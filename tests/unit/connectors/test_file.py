@@ -24,8 +24,8 @@ from penstock.connectors.file import (
     LineWriter,
 )
 from penstock.data import schema as s
-from penstock.data.records import Column, RecordError, Records, Run, Stage
-from penstock.errors import DataError, PenstockError, StartupFailed, Unsupported
+from penstock.data.records import Column, Records, Run
+from penstock.errors import PenstockError, StartupFailed, Unsupported
 
 WINDOW = 1 << 20
 
@@ -47,7 +47,8 @@ def position_of(offsets: Offsets) -> int:
 
 
 def lines_between(reader: FileReader, start: Offsets, end: Offsets) -> list[str]:
-    return [line for batch in reader.read(start, end) for line in batch.column(0).to_pylist()]
+    batches = reader.read(start, end)
+    return [line for batch in batches for line in reader.records(batch).values.values]
 
 
 def read_all(
@@ -260,29 +261,17 @@ def records(values: list[object], schema: s.Schema | None = s.STRING) -> Records
 def test_each_record_is_appended_as_one_line(file: Path) -> None:
     file.write_text("kept\n")
     writer = LineWriter(str(file))
-    writer.write(records(["zö", "", None]))
-    writer.write(records([{"a": 1}, 5], None))
-    writer.write(records([]))
+    writer.write(records(["zö", "", None]), {})
+    writer.write(records([{"a": 1}, 5], None), {})
+    writer.write(records([]), {})
     writer.close()
     assert file.read_text() == "kept\nzö\n\nnull\n{a=1}\n5\n"
-
-
-def test_rows_that_failed_before_are_left_out(file: Path) -> None:
-    writer = LineWriter(str(file))
-    batch = records(["a", None, "c"])
-    batch.errors.append(RecordError(1, Stage.VALUE_CONVERTER, DataError("bad")))
-    writer.write(batch)
-    batch = records(["d"])
-    batch.errors.append(RecordError(0, Stage.VALUE_CONVERTER, DataError("bad")))
-    writer.write(batch)
-    writer.close()
-    assert file.read_text() == "a\nc\n"
 
 
 def test_writers_share_a_file(file: Path) -> None:
     one, two = LineWriter(str(file)), LineWriter(str(file))
     for writer, text in [(one, "1"), (two, "2"), (one, "3")]:
-        writer.write(records([text]))
+        writer.write(records([text]), {})
     one.close()
     two.close()
     assert file.read_text() == "1\n2\n3\n"
@@ -292,7 +281,7 @@ def test_a_full_disk_leaves_nothing_half_written(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writer = LineWriter(str(file))
-    writer.write(records(["before"]))
+    writer.write(records(["before"]), {})
     real = os.write
     room = [5]
 
@@ -306,13 +295,13 @@ def test_a_full_disk_leaves_nothing_half_written(
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", full)
         with pytest.raises(PenstockError) as failed:
-            writer.write(records(["a long line", "and another"]))
+            writer.write(records(["a long line", "and another"]), {})
     assert str(failed.value) == (
         f"Cannot append 24 bytes to '{file}' (setting 'file'): No space left on device. Nothing of "
         "this batch was written; make room and restart the task."
     )
     assert file.read_text() == "before\n"
-    writer.write(records(["after"]))
+    writer.write(records(["after"]), {})
     writer.close()
     assert file.read_text() == "before\nafter\n"
 
@@ -323,7 +312,7 @@ def test_a_write_that_takes_several_calls_is_whole(
     real = os.write
     monkeypatch.setattr(os, "write", lambda handle, data: real(handle, data[:3]))
     writer = LineWriter(str(file))
-    writer.write(records(["a long line", "and another"]))
+    writer.write(records(["a long line", "and another"]), {})
     writer.close()
     assert file.read_text() == "a long line\nand another\n"
 

@@ -77,7 +77,8 @@ def test_lines_are_those_that_the_file_source_sends(
     file.write_bytes(raw)
     reader = FileReader(str(file), "topic")
     end = reader.latest([], 1_000_000)
-    sent = [text for batch in reader.read([], end) for text in batch.column(0).to_pylist()]
+    batches = reader.read([], end)
+    sent = [line for batch in batches for line in reader.records(batch).values.values]
     assert sent == lines
 
 

@@ -6,150 +6,96 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from penstock.data.records import Column, RecordError, Records, Stage
-from penstock.errors import DataError
+from penstock.data.records import Column, Header, Records
 from penstock.flow import stage
-from penstock.flow.plan import Tolerance, TopicGroup
-from penstock.flow.stage import RESULT, ToleranceExceeded
+from penstock.flow.stage import RESULT
 from penstock.ids import TaskId
 
-NONE = Tolerance()
-ALL = Tolerance(tolerate_all=True)
-
-
-def failed(rows: list[int], *, offsets: bool = True) -> Records:
-    """Three records of topic `t`, some of which have failed."""
-    return Records(
-        topics=["t"] * 3,
-        partitions=[4] * 3,
-        timestamps=[None] * 3,
-        keys=Column.of([None] * 3, None),
-        values=Column.of(["a", "b", "c"], None),
-        offsets=[10, 11, 12] if offsets else [],
-        errors=[RecordError(row, Stage.VALUE_CONVERTER, DataError("no good")) for row in rows],
-    )
-
-
-def test_records_without_errors_pass() -> None:
-    assert stage._judge(failed([]), NONE) == set()
-
-
-def test_the_first_failed_record_is_named_with_its_place() -> None:
-    with pytest.raises(ToleranceExceeded) as raised:
-        stage._judge(failed([1, 2]), NONE)
-    assert str(raised.value) == (
-        "Tolerance exceeded in error handler: VALUE_CONVERTER failed for a record of topic 't', "
-        "partition 4, offset 11: no good"
-    )
-    assert isinstance(raised.value.__cause__, DataError)
-
-
-def test_a_record_on_its_way_to_kafka_has_no_place_yet() -> None:
-    with pytest.raises(ToleranceExceeded, match="for a record of topic 't': no good"):
-        stage._judge(failed([0], offsets=False), NONE)
-
-
-def test_tolerated_rows_are_counted_once() -> None:
-    assert stage._judge(failed([0, 2, 2]), ALL) == {0, 2}
-
-
-@pytest.mark.parametrize(
-    ("tolerance", "said"),
-    [
-        (Tolerance(tolerate_all=True), []),
-        (
-            Tolerance(tolerate_all=True, log=True),
-            ["[c-0] VALUE_CONVERTER failed for a record, which is left out: no good"],
-        ),
-        (
-            Tolerance(tolerate_all=True, log=True, log_messages=True),
-            [
-                "[c-0] VALUE_CONVERTER failed for a record of topic 't', partition 4, offset 12, "
-                "which is left out: no good"
-            ],
-        ),
-    ],
-)
-def test_tolerated_failures_are_logged_as_far_as_wanted(
-    tolerance: Tolerance, said: list[str], caplog: pytest.LogCaptureFixture
-) -> None:
-    stage._log_tolerated(TaskId("c", 0), failed([2]), tolerance)
-    assert caplog.messages == said
-
-
-def test_a_row_has_one_error_the_first() -> None:
-    batch = failed([1])
-    stage._add_errors(batch, {0: DataError("key"), 1: DataError("key")}, Stage.KEY_CONVERTER)
-    assert [(error.row, error.stage) for error in batch.errors] == [
-        (1, Stage.VALUE_CONVERTER),
-        (0, Stage.KEY_CONVERTER),
-    ]
-
-
-TOPICS: list[tuple[list[str], set[int], list[tuple[str, list[int]]]]] = [
-    ([], set(), []),
-    (["a", "a"], set(), [("a", [0, 1])]),
-    (["a", "a"], {0}, [("a", [1])]),
-    (["a"], {0}, []),
-    (["a", "b", "a"], set(), [("a", [0, 2]), ("b", [1])]),
-    (["a", "b", "a"], {1}, [("a", [0, 2])]),
-]
-
-
-@pytest.mark.parametrize(("topics", "failures", "expected"), TOPICS)
-def test_rows_are_grouped_by_topic_in_order_without_the_failed(
-    topics: list[str], failures: set[int], expected: list[tuple[str, list[int]]]
-) -> None:
-    grouped = [(topic, list(rows)) for topic, rows in stage._by_topic(topics, failures)]
-    assert grouped == expected
-
-
-def test_a_message_says_only_what_is_known() -> None:
-    assert stage._message(None, b"v", None, None) == {"key": None, "value": b"v"}
-    assert stage._message(b"k", None, 0, 0) == {
-        "key": b"k",
-        "value": None,
-        "partition": 0,
-        "timestamp": 0,
-    }
-
-
-RESULTS: list[tuple[dict[str, int], list[dict[str, Any]]]] = [
-    ({}, [{"records": 5, "done": 4, "failed": 1, "topic": ""}]),
-    ({"a": 4}, [{"records": 5, "done": 4, "failed": 1, "topic": "a"}]),
+NOWHERE = {"partition": None, "position": None}
+RESULTS: list[tuple[dict[tuple[str, int | None], int | None], list[dict[str, Any]]]] = [
+    ({}, [{"records": 5, "done": 4, "failed": 1, "rows": 2, "topic": "", **NOWHERE}]),
     (
-        {"a": 3, "b": 1},
+        {("a", None): None},
+        [{"records": 5, "done": 4, "failed": 1, "rows": 2, "topic": "a", **NOWHERE}],
+    ),
+    (
+        {("a", 0): 7, ("a", 2): 9},
         [
-            {"records": 5, "done": 4, "failed": 1, "topic": "a"},
-            {"records": 0, "done": 0, "failed": 0, "topic": "b"},
+            {
+                "records": 5,
+                "done": 4,
+                "failed": 1,
+                "rows": 2,
+                "topic": "a",
+                "partition": 0,
+                "position": 7,
+            },
+            {
+                "records": 0,
+                "done": 0,
+                "failed": 0,
+                "rows": 0,
+                "topic": "a",
+                "partition": 2,
+                "position": 9,
+            },
         ],
     ),
 ]
 
 
-@pytest.mark.parametrize(("topics", "rows"), RESULTS)
-def test_a_result_counts_once_and_names_every_topic(
-    topics: dict[str, int], rows: list[dict[str, Any]]
+@pytest.mark.parametrize(("places", "rows"), RESULTS)
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_result_counts_once_and_names_every_place(
+    places: dict[tuple[str, int | None], int | None], rows: list[dict[str, Any]], whole: bool
 ) -> None:
-    result = stage._result(5, 4, 1, topics)
+    counts = stage.Counts(records=5, done=4, failed=1, rows=2, places=places)
+    result = stage._result(counts, whole)
     assert result.schema == RESULT
-    assert result.to_pylist() == rows
+    assert result.to_pylist() == [{**row, "whole": whole} for row in rows]
 
 
-def test_an_admin_client_gets_the_producers_connection_and_no_more() -> None:
-    producer = {
-        "bootstrap.servers": "a:1",
-        "security.protocol": "SSL",
-        "ssl.ca.location": "/ca",
-        "sasl.username": "me",
-        "linger.ms": 5,
-        "acks": "all",
-    }
-    assert stage._admin_settings(producer) == {
-        name: value for name, value in producer.items() if name not in ("linger.ms", "acks")
-    }
+def test_the_ends_of_partitions_are_behind_their_last_records() -> None:
+    def ends(topics: list[str], partitions: list[int | None], offsets: list[int]) -> Any:
+        cells = Column.of([None] * len(topics), None)
+        none = [None] * len(topics)
+        return stage._ends(Records(topics, partitions, none, cells, cells, offsets))
+
+    assert ends(["a", "a"], [1, 1], [5, 9]) == {("a", 1): 10}
+    assert ends(["a", "b", "a"], [1, 1, 1], [5, 9, 6]) == {("a", 1): 7, ("b", 1): 10}
+    assert ends(["a", "a"], [1, 2], [5, 9]) == {("a", 1): 6, ("a", 2): 10}
+    assert ends([], [], []) == {}
+
+
+def test_converted_records_travel_as_arrow_and_back() -> None:
+    records = Records(
+        topics=["a", "b", "a"],
+        partitions=[None, 3, 0],
+        timestamps=[5, None, None],
+        keys=Column.of([b"k", None, b""], None),
+        values=Column.of([None, b"\xff", b"v"], None),
+        headers=[[Header("h", b"\x00"), Header("h", None)], [], []],
+    )
+    again = stage.unpacked(pa.Table.from_batches([stage._converted(records)]))
+    assert (again.topics, again.partitions) == (records.topics, records.partitions)
+    assert again.timestamps == records.timestamps
+    assert again.keys.values == records.keys.values
+    assert again.values.values == records.values.values
+    assert [list(each) for each in again.headers] == [list(each) for each in records.headers]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [([], []), ([10] * 5, [5]), ([600_000] * 4, [2, 2]), ([3_000_000, 10, 10], [2, 1])],
+)
+def test_large_batches_come_in_pieces(sizes: list[int], expected: list[int]) -> None:
+    batch = pa.RecordBatch.from_pydict({"cell": pa.array([b"x" * n for n in sizes], pa.binary())})
+    pieces = list(stage._pieces([batch]))
+    assert [piece.num_rows for piece in pieces] == expected
+    assert pa.Table.from_batches(pieces, batch.schema) == pa.Table.from_batches([batch])
 
 
 # ── what is kept open ────────────────────────────────────────────────────────────────────────────
@@ -211,19 +157,3 @@ def test_what_was_idle_for_long_is_closed(monkeypatch: pytest.MonkeyPatch) -> No
     assert opened("busy", 1) is busy
     assert idle.closed
     assert not busy.closed
-
-
-GROUPS = [
-    (TopicGroup(("a.*",), (), 1, 1, {}), "abc", True),
-    (TopicGroup(("a.*",), (), 1, 1, {}), "xabc", False),  # the whole name has to match
-    (TopicGroup(("a.*",), (".*c",), 1, 1, {}), "abc", False),
-    (TopicGroup(("x", "a.*"), ("y",), 1, 1, {}), "abc", True),
-    (TopicGroup((), (), 1, 1, {}), "abc", False),
-]
-
-
-@pytest.mark.parametrize(("group", "topic", "matches"), GROUPS)
-def test_a_topic_group_takes_what_it_includes_and_does_not_exclude(
-    group: TopicGroup, topic: str, matches: bool
-) -> None:
-    assert group.matches(topic) is matches

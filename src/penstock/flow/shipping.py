@@ -1,0 +1,111 @@
+"""Our code on its way to executors that do not have it.
+
+Penstock and the plugins installed beside it are packed into one archive of Python files. Every
+executor fetches it from the worker before its first task (`spark.files`) into the folder it runs
+in, and finds it there by a relative entry of its `PYTHONPATH`; so it is importable from the first
+moment of the Python daemon on, and comes before whatever is installed there. What has compiled
+parts cannot be imported from an archive: it belongs into the executors' own Python environment
+(`executor_env`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import Distribution, EntryPoint, entry_points
+from importlib.util import find_spec
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+import penstock
+from penstock.plugins import ENTRY_POINTS
+
+_COMPILED: Final = frozenset({".so", ".pyd", ".dylib", ".dll"})
+_ABOUT: Final = frozenset({"METADATA", "entry_points.txt"})
+"""What of a distribution's description is taken along: its version is asked for at run time."""
+
+_WHEN: Final = (1980, 1, 1, 0, 0, 0)  # equal contents make equal archives
+
+Files = Mapping[PurePosixPath, Path]
+"""Files by their place in the archive."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shipment:
+    """The archive, and the plugins that are not in it because they have compiled parts."""
+
+    archive: Path
+    left_out: tuple[str, ...]
+
+
+def pack(folder: Path, plugins: Iterable[EntryPoint] | None = None) -> Shipment:
+    """Packs penstock and the packages of `plugins` (by default all that are installed) into an
+    archive in `folder`, which is named after its contents."""
+    if plugins is None:
+        plugins = entry_points(group=ENTRY_POINTS)
+    files = dict(_package(Path(penstock.__file__).parent))
+    left_out: set[str] = set()
+    for entry in plugins:
+        if entry.module.partition(".")[0] == penstock.__name__:
+            continue
+        found = _of_plugin(entry)
+        if any(path.suffix in _COMPILED for path in found):
+            left_out.add(entry.module.partition(".")[0])
+        else:
+            files |= found
+    data = _archive(files)
+    name = f"penstock-{hashlib.sha256(data).hexdigest()[:16]}.zip"
+    archive = folder / name
+    archive.write_bytes(data)
+    return Shipment(archive, tuple(sorted(left_out)))
+
+
+def _of_plugin(entry: EntryPoint) -> Files:
+    """The files of the distribution a plugin is from; where that does not tell (it is installed
+    from its sources, or not at all), those of the package or module its class is in."""
+    files = dict(_of_distribution(entry.dist)) if entry.dist is not None else {}
+    if not any(path.suffix == ".py" for path in files):
+        files |= _of_module(entry.module.partition(".")[0])
+    return files
+
+
+def _of_distribution(dist: Distribution) -> Iterator[tuple[PurePosixPath, Path]]:
+    for path in dist.files or ():
+        place = PurePosixPath(path.as_posix())
+        described = place.parts[0].endswith(".dist-info")
+        if ".." in place.parts or place.is_absolute() or place.suffix in {".pyc", ".pth"}:
+            continue  # scripts, and what is of use only where it was installed
+        if not described or place.name in _ABOUT:
+            yield place, Path(str(dist.locate_file(path)))
+
+
+def _of_module(name: str) -> Files:
+    spec = find_spec(name)
+    if spec is None:
+        return {}
+    if spec.submodule_search_locations is not None:
+        places = [Path(place) for place in spec.submodule_search_locations]
+        return dict(each for place in places for each in _package(place))
+    return {PurePosixPath(f"{name}.py"): Path(spec.origin)} if spec.origin else {}
+
+
+def _package(folder: Path) -> Iterator[tuple[PurePosixPath, Path]]:
+    for file in sorted(folder.rglob("*")):
+        if file.is_file() and file.suffix != ".pyc":
+            yield PurePosixPath(folder.name, *file.relative_to(folder).parts), file
+
+
+def _archive(files: Files) -> bytes:
+    buffer = io.BytesIO()
+    folders = {parent for place in files for parent in place.parents if parent.name}
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for folder in sorted(folders):  # a package without `__init__` is found by this entry
+            archive.writestr(zipfile.ZipInfo(f"{folder}/", _WHEN), b"")
+        for place, file in sorted(files.items()):
+            about = zipfile.ZipInfo(str(place), _WHEN)
+            about.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(about, file.read_bytes())
+    return buffer.getvalue()

@@ -1,0 +1,78 @@
+"""Looking after a session on a cluster, which can lose its executors, or be ended, from outside."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+from pyspark import SparkContext
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+_LOOK_S: Final = 5.0
+_ALONE_S: Final = 60.0
+
+
+class WatchedContext(SparkContext):
+    """A context that can tell who stopped it."""
+
+    stopped_by_us = False
+
+    def stop(self) -> None:
+        self.stopped_by_us = True
+        super().stop()
+
+    @property
+    def stopped(self) -> bool:
+        jvm_context = self._jsc
+        return jvm_context is None or bool(jvm_context.sc().isStopped())
+
+
+def executors(spark: SparkSession) -> int:
+    """How many executors the session has at this moment."""
+    jvm_context = spark.sparkContext._jsc
+    assert jvm_context is not None, "the session is stopped"
+    # One of those it tells of is the driver.
+    return len(jvm_context.sc().statusTracker().getExecutorInfos()) - 1
+
+
+def watch(spark: SparkSession, context: WatchedContext) -> None:
+    """Watches in a thread of its own until the session ends. Says when there is no executor; ends
+    the JVM, and so the worker, when the cluster has ended the application: nothing can run in it
+    any more."""
+    threading.Thread(
+        target=_watch, args=(spark, context), name="executor-watch", daemon=True
+    ).start()
+
+
+def _watch(spark: SparkSession, context: WatchedContext) -> None:
+    pause = threading.Event()
+    alone_since: float | None = None
+    with contextlib.suppress(Exception):  # the JVM has ended: others tell that
+        while not context.stopped:
+            now = time.monotonic()
+            if executors(spark):
+                alone_since = None
+            elif alone_since is None:
+                alone_since = now
+            elif now - alone_since >= _ALONE_S:
+                alone_since = now
+                log.warning(
+                    "no executor for %.0f s, so no task moves anything: has the Spark cluster free "
+                    "cores and memory for this worker (spark.cores.max, spark.executor.cores, "
+                    "spark.executor.memory), and do executors reach spark.driver.host=%s?",
+                    _ALONE_S,
+                    context.getConf().get("spark.driver.host"),
+                )
+            pause.wait(_LOOK_S)
+        if not context.stopped_by_us:
+            log.error("the Spark cluster has ended this worker's application; its master knows why")
+            process = getattr(context._gateway, "proc", None)
+            if process is not None:
+                process.kill()

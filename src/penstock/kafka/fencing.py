@@ -1,0 +1,142 @@
+"""Transactional ids: writing under one, and taking others away (KIP-618).
+
+A producer that initialises its transactions fences every other that has done so under the same
+transactional id, and ends what that one has left open. Kafka's `fenceProducers` has the same
+effect; librdkafka's admin client does not offer it, so a producer is made for each id and thrown
+away again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from penstock.errors import Unavailable
+from penstock.kafka.clients import Settings
+
+_INIT_S: Final = 30.0
+_COMMIT_S: Final = 30.0
+_AT_ONCE: Final = 8  # each is a client of its own, with threads and connections
+
+_BROKEN: Final = (KafkaException, SystemError)
+"""What a producer's call ends with; the latter where one of its callbacks met the former."""
+
+Record = tuple[bytes, bytes | None]
+
+
+def fence(
+    settings: Settings,
+    ids: Iterable[str],
+    *,
+    wanted: Callable[[], bool] = lambda: True,
+    timeout_s: float = _INIT_S,
+) -> None:
+    """Fences every producer of these transactional ids; returns when none can commit any more.
+
+    Between two ids it asks whether that is still `wanted`, and raises Unavailable if not: a late
+    round would hit those that rightly took the ids meanwhile. Raises Unavailable when Kafka refuses
+    or does not answer within `timeout_s` per id.
+    """
+
+    def one(name: str) -> None:
+        if not wanted():
+            raise Unavailable("The round of fencing is not wanted any more.")
+        try:
+            _initialised(settings, name, timeout_s)
+        except _BROKEN as error:
+            raise Unavailable(
+                f"The producer '{name}' could not be fenced: {_said(error)}"
+            ) from error
+
+    names = list(ids)
+    with ThreadPoolExecutor(min(_AT_ONCE, len(names) or 1), thread_name_prefix="fence") as pool:
+        for done in [pool.submit(one, name) for name in names]:
+            done.result()
+
+
+class FencedWriter:
+    """Writes to one topic in transactions, as long as nobody else claims the transactional id.
+
+    Not for several threads at once. After any failure it has to be claimed again, which also
+    settles what became of an unfinished transaction.
+    """
+
+    def __init__(self, topic: str, transactional_id: str, settings: Settings) -> None:
+        self._topic = topic
+        self._id = transactional_id
+        self._settings = settings
+        self._producer: Producer | None = None
+
+    def claim(self, timeout_s: float = _INIT_S) -> None:
+        """Fences everybody who has claimed the id before. Raises Unavailable."""
+        self.release()
+        try:
+            self._producer = _initialised(self._settings, self._id, timeout_s)
+        except _BROKEN as error:
+            raise Unavailable(
+                "Failed to create and initialize fencable producer for config topic: "
+                f"{_said(error)}"
+            ) from error
+
+    def write(self, records: Sequence[Record], timeout_s: float = _COMMIT_S) -> int:
+        """Writes the records in one transaction; the offset of the last one. Raises Unavailable,
+        and none of them is visible then unless it was the answer that got lost."""
+        producer = self._producer
+        if producer is None:
+            raise Unavailable(
+                "Cannot produce to config topic without claiming write privileges first"
+            )
+        offsets: list[int] = []
+
+        def stored(error: KafkaError | None, message: Message) -> None:
+            if error is None:
+                offsets.append(message.offset() or 0)
+
+        try:
+            producer.begin_transaction()
+            for key, value in records:
+                producer.produce(self._topic, value, key, on_delivery=stored)
+            producer.flush(timeout_s)
+            producer.commit_transaction(timeout_s)
+        except (BufferError, *_BROKEN) as error:
+            self.release()
+            raise Unavailable(
+                f"Failed to perform fencable send to config topic: {_said(error)}"
+            ) from error
+        return max(offsets)
+
+    def release(self) -> None:
+        """Gives up the producer; the next claim ends what it has open, or else its time-out."""
+        if self._producer is not None:
+            self._producer.purge()
+            self._producer = None
+
+
+def _initialised(settings: Settings, transactional_id: str, timeout_s: float) -> Producer:
+    """A producer of this id that has fenced all others. Raises KafkaException."""
+    producer = Producer(
+        {
+            "log_level": 0,
+            **settings,
+            "acks": "all",
+            "enable.idempotence": True,
+            "transactional.id": transactional_id,
+        }
+    )
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            producer.init_transactions(timeout_s)
+            return producer
+        except KafkaException as error:
+            # It may be that the transaction of the one before is only just being ended.
+            if not error.args[0].retriable() or time.monotonic() >= deadline:
+                raise
+
+
+def _said(error: Exception) -> str:
+    return error.args[0].str() if isinstance(error, KafkaException) else str(error)

@@ -1,0 +1,382 @@
+"""Where source connectors have got to: the worker's offsets topic, and connectors' own ones.
+
+A connector may name a topic of its own (`offsets.storage.topic`). What that says of a source
+partition counts; the worker's topic is asked for what it does not say, and is told everything too,
+so that the connector can go back to it. Source: reference §3.3, §4.5, §4.6, §8.3, §8.4; KIP-618.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Final
+
+from penstock import api
+from penstock.api import Offsets
+from penstock.cluster.records import (
+    RawProps,
+    Skipped,
+    SourceOffset,
+    decode_offset,
+    encode_offset,
+    partition_key,
+)
+from penstock.config import connector as connector_keys
+from penstock.config import worker as keys
+from penstock.config.define import Config, under
+from penstock.errors import PenstockError
+from penstock.ids import TaskId
+from penstock.kafka import admin, clients
+from penstock.kafka.log import CompactedLog, Entry
+
+log = logging.getLogger(__name__)
+
+Row = tuple[bytes, bytes | None]
+"""Key and value of one record of an offsets topic."""
+
+Sent = Future[tuple[int, int]]
+"""Where a record went, once it is stored."""
+
+COMMITTED: Final = "read_committed"
+PRODUCER: Final[clients.Settings] = {"acks": "all", "delivery.timeout.ms": 2_147_483_647}
+"""Records of the internal topics wait for Kafka as long as it takes (reference §4.3)."""
+
+OPEN_TRANSACTION_S: Final = 16 * 60.0
+"""The longest a broker lets a transaction stay open (by its defaults), and a little."""
+
+_READ_S: Final = 30.0  # on top of offset.flush.timeout.ms
+_TOMBSTONE_S: Final = 60.0  # a transaction is open meanwhile
+
+
+class OffsetTable:
+    """What one offsets topic says, by connector: the stored offset of every source partition.
+
+    Written by the log's thread, read by others; the key bytes a partition was first stored under
+    are kept, for keys compare as bytes (reference §4.5).
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_connector: dict[str, dict[bytes, tuple[bytes, SourceOffset]]] = {}
+
+    def receive(self, entries: Sequence[Entry]) -> None:
+        with self._lock:
+            for entry in entries:
+                record = decode_offset(entry.key, entry.value)
+                if isinstance(record, Skipped):
+                    log.warning("offset record %d is skipped: %s", entry.offset, record.reason)
+                    continue
+                rows = self._by_connector.setdefault(record.connector, {})
+                key = partition_key(record.partition)
+                if record.offset is None:
+                    rows.pop(key, None)
+                else:
+                    rows[key] = (entry.key or b"", record)
+
+    def of(self, connector: str) -> dict[bytes, SourceOffset]:
+        """The stored offsets of a connector, by what its partitions compare by."""
+        with self._lock:
+            rows = self._by_connector.get(connector, {})
+            return {key: record for key, (_, record) in rows.items()}
+
+    def encode(self, connector: str, offset: api.SourceOffset) -> Row:
+        """The record that stores an offset, under the key bytes its partition has already."""
+        record = SourceOffset(connector, offset.partition, offset.offset)
+        with self._lock:
+            known = self._by_connector.get(connector, {}).get(partition_key(offset.partition))
+        return encode_offset(record, known[0] if known else None)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTopic:
+    """A connector's own offsets topic, and the clients for it (librdkafka's names)."""
+
+    connector: str
+    topic: str
+    consumer: clients.Settings = field(repr=False)
+    producer: clients.Settings = field(repr=False)
+    admin: clients.Settings = field(repr=False)
+
+    @property
+    def key(self) -> str:
+        """Equal for what may share a log."""
+        parts = (self.consumer, self.producer, self.admin)
+        return repr((self.connector, self.topic, *(sorted(part.items()) for part in parts)))
+
+
+def own_topic(
+    config: Config, connector: str, props: RawProps, exactly_once: bool
+) -> OwnTopic | None:
+    """The offsets topic of its own that a connector has; None: it uses the worker's.
+
+    The worker's topic, if named, is one of its own only where the connector's producers write to
+    other brokers; exactly once, records and offsets have to go to the same ones.
+    """
+    given = {name: text for name, text in props.items() if text is not None}
+    workers = config[keys.OFFSET_STORAGE_TOPIC]
+    topic = given.get(connector_keys.OFFSETS_TOPIC.name) or (workers if exactly_once else None)
+    producer = _client(config, "producer", given)
+    if topic is None or (topic == workers and _servers(producer) == _servers(_worker(config))):
+        return None
+    consumer = _client(config, "consumer", given)
+    consumer.setdefault("client.id", f"connector-consumer-{connector}")
+    if exactly_once:
+        consumer["isolation.level"] = COMMITTED
+    consumer.setdefault("isolation.level", COMMITTED)
+    producer.setdefault("client.id", f"connector-producer-{connector}")
+    return OwnTopic(
+        connector,
+        topic,
+        clients.consumer(consumer).settings,
+        {**clients.producer(producer).settings, **PRODUCER},
+        connector_admin(config, f"connector-adminclient-{connector}", given),
+    )
+
+
+def connector_admin(config: Config, client_id: str, props: RawProps) -> clients.Settings:
+    """The settings with which things are administered for a connector (reference §2.5)."""
+    given = {name: text for name, text in props.items() if text is not None}
+    originals = {
+        name: text
+        for name, text in config.props.items()
+        if not name.startswith(("admin.", "producer.", "consumer."))
+    }
+    java = {**originals, "client.id": client_id, **_client(config, "admin", given)}
+    return clients.admin(java).settings
+
+
+def _client(config: Config, client: str, props: dict[str, str]) -> dict[str, str]:
+    return {
+        **_worker(config),
+        **config.under(f"{client}."),
+        **under(props, f"{client}.override."),
+    }
+
+
+def _worker(config: Config) -> dict[str, str]:
+    return {"bootstrap.servers": ",".join(config[keys.BOOTSTRAP_SERVERS])}
+
+
+def _servers(java: dict[str, str]) -> set[str]:
+    return {server.strip() for server in java["bootstrap.servers"].split(",")}
+
+
+def offsets_topic(config: Config, name: str) -> admin.InternalTopic:
+    """An offsets topic as it is to be made (reference §2.3, §2.6)."""
+    return admin.InternalTopic(
+        name,
+        keys.OFFSET_STORAGE_TOPIC.name,
+        "source connector offsets",
+        config[keys.OFFSET_STORAGE_PARTITIONS],
+        config[keys.OFFSET_STORAGE_REPLICATION],
+        settings=keys.topic_settings(config, keys.OFFSET_STORAGE_PREFIX).settings,
+    )
+
+
+class _Store:
+    """One offsets topic: its log, and what it says."""
+
+    def __init__(self, make: Callable[[Callable[[Sequence[Entry]], None]], CompactedLog]) -> None:
+        self.table = OffsetTable()
+        self.log = make(self.table.receive)
+
+    def append(self, connector: str, offsets: Iterable[api.SourceOffset]) -> list[Sent]:
+        rows = [self.table.encode(connector, each) for each in offsets]
+        return [self.log.append(*row) for row in rows]
+
+
+class OffsetStore:
+    """All offsets topics a worker has to do with. Topics of connectors' own are opened for the
+    first task that leases them, and closed after the last."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._exactly_once = config[keys.EXACTLY_ONCE_SOURCE_SUPPORT].lower() == "enabled"
+        self._workers: _Store | None = None
+        self._own: dict[str, _Shared] = {}
+        self._lock = threading.Lock()
+
+    def use(self, make: Callable[[Callable[[Sequence[Entry]], None]], CompactedLog]) -> None:
+        """Makes the worker's own log, given what is to receive its entries."""
+        self._workers = _Store(make)
+
+    def start(self) -> None:
+        """Starts reading the worker's topic. Exactly once, an open transaction of a worker that
+        died may keep its end out of reach for a while; tasks look for themselves anyway."""
+        assert self._workers is not None
+        if self._exactly_once:
+            self._workers.log.open()
+        else:
+            self._workers.log.start()
+
+    def lease(self, task: TaskId, props: RawProps) -> Lease:
+        """A task's way to its offsets; to be closed when the task has ended. `props` is the
+        connector's configuration. Makes the topic if need be; raises when that fails."""
+        assert self._workers is not None
+        timeout_s = (
+            OPEN_TRANSACTION_S
+            if self._exactly_once
+            else _READ_S + self._config[keys.OFFSET_FLUSH_TIMEOUT] / 1000
+        )
+        own = own_topic(self._config, task.connector, props, self._exactly_once)
+        if own is None:
+            return Lease(task, self._workers, None, timeout_s, lambda: None)
+        with self._lock:
+            shared = self._own.setdefault(own.key, _Shared(self._config, own))
+            shared.users += 1
+        try:
+            store = shared.open()
+        except BaseException:
+            self._leave(shared)
+            raise
+        return Lease(task, self._workers, store, timeout_s, lambda: self._leave(shared))
+
+    def close(self) -> None:
+        """Sends what was appended, then stops reading."""
+        with self._lock:
+            left, self._own = list(self._own.values()), {}
+        for shared in left:
+            shared.close()
+        if self._workers is not None:
+            self._workers.log.close()
+
+    def _leave(self, shared: _Shared) -> None:
+        with self._lock:
+            shared.users -= 1
+            last = not shared.users and self._own.pop(shared.own.key, None) is shared
+        if last:
+            shared.close()
+
+
+class _Shared:
+    """A connector's own topic, for as many of its tasks as this worker has."""
+
+    def __init__(self, config: Config, own: OwnTopic) -> None:
+        self.own = own
+        self.users = 0
+        self._config = config
+        self._opening = threading.Lock()
+        self._store: _Store | None = None
+
+    def open(self) -> _Store:
+        """Makes the topic if it is not there, and starts reading it; once."""
+        with self._opening:
+            if self._store is None:
+                own = self.own
+                client, _ = admin.connect(own.admin)
+                partitions = admin.ensure(client, offsets_topic(self._config, own.topic))
+                store = _Store(
+                    lambda receive: CompactedLog(
+                        own.topic,
+                        partitions,
+                        consumer=own.consumer,
+                        producer=own.producer,
+                        admin=client,
+                        receive=receive,
+                    )
+                )
+                store.log.open()
+                self._store = store
+            return self._store
+
+    def close(self) -> None:
+        with self._opening:
+            if self._store is not None:
+                self._store.log.close()
+
+
+class Lease:
+    """One start of one task, and its offsets. `store` is for at least once, `encode` and
+    `committed` for exactly once. After `close` nothing is stored any more: the task may have been
+    given to others."""
+
+    def __init__(
+        self,
+        task: TaskId,
+        workers: _Store,
+        own: _Store | None,
+        timeout_s: float,
+        closed: Callable[[], None],
+    ) -> None:
+        self._task = task
+        self._connector = task.connector
+        self._workers = workers
+        self._own = own
+        self._timeout_s = timeout_s
+        self._closed: Callable[[], None] | None = closed
+        self._sent: Offsets = ()
+
+    def read(self, check: Callable[[], None]) -> Offsets:
+        """What is stored for the connector, both topics read to their ends; the connector's own
+        wins. `check` is called while that takes long, and ends it by raising."""
+        found: dict[bytes, SourceOffset] = {}
+        for store in (self._workers, self._own):
+            if store is not None:
+                store.log.read_to_end(self._timeout_s, check)
+                found |= store.table.of(self._connector)
+        return [api.SourceOffset(row.partition, row.offset) for row in found.values()]
+
+    def store(self, offsets: Offsets) -> None:
+        """Returns when the offsets are stored, however long Kafka takes for it."""
+        self._check_open()
+        if self._own is None:
+            _await(self._workers.append(self._connector, offsets))
+            return
+        # What is forgotten is first forgotten in the worker's topic: in the other order a failure
+        # in between would have it come back from there.
+        _await(self._workers.append(self._connector, _forgotten(offsets)))
+        _await(self._own.append(self._connector, offsets))
+        self._tell_workers(offsets)
+
+    def encode(self, offsets: Offsets) -> list[Row]:
+        """The records that store the offsets, for the task's own transaction."""
+        self._check_open()
+        store = self._workers if self._own is None else self._own
+        if self._own is not None:
+            forgotten = self._workers.append(self._connector, _forgotten(offsets))
+            _await(forgotten, _TOMBSTONE_S)
+            self._sent = offsets
+        return [store.table.encode(self._connector, each) for each in offsets]
+
+    def committed(self) -> None:
+        """The transaction of what was encoded last is committed."""
+        if self._own is not None and self._closed is not None:
+            self._tell_workers(self._sent)
+            self._sent = ()
+
+    def close(self) -> None:
+        """Safe to call twice."""
+        closed, self._closed = self._closed, None
+        if closed is not None:
+            closed()
+
+    def _tell_workers(self, offsets: Offsets) -> None:
+        """Nobody waits for this: it only counts where the connector's own topic says nothing."""
+        known = [each for each in offsets if each.offset is not None]
+        for sent in self._workers.append(self._connector, known):
+            sent.add_done_callback(self._told)
+
+    def _told(self, sent: Sent) -> None:
+        error = sent.exception()
+        if error is not None:
+            log.warning(
+                "[%s] Failed to write offsets to secondary backing store: %s", self._task, error
+            )
+
+    def _check_open(self) -> None:
+        if self._closed is None:
+            raise PenstockError(
+                f"Task {self._task} has ended; its offsets are not stored any more."
+            )
+
+
+def _forgotten(offsets: Offsets) -> list[api.SourceOffset]:
+    return [each for each in offsets if each.offset is None]
+
+
+def _await(sent: Iterable[Sent], timeout_s: float | None = None) -> None:
+    for future in sent:
+        future.result(timeout_s)

@@ -1,0 +1,71 @@
+"""The real Kafka Connect as a process: what penstock is compared with and measured against.
+
+It is configured and started as its own scripts do, with the FileStream connectors in a plugin
+folder (since 3.2 they are not on the class path, reference §11).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from penstock import jars
+from penstock.testing.processes import WorkerProcess
+
+MAIN_CLASS: Final = "org.apache.kafka.connect.cli.ConnectDistributed"
+HEAP: Final = "-Xms256M -Xmx2G"
+"""What `connect-distributed.sh` sets unless KAFKA_HEAP_OPTS does."""
+
+PERFORMANCE: Final = (
+    "-server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 "
+    "-XX:+ExplicitGCInvokesConcurrent -XX:MaxInlineLevel=15 -Djava.awt.headless=true"
+)
+"""What `kafka-run-class.sh` sets unless KAFKA_JVM_PERFORMANCE_OPTS does."""
+
+_FILE_CONNECTORS: Final = "connect-file-"
+
+_LOG4J: Final = """\
+status = error
+appender.file.type = File
+appender.file.name = file
+appender.file.fileName = {log}
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = [%d] %p %m (%c)%n
+rootLogger.level = info
+rootLogger.appenderRef.file.ref = file
+"""
+
+
+def script_options(environment: Mapping[str, str] | None = None) -> list[str]:
+    """The JVM's options as Kafka's scripts choose them from the environment."""
+    given = os.environ if environment is None else environment
+    heap = given.get("KAFKA_HEAP_OPTS") or HEAP
+    return [*heap.split(), *(given.get("KAFKA_JVM_PERFORMANCE_OPTS") or PERFORMANCE).split()]
+
+
+def reference_worker(
+    folder: Path,
+    settings: Mapping[str, str],
+    name: str = "reference",
+    options: Sequence[str] | None = None,
+) -> WorkerProcess:
+    """A worker of Kafka Connect, not yet started; `options` are its JVM's (`script_options`).
+
+    What it logs is in `⟨name⟩.log4j.log` in `folder`. Raises StartupFailed when there is no Java,
+    or its jars cannot be had.
+    """
+    plugins = folder / f"{name}-plugins"
+    (plugins / "file").mkdir(parents=True)
+    found = sorted(jars.folder("connect").glob("*.jar"))
+    for jar in found:
+        if jar.name.startswith(_FILE_CONNECTORS):
+            (plugins / "file" / jar.name).symlink_to(jar)
+    classes = [str(jar) for jar in found if not jar.name.startswith(_FILE_CONNECTORS)]
+    logging = folder / f"{name}.log4j2.properties"
+    logging.write_text(_LOG4J.format(log=folder / f"{name}.log4j.log"))
+    java = [jars.java(), *(script_options() if options is None else options)]
+    java += [f"-Dlog4j2.configurationFile={logging}", "-cp", os.pathsep.join(classes), MAIN_CLASS]
+    own = {**settings, "plugin.path": str(plugins)}
+    return WorkerProcess(folder, own, name, lambda properties: [*java, str(properties)])

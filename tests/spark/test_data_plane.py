@@ -1,0 +1,528 @@
+"""Headers, transforms, failures and transactions, as real queries against a real broker."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pytest
+from confluent_kafka import KafkaException, Producer
+from pyspark import cloudpickle
+
+from penstock.api import (
+    AbortTransaction,
+    Failed,
+    Offsets,
+    Plugin,
+    Props,
+    SinkConnector,
+    SinkWriter,
+    SourceConnector,
+    SourceOffset,
+    SourceReader,
+    Transform,
+)
+from penstock.config.define import HIGH, STRING, Config, ConfigDef, Key
+from penstock.convert.json import JsonConverter
+from penstock.data.records import Column, Header, Records
+from penstock.data.schema import INT8, OPTIONAL_STRING
+from penstock.data.schema import STRING as STRING_SCHEMA
+from penstock.errors import DataError, Unavailable
+from penstock.flow.plan import Boundary, DeadLetters, Tolerance, Transactions, TransformPlan
+from penstock.kafka import clients
+from penstock.kafka.broker import Broker
+from penstock.testing.topics import Topics
+from penstock.testing.waiting import wait_until
+
+# Spark's Python workers cannot import test modules; classes made here travel with the plan.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+FOLDER = Key("folder", STRING, importance=HIGH, doc="Where to write.")
+TOPIC = Key("topic", STRING, importance=HIGH, doc="Where records go.")
+NOTHING = ConfigDef().parse({})
+
+
+class Journal(SinkConnector):
+    """Writes what it gets as JSON; refuses records `poison`, and is not there at first if there is
+    a file `away`."""
+
+    plugin = Plugin("test.Journal", "1", ConfigDef(FOLDER), task_class="test.JournalTask")
+
+    def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
+        return [config.props]
+
+    def open(self, config: Config) -> SinkWriter:
+        return JournalWriter(Path(config[FOLDER]))
+
+
+class JournalWriter(SinkWriter):
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def write(self, records: Records, failed: Failed) -> None:
+        if (self._folder / "away").exists():
+            (self._folder / "asked").touch()
+            raise Unavailable("the target is away")
+        with (self._folder / "journal").open("ab") as out:
+            for row, value in enumerate(records.values.values):
+                if value == "poison":
+                    failed[row] = DataError("the target does not like it")
+                    continue
+                headers = records.headers[row] if records.headers else ()
+                line = [value, records.topics[row], [[h.name, h.value] for h in headers]]
+                out.write(orjson.dumps(line) + b"\n")
+
+
+def journal(folder: Path) -> list[Any]:
+    file = folder / "journal"
+    return [orjson.loads(line) for line in file.read_bytes().splitlines()] if file.exists() else []
+
+
+class Rename(Transform):
+    """Sends values to the topic they name; drops `drop`, fails for `fail`."""
+
+    plugin = Plugin("test.Rename", "1", ConfigDef())
+
+    def apply(self, records: Records, failed: Failed) -> Records:
+        values = records.values.values
+        failed |= {row: DataError("as told") for row, value in enumerate(values) if value == "fail"}
+        kept = [row for row, value in enumerate(values) if value != "drop"]
+        shouted = Column.of([value and f"{value}!" for value in values], OPTIONAL_STRING)
+        return records.with_values(shouted).only(kept)
+
+
+RENAME = (TransformPlan("rename", Rename, NOTHING),)
+
+
+def dead_letters(broker: Broker, topic: str) -> DeadLetters:
+    java = {"bootstrap.servers": broker.bootstrap}
+    return DeadLetters(
+        topic, 1, True, clients.producer(java).settings, clients.admin(java).settings
+    )
+
+
+def test_a_sink_gets_headers_with_schemas_and_what_transforms_left(
+    flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic, name = topics.create(unique("lines")), unique("snk")
+    headers = [("a", b"12"), ("a", b"true"), ("b", b"text"), ("c", None)]
+    topics.append(topic, [b"one", b"drop"], headers=headers)
+    topics.append(topic, [b"two"])
+    config = Journal.plugin.config.parse({"folder": str(tmp_path)})
+    plan = flow.sink(name, topic, connector=Journal, config=config, transforms=RENAME)
+    task = flow.start(plan)
+    flow.await_done(task, 2)
+    assert journal(tmp_path) == [
+        ["one!", topic, [["a", 12], ["a", True], ["b", "text"], ["c", None]]],
+        ["two!", topic, []],
+    ]
+    assert sum(report.records for report in flow.reports) == 3
+    assert sum(report.failed for report in flow.reports) == 0
+    wait_until(lambda: topics.committed(f"connect-{name}", topic) == {0: 3}, 20, "offset 3")
+
+
+def test_failed_records_of_a_sink_go_to_the_dead_letter_topic_as_they_were_consumed(
+    flow: Any, topics: Topics, broker: Broker, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic, name, dead = topics.create(unique("lines")), unique("snk"), unique("dead")
+    topics.append(topic, [b"good", b"poison", b"fail"], key=b"k", headers=[("h", b"x")])
+    config = Journal.plugin.config.parse({"folder": str(tmp_path)})
+    plan = flow.sink(
+        name,
+        topic,
+        connector=Journal,
+        config=config,
+        transforms=(TransformPlan("fail", FailOnly, NOTHING),),
+        tolerance=Tolerance(tolerate_all=True, dead_letters=dead_letters(broker, dead)),
+    )
+    flow.await_done(flow.start(plan), 1)
+    assert [line[0] for line in journal(tmp_path)] == ["good"]
+    letters = {row.value: row for row in topics.read(dead)}
+    assert set(letters) == {b"poison", b"fail"}
+    for value, stage, class_name, offset in (
+        (b"poison", b"TASK_PUT", b"test.JournalTask", b"1"),
+        (b"fail", b"TRANSFORMATION", b"test.FailOnly", b"2"),
+    ):
+        letter = letters[value]
+        told = dict(letter.headers)
+        assert (letter.key, letter.headers[0]) == (b"k", ("h", b"x"))
+        assert told["__connect.errors.topic"] == topic.encode()
+        assert told["__connect.errors.offset"] == offset
+        assert told["__connect.errors.stage"] == stage
+        assert told["__connect.errors.class.name"] == class_name
+        assert told["__connect.errors.connector.name"] == name.encode()
+        assert (
+            told["__connect.errors.exception.class.name"]
+            == b"org.apache.kafka.connect.errors.DataException"
+        )
+    assert sum(report.failed for report in flow.reports) == 2
+
+
+class FailOnly(Transform):
+    """Fails for `fail`."""
+
+    plugin = Plugin("test.FailOnly", "1", ConfigDef())
+
+    def apply(self, records: Records, failed: Failed) -> Records:
+        values = records.values.values
+        failed |= {row: DataError("as told") for row, value in enumerate(values) if value == "fail"}
+        return records
+
+
+def test_a_record_the_target_refuses_fails_the_task_unless_tolerated(
+    flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic = topics.create(unique("lines"))
+    topics.append(topic, [b"poison"])
+    config = Journal.plugin.config.parse({"folder": str(tmp_path)})
+    flow.start(flow.sink(unique("snk"), topic, connector=Journal, config=config))
+    trace = flow.await_failure()
+    assert (
+        "Tolerance exceeded in error handler: TASK_PUT failed in class test.JournalTask for a "
+        f"record of topic '{topic}', partition 0, offset 0: the target does not like it"
+    ) in trace
+
+
+def test_a_target_that_is_away_gets_the_batch_again_in_order(
+    flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic, name = topics.create(unique("lines")), unique("snk")
+    topics.append(topic, [b"1", b"2", b"3"])
+    (tmp_path / "away").touch()
+    config = Journal.plugin.config.parse({"folder": str(tmp_path)})
+    task = flow.start(flow.sink(name, topic, connector=Journal, config=config))
+    wait_until((tmp_path / "asked").exists, 60, "the target to be asked")
+    assert topics.committed(f"connect-{name}", topic) == {}
+    (tmp_path / "away").unlink()
+    flow.await_done(task, 3)
+    assert [line[0] for line in journal(tmp_path)] == ["1", "2", "3"]
+    assert not flow.ended
+
+
+def test_a_stop_does_not_wait_for_a_target_that_is_away(
+    flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic, name = topics.create(unique("lines")), unique("snk")
+    topics.append(topic, [b"1"])
+    (tmp_path / "away").touch()
+    config = Journal.plugin.config.parse({"folder": str(tmp_path)})
+    task = flow.start(flow.sink(name, topic, connector=Journal, config=config))
+    wait_until((tmp_path / "asked").exists, 60, "the target to be asked")
+    assert flow.stop(task, 20)
+    assert topics.committed(f"connect-{name}", topic) == {}
+    assert journal(tmp_path) == []
+    assert not flow.ended
+
+
+class Slow(Journal):
+    """Takes a second for every write."""
+
+    plugin = Plugin("test.Slow", "1", ConfigDef(FOLDER))
+
+    def open(self, config: Config) -> SinkWriter:
+        return SlowWriter(Path(config[FOLDER]))
+
+
+class SlowWriter(JournalWriter):
+    def write(self, records: Records, failed: Failed) -> None:
+        super().write(records, failed)
+        threading.Event().wait(1)
+
+
+def test_a_stop_leaves_the_rest_of_a_large_batch_for_another_time(
+    flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic, name = topics.create(unique("lines"), 2), unique("snk")
+    for partition in (0, 1):
+        topics.append(topic, [b"%d" % n for n in range(80_000)], partition=partition)
+    config = Journal.plugin.config.parse({"folder": str(tmp_path)})
+    task = flow.start(flow.sink(name, topic, connector=Slow, config=config))
+    wait_until((tmp_path / "journal").exists, 60, "the first write")
+    assert flow.stop(task, 30)
+    reached = topics.committed(f"connect-{name}", topic)
+    written = journal(tmp_path)
+    assert 0 < sum(reached.values()) == len(written) < 160_000
+    again = flow.start(flow.sink(name, topic, connector=Journal, config=config))
+    flow.await_done(again, 160_000 - len(written))
+    everything = [int(line[0]) for line in journal(tmp_path)]
+    assert len(everything) == 160_000
+    assert sorted(everything) == sorted([*range(80_000), *range(80_000)])
+
+
+# ── sources ──────────────────────────────────────────────────────────────────────────────────────
+
+
+class Words(SourceConnector):
+    """Sends the numbers 0 to 8 in words, three per batch, with all a record can have."""
+
+    plugin = Plugin("test.Words", "1", ConfigDef(TOPIC), task_class="test.WordsTask")
+
+    def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
+        return [config.props]
+
+    def open(self, config: Config) -> SourceReader:
+        return WordReader(config[TOPIC])
+
+
+class WordReader(SourceReader):
+    schema = pa.schema([("number", pa.int64())])
+    count = 9
+    abort = -1
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+
+    def latest(self, start: Offsets, max_bytes: int) -> Offsets:
+        at = _at(start)
+        if at >= self.count:
+            return start
+        return [SourceOffset({"words": "all"}, {"count": at + 3})]
+
+    def read(self, start: Offsets, end: Offsets) -> Iterator[pa.RecordBatch]:
+        numbers = list(range(_at(start), _at(end)))
+        yield pa.RecordBatch.from_pydict({"number": numbers}, schema=self.schema)
+
+    def records(self, batch: pa.RecordBatch) -> Records:
+        numbers = batch.column(0).to_pylist()
+        if self.abort in numbers:
+            raise AbortTransaction
+        return Records(
+            topics=[self._topic for _ in numbers],
+            partitions=[number % 2 for number in numbers],
+            timestamps=[1_000 + number for number in numbers],
+            keys=Column.of([f"k{number}" for number in numbers], STRING_SCHEMA),
+            values=Column.of([word(number) for number in numbers], STRING_SCHEMA),
+            headers=[[Header("n", number, INT8)] if number else [] for number in numbers],
+        )
+
+
+def _at(offsets: Offsets) -> int:
+    return int(offsets[0].offset["count"]) if offsets and offsets[0].offset else 0  # type: ignore[arg-type]
+
+
+def word(number: int) -> str:
+    return {4: "drop", 5: "fail"}.get(number, f"word-{number}")
+
+
+class Second(Words):
+    """The same; the second batch is thrown away."""
+
+    plugin = Plugin("test.Second", "1", ConfigDef(TOPIC))
+
+    def open(self, config: Config) -> SourceReader:
+        reader = WordReader(config[TOPIC])
+        reader.abort = 4
+        return reader
+
+
+def words(flow: Any, topic: str, name: str, **more: Any) -> Any:
+    kind = more.pop("connector", Words)
+    config = kind.plugin.config.parse({"topic": topic})
+    return flow.source(name, topic, connector=kind, config=config, **more)
+
+
+def test_a_source_record_has_its_partition_timestamp_key_and_headers(
+    flow: Any, topics: Topics, unique: Callable[[str], str]
+) -> None:
+    topic = topics.create(unique("words"), 2, retention_ms="-1")
+    flow.await_done(flow.start(words(flow, topic, unique("src"))), 9)
+    rows = topics.read(topic)
+    assert [(row.partition, row.key) for row in rows] == [
+        (number % 2, b"k%d" % number) for number in [0, 2, 4, 6, 8, 1, 3, 5, 7]
+    ]
+    assert [row.timestamp for row in rows if row.partition == 1] == [1001, 1003, 1005, 1007]
+    assert [row.headers for row in rows][:2] == [(), (("n", b"2"),)]
+
+
+def test_failed_records_of_a_source_go_to_a_dead_letter_topic_too(
+    flow: Any, topics: Topics, broker: Broker, unique: Callable[[str], str]
+) -> None:
+    topic, dead = topics.create(unique("words"), 2, retention_ms="-1"), unique("dead")
+    tolerance = Tolerance(tolerate_all=True, dead_letters=dead_letters(broker, dead))
+    plan = words(flow, topic, unique("src"), transforms=RENAME, tolerance=tolerance)
+    flow.await_done(flow.start(plan), 7)
+    assert len(topics.values(topic)) == 7
+    (letter,) = topics.read(dead)
+    told = dict(letter.headers)
+    assert letter.value == b'{"schema":{"type":"string","optional":false},"payload":"fail"}'
+    assert told["n"] == b"5"
+    assert told["__connect.errors.stage"] == b"TRANSFORMATION"
+    assert told["__connect.errors.topic"] == topic.encode()
+    assert flow.stored[-1] == [SourceOffset({"words": "all"}, {"count": 9})]
+
+
+def test_a_record_kafka_refuses_costs_only_itself_when_tolerated(
+    flow: Any, topics: Topics, broker: Broker, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic, dead, file = topics.create(unique("big")), unique("dead"), tmp_path / "in.txt"
+    file.write_text("small\n" + "x" * 3_000_000 + "\nlast\n")
+    tolerance = Tolerance(tolerate_all=True, dead_letters=dead_letters(broker, dead))
+    plan = flow.source(unique("src"), topic, file, tolerance=tolerance)
+    flow.await_done(flow.start(plan), 2)
+    assert topics.values(topic) == [b"small", b"last"]
+    assert sum(report.failed for report in flow.reports) == 1
+
+
+def test_a_record_kafka_refuses_fails_the_task_otherwise(
+    flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic, file = topics.create(unique("big")), tmp_path / "in.txt"
+    file.write_text("small\n" + "x" * 3_000_000 + "\n")
+    flow.start(flow.source(unique("src"), topic, file))
+    trace = flow.await_failure()
+    assert "Unrecoverable exception from producer send callback" in trace
+    assert flow.stored == []
+
+
+# ── exactly once ─────────────────────────────────────────────────────────────────────────────────
+
+
+def exactly_once(
+    flow: Any, topics: Topics, unique: Callable[[str], str], boundary: Boundary, **more: Any
+) -> tuple[Any, str, str]:
+    """A plan, its topic, and the topic of its offsets."""
+    topic, stored = (
+        topics.create(unique("words"), 2, retention_ms="-1"),
+        topics.create(unique("offsets")),
+    )
+    name = unique("src")
+    plan = words(
+        flow,
+        topic,
+        name,
+        transactions=Transactions(boundary, 60_000, stored),
+        producer={"transactional.id": name, "transaction.timeout.ms": "30000"},
+        **more,
+    )
+    return plan, topic, stored
+
+
+@pytest.mark.parametrize("boundary", [Boundary.POLL, Boundary.CONNECTOR])
+def test_records_and_offsets_are_committed_together(
+    flow: Any, topics: Topics, unique: Callable[[str], str], boundary: Boundary
+) -> None:
+    tolerance = Tolerance(tolerate_all=True)
+    plan, topic, stored = exactly_once(
+        flow, topics, unique, boundary, transforms=RENAME, tolerance=tolerance
+    )
+    flow.await_done(flow.start(plan), 7)
+    assert sorted(filter(None, topics.values(topic))) == [
+        f"word-{number}!".encode() for number in [0, 1, 2, 3, 6, 7, 8]
+    ]
+    assert [orjson.loads(row.value or b"") for row in topics.read(stored)] == [
+        {"count": 3},
+        {"count": 6},
+        {"count": 9},
+    ]
+    assert [(row.records, row.done, row.failed) for row in flow.reports] == [
+        (3, 3, 0),
+        (3, 1, 1),
+        (3, 3, 0),
+    ]
+    headers = {row.key: row.headers for row in topics.read(topic)}
+    assert headers[b"k8"] == (("n", b"8"),)
+
+
+def test_a_batch_the_connector_throws_away_is_not_read_again(
+    flow: Any, topics: Topics, unique: Callable[[str], str]
+) -> None:
+    plan, topic, stored = exactly_once(flow, topics, unique, Boundary.CONNECTOR, connector=Second)
+    flow.await_done(flow.start(plan), 6)
+    assert sorted(row.key for row in topics.read(topic) if row.key) == [
+        b"k%d" % number for number in [0, 1, 2, 6, 7, 8]
+    ]
+    assert len(topics.read(stored)) == 3
+
+
+def test_a_task_whose_id_another_one_took_writes_no_more(
+    flow: Any, topics: Topics, broker: Broker, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic, stored = topics.create(unique("lines")), topics.create(unique("offsets"))
+    name, file = unique("src"), tmp_path / "in.txt"
+    file.write_text("one\n")
+    plan = flow.source(
+        name,
+        topic,
+        file,
+        transactions=Transactions(Boundary.POLL, 0, stored),
+        producer={"transactional.id": name},
+    )
+    flow.await_done(flow.start(plan), 1)
+    successor = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": name})
+    successor.init_transactions(30)
+    with file.open("a") as more:
+        more.write("two\n")
+    trace = flow.await_failure()
+    assert f"The task {plan.task} was unable to" in trace
+    assert topics.values(topic) == [b"one"]
+    assert len(topics.read(stored)) == 1
+
+
+def test_an_interval_waits_for_its_end_before_it_commits(
+    flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic, stored = topics.create(unique("lines")), topics.create(unique("offsets"))
+    name, file = unique("src"), tmp_path / "in.txt"
+    file.write_text("one\n")
+    plan = flow.source(
+        name,
+        topic,
+        file,
+        transactions=Transactions(Boundary.INTERVAL, 3_000, stored),
+        producer={"transactional.id": name},
+    )
+    task = flow.start(plan)
+    flow.await_done(task, 1)
+    lines = [f"line {number}" for number in range(20)]
+    with file.open("a", buffering=1) as more:
+        for line in lines:
+            more.write(f"{line}\n")
+            threading.Event().wait(0.02)
+    flow.await_done(task, 21)
+    assert topics.values(topic) == [b"one", *[line.encode() for line in lines]]
+    assert len(topics.read(stored)) <= 3
+
+
+def test_records_for_the_tasks_own_offsets_topic_are_refused(
+    flow: Any, topics: Topics, unique: Callable[[str], str]
+) -> None:
+    plan, topic, _ = exactly_once(flow, topics, unique, Boundary.POLL)
+    own = replace(plan, transactions=Transactions(Boundary.POLL, 0, topic))
+    flow.start(own)
+    assert "may not produce to their own offsets topics" in flow.await_failure()
+    assert topics.values(topic) == []
+
+
+def test_a_start_that_is_called_off_writes_nothing(
+    flow: Any, topics: Topics, unique: Callable[[str], str]
+) -> None:
+    plan, topic, _ = exactly_once(flow, topics, unique, Boundary.POLL)
+
+    def begin() -> Offsets:
+        raise KafkaException("not ours any more")
+
+    with pytest.raises(KafkaException, match="not ours any more"):
+        flow._tasks.start(plan, begin)
+    assert topics.values(topic) == []
+
+
+def test_json_with_headers_survives_both_ways(
+    flow: Any, topics: Topics, unique: Callable[[str], str], converters: Any, tmp_path: Path
+) -> None:
+    topic = topics.create(unique("words"), 2, retention_ms="-1")
+    json = converters(JsonConverter)
+    flow.await_done(flow.start(words(flow, topic, unique("src"), value=json, header=json)), 9)
+    config = Journal.plugin.config.parse({"folder": str(tmp_path)})
+    sink = flow.sink(
+        unique("snk"), topic, connector=Journal, config=config, value=json, header=json
+    )
+    flow.await_done(flow.start(sink), 9)
+    assert [line for line in journal(tmp_path) if line[0] == "word-8"] == [
+        ["word-8", topic, [["n", 8]]]
+    ]

@@ -1,0 +1,80 @@
+"""Converted records on their way to the producer."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.data.records import Column, Records
+from penstock.flow import sending
+from penstock.flow.plan import TopicGroup
+
+TOPICS: list[tuple[list[str], list[tuple[str, list[int]]]]] = [
+    ([], []),
+    (["a", "a"], [("a", [0, 1])]),
+    (["a", "b", "a"], [("a", [0, 2]), ("b", [1])]),
+]
+
+
+@pytest.mark.parametrize(("topics", "expected"), TOPICS)
+def test_rows_are_grouped_by_topic_in_order(
+    topics: list[str], expected: list[tuple[str, list[int]]]
+) -> None:
+    assert [(topic, list(rows)) for topic, rows in sending._by_topic(topics)] == expected
+
+
+def records(
+    keys: list[bytes | None], partitions: list[int | None], timestamps: list[int | None]
+) -> Records:
+    count = len(keys)
+    values = Column.of([b"v"] * count, None)
+    return Records(["t"] * count, partitions, timestamps, Column.of(list(keys), None), values)
+
+
+def test_messages_say_only_what_is_known() -> None:
+    bare = records([None, None], [None, None], [None, None])
+    assert sending._messages(range(2), bare) == [{"value": b"v"}] * 2
+
+
+@pytest.mark.parametrize(
+    ("key", "partition", "timestamp", "message"),
+    [
+        (b"", None, None, {"key": b"", "value": b"v"}),
+        (None, 0, None, {"key": None, "value": b"v", "partition": 0}),
+        (None, None, 0, {"key": None, "value": b"v", "timestamp": 0}),
+    ],
+)
+def test_what_is_empty_or_zero_is_known(
+    key: bytes | None, partition: int | None, timestamp: int | None, message: dict[str, object]
+) -> None:
+    one = records([key], [partition], [timestamp])
+    assert sending._messages(range(1), one) == [message]
+
+
+def test_an_admin_client_gets_the_producers_connection_and_no_more() -> None:
+    producer = {
+        "bootstrap.servers": "a:1",
+        "security.protocol": "SSL",
+        "ssl.ca.location": "/ca",
+        "sasl.username": "me",
+        "linger.ms": 5,
+        "acks": "all",
+    }
+    assert sending._admin_settings(producer) == {
+        name: value for name, value in producer.items() if name not in ("linger.ms", "acks")
+    }
+
+
+GROUPS = [
+    (TopicGroup(("a.*",), (), 1, 1, {}), "abc", True),
+    (TopicGroup(("a.*",), (), 1, 1, {}), "xabc", False),  # the whole name has to match
+    (TopicGroup(("a.*",), (".*c",), 1, 1, {}), "abc", False),
+    (TopicGroup(("x", "a.*"), ("y",), 1, 1, {}), "abc", True),
+    (TopicGroup((), (), 1, 1, {}), "abc", False),
+]
+
+
+@pytest.mark.parametrize(("group", "topic", "matches"), GROUPS)
+def test_a_topic_group_takes_what_it_includes_and_does_not_exclude(
+    group: TopicGroup, topic: str, matches: bool
+) -> None:
+    assert group.matches(topic) is matches
