@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,14 +11,14 @@ from threading import Event
 from time import monotonic
 from typing import Final
 
-from penstock import jars
 from penstock.kafka.broker import free_port
+from penstock.testing.processes import WorkerProcess
+from penstock.testing.reference import reference_worker
 
 from .script import Ask, Reply
 
 START_S: Final = 60.0
 STEP_S: Final = 90.0
-STOP_S: Final = 20.0
 
 _BUSY: Final = (
     "stale configuration",
@@ -30,17 +27,6 @@ _BUSY: Final = (
     "a rebalance is expected",
 )
 """What a worker says while its group settles; both may say it at different moments."""
-
-_LOG4J: Final = """\
-status = error
-appender.file.type = File
-appender.file.name = file
-appender.file.fileName = {log}
-appender.file.layout.type = PatternLayout
-appender.file.layout.pattern = [%d] %p %m (%c)%n
-rootLogger.level = info
-rootLogger.appenderRef.file.ref = file
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,23 +90,11 @@ class Runtime:
 
 @contextlib.contextmanager
 def reference(bootstrap: str, folder: Path) -> Iterator[Runtime]:
-    """Kafka Connect itself, with the FileStream connectors in a plugin folder of their own."""
+    """Kafka Connect itself, in a JVM as small as it can be."""
     runtime = Runtime("parityreference", free_port(), folder)
-    home = folder / runtime.name
-    plugin = home / "plugins" / "file"
-    plugin.mkdir(parents=True)
-    found = sorted(jars.folder("connect").glob("*.jar"))
-    for jar in found:
-        if jar.name.startswith("connect-file-"):
-            (plugin / jar.name).symlink_to(jar)
-    classes = os.pathsep.join(str(jar) for jar in found if not jar.name.startswith("connect-file-"))
-    logging = home / "log4j2.properties"
-    logging.write_text(_LOG4J.format(log=home / "worker.log"))
-    properties = _properties(runtime, bootstrap, home, {"plugin.path": str(home / "plugins")})
-    command = [jars.java(), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-    command += [f"-Dlog4j2.configurationFile={logging}", "-cp", classes]
-    command += ["org.apache.kafka.connect.cli.ConnectDistributed", str(properties)]
-    with _running(command, runtime, home):
+    small = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+    worker = reference_worker(_home(runtime), _settings(runtime, bootstrap), options=small)
+    with _running(worker):
         yield runtime
 
 
@@ -128,16 +102,18 @@ def reference(bootstrap: str, folder: Path) -> Iterator[Runtime]:
 def ours(bootstrap: str, folder: Path) -> Iterator[Runtime]:
     """A penstock worker."""
     runtime = Runtime("paritypenstock", free_port(), folder)
-    home = folder / runtime.name
-    home.mkdir()
-    properties = _properties(runtime, bootstrap, home, {})
-    command = [sys.executable, "-m", "penstock", "distributed", str(properties)]
-    with _running(command, runtime, home):
+    with _running(WorkerProcess(_home(runtime), _settings(runtime, bootstrap))):
         yield runtime
 
 
-def _properties(runtime: Runtime, bootstrap: str, home: Path, more: dict[str, str]) -> Path:
-    settings = {
+def _home(runtime: Runtime) -> Path:
+    home = runtime.folder / runtime.name
+    home.mkdir()
+    return home
+
+
+def _settings(runtime: Runtime, bootstrap: str) -> dict[str, str]:
+    return {
         "bootstrap.servers": bootstrap,
         "group.id": runtime.name,
         "key.converter": "org.apache.kafka.connect.storage.StringConverter",
@@ -152,39 +128,11 @@ def _properties(runtime: Runtime, bootstrap: str, home: Path, more: dict[str, st
         "status.storage.partitions": "1",
         "offset.flush.interval.ms": "500",
         "listeners": f"http://127.0.0.1:{runtime.port}",
-        **more,
     }
-    file = home / "worker.properties"
-    file.write_text("".join(f"{name}={text}\n" for name, text in settings.items()))
-    return file
 
 
 @contextlib.contextmanager
-def _running(command: list[str], runtime: Runtime, home: Path) -> Iterator[None]:
-    with (home / "out.log").open("wb") as out:
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, cwd=home
-        )
-    try:
-        _await_answer(process, runtime, home)
+def _running(worker: WorkerProcess) -> Iterator[None]:
+    with worker:
+        worker.await_rest(START_S, "/health")
         yield
-    finally:
-        process.terminate()
-        try:
-            process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def _await_answer(process: subprocess.Popen[bytes], runtime: Runtime, home: Path) -> None:
-    deadline = monotonic() + START_S
-    while monotonic() < deadline:
-        if process.poll() is not None:
-            break
-        with contextlib.suppress(OSError, http.client.HTTPException):
-            if runtime.ask(Ask("GET", "/health")).status == 200:
-                return
-        Event().wait(0.1)
-    last = (home / "out.log").read_text(errors="replace")[-2000:]
-    raise AssertionError(f"{runtime.name} did not start: {last}")

@@ -1,7 +1,7 @@
-"""The demo's processes and the signals that end them.
+"""The signals that end the demo, and its broker.
 
 Whatever happens, nothing that was started here outlives the demo: processes have sessions of their
-own, so a Ctrl-C reaches only us, and we stop them in order.
+own (`penstock.processes`), so a Ctrl-C reaches only us, and we stop them in order.
 """
 
 from __future__ import annotations
@@ -9,21 +9,14 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Final
 
-from penstock.errors import StartupFailed
 from penstock.kafka.broker import Broker
 
 WORKER_STOP_S: Final = 20
-_LEFTOVERS_S: Final = 5
-_LAST_WORDS: Final = 12  # lines
 
 
 class Interrupted(KeyboardInterrupt):
@@ -132,7 +125,8 @@ class BrokerProcess:
     def kill(self) -> None:
         """Ends it at once; safe to call from a signal handler."""
         if self._broker.pid is not None:
-            _signal(self._broker.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(self._broker.pid, signal.SIGKILL)
 
     def _start(self) -> None:
         try:
@@ -141,119 +135,3 @@ class BrokerProcess:
             self._problem = error
         finally:
             self._started.set()
-
-
-class WorkerProcess:
-    """One `penstock distributed` process, its output in a log file."""
-
-    def __init__(self, properties: Path, log: Path) -> None:
-        self.properties = properties
-        self.log = log
-        self._process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def command(self) -> list[str]:
-        return worker_command(self.properties)
-
-    @property
-    def pid(self) -> int | None:
-        """The worker's process id, also when it has ended."""
-        return self._process.pid if self._process else None
-
-    @property
-    def ended(self) -> int | None:
-        """The exit code, negative for a signal; None as long as it runs."""
-        return self._process.poll() if self._process else None
-
-    def start(self, interrupts: Interrupts) -> None:
-        """Starts the process; that it answers is for the caller to see."""
-        with interrupts.held(), self.log.open("ab") as out:
-            self._process = subprocess.Popen(
-                self.command,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-
-    def stop(self) -> bool:
-        """Asks the worker to end and waits; kills it when it takes too long. False if it had to."""
-        process = self._process
-        if process is None:
-            return True
-        in_time = True
-        if process.poll() is None:
-            process.terminate()
-            try:
-                process.wait(WORKER_STOP_S)
-            except subprocess.TimeoutExpired:
-                in_time = False
-                process.kill()
-                process.wait()
-        self._stop_leftovers(process.pid)
-        return in_time
-
-    def kill(self) -> None:
-        """Ends it at once with its children; safe to call from a signal handler."""
-        if self._process is not None and self._process.poll() is None:
-            _signal_group(self._process.pid, signal.SIGKILL)
-
-    def check(self) -> None:
-        """Raises StartupFailed when the process has ended."""
-        code = self.ended
-        if code is not None:
-            raise StartupFailed(
-                f"The worker ended by itself ({exit_words(code)}). Its last words, from "
-                f"{self.log}:\n{last_words(self.log)}"
-            )
-
-    def _stop_leftovers(self, group: int) -> None:
-        """Its JVM ends with it, by itself; one that does not is not left behind."""
-        deadline = time.monotonic() + _LEFTOVERS_S
-        while time.monotonic() < deadline:
-            if not _signal_group(group, 0):
-                return
-            threading.Event().wait(0.05)
-        _signal_group(group, signal.SIGKILL)
-
-
-def worker_command(properties: Path) -> list[str]:
-    """The command line of a worker."""
-    return [sys.executable, "-m", "penstock", "distributed", str(properties)]
-
-
-def exit_words(code: int) -> str:
-    """An exit code as people say it: `exit code 2`, or `killed by SIGKILL`."""
-    if code >= 0:
-        return f"exit code {code}"
-    try:
-        return f"killed by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"killed by signal {-code}"
-
-
-def last_words(log: Path, lines: int = _LAST_WORDS) -> str:
-    """The last lines of a log, without reading all of it."""
-    try:
-        with log.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - 16_384))
-            text = file.read().decode(errors="replace")
-    except OSError as error:
-        return f"(unreadable: {error.strerror})"
-    return "\n".join(text.splitlines()[-lines:]) or "(nothing)"
-
-
-def _signal(pid: int, number: int) -> bool:
-    try:
-        os.kill(pid, number)
-    except (ProcessLookupError, PermissionError):
-        return False
-    return True
-
-
-def _signal_group(group: int, number: int) -> bool:
-    try:
-        os.killpg(group, number)
-    except (ProcessLookupError, PermissionError):
-        return False
-    return True

@@ -22,20 +22,14 @@ from penstock.demo import folder as places
 from penstock.demo.cluster import Rest, Watch, create, until
 from penstock.demo.folder import SINK, SOURCE, Folder, chunks
 from penstock.demo.lines import LINE_LIMIT, Digest, digest, first_difference, lines_of
-from penstock.demo.processes import (
-    WORKER_STOP_S,
-    BrokerProcess,
-    Interrupted,
-    Interrupts,
-    WorkerProcess,
-    exit_words,
-)
+from penstock.demo.processes import WORKER_STOP_S, BrokerProcess, Interrupted, Interrupts
 from penstock.demo.progress import SILENT_MS, Look, Progress
 from penstock.demo.summary import Outcome, afterwards, next_steps, rows, table, verdict
 from penstock.demo.view import View, view_for
 from penstock.demo.words import percent, size_words
 from penstock.errors import PenstockError, StartupFailed, Unavailable
 from penstock.kafka.broker import Broker, disk_free_mb, free_port
+from penstock.processes import Process, exit_words, worker_command
 
 _REST_MS: Final = 60_000
 _CREATE_MS: Final = 60_000
@@ -112,7 +106,7 @@ class _Demo:
         self._console = console
         self._interrupts = interrupts
         self._broker: BrokerProcess | None = None
-        self._worker: WorkerProcess | None = None
+        self._worker: Process | None = None
         self._open: list[Rest | Watch] = []
         self._bootstrap = ""
         self._url = ""
@@ -188,9 +182,11 @@ class _Demo:
         view.begin("worker")
         port = free_port()
         self._folder.properties.write_text(places.worker_properties(self._bootstrap, port))
-        self._worker = worker = WorkerProcess(self._folder.properties, self._folder.worker_log)
-        self._interrupts.hurry.append(worker.kill)
-        worker.start(self._interrupts)
+        command = worker_command(self._folder.properties)
+        self._worker = worker = Process(command, self._folder.worker_log)
+        self._interrupts.hurry.append(worker.kill_all)
+        with self._interrupts.held():
+            worker.start()
         view.detail(f"started, process {worker.pid}; waiting for its REST interface")
         self._url = f"http://127.0.0.1:{port}"
         rest = Rest(self._url)
@@ -343,7 +339,7 @@ class _Demo:
                 last.callback(opened.close)
             if self._worker is not None:
                 with self._doing("stopping the worker"):
-                    in_order = self._worker.stop()
+                    in_order = self._worker.stop(WORKER_STOP_S)
             if self._broker is not None and self._broker.alive:
                 with self._doing("stopping Kafka"):
                     self._broker.stop()

@@ -11,9 +11,9 @@ from typing import Final
 
 from penstock.demo.folder import SINK, SOURCE, Folder
 from penstock.demo.lines import Difference, Digest
-from penstock.demo.processes import worker_command
 from penstock.demo.progress import Progress, per_second
 from penstock.demo.words import rate_words, size_words
+from penstock.processes import worker_command
 
 Rows = list[tuple[str, str]]
 

@@ -1,10 +1,9 @@
 import os
 import signal
-from pathlib import Path
 
 import pytest
 
-from penstock.demo.processes import Interrupted, Interrupts, exit_words, last_words
+from penstock.demo.processes import Interrupted, Interrupts
 
 
 def interrupt(number: int = signal.SIGINT) -> None:
@@ -55,17 +54,3 @@ def test_the_handlers_of_before_are_back_afterwards() -> None:
     with Interrupts():
         assert signal.getsignal(signal.SIGTERM) != before
     assert signal.getsignal(signal.SIGTERM) == before
-
-
-def test_exit_codes_are_said_in_words() -> None:
-    assert exit_words(2) == "exit code 2"
-    assert exit_words(-9) == "killed by SIGKILL"
-
-
-def test_last_words_are_the_end_of_a_log_of_any_size(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    log.write_text("".join(f"line {number}\n" for number in range(100_000)))
-    assert last_words(log, 2) == "line 99998\nline 99999"
-    log.write_text("")
-    assert last_words(log) == "(nothing)"
-    assert "No such file" in last_words(tmp_path / "missing")

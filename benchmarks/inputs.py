@@ -1,0 +1,269 @@
+"""The records that are moved, and what has to come out of them.
+
+A run counts only if its outcome is right: every record once, unaltered, in the order of its
+partition. Outcomes are compared by a digest that needs no sorting: the sum of the lines' hashes.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+
+from penstock.testing.topics import Topics
+
+PARTITIONS: Final = 2
+FILE_BATCH: Final = 2_000
+"""The file source of Kafka Connect keeps lines back that follow a full batch at the very end of a
+file (reference §11.1), so that files have to hold whole batches of them."""
+
+_BATCH: Final = 20_000  # records generated, produced and consumed at once
+_FLUSH: Final = 200_000
+_READ: Final = 1 << 24  # bytes
+_MASK: Final = (1 << 64) - 1
+_QUIET_S: Final = 60.0
+
+Block = Sequence[bytes]
+"""Some lines, or values of records, in order."""
+
+
+class WrongOutcome(Exception):
+    """Records were lost, repeated, altered or put out of order: the run was fast at something
+    else."""
+
+
+_CITIES: Final = ("Graz", "Zürich", "Łódź", "Pau")
+
+
+def _row(number: int) -> dict[str, object]:
+    return {
+        "id": number,
+        "name": number % 1_000,
+        "city": _CITIES[number & 3],
+        "score": number % 500,
+        "active": "true" if number & 1 else "false",
+    }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kind:
+    """Records of one kind: the template of a value in the topic, and of the line a file sink makes
+    of it, both filled in from the record's number."""
+
+    name: str
+    value: str
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """The template of every field of the line; none if the line is the value as it stands."""
+    shape: tuple[str, str, str] = ("", "", "")
+    """What stands before, between and after the fields, as Java prints them."""
+
+    @property
+    def number(self) -> re.Pattern[bytes]:
+        """Where a line says its number."""
+        return re.compile(rb"\bid=(\d+)" if self.fields else rb"^(\d+) ", re.MULTILINE)
+
+    def line(self, order: Sequence[str]) -> str:
+        """The template of a line with its fields in this order."""
+        if not self.fields:
+            return self.value
+        before, between, after = self.shape
+        shown = between.join(f"{name}={self.fields[name]}" for name in order)
+        return before + shown + after
+
+    def order(self, line: bytes) -> tuple[str, ...]:
+        """The order of the fields in a line. That of a Java map is nobody's promise; what counts
+        is that all lines have the same fields. Raises WrongOutcome when they are other ones."""
+        if not self.fields:
+            return ()
+        found = tuple(name.decode() for name in re.findall(rb"(\w+)=", line))
+        if sorted(found) != sorted(self.fields):
+            raise WrongOutcome(f"expected the fields {sorted(self.fields)}, found {line[:200]!r}")
+        return found
+
+
+_TEXT: Final = {
+    "id": "%(id)d",
+    "name": "user-%(name)d",
+    "city": "%(city)s",
+    "score": "%(score)d.5",
+    "active": "%(active)s",
+}
+_JSON: Final = (
+    '{"id":%(id)d,"name":"user-%(name)d","city":"%(city)s","score":%(score)d.5,"active":%(active)s}'
+)
+_SCHEMA: Final = (
+    '{"type":"struct","fields":['
+    '{"type":"int64","optional":false,"field":"id"},'
+    '{"type":"string","optional":false,"field":"name"},'
+    '{"type":"string","optional":true,"field":"city"},'
+    '{"type":"double","optional":false,"field":"score"},'
+    '{"type":"boolean","optional":false,"field":"active"}'
+    '],"optional":false,"name":"bench.Row"}'
+)
+_MAP: Final = ("{", ", ", "}")
+
+LINES: Final = Kind("lines", "%(id)08d the quick brown fox jümps over the lazy dog, once more")
+JSON: Final = Kind("json", _JSON, _TEXT, _MAP)
+SCHEMAS: Final = Kind(
+    "schemas", f'{{"schema":{_SCHEMA},"payload":{_JSON}}}', _TEXT, ("Struct{", ",", "}")
+)
+TRANSFORMED: Final = Kind(
+    "json",  # the same topic; what comes out is what `TRANSFORMS` makes of it
+    _JSON,
+    {
+        "id": _TEXT["id"],
+        "label": _TEXT["name"],
+        "city": "",
+        "score": _TEXT["score"],
+        "origin": "bench",
+    },
+    _MAP,
+)
+TRANSFORMS: Final[Mapping[str, str]] = {
+    "transforms": "insert,replace,mask",
+    "transforms.insert.type": "org.apache.kafka.connect.transforms.InsertField$Value",
+    "transforms.insert.static.field": "origin",
+    "transforms.insert.static.value": "bench",
+    "transforms.replace.type": "org.apache.kafka.connect.transforms.ReplaceField$Value",
+    "transforms.replace.exclude": "active",
+    "transforms.replace.renames": "name:label",
+    "transforms.mask.type": "org.apache.kafka.connect.transforms.MaskField$Value",
+    "transforms.mask.fields": "city",
+}
+
+
+def whole_batches(records: int) -> int:
+    """So many records that each of two files holds whole batches."""
+    step = 2 * FILE_BATCH
+    return max(step, -(-records // step) * step)
+
+
+def generated(template: str, records: int) -> Iterator[list[bytes]]:
+    """The template filled in for the numbers from 0, in blocks."""
+    for start in range(0, records, _BATCH):
+        stop = min(start + _BATCH, records)
+        yield [(template % _row(number)).encode() for number in range(start, stop)]
+
+
+@cache
+def digest(kind: Kind, order: tuple[str, ...], records: int) -> tuple[int, int]:
+    """The digest of the lines of so many records, and their bytes with line ends."""
+    total = size = 0
+    for block in generated(kind.line(order), records):
+        total += sum(map(hash, block))
+        size += sum(map(len, block)) + len(block)
+    return total & _MASK, size
+
+
+def line_bytes(kind: Kind, records: int) -> int:
+    """How many bytes a file sink makes of so many records; the order of fields adds none."""
+    return digest(kind, tuple(kind.fields), records)[1]
+
+
+def check(blocks: Iterable[Block], kind: Kind, records: int, partitions: int) -> None:
+    """Raises WrongOutcome unless the lines are those of records 0 … `records` - 1, once each, and
+    of every partition (the number modulo `partitions`) in order."""
+    found = total = 0
+    order: tuple[str, ...] | None = None
+    last = np.full(partitions, -1, np.int64)
+    disorder = ""
+    for block in blocks:
+        if not block:
+            continue
+        if order is None:
+            order = kind.order(block[0])
+        found += len(block)
+        total += sum(map(hash, block))
+        numbers = np.array(kind.number.findall(b"\n".join(block)), dtype=bytes).astype(np.int64)
+        for partition in range(partitions):
+            own = np.concatenate(
+                (last[partition : partition + 1], numbers[numbers % partitions == partition])
+            )
+            back = np.flatnonzero(np.diff(own) <= 0)
+            if len(back) and not disorder:
+                disorder = f"; {own[back[0] + 1]} follows {own[back[0]]} in partition {partition}"
+            last[partition] = own[-1]
+    if found != records:
+        raise WrongOutcome(f"expected {records:,} records, found {found:,}{disorder}")
+    if total & _MASK != digest(kind, order or (), records)[0]:
+        raise WrongOutcome(f"{records:,} records came out, but not those that went in{disorder}")
+    if disorder:
+        raise WrongOutcome(f"all records came out, but not in order{disorder}")
+
+
+def lines_of(file: Path) -> Iterator[Block]:
+    """A file's lines, their ends cut off, in blocks."""
+    with file.open("rb") as opened:
+        while block := opened.readlines(_READ):
+            yield [line.removesuffix(b"\n") for line in block]
+
+
+def values_of(topics: Topics, topic: str) -> Iterator[Block]:
+    """The values of a topic of one partition as it is now, in blocks."""
+    settings = {
+        "bootstrap.servers": topics.bootstrap,
+        "group.id": "bench-check",
+        "enable.auto.commit": False,
+        "log_level": 0,
+    }
+    end = topics.count(topic)
+    consumer = Consumer(settings)
+    try:
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        seen, deadline = 0, time.monotonic() + _QUIET_S
+        while seen < end:
+            messages = consumer.consume(_BATCH, 0.5)
+            values = [message.value() or b"" for message in messages if message.error() is None]
+            if values:
+                seen, deadline = seen + len(values), time.monotonic() + _QUIET_S
+                yield values
+            elif time.monotonic() > deadline:
+                raise WrongOutcome(f"only {seen:,} of {end:,} records of '{topic}' could be read")
+    finally:
+        consumer.close()
+
+
+def write_file(file: Path, kind: Kind, records: int) -> None:
+    """A file with one line per record."""
+    with file.open("wb") as out:
+        for block in generated(kind.value, records):
+            out.write(b"\n".join(block) + b"\n")
+
+
+def fill_topic(topics: Topics, topic: str, kind: Kind, records: int) -> None:
+    """A new topic with these records; record n is in partition n modulo their number."""
+    topics.create(topic, partitions=PARTITIONS)
+    settings = {
+        "bootstrap.servers": topics.bootstrap,
+        "enable.idempotence": True,
+        "linger.ms": 50,
+        "batch.size": 900_000,
+        "queue.buffering.max.messages": 2 * _FLUSH,
+        "queue.buffering.max.kbytes": 1 << 20,
+        "log_level": 0,
+    }
+    producer = Producer(settings)
+    waiting = 0
+    for block in generated(kind.value, records):
+        for partition in range(PARTITIONS):
+            messages = [{"value": value} for value in islice(block, partition, None, PARTITIONS)]
+            queued = producer.produce_batch(topic, messages, partition=partition)
+            if queued != len(messages):
+                raise WrongOutcome(f"only {queued} of {len(messages)} records could be produced")
+        waiting += len(block)
+        if waiting >= _FLUSH:
+            producer.flush(_QUIET_S)
+            waiting = 0
+    producer.flush(_QUIET_S)
+    stored = topics.ends(topic)
+    expected = {part: -(-(records - part) // PARTITIONS) for part in range(PARTITIONS)}
+    if stored != expected:
+        raise WrongOutcome(f"'{topic}' should hold {expected}, it holds {stored}")

@@ -1,0 +1,282 @@
+"""From figures to a table and a file.
+
+A figure is one measurement of one runtime in one round; what is worth quoting is the median over
+the rounds, how far they lie apart, and the ratio of penstock's median to the reference's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import psutil
+from rich.table import Table
+from rich.text import Text
+
+from benchmarks.runtimes import PENSTOCK, REFERENCE
+from penstock import KAFKA_VERSION, VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One measurement. `value` is None when there was too little to measure a rate."""
+
+    scenario: str
+    name: str
+    runtime: str
+    round: int
+    value: float | None
+    points: Sequence[tuple[float, float]] = ()
+    """How the value came about, for plots: records over seconds, or milliseconds by percent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A run that gave no figures, or wrong results."""
+
+    scenario: str
+    runtime: str
+    round: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is aimed at: for the ratio of penstock to the reference, or for penstock by itself."""
+
+    limit: float
+    at_least: bool
+    of_ratio: bool
+
+    def met(self, ours: float, ratio: float | None) -> bool | None:
+        """Whether it is; None when there is no ratio to tell."""
+        found = ratio if self.of_ratio else ours
+        if found is None:
+            return None
+        return found >= self.limit if self.at_least else found <= self.limit
+
+    def words(self, unit: str) -> str:
+        sign = "≥" if self.at_least else "≤"
+        return f"{sign} {self.limit:g} {'×' if self.of_ratio else unit}"
+
+
+def _ratio_at_least(limit: float) -> Target:
+    return Target(limit, at_least=True, of_ratio=True)
+
+
+def _ratio_at_most(limit: float) -> Target:
+    return Target(limit, at_least=False, of_ratio=True)
+
+
+def _at_most(limit: float) -> Target:
+    return Target(limit, at_least=False, of_ratio=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table."""
+
+    scenario: str
+    name: str
+    title: str
+    unit: str
+    target: Target | None = None
+
+
+def _moving(scenario: str, title: str, warm: Target | None) -> tuple[Row, ...]:
+    """The rows of a scenario that moves records: from the first to the last, and, as a user waits
+    for it, from the PUT to the last."""
+    return (
+        Row(scenario, "cold", f"{title}, cold", "rec/s", _ratio_at_least(0.8)),
+        Row(scenario, "cold.from_put", "  the same from the PUT on", "rec/s"),
+        Row(scenario, "warm", f"{title}, warm", "rec/s", warm),
+        Row(scenario, "warm.from_put", "  the same from the PUT on", "rec/s"),
+    )
+
+
+ROWS: Final = (
+    Row("start", "rest_s", "process start to REST", "s", _ratio_at_most(0.4)),
+    *_moving("source", "file → topic", _ratio_at_least(2.0)),
+    *_moving("sink-lines", "topic → file, text", None),
+    *_moving("sink-json", "topic → file, JSON", _ratio_at_least(1.5)),
+    *_moving("sink-schemas", "topic → file, with schemas", _ratio_at_least(1.5)),
+    *_moving("sink-transforms", "topic → file, 3 transforms", _ratio_at_least(1.3)),
+    Row("first", "source_s", "PUT to first record, source", "s", _at_most(1)),
+    Row("first", "sink_s", "PUT to first record, sink", "s", _at_most(1)),
+    Row("latency", "source.p50_ms", "append to topic, p50", "ms", _ratio_at_most(0.4)),
+    Row("latency", "source.p95_ms", "append to topic, p95", "ms"),
+    Row("latency", "source.p99_ms", "append to topic, p99", "ms"),
+    Row("latency", "sink.p50_ms", "topic to file, p50", "ms", _at_most(150)),
+    Row("latency", "sink.p95_ms", "topic to file, p95", "ms"),
+    Row("latency", "sink.p99_ms", "topic to file, p99", "ms", _at_most(500)),
+    Row("idle", "cpu", "50 idle connectors, CPU", "cores", _ratio_at_most(2)),
+    Row("idle", "memory_mb", "50 idle connectors, memory", "MB", _ratio_at_most(2.5)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The rounds of one runtime, summed up."""
+
+    median: float
+    low: float
+    high: float
+
+
+def summary(figures: Sequence[Figure], scenario: str, name: str, runtime: str) -> Summary | None:
+    """Of the figures that have a value; None when there is none."""
+    values = [
+        figure.value
+        for figure in figures
+        if (figure.scenario, figure.name, figure.runtime) == (scenario, name, runtime)
+        and figure.value is not None
+    ]
+    return Summary(statistics.median(values), min(values), max(values)) if values else None
+
+
+def ratio(ours: Summary | None, theirs: Summary | None) -> float | None:
+    """How many times the reference's median ours is."""
+    if ours is None or theirs is None or not theirs.median:
+        return None
+    return ours.median / theirs.median
+
+
+def number_words(value: float) -> str:
+    """A figure with three digits that count.
+
+    >>> number_words(412_345.6), number_words(12.84), number_words(0.1304)
+    ('412,346', '12.8', '0.13')
+    """
+    digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
+    return f"{value:,.{digits}f}"
+
+
+def summary_words(found: Summary | None) -> str:
+    """The median, and in brackets from where to where the rounds reach."""
+    if found is None:
+        return "–"
+    low, high = number_words(found.low), number_words(found.high)
+    return f"{number_words(found.median)} ({low}–{high})"
+
+
+def table(figures: Sequence[Figure], title: str) -> Table:
+    """What was measured beside what is aimed at; only rows that have figures."""
+    shown = Table(title=title, title_justify="left")
+    for column in ("", "unit"):
+        shown.add_column(column)
+    for column in ("penstock", f"Kafka Connect {KAFKA_VERSION}", "ratio", "target"):
+        shown.add_column(column, justify="right", no_wrap=True)
+    for row in ROWS:
+        ours = summary(figures, row.scenario, row.name, PENSTOCK)
+        theirs = summary(figures, row.scenario, row.name, REFERENCE)
+        if ours is None and theirs is None:
+            continue
+        times = ratio(ours, theirs)
+        shown.add_row(
+            row.title,
+            row.unit,
+            summary_words(ours),
+            summary_words(theirs),
+            "–" if times is None else f"{times:.2f}",
+            _target_text(row, ours, times),
+        )
+    return shown
+
+
+def _target_text(row: Row, ours: Summary | None, times: float | None) -> Text:
+    if row.target is None:
+        return Text("")
+    words = row.target.words(row.unit)
+    met = None if ours is None else row.target.met(ours.median, times)
+    if met is None:
+        return Text(words)
+    return Text(f"{words} {'✓' if met else '✗'}", style="green" if met else "red")
+
+
+def document(
+    figures: Sequence[Figure],
+    problems: Sequence[Problem],
+    *,
+    records: int,
+    rounds: int,
+    seconds: float,
+    reference_options: Sequence[str],
+) -> dict[str, object]:
+    """Everything measured, as JSON: every figure of every round, and what the table says."""
+    rows: list[dict[str, object]] = []
+    for row in ROWS:
+        ours = summary(figures, row.scenario, row.name, PENSTOCK)
+        theirs = summary(figures, row.scenario, row.name, REFERENCE)
+        if ours is None and theirs is None:
+            continue
+        times = ratio(ours, theirs)
+        target = row.target
+        rows.append(
+            {
+                "scenario": row.scenario,
+                "name": row.name,
+                "title": row.title,
+                "unit": row.unit,
+                PENSTOCK: _members(ours),
+                REFERENCE: _members(theirs),
+                "ratio": times,
+                "target": target and target.words(row.unit),
+                "met": target.met(ours.median, times) if target and ours else None,
+            }
+        )
+    return {
+        "penstock": VERSION,
+        "kafka_connect": KAFKA_VERSION,
+        "machine": {
+            "processors": os.cpu_count(),
+            "memory_mb": psutil.virtual_memory().total // 1_000_000,
+            "system": platform.system(),
+            "release": platform.release(),
+            "python": platform.python_version(),
+        },
+        "reference_options": list(reference_options),
+        "records": records,
+        "rounds": rounds,
+        "seconds": seconds,
+        "rows": rows,
+        "figures": [
+            {
+                "scenario": figure.scenario,
+                "name": figure.name,
+                "runtime": figure.runtime,
+                "round": figure.round,
+                "value": figure.value,
+                "points": [list(point) for point in figure.points],
+            }
+            for figure in figures
+        ],
+        "problems": [
+            {
+                "scenario": problem.scenario,
+                "runtime": problem.runtime,
+                "round": problem.round,
+                "text": problem.text,
+            }
+            for problem in problems
+        ],
+    }
+
+
+def _members(found: Summary | None) -> dict[str, float] | None:
+    if found is None:
+        return None
+    return {"median": found.median, "low": found.low, "high": found.high}
+
+
+def write(file: Path, content: dict[str, object]) -> None:
+    """Puts the document where plots find it; the file is whole or is the one of before."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    new = file.with_name(f"{file.name}.new")
+    new.write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n")
+    new.replace(file)

@@ -1,0 +1,318 @@
+"""What is measured: a table of scenarios, each on a fresh worker of one runtime.
+
+A scenario gives `note` one figure after the other: its name, the value, and, for plots, how the
+value came about. Names are those of `report.ROWS`, and further ones that only the file gets.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from benchmarks import inputs
+from benchmarks.inputs import JSON, LINES, PARTITIONS, SCHEMAS, TRANSFORMED, TRANSFORMS, Kind
+from benchmarks.runtimes import Session
+from benchmarks.watching import (
+    Curve,
+    Pace,
+    append_latency_ms,
+    file_size,
+    into_cache,
+    percentile,
+    sink_latency_ms,
+    topic_ends,
+    usage,
+    watch,
+)
+from penstock.kafka.broker import Broker
+from penstock.testing.topics import Topics
+
+WARM_RECORDS: Final = 1_000_000
+"""A worker that has moved so many is warm; with fewer, what is called warm is not."""
+
+FIRST_TRIES: Final = 5
+IDLE_CONNECTORS: Final = 50
+IDLE_SETTLE_S: Final = 30.0
+_IDLE_AT_ONCE: Final = 5  # created before the next ones: starting them is not what is measured
+
+_SLOWEST_PER_S: Final = 20_000
+_STARTING_S: Final = 120.0
+_CURVE_POINTS: Final = 200
+_CONNECT: Final = "org.apache.kafka.connect"
+_FILE_SOURCE: Final = f"{_CONNECT}.file.FileStreamSourceConnector"
+_FILE_SINK: Final = f"{_CONNECT}.file.FileStreamSinkConnector"
+_JSON_CONVERTER: Final = f"{_CONNECT}.json.JsonConverter"
+
+Points = Sequence[tuple[float, float]]
+
+
+class Note(Protocol):
+    """Takes one figure of the scenario."""
+
+    def __call__(self, figure: str, value: float | None, points: Points = ()) -> None: ...
+
+
+class Load:
+    """The records both runtimes move, made when they are first needed and used by all runs."""
+
+    def __init__(
+        self, broker: Broker, topics: Topics, folder: Path, records: int, seconds: float
+    ) -> None:
+        self.records = inputs.whole_batches(records)
+        self.seconds = seconds
+        self._broker = broker
+        self._topics = topics
+        self._folder = folder
+        self._made: dict[str, list[Path]] = {}
+
+    def files(self) -> list[Path]:
+        """Two files that hold all lines between them."""
+        made = [self._folder / f"lines-{number}.txt" for number in range(2)]
+        if "files" not in self._made:
+            for file in made:
+                inputs.write_file(file, LINES, self.records // len(made))
+            self._made["files"] = made
+        into_cache(made)
+        return made
+
+    def topic(self, kind: Kind) -> str:
+        """A topic with all records of a kind."""
+        name = f"bench-load-{kind.name}"
+        if name not in self._made:
+            inputs.fill_topic(self._topics, name, kind, self.records)
+            data = self._broker.folder / "data"
+            self._made[name] = sorted(data.glob(f"{name}-[0-9]*/*.log"))
+        into_cache(self._made[name])
+        return name
+
+    @property
+    def timeout_s(self) -> float:
+        return _STARTING_S + self.records / _SLOWEST_PER_S
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One thing that is measured."""
+
+    name: str
+    title: str
+    measure: Callable[[Session, Load, Note], None]
+
+
+def source_config(file: Path, topic: str) -> dict[str, str]:
+    """A file source's configuration; it has one task, whatever is asked for."""
+    return {"connector.class": _FILE_SOURCE, "tasks.max": "1", "file": str(file), "topic": topic}
+
+
+def sink_config(topic: str, file: Path, tasks: int = 1) -> dict[str, str]:
+    """A file sink's configuration."""
+    return {
+        "connector.class": _FILE_SINK,
+        "tasks.max": str(tasks),
+        "topics": topic,
+        "file": str(file),
+    }
+
+
+# ── moving records ───────────────────────────────────────────────────────────────────────────────
+
+
+def from_files(session: Session, load: Load) -> Curve:
+    """Two file sources at once, each into a topic of its own."""
+    files = load.files()
+    each = load.records // len(files)
+    names = [session.name("source") for _ in files]
+    for name in names:
+        session.topics.create(name)
+    configs = {name: source_config(file, name) for name, file in zip(names, files, strict=True)}
+    ends = topic_ends(session.topics, names)
+    with session.running(configs) as began:
+        curve = watch(ends, load.records, began, load.timeout_s, session.check)
+    for name in names:
+        inputs.check(inputs.values_of(session.topics, name), LINES, each, partitions=1)
+    _delete(session.topics, names)
+    return curve
+
+
+def into_file(kind: Kind, settings: Mapping[str, str]) -> Callable[[Session, Load], Curve]:
+    """A file sink of two tasks that share the partitions of a topic."""
+
+    def run(session: Session, load: Load) -> Curve:
+        topic = load.topic(kind)
+        name = session.name("sink")
+        file = session.folder / f"{name}.txt"
+        config = {**sink_config(topic, file, PARTITIONS), **settings}
+        whole = inputs.line_bytes(kind, load.records)
+        with session.running({name: config}) as began:
+            curve = watch(file_size(file), whole, began, load.timeout_s, session.check)
+        inputs.check(inputs.lines_of(file), kind, load.records, PARTITIONS)
+        file.unlink()
+        return curve.scaled(load.records / whole)
+
+    return run
+
+
+def cold_and_warm(run: Callable[[Session, Load], Curve]) -> Callable[[Session, Load, Note], None]:
+    """The first run of the worker, and the second: the first has warmed it up."""
+
+    def measure(session: Session, load: Load, note: Note) -> None:
+        _note_curve(note, "cold", run(session, load))
+        _note_curve(note, "warm", run(session, load))
+
+    return measure
+
+
+def warm_up(session: Session, load: Load) -> None:
+    """Moves records both ways before something else is measured."""
+    from_files(session, load)
+    into_file(LINES, {})(session, load)
+
+
+def _note_curve(note: Note, name: str, curve: Curve) -> None:
+    note(name, curve.rate, curve.thinned(_CURVE_POINTS).points)
+    note(f"{name}.from_put", curve.points[-1][1] / curve.took_s)
+
+
+def _delete(topics: Topics, names: Iterable[str]) -> None:
+    for done in topics.admin.delete_topics(list(names), operation_timeout=30).values():
+        done.result()
+
+
+# ── starting ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def start(session: Session, load: Load, note: Note) -> None:
+    """Nothing but the start: that is measured whenever a worker starts."""
+
+
+def first_record(session: Session, load: Load, note: Note) -> None:
+    """A warm worker's connectors from the PUT to their first record."""
+    warm_up(session, load)
+    tries = [(_first_sourced(session), _first_sunk(session)) for _ in range(FIRST_TRIES)]
+    for name, values in zip(("source_s", "sink_s"), zip(*tries, strict=True), strict=True):
+        note(name, statistics.median(values), [(float(at), s) for at, s in enumerate(values)])
+
+
+def _first_sourced(session: Session) -> float:
+    name = session.name("first")
+    file = session.folder / f"{name}.txt"
+    inputs.write_file(file, LINES, 1)
+    session.topics.create(name)
+    ends = topic_ends(session.topics, [name])
+    with session.running({name: source_config(file, name)}) as began:
+        curve = watch(ends, 1, began, _STARTING_S, session.check)
+    inputs.check(inputs.values_of(session.topics, name), LINES, 1, partitions=1)
+    _delete(session.topics, [name])
+    return curve.took_s
+
+
+def _first_sunk(session: Session) -> float:
+    name = session.name("first")
+    file = session.folder / f"{name}.txt"
+    inputs.fill_topic(session.topics, name, LINES, 1)
+    with session.running({name: sink_config(name, file)}) as began:
+        curve = watch(file_size(file), 1, began, _STARTING_S, session.check)
+    inputs.check(inputs.lines_of(file), LINES, 1, PARTITIONS)
+    _delete(session.topics, [name])
+    return curve.took_s
+
+
+# ── latency ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def latency(session: Session, load: Load, note: Note) -> None:
+    """A hundred records a second through a warm worker, first in, then out."""
+    warm_up(session, load)
+    _latency("source", session, load, note, source_config, append_latency_ms)
+    _latency("sink", session, load, note, _sink_to, sink_latency_ms)
+
+
+def _sink_to(file: Path, topic: str) -> dict[str, str]:
+    return sink_config(topic, file)
+
+
+def _latency(
+    what: str,
+    session: Session,
+    load: Load,
+    note: Note,
+    config: Callable[[Path, str], dict[str, str]],
+    measure: Callable[[Path, Topics, str, Pace], list[float]],
+) -> None:
+    name = session.name(what)
+    file = session.folder / f"{name}.txt"
+    file.touch()
+    session.topics.create(name)
+    with session.running({name: config(file, name)}):
+        session.await_tasks(1)
+        found = measure(file, session.topics, name, Pace(load.seconds))
+        session.check()
+    _delete(session.topics, [name])
+    points = [(float(percent), percentile(found, percent)) for percent in range(101)]
+    for percent in (50, 95, 99):
+        note(f"{what}.p{percent}_ms", percentile(found, percent), points)
+
+
+# ── doing nothing ────────────────────────────────────────────────────────────────────────────────
+
+
+def idle(session: Session, load: Load, note: Note) -> None:
+    """Connectors with nothing to do, half of them sources and half of them sinks."""
+    names = [session.name("idle") for _ in range(IDLE_CONNECTORS)]
+    configs: dict[str, dict[str, str]] = {}
+    for number, name in enumerate(names):
+        session.topics.create(name)
+        file = session.folder / f"{name}.txt"
+        file.touch()
+        configs[name] = sink_config(name, file) if number % 2 else source_config(file, name)
+    with contextlib.ExitStack() as running:
+        for start in range(0, IDLE_CONNECTORS, _IDLE_AT_ONCE):
+            group = names[start : start + _IDLE_AT_ONCE]
+            running.enter_context(session.running({name: configs[name] for name in group}))
+            session.await_tasks(start + len(group))
+        threading.Event().wait(min(IDLE_SETTLE_S, load.seconds))
+        before, began = usage(session.worker.pid), time.monotonic()
+        threading.Event().wait(load.seconds)
+        after, ended = usage(session.worker.pid), time.monotonic()
+        session.await_tasks(IDLE_CONNECTORS)
+    note("cpu", (after.cpu_s - before.cpu_s) / (ended - began))
+    note("memory_mb", after.memory_mb)
+    for program, memory in sorted(after.programs.items()):
+        note(f"memory_mb.{program}", memory)
+    _delete(session.topics, names)
+
+
+_PLAIN_JSON: Final = {
+    "value.converter": _JSON_CONVERTER,
+    "value.converter.schemas.enable": "false",
+}
+_JSON_WITH_SCHEMAS: Final = {
+    "value.converter": _JSON_CONVERTER,
+    "value.converter.schemas.enable": "true",
+}
+
+SCENARIOS: Final = (
+    Scenario("start", "process start to REST", start),
+    Scenario("source", "file → topic, two files", cold_and_warm(from_files)),
+    Scenario("sink-lines", "topic → file, text", cold_and_warm(into_file(LINES, {}))),
+    Scenario("sink-json", "topic → file, JSON", cold_and_warm(into_file(JSON, _PLAIN_JSON))),
+    Scenario(
+        "sink-schemas",
+        "topic → file, JSON with schemas",
+        cold_and_warm(into_file(SCHEMAS, _JSON_WITH_SCHEMAS)),
+    ),
+    Scenario(
+        "sink-transforms",
+        "topic → file, JSON, three transforms",
+        cold_and_warm(into_file(TRANSFORMED, {**_PLAIN_JSON, **TRANSFORMS})),
+    ),
+    Scenario("first", "PUT to the first record, warm", first_record),
+    Scenario("latency", "latency at 100 records/s", latency),
+    Scenario("idle", f"{IDLE_CONNECTORS} idle connectors", idle),
+)
