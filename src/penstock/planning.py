@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from penstock.api import HeaderConverter, Predicate, SinkConnector, SourceConnector
-from penstock.cluster.records import RawProps, copy_buckets, hash_map_copy, hash_map_order
+from penstock.cluster.records import RawProps
 from penstock.config import connector as keys
 from penstock.config import render
 from penstock.config import worker as worker_keys
@@ -27,6 +27,7 @@ from penstock.config.define import (
     invalid,
     under,
 )
+from penstock.data.java_maps import copy_buckets, hash_map_copy, hash_map_order
 from penstock.errors import BadRequest, ConfigInvalid, PenstockError
 from penstock.flow.plan import (
     Boundary,

@@ -240,19 +240,19 @@ def test_a_stop_leaves_the_rest_of_a_large_batch_for_another_time(
 ) -> None:
     topic, name = topics.create(unique("lines"), 2), unique("snk")
     for partition in (0, 1):
-        topics.append(topic, [b"%d" % n for n in range(80_000)], partition=partition)
+        topics.append(topic, [b"%d" % n for n in range(300_000)], partition=partition)
     config = Journal.plugin.config.parse({"folder": str(tmp_path)})
     task = flow.start(flow.sink(name, topic, connector=Slow, config=config))
     wait_until((tmp_path / "journal").exists, 60, "the first write")
     assert flow.stop(task, 30)
     reached = topics.committed(f"connect-{name}", topic)
     written = journal(tmp_path)
-    assert 0 < sum(reached.values()) == len(written) < 160_000
+    assert 0 < sum(reached.values()) == len(written) < 600_000
     again = flow.start(flow.sink(name, topic, connector=Journal, config=config))
-    flow.await_done(again, 160_000 - len(written))
+    flow.await_done(again, 600_000 - len(written))
     everything = [int(line[0]) for line in journal(tmp_path)]
-    assert len(everything) == 160_000
-    assert sorted(everything) == sorted([*range(80_000), *range(80_000)])
+    assert len(everything) == 600_000
+    assert sorted(everything) == sorted([*range(300_000), *range(300_000)])
 
 
 # ── sources ──────────────────────────────────────────────────────────────────────────────────────

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
@@ -21,6 +21,7 @@ from typing import Final, assert_never
 
 import orjson
 
+from penstock.data.java_maps import hash_map_order
 from penstock.errors import DataError
 from penstock.ids import TaskId
 
@@ -507,44 +508,6 @@ def decode_offset(key: bytes | None, value: bytes | None) -> SourceOffset | Skip
 def partition_key(partition: Members) -> bytes:
     """Equal for equal partitions whatever the order of their members; 1, 1.0 and true differ."""
     return _dump({name: _java_value(name, partition[name]) for name in sorted(partition)})
-
-
-def hash_map_order(keys: Iterable[str], buckets: int = 16) -> list[str]:
-    """These keys in the order in which a Java `HashMap` filled in this order would list them.
-
-    `buckets` is the size of the table it starts with. Buckets come by index, keys of one bucket in
-    the order of insertion. A bucket that Java would have turned into a tree (eight keys of one
-    bucket in a table of 64 or more) may differ.
-    """
-    distinct = list(dict.fromkeys(keys))
-    if len(distinct) < 2:
-        return distinct
-    while len(distinct) > buckets * 3 // 4:
-        buckets *= 2
-    return sorted(distinct, key=lambda key: _spread_hash(key) & (buckets - 1))
-
-
-def hash_map_copy(keys: Iterable[str]) -> list[str]:
-    """These keys in the order of `new HashMap<>(map)`, a map that lists them in this order."""
-    distinct = list(dict.fromkeys(keys))
-    return hash_map_order(distinct, copy_buckets(len(distinct)))
-
-
-def copy_buckets(size: int) -> int:
-    """The size of the table of `new HashMap<>(map)` when the map has that many entries."""
-    buckets = 1
-    while buckets < size / 0.75 + 1:
-        buckets *= 2
-    return buckets
-
-
-def _spread_hash(text: str) -> int:
-    """Java's `HashMap.hash`: `String.hashCode` over UTF-16 units with its high half folded in."""
-    code = 0
-    units = text.encode("utf-16-be", "surrogatepass")
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        code = (31 * code + (high << 8 | low)) & 0xFFFFFFFF
-    return code ^ code >> 16
 
 
 def _java_members(members: Members) -> dict[str, object]:

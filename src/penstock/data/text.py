@@ -25,6 +25,8 @@ from math import isfinite, isnan
 from typing import Final
 from zlib import crc32
 
+import orjson
+
 from penstock.data.java_maps import hash_map_order
 from penstock.data.schema import Schema, Type, Value, float32, pairs
 
@@ -221,8 +223,16 @@ def _printable(column: list[Value], text: TextOf) -> Sequence[Value]:
         if kinds == _BOOL:
             return ["true" if value else "false" for value in column]
         if kinds == _FLOAT:
-            return [value if 1e-3 <= value < 1e7 else double_text(value) for value in column]
+            return _double_texts(column)
     return list(map(text, column))
+
+
+def _double_texts(values: list[float]) -> Sequence[Value]:
+    """`double_text` of each."""
+    if min(values) >= 1e-3 and max(values) < 1e7 and not isnan(sum(values)):
+        # The same shortest digits, in a fraction of the time.
+        return orjson.dumps(values)[1:-1].decode().split(",")
+    return list(map(double_text, values))
 
 
 def _escaped(name: str) -> str:

@@ -10,7 +10,6 @@ import sys
 import pyspark.daemon
 
 try:
-    import penstock.flow.datasource
     import penstock.flow.stage  # noqa: F401
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(

@@ -13,7 +13,7 @@ import threading
 import time
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -111,8 +111,11 @@ percent. Its task goes on, and starts another one when there is something to do.
 class Query(ABC):
     """One run of one task's query. Subclasses say what it reads and what happens after a batch."""
 
-    def __init__(self, spark: SparkSession, task: TaskId, run: int) -> None:
+    def __init__(
+        self, spark: SparkSession, task: TaskId, run: int, settings: Mapping[str, str] | None = None
+    ) -> None:
         self._spark = spark
+        self._settings = settings or {}
         self._task = task
         self._run = run
         self._checkpoint = spark_session.scratch() / f"{task}-{run}-{time.monotonic_ns()}"
@@ -142,12 +145,13 @@ class Query(ABC):
         self._checkpoint.mkdir(parents=True)
         frame = self.frame(self._checkpoint)
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self._task.connector)
-        self._query = (
+        writer = (
             frame.writeStream.foreachBatch(self._on_batch)
             .queryName(f"{self._task}#{self._run}")
             .option("checkpointLocation", self._checkpoint.as_uri())
-            .start()
         )
+        with _with_settings(self._spark, self._settings):
+            self._query = writer.start()
 
     @property
     def alive(self) -> bool:
@@ -202,6 +206,25 @@ class Query(ABC):
                 self._in_batch = False
                 self._rested_at = time.monotonic()
                 self._turn.notify_all()
+
+
+_STARTING: Final = threading.Lock()
+
+
+@contextlib.contextmanager
+def _with_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Session settings for a query that is started meanwhile, and for no other: it takes a copy.
+    What the user has set is left alone."""
+    with _STARTING:
+        user = spark.sparkContext.getConf()
+        own = {name: text for name, text in settings.items() if not user.contains(name)}
+        for name, text in own.items():
+            spark.conf.set(name, text)
+        try:
+            yield
+        finally:
+            for name in own:
+                spark.conf.unset(name)
 
 
 _NOISE: Final = ("JVM stacktrace:", "\n\tat org.apache.spark", "\nDriver stacktrace:")

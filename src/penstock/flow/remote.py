@@ -11,11 +11,10 @@ import os
 import re
 import socket
 import sys
-import sysconfig
 import threading
 import time
 from collections.abc import Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Final
 
 from penstock.errors import StartupFailed
@@ -64,8 +63,7 @@ def settings_for(
     """Spark's settings for a cluster, and the Python its executors run.
 
     `settings` are the user's and win. `folder` is made and filled with what the driver needs: its
-    JVM is to run there. Raises StartupFailed when a standalone master does not answer in time, or
-    the driver cannot run a Python of the name that executors are to use.
+    JVM is to run there. Raises StartupFailed when a standalone master does not answer in time.
     """
     effective = {**_DEFAULTS, **settings}
     if master.startswith("spark://"):
@@ -92,7 +90,6 @@ def settings_for(
     python = (
         settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
     )
-    _stand_in(python, folder)
     return effective, python
 
 
@@ -124,43 +121,6 @@ def _reach(master: str) -> str:
                 "address right, and does a firewall let this machine through?"
             )
         pause.wait(1)
-
-
-def _stand_in(python: str, folder: Path) -> None:
-    """Makes the name by which executors call their Python work on the driver too.
-
-    Spark plans the batches of a source in Python processes of the driver's machine, which it starts
-    by that same name. What is unpacked for executors is not there; the worker's own Python is.
-    """
-    name = PurePosixPath(python)
-    if name.is_absolute():
-        if not os.access(python, os.X_OK):
-            raise StartupFailed(
-                f"The executors' Python '{python}' (spark.pyspark.python or PYSPARK_PYTHON) is not "
-                "on the worker's machine, where batches are planned with it. Install one there, or "
-                "name it by a relative path or a name in the PATH."
-            )
-    elif ".." in name.parts:
-        raise StartupFailed(
-            f"spark.pyspark.python={python} leads out of the folder that executors run in; name "
-            "it by an absolute path, a relative one without '..', or a name in the PATH."
-        )
-    else:
-        in_path = len(name.parts) == 1 and "/" not in python
-        link = folder / "bin" / name if in_path else folder / name
-        link.parent.mkdir(parents=True, exist_ok=True)
-        if not link.is_symlink():
-            link.symlink_to(os.path.realpath(sys.executable))
-        if in_path:
-            os.environ["PATH"] = _joined(":", str(link.parent), os.environ.get("PATH"))
-    # Reached by a link, the interpreter does not see the virtual environment we are in.
-    library = sysconfig.get_path("stdlib")
-    packages = [
-        os.path.abspath(entry)
-        for entry in sys.path
-        if not entry.startswith(library) or "-packages" in entry
-    ]
-    os.environ["PYTHONPATH"] = ":".join(dict.fromkeys(packages))
 
 
 def _absolute(path: str) -> str:

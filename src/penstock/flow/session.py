@@ -46,7 +46,6 @@ _DEFAULTS: Final[Mapping[str, str]] = {
     "spark.python.authenticate.socketTimeout": "60s",  # 15 s are not enough for a busy machine
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
     "spark.sql.streaming.pollingDelay": "10ms",
     "spark.sql.streaming.minBatchesToRetain": "2",
     "spark.sql.streaming.numRecentProgressUpdates": "2",
@@ -113,7 +112,6 @@ def _session(settings: Mapping[str, str], folder: Path | None) -> SparkSession:
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
-    from penstock.flow.datasource import PenstockSource
     from penstock.flow.watch import WatchedContext, watch
 
     secret = {name: value for name, value in settings.items() if _SECRET.search(name)}
@@ -130,7 +128,6 @@ def _session(settings: Mapping[str, str], folder: Path | None) -> SparkSession:
         raise StartupFailed(
             f"Spark did not start with spark.master={settings['spark.master']}: {error}"
         ) from error
-    session.dataSource.register(PenstockSource)
     if isinstance(context, WatchedContext):
         watch(session, context)
     return session

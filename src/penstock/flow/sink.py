@@ -37,11 +37,19 @@ Place = tuple[str, int]
 Positions = Mapping[Place, int]
 
 EARLIEST: Final = -2  # as Spark writes "from the first record there is"
-BATCH_RECORDS: Final = 1_000_000
+BATCH_RECORDS: Final = 500_000
 """Large, for what lies between two batches costs as much as 100,000 records. It need not be small
 to stop soon: a stage that is asked to stop leaves the rest of its batch."""
 
 _REMOTE_BATCH_RECORDS: Final = 200_000  # executors elsewhere cannot be asked
+
+_SMALL: Final = 2048  # bytes
+_UNGUARDED: Final[Mapping[str, str]] = {
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "4000",
+}
+"""For small records. Spark adds up the bytes of an Arrow batch anew for every record, which takes
+longer than everything else it does with one; with few records per batch it need not."""
 _COLUMNS: Final = (
     "topic",
     "partition",
@@ -50,7 +58,7 @@ _COLUMNS: Final = (
     "timestampType",
     "key",
     "value",
-    "headers",
+    "to_json(headers) AS headers",  # null, where there are none; an array of structs is slow
 )
 _INTERNAL: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 """Kafka's own topics; a pattern does not mean them."""
@@ -77,8 +85,10 @@ class SinkQuery(Query):
         start: Positions,
         committed: Callable[[Positions], None],
         report: Callable[[BatchDone], None],
+        *,
+        small: bool,
     ) -> None:
-        super().__init__(spark, plan.task, plan.run)
+        super().__init__(spark, plan.task, plan.run, _UNGUARDED if small else {})
         self._plan = plan
         self._start = start
         self._committed = committed
@@ -194,7 +204,7 @@ class SinkTask:
                 continue
             message = self._consumer.poll(0.1)
             if message is not None and message.error() is None and self._watched:
-                self._read()
+                self._read(small=len(message) + len(message.key() or b"") < _SMALL)
             if now >= commit:
                 in_order = self._commit()
                 commit = now + (
@@ -278,14 +288,16 @@ class SinkTask:
             log.debug("[%s] not watched yet: %s", self._plan.task, error)
             self._moved = True
 
-    def _read(self) -> None:
-        """Replaces the waiting by a query that reads what we own."""
+    def _read(self, *, small: bool) -> None:
+        """Replaces the waiting by a query that reads what we own; `small` is what records are."""
         self._consumer.pause([TopicPartition(*place) for place in self._watched])
         self._watched = set()
         with self._lock:
             start = dict(self._owned)
         if start:
-            query = SinkQuery(self._spark, self._plan, start, self._reached, self._report)
+            query = SinkQuery(
+                self._spark, self._plan, start, self._reached, self._report, small=small
+            )
             query.start()
             self._query = query
 

@@ -217,7 +217,7 @@ class SourceTask:
             if self._sending is not None:
                 try:
                     self._sending.producer.init_transactions(_INIT_S)
-                except KafkaException as error:
+                except (KafkaException, SystemError) as error:
                     raise cannot(plan, "be given its transactional id", error) from error
             self._planned = self._begin()
             self._reader = plan.connector().open(plan.config)

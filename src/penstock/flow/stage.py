@@ -11,6 +11,7 @@ import contextlib
 import gc
 import os
 import time
+from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -149,13 +150,15 @@ class SinkStage:
     plan: SinkPlan
     stop: str
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         writing: Writing = _open(self.plan, Writing)
         counts = Counts()
         whole = True
         for batch in batches:
             if os.path.exists(self.stop) or not writing.write(batch, counts, self.stop):
                 whole = False
+                for _ in batches:  # Spark fails a batch whose stage does not read it to its end
+                    pass
                 break
         writing.failures.flush()
         yield _result(counts, whole)
@@ -344,14 +347,20 @@ def _consumed(batch: pa.RecordBatch) -> Records:
     )
 
 
-def _header_cells(column: pa.ListArray) -> list[Any]:
-    """The headers of every record; an empty list when there are none at all."""
-    if column.null_count == len(column) or not len(column.values):
+def _header_cells(column: pa.StringArray) -> list[Any]:
+    """The headers of every record, which come as JSON with the values in base64; an empty list when
+    there are none at all."""
+    if column.null_count == len(column):
         return []
     return [
-        [Header(header["key"], header["value"]) for header in headers or ()]
-        for headers in column.to_pylist()
+        [_header(header) for header in orjson.loads(text)] if text else []
+        for text in column.to_pylist()
     ]
+
+
+def _header(cells: dict[str, str]) -> Header:
+    value = cells.get("value")
+    return Header(cells["key"], None if value is None else b64decode(value))
 
 
 def _converted(records: Records) -> pa.RecordBatch:

@@ -75,4 +75,4 @@ def _watch(spark: SparkSession, context: WatchedContext) -> None:
             log.error("the Spark cluster has ended this worker's application; its master knows why")
             process = getattr(context._gateway, "proc", None)
             if process is not None:
-                process.kill()
+                process.terminate()  # it may still clean up its files

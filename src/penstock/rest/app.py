@@ -21,9 +21,9 @@ from starlette.responses import Response
 from starlette.routing import Mount
 from starlette.types import Receive, Scope, Send
 
-from penstock.cluster.records import hash_map_order
 from penstock.config import worker as keys
 from penstock.config.define import Config
+from penstock.data.java_maps import hash_map_order
 from penstock.errors import PenstockError, StartupFailed
 from penstock.rest.forward import Client
 from penstock.rest.routes import (

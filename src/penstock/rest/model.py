@@ -6,7 +6,8 @@ from typing import Any
 
 from penstock import KAFKA_COMMIT, KAFKA_VERSION
 from penstock.cluster.herder import HerderState
-from penstock.cluster.records import VERSIONED, RawProps, Status, hash_map_order
+from penstock.cluster.records import VERSIONED, RawProps, Status
+from penstock.data.java_maps import hash_map_order
 from penstock.plugins import Found, Kind, Registry
 
 Json = dict[str, Any]

@@ -82,9 +82,14 @@ class Topics:
                 refused.append(error.str())
 
         for value in values:
-            producer.produce(
-                topic, value, key, partition, on_delivery=stored, headers=list(headers) or None
-            )
+            while True:
+                try:
+                    producer.produce(
+                        topic, value, key, partition, on_delivery=stored, headers=list(headers)
+                    )
+                    break
+                except BufferError:
+                    producer.poll(0.1)
             producer.poll(0)
         left = producer.flush(30)
         if left or refused:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from penstock.data import schema as s
 from penstock.data.schema import Schema, Type, Value
-from penstock.data.text import double_text, float_text, text
+from penstock.data.text import double_text, float_text, text, texts_of
 
 NESTED = s.struct(
     {
@@ -118,3 +121,45 @@ FLOATS = {
 @pytest.mark.parametrize(("value", "expected"), FLOATS.items())
 def test_floats_print_the_shortest_digits_of_32_bits(value: float, expected: str) -> None:
     assert float_text(s.float32(value)) == expected
+
+
+# ── many at a time ───────────────────────────────────────────────────────────────────────────────
+
+DOUBLES = [0.001, 0.1, 1.0, 100.0, 123456.789, 9999999.999999998, 1 / 3, 5e-3, 2.5e6]
+
+
+@pytest.mark.parametrize(
+    "more", [[], [1e7], [-1.0], [0.0], [1e-4], [math.nan], [math.inf, -math.inf]]
+)
+def test_many_doubles_have_the_texts_of_each(more: list[float]) -> None:
+    values = [*DOUBLES, *more]
+    rows: list[Value] = [{"x": value} for value in values]
+    assert texts_of(None)(rows) == [text(None, row) for row in rows]
+
+
+@given(st.lists(st.floats(min_value=1e-3, max_value=1e7, exclude_max=True), min_size=1))
+def test_doubles_within_javas_plain_range_print_alike(values: list[float]) -> None:
+    rows: list[Value] = [{"x": value} for value in values]
+    assert texts_of(None)(rows) == [f"{{x={double_text(value)}}}" for value in values]
+
+
+MANY: list[tuple[Schema | None, list[Value]]] = [
+    (None, []),
+    (None, ["a", "b"]),
+    (None, [{"a": 1, "%s": "x"}, {"a": None, "%s": True}]),
+    (None, [{"a": 1}, {"b": 1}, 5, None, [1]]),
+    (None, [{"a": {"c": 1, "b": [1.5]}}, {"a": True}]),
+    (None, [{}, {}]),
+    (None, [{1: "x"}, {True: "y"}]),
+    (s.struct({"a": s.INT8, "b": s.OPTIONAL_STRING}), [{"a": 1, "b": "x"}, {"a": 2, "b": "%"}]),
+    (s.struct({"a": s.INT8, "b": s.OPTIONAL_STRING}), [{"a": 1, "b": None}, {"a": 2}]),
+    (s.struct({"f": s.FLOAT32, "t": s.BOOLEAN}), [{"f": 0.5, "t": True}, {"f": 1e10, "t": False}]),
+    (s.struct({}), [{}, {}]),
+    (s.OPTIONAL_STRING, ["a", None]),
+    (s.FLOAT32, [0.5, 1e10]),
+]
+
+
+@pytest.mark.parametrize(("schema", "values"), MANY)
+def test_many_at_a_time_have_the_texts_of_each(schema: Schema | None, values: list[Value]) -> None:
+    assert texts_of(schema)(values) == [text(schema, value) for value in values]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -130,27 +129,3 @@ def test_a_master_that_does_not_answer_is_named(
 def test_a_master_without_host_and_port_is_refused(master: str, tmp_path: Path) -> None:
     with pytest.raises(StartupFailed, match=r"spark://host:port"):
         remote.settings_for(master, {}, tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("setting", "found"), [("./env/bin/python", "env/bin/python"), ("python9", "bin/python9")]
-)
-def test_the_executors_python_has_a_stand_in_where_batches_are_planned(
-    tmp_path: Path, setting: str, found: str
-) -> None:
-    folder = tmp_path / "driver"
-    _, python = remote.settings_for("yarn", {"spark.pyspark.python": setting}, folder)
-    assert python == setting
-    assert (folder / found).is_symlink()
-    # As Spark starts it: from that folder, by that name, in this environment.
-    code = "import pyarrow, pytest, sys; print(sys.version_info[:3])"
-    printed = subprocess.run(
-        ["env", setting, "-c", code], cwd=folder, capture_output=True, text=True, check=True
-    ).stdout
-    assert printed.strip() == str(sys.version_info[:3])
-
-
-@pytest.mark.parametrize("setting", ["/not/here/python", "../python"])
-def test_a_python_that_cannot_be_stood_in_for_is_refused(setting: str, tmp_path: Path) -> None:
-    with pytest.raises(StartupFailed, match=r"spark\.pyspark\.python"):
-        remote.settings_for("yarn", {"spark.pyspark.python": setting}, tmp_path / "driver")
