@@ -20,7 +20,7 @@ import orjson
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from penstock.config.regex import compile_java
-from penstock.flow import offsets
+from penstock.flow import offsets, remote
 from penstock.flow.engine import IDLE_S, BatchDone, Query, readable
 from penstock.flow.plan import SinkPlan
 from penstock.flow.source import batch_done
@@ -48,8 +48,8 @@ _UNGUARDED: Final[Mapping[str, str]] = {
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
     "spark.sql.execution.arrow.maxRecordsPerBatch": "4000",
 }
-"""For small records. Spark adds up the bytes of an Arrow batch anew for every record, which takes
-longer than everything else it does with one; with few records per batch it need not."""
+"""For small records. Spark adds up the bytes of an Arrow batch anew for every record; with few
+records per batch it need not (docs/performance.md)."""
 _COLUMNS: Final = (
     "topic",
     "partition",
@@ -100,13 +100,13 @@ class SinkQuery(Query):
         for (topic, partition), position in sorted(self._start.items()):
             assign.setdefault(topic, []).append(partition)
             starting.setdefault(topic, {})[str(partition)] = position
-        local = str(self._spark.sparkContext.master).startswith("local")
+        elsewhere = remote.is_remote(str(self._spark.sparkContext.master))
         read = (
             self._spark.readStream.format("kafka")
             .options(**{f"kafka.{name}": text for name, text in self._plan.spark_kafka.items()})
             .option("assign", orjson.dumps(assign).decode())
             .option("startingOffsets", orjson.dumps(starting).decode())
-            .option("maxOffsetsPerTrigger", BATCH_RECORDS if local else _REMOTE_BATCH_RECORDS)
+            .option("maxOffsetsPerTrigger", _REMOTE_BATCH_RECORDS if elsewhere else BATCH_RECORDS)
             .option("includeHeaders", "true")
             .option("failOnDataLoss", "false")  # as `auto.offset.reset`: go on with what is left
             .load()

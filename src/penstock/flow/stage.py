@@ -157,7 +157,7 @@ class SinkStage:
         for batch in batches:
             if os.path.exists(self.stop) or not writing.write(batch, counts, self.stop):
                 whole = False
-                for _ in batches:  # Spark fails a batch whose stage does not read it to its end
+                for _ in batches:  # read, not left: what the stage tells has to reach the driver
                     pass
                 break
         writing.failures.flush()
@@ -315,7 +315,7 @@ def _open(plan: FlowPlan, kind: Callable[[Any], Any]) -> Any:
 
 def _rest_the_collector() -> None:
     """A batch is thousands of containers that live for a moment and are in no cycles; looking for
-    cycles among them again and again cost a third of the time."""
+    cycles among them again and again cost up to two fifths of the time (docs/performance.md)."""
     if gc.get_threshold()[0] < _COLLECT_AFTER:
         gc.freeze()
         gc.set_threshold(_COLLECT_AFTER, 10, 10)
