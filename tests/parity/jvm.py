@@ -23,9 +23,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
 from typing import Any, Final, TypeAlias
+from unittest.mock import patch
 
+from py4j import java_gateway
 from py4j.java_gateway import GatewayParameters, JavaGateway
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JJavaError, get_return_value
 
 from penstock import jars
 from penstock.data.schema import Schema, Value
@@ -66,7 +68,10 @@ class KafkaConnect:
         command = [jars.java(), *_OPTIONS, "-cp", os.pathsep.join(map(str, classes))]
         # Port 0: a free one, which it prints. It ends when its standard input does.
         command += ["py4j.GatewayServer", "--die-on-broken-pipe", "0"]
-        with Popen(command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL) as process:
+        # A Spark session of this process, even one that ended, left a hook that would ask Spark's JVM
+        # about the exceptions of this one.
+        own_errors = patch.object(java_gateway, "get_return_value", get_return_value)
+        with own_errors, Popen(command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL) as process:
             try:
                 assert process.stdout is not None
                 port = process.stdout.readline().strip()
