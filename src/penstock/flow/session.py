@@ -46,7 +46,7 @@ _DEFAULTS: Final[Mapping[str, str]] = {
     "spark.python.authenticate.socketTimeout": "60s",  # 15 s are not enough for a busy machine
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.streaming.pollingDelay": "10ms",
+    "spark.sql.streaming.pollingDelay": "5ms",
     "spark.sql.streaming.minBatchesToRetain": "2",
     "spark.sql.streaming.numRecentProgressUpdates": "2",
     "spark.sql.streaming.metricsEnabled": "false",

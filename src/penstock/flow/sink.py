@@ -67,6 +67,7 @@ _NO_MORE_THAN_ONE: Final[Mapping[str, int]] = {
     "max.partition.fetch.bytes": 1,  # a batch all the same, if there is one
     "queued.min.messages": 1,
     "queued.max.messages.kbytes": 1,
+    "fetch.queue.backoff.ms": 20,  # rather than up to a second before the first fetch
 }
 """The member only wants to know that there is a record, not to have it."""
 
@@ -152,8 +153,9 @@ class SinkTask:
         self._owned: dict[Place, int] = {}  # where the next batch of each partition starts
         self._uncommitted: dict[Place, int] = {}
         self._query: SinkQuery | None = None
-        self._moved = False  # what we own is not what is read or watched
+        self._moved = False  # what we own is not what the query reads, or read before it ended
         self._watched: set[Place] = set()  # where the member waits for a record
+        self._small = False  # what the record was that came last
         self._stopping = threading.Event()
         self._grace_s = 5.0
         self._in_time = True
@@ -204,17 +206,20 @@ class SinkTask:
                 continue
             message = self._consumer.poll(0.1)
             if message is not None and message.error() is None and self._watched:
-                self._read(small=len(message) + len(message.key() or b"") < _SMALL)
+                self._small = len(message) + len(message.key() or b"") < _SMALL
+                self._read()
             if now >= commit:
                 in_order = self._commit()
                 commit = now + (
                     self._plan.commit_interval_ms / 1000 if in_order else _RETRY_COMMIT_S
                 )
             query = self._query
-            if self._moved or (query is not None and query.alive and query.idle_s > IDLE_S):
-                self._watch()
+            if self._moved:
+                self._read()  # there was a query, so there may be more to read
             elif query is not None and not query.alive:
                 return query.ended()
+            elif query is not None and query.idle_s > IDLE_S:
+                self._watch()
         return None
 
     def _topics(self) -> list[str]:
@@ -233,16 +238,20 @@ class SinkTask:
                 at.offset = self._reset(at)
             with self._lock:
                 self._owned[at.topic, at.partition] = at.offset
-        consumer.incremental_assign(
-            [
+        with self._lock:
+            places = [
                 TopicPartition(at.topic, at.partition, self._owned[at.topic, at.partition])
                 for at in partitions
             ]
-        )
-        consumer.pause(partitions)
-        self._moved = True
+        consumer.incremental_assign(places)
+        if self._query is None:
+            self._watched |= {(at.topic, at.partition) for at in places}
+        else:
+            consumer.pause(partitions)
+            self._moved = True
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._moved = self._query is not None
         self._end_query(self._grace_s)
         self._commit()
         self._forget(partitions)
@@ -251,6 +260,7 @@ class SinkTask:
     def _on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         # Somebody else owns them already: what the batch in hand writes is written twice, but
         # nothing of it may be committed from here.
+        self._moved = self._query is not None
         self._forget(partitions)
         self._end_query(0)
         consumer.incremental_unassign(partitions)
@@ -260,7 +270,7 @@ class SinkTask:
             for at in partitions:
                 self._owned.pop((at.topic, at.partition), None)
                 self._uncommitted.pop((at.topic, at.partition), None)
-            self._moved = True
+                self._watched.discard((at.topic, at.partition))
 
     def _reset(self, at: TopicPartition) -> int:
         """Where a partition begins that has no committed offset."""
@@ -276,27 +286,28 @@ class SinkTask:
         """Ends the query, and waits for a record in what we own now."""
         self._end_query(self._grace_s)
         with self._lock:
-            self._moved = False
             owned = dict(self._owned)
         places = [TopicPartition(topic, part, at) for (topic, part), at in owned.items()]
-        self._watched = set(owned)
         try:
             for place in places:
                 self._consumer.seek(place)
             self._consumer.resume(places)
+            self._watched = set(owned)
         except KafkaException as error:  # a partition that is only just being opened
             log.debug("[%s] not watched yet: %s", self._plan.task, error)
             self._moved = True
 
-    def _read(self, *, small: bool) -> None:
-        """Replaces the waiting by a query that reads what we own; `small` is what records are."""
+    def _read(self) -> None:
+        """Replaces the waiting, or a query that read something else, by one for what we own."""
         self._consumer.pause([TopicPartition(*place) for place in self._watched])
         self._watched = set()
+        self._moved = False
+        self._end_query(self._grace_s)
         with self._lock:
             start = dict(self._owned)
         if start:
             query = SinkQuery(
-                self._spark, self._plan, start, self._reached, self._report, small=small
+                self._spark, self._plan, start, self._reached, self._report, small=self._small
             )
             query.start()
             self._query = query

@@ -275,9 +275,17 @@ class SourceTask:
                     self._end_query(0)
                 self._stopping.wait(self._reader.idle_ms / 1000)
                 continue
+            if self._open and self._latest(end) == end:
+                # What comes until the range in hand is done is better read together with this.
+                with self._turn:
+                    self._turn.wait_for(self._is_free, _LOOK_S)
+                continue
             last = time.monotonic()
             self._add(end)
         return None
+
+    def _is_free(self) -> bool:
+        return not self._open or self._stopping.is_set()
 
     def _latest(self, start: Offsets) -> Offsets:
         """Where the next range ends; asked again and again while what is read is away."""
