@@ -13,8 +13,9 @@ from typing import Any, Final
 
 from penstock.api import HeaderConverter, Predicate, SinkConnector, SourceConnector
 from penstock.cluster.records import RawProps
+from penstock.cluster.recovery import NO_RESTARTS, Causes, RestartPolicy
 from penstock.config import connector as keys
-from penstock.config import render
+from penstock.config import render, restart
 from penstock.config import worker as worker_keys
 from penstock.config.define import (
     REQUIRED,
@@ -27,6 +28,7 @@ from penstock.config.define import (
     invalid,
     under,
 )
+from penstock.config.restart import RESTART, restart_settings
 from penstock.data.java_maps import copy_buckets, hash_map_copy, hash_map_order
 from penstock.errors import BadRequest, ConfigInvalid, PenstockError
 from penstock.flow.plan import (
@@ -116,6 +118,7 @@ class Planner:
             render.config_infos(name, [framework, plugin], values),
             *self._converter_parts(props),
             *self._override_parts(found, props),
+            *_restart_part(name, props),
         ]
         return render.merged_infos(name, *parts)
 
@@ -265,6 +268,31 @@ class Planner:
             raise ConfigInvalid(problems)
 
     # ── tasks ────────────────────────────────────────────────────────────────────────────────
+
+    def restarts(self, config: RawProps) -> RestartPolicy:
+        """How what fails of a connector is restarted; not at all, if its settings say nothing that
+        can be understood."""
+        try:
+            parsed = RESTART.parse(restart_settings(self._worker.props, config))
+        except ConfigInvalid as error:
+            log.warning("[%s] nothing is restarted: %s", config.get(keys.NAME.name), error)
+            return NO_RESTARTS
+        return RestartPolicy(
+            Causes(parsed[restart.POLICY].lower()),
+            parsed[restart.ATTEMPTS],
+            parsed[restart.BACKOFF],
+            parsed[restart.BACKOFF_MAX],
+            parsed[restart.WINDOW],
+        )
+
+    def asks_again_ms(self, config: RawProps) -> int | None:
+        """After how long a connector is asked for its tasks again; None: never by itself."""
+        props = _texts(config)
+        found = self._registry.connector(props[keys.CONNECTOR_CLASS.name].strip())
+        if found.kind is not Kind.SOURCE:
+            return None
+        assert issubclass(found.cls, SourceConnector)
+        return found.cls().replan_ms(found.plugin.config.parse(props))
 
     def task_configs(self, name: str, config: RawProps) -> list[Props]:
         """What the connector's tasks are to be configured with, as it is stored (§3.4)."""
@@ -484,6 +512,13 @@ def _dead_letter_topic(props: Mapping[str, str | None]) -> bool:
 def shown_value(value: str | None) -> str:
     """A value as Java prints it inside a map."""
     return "null" if value is None else value
+
+
+def _restart_part(name: str, props: Mapping[str, str | None]) -> Iterable[render.Json]:
+    """What a validation says of `penstock.restart.*`; nothing, where none is set."""
+    own = ConfigDef(*(key for key in RESTART.keys if key.name in props))
+    if own.keys:
+        yield render.config_infos(name, [own], own.validate(props))
 
 
 def _base(found: Found) -> ConfigDef:

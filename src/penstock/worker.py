@@ -33,6 +33,7 @@ from penstock.cluster.records import (
 from penstock.config import worker as keys
 from penstock.config.define import Config
 from penstock.errors import PenstockError
+from penstock.flow.causes import may_pass
 from penstock.flow.engine import BatchDone, Session, SessionAborted, readable
 from penstock.flow.plan import SourcePlan
 from penstock.flow.tasks import TaskEnded, Tasks
@@ -111,12 +112,14 @@ class Worker:
                 worker_id=worker_id,
                 max_delay_ms=config[keys.SCHEDULED_REBALANCE_MAX_DELAY],
                 sync_timeout_ms=config[keys.WORKER_SYNC_TIMEOUT],
+                unsync_backoff_ms=config[keys.WORKER_UNSYNC_BACKOFF],
                 key_ttl_ms=config[keys.INTER_WORKER_KEY_TTL] or 1 << 60,
                 key_algorithm=config[keys.INTER_WORKER_KEY_GENERATION_ALGORITHM],
                 topic_tracking=config[keys.TOPIC_TRACKING_ENABLE],
                 transactional=support != "disabled",
                 exactly_once=self._exactly_once,
                 is_source=self._is_source,
+                restarts=lambda config: self.planner.restarts(config),
             )
         )
         self._client = clients.admin(config.props).settings
@@ -218,6 +221,12 @@ class Worker:
                 self._pool.submit(self._read_config, command)
             case e.JoinGroup():
                 self._group.join()
+            case e.StepOut():
+                log.warning(
+                    "the config topic was not read to its end within "
+                    f"{keys.WORKER_SYNC_TIMEOUT.name}; this worker leaves the group for a while"
+                )
+                self._group.step_out()
             case e.TellMetadata():
                 _tell(command.reply, command.metadata)
             case e.TellAssignment():
@@ -228,7 +237,7 @@ class Worker:
                 bits = self.config[keys.INTER_WORKER_KEY_SIZE] or 256
                 algorithm = self.config[keys.INTER_WORKER_KEY_GENERATION_ALGORITHM]
                 self._post(e.SessionKeyMade(secrets.token_bytes(bits // 8), algorithm))
-            case e.StartConnector():
+            case e.StartConnector() | e.AskConnector():
                 self._pool.submit(self._plan, command)
             case e.ForwardTasks():
                 self._requests.submit(self._forward_tasks, command)
@@ -342,15 +351,17 @@ class Worker:
             refused = e.Refused(getattr(error, "http_status", 500), str(error))
         self._post(e.FenceForwarded(command.connector, command.ticket, refused))
 
-    def _plan(self, command: e.StartConnector) -> None:
-        name = command.connector
+    def _plan(self, command: e.StartConnector | e.AskConnector) -> None:
+        name, run = command.connector, command.run
         try:
             configs = self.planner.task_configs(name, command.config)
+            again_ms = self.planner.asks_again_ms(command.config)
         except Exception as error:
-            log.exception("[%s] the connector failed to start", name)
-            self._post(e.ConnectorPlanned(name, command.run, (), readable(error)))
+            log.exception("[%s] the connector did not say what its tasks are", name)
+            trace = readable(error)
+            self._post(e.ConnectorPlanned(name, run, (), trace, retriable=may_pass(trace)))
         else:
-            self._post(e.ConnectorPlanned(name, command.run, tuple(configs)))
+            self._post(e.ConnectorPlanned(name, run, tuple(configs), again_ms=again_ms))
 
     def _forward_tasks(self, command: e.ForwardTasks) -> None:
         try:
@@ -378,7 +389,7 @@ class Worker:
         except Exception as error:
             log.exception("[%s] the task failed to start", task)
             self._end_lease(task)
-            self._post(e.TaskFailed(task, command.run, readable(error)))
+            self._post_failed(task, command.run, readable(error))
         else:
             self._post(e.TaskStarted(task, command.run))
 
@@ -416,7 +427,10 @@ class Worker:
         lease = self._leases.pop(ended.task, None)
         if lease is not None:
             self._pool.submit(lease.close)
-        self._post(e.TaskFailed(ended.task, ended.run, ended.trace))
+        self._post_failed(ended.task, ended.run, ended.trace)
+
+    def _post_failed(self, task: TaskId, run: int, trace: str) -> None:
+        self._post(e.TaskFailed(task, run, trace, retriable=may_pass(trace)))
 
     def _end_lease(self, task: TaskId) -> None:
         lease = self._leases.pop(task, None)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from penstock.api import Failed, Plugin, Predicate, Props, SinkConnector, SinkWriter, Transform
+from penstock.cluster.recovery import NO_RESTARTS, Causes, RestartPolicy
 from penstock.config.define import HIGH, Config, ConfigDef, Key
 from penstock.config.define import STRING as STRING_KIND
 from penstock.config.worker import parse_distributed
@@ -91,8 +93,11 @@ SINK = {"name": "snk", "connector.class": "FileStreamSink", "file": "/out", "top
 
 def planner(**worker: str) -> Planner:
     """A planner for a worker with further settings; in their names an underscore is a dot."""
-    more = {name.replace("_", "."): text for name, text in worker.items()}
-    return Planner(parse_distributed({**WORKER, **more}), REGISTRY)
+    return planner_with({name.replace("_", "."): text for name, text in worker.items()})
+
+
+def planner_with(settings: Mapping[str, str]) -> Planner:
+    return Planner(parse_distributed({**WORKER, **settings}), REGISTRY)
 
 
 def errors(props: Mapping[str, str | None], planner: Planner | None = None) -> dict[str, list[str]]:
@@ -439,3 +444,60 @@ def test_a_plan_can_be_printed_without_its_secrets() -> None:
         printed = repr(plan) + plan.describe()
         assert "hunter2" not in printed
         assert "broker:9092" in plan.describe() or "lines, more" in plan.describe()
+
+
+# ── restarts by themselves ───────────────────────────────────────────────────────────────────────
+
+
+def test_a_connectors_restart_settings_go_before_its_workers() -> None:
+    own = planner_with({"penstock.restart.attempts": "7", "penstock.restart.backoff.ms": "10"})
+    assert own.restarts({"penstock.restart.backoff.ms": "20"}) == RestartPolicy(
+        Causes.RETRIABLE, attempts=7, backoff_ms=20
+    )
+    assert own.restarts({"penstock.restart.policy": "OFF"}).causes is Causes.OFF
+
+
+def test_restart_settings_that_cannot_be_read_restart_nothing() -> None:
+    assert PLANNER.restarts({"penstock.restart.attempts": "many"}) == NO_RESTARTS
+
+
+def test_a_validation_speaks_of_restart_settings_that_are_set() -> None:
+    props = {"name": "s", "connector.class": "FileStreamSource", "topic": "t"}
+    plain = PLANNER.validate(props)
+    assert not [info for info in plain["configs"] if "restart" in info["definition"]["name"]]
+    given = PLANNER.validate({**props, "penstock.restart.policy": "never"})
+    assert given["groups"][-1] == "Automatic Restart"
+    assert given["configs"][-1]["value"]["errors"] == [
+        "Invalid value never for configuration penstock.restart.policy: "
+        "String must be one of (case insensitive): off, retriable, any"
+    ]
+    assert given["error_count"] == plain["error_count"] + 1
+
+
+def test_a_worker_with_unusable_restart_settings_does_not_start() -> None:
+    with pytest.raises(ConfigInvalid, match=r"penstock\.restart\.window\.ms"):
+        planner_with({"penstock.restart.window.ms": "0"})
+
+
+BOTH = (FileStreamSource, FileStreamSink)
+
+
+class Watching(FileStreamSource):
+    """Wants to be asked for its tasks again."""
+
+    plugin = replace(FileStreamSource.plugin, class_name="test.Watching")
+
+    def replan_ms(self, config: Config) -> int | None:
+        return 1_500
+
+
+def test_a_source_says_when_it_wants_to_be_asked_again() -> None:
+    own = Planner(
+        parse_distributed(WORKER),
+        Registry([JsonConverter, StringConverter, SimpleHeaderConverter, *BOTH, Watching]),
+    )
+    config = {"name": "s", "topic": "t"}
+    assert own.asks_again_ms({**config, "connector.class": "test.Watching"}) == 1_500
+    assert own.asks_again_ms({**config, "connector.class": "FileStreamSource"}) is None
+    sink = {"name": "s", "topics": "t", "connector.class": "FileStreamSink"}
+    assert own.asks_again_ms(sink) is None

@@ -83,6 +83,12 @@ class SourceConnector(ABC):
     def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
         """The configurations of the tasks to run, at most `max_tasks` of them."""
 
+    def replan_ms(self, config: Config) -> int | None:
+        """After how many milliseconds `plan_tasks` is to be asked again, since what there is to
+        read may change (new tables, new topics); None: never by itself. Where the answer is another
+        one the tasks are started anew with it; one that raises is asked again as late."""
+        return None
+
     def exactly_once(self, config: Config) -> bool | None:
         """Whether a task that goes on from a stored offset sends nothing twice and leaves nothing
         out; None: unknown (KIP-618)."""

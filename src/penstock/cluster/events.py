@@ -58,6 +58,15 @@ class RestartConnector:
 
 
 @dataclass(frozen=True, slots=True)
+class RestartAll:
+    """Restart the connector instance, its tasks too, or only what failed (KIP-745)."""
+
+    connector: str
+    include_tasks: bool
+    only_failed: bool
+
+
+@dataclass(frozen=True, slots=True)
 class RestartTask:
     task: TaskId
 
@@ -97,6 +106,7 @@ Operation = (
     | DeleteConnector
     | SetTarget
     | RestartConnector
+    | RestartAll
     | RestartTask
     | PutTasks
     | FenceZombies
@@ -109,10 +119,20 @@ Operation = (
 
 
 @dataclass(frozen=True, slots=True)
+class Restarting:
+    """Everybody is told to restart what they run of these: the connector, tasks by number."""
+
+    connector: bool
+    tasks: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
-    """The request is served; `created` when a connector came to be by it."""
+    """The request is served; `created` when a connector came to be by it, `restarting` when it was
+    a `RestartAll`."""
 
     created: bool = False
+    restarting: Restarting | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,12 +269,17 @@ class SessionKeyMade:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorPlanned:
-    """A connector instance runs, and says what its tasks are; or it failed."""
+    """A connector instance runs, and says what its tasks are; or it failed.
+
+    `again_ms`: it wants to be asked again then, for what it reads from may change.
+    """
 
     connector: str
     run: int
     configs: tuple[RawProps, ...]
     trace: str | None = None
+    retriable: bool = False
+    again_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +303,7 @@ class TaskFailed:
     task: TaskId
     run: int
     trace: str
+    retriable: bool = False  # whether what failed may pass by itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,6 +404,11 @@ class JoinGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class StepOut:
+    """Leave the group, until `JoinGroup` is ordered again; what runs goes on."""
+
+
+@dataclass(frozen=True, slots=True)
 class TellMetadata:
     reply: Reply
     metadata: MemberMetadata
@@ -405,6 +436,15 @@ class MakeSessionKey:
 @dataclass(frozen=True, slots=True)
 class StartConnector:
     """Start a connector instance and ask for its tasks; comes back as `ConnectorPlanned`."""
+
+    connector: str
+    run: int
+    config: RawProps
+
+
+@dataclass(frozen=True, slots=True)
+class AskConnector:
+    """Ask a running connector instance again for its tasks; comes back as `ConnectorPlanned`."""
 
     connector: str
     run: int
@@ -469,11 +509,13 @@ Command = (
     | AppendStatus
     | ReadConfigToEnd
     | JoinGroup
+    | StepOut
     | TellMetadata
     | TellAssignment
     | Answer
     | MakeSessionKey
     | StartConnector
+    | AskConnector
     | ForwardTasks
     | FenceProducers
     | ForwardFence

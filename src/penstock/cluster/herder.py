@@ -59,6 +59,7 @@ from penstock.cluster.records import (
     ConnectorStatus,
     LoggerLevel,
     RawProps,
+    RestartRequest,
     SessionKey,
     State,
     Status,
@@ -73,6 +74,7 @@ from penstock.cluster.records import (
     decode_config,
     decode_status,
 )
+from penstock.cluster.recovery import NO_RESTARTS, Recovery, RestartPolicy
 from penstock.cluster.state import NO_CHANGES, Changes, ClusterState, fold_all
 from penstock.cluster.statuses import StatusState, fold_statuses, may_put_safely
 from penstock.ids import TaskId
@@ -81,6 +83,10 @@ WRITE_TIMEOUT_MS: Final = 30_000  # reference §4.2: one privileged operation in
 _RETRY_MIN_MS: Final = 250
 _RETRY_MAX_MS: Final = 60_000
 _FENCE_RETRY_MAX_MS: Final = 5_000
+_WAITS: Final = 5
+"""How often a worker that cannot read the config topic waits before it gives up what it runs."""
+
+_PAUSED_LOOK_MS: Final = 5_000  # whether what is to be restarted may run again
 _SHUTTING_DOWN: Final = e.Refused(500, "Worker is shutting down")
 _WRITE_FAILED: Final = (
     "Failed to write to config topic; this may be due to a transient error and the request can be "
@@ -93,24 +99,31 @@ def _no_source(config: RawProps) -> bool:
     return False
 
 
+def _no_restarts(config: RawProps) -> RestartPolicy:
+    return NO_RESTARTS
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What a worker knows of itself before anything happened.
 
-    `is_source` says whether a connector's configuration is a source connector's, and always says
-    the same. `transactional`: leaders write in transactions; `exactly_once`: source tasks do, too.
+    `is_source` says whether a connector's configuration is a source connector's, `restarts` how
+    what fails of it is restarted; both always say the same of the same configuration.
+    `transactional`: leaders write in transactions; `exactly_once`: source tasks do, too.
     """
 
     url: str
     worker_id: str
     max_delay_ms: int = 300_000
     sync_timeout_ms: int = 3_000
+    unsync_backoff_ms: int = 300_000
     key_ttl_ms: int = 3_600_000
     key_algorithm: str = "HmacSHA256"
     topic_tracking: bool = True
     transactional: bool = False  # exactly.once.source.support is preparing or enabled
     exactly_once: bool = False  # … is enabled
     is_source: Callable[[RawProps], bool] = _no_source
+    restarts: Callable[[RawProps], RestartPolicy] = _no_restarts
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +229,14 @@ class Retry:
 
 
 @dataclass(frozen=True, slots=True)
+class Asking:
+    """A running connector is asked for its tasks every so often, next `at` (None: it is)."""
+
+    at: int | None
+    every_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class HerderState:
     """Everything a worker knows and intends."""
 
@@ -236,6 +257,9 @@ class HerderState:
     assigned: Work = NO_WORK
     handing_over: Work = NO_WORK  # revoked, and not all of it has stopped
     rejoin_at: int | None = None  # the delay of held back work ends
+    out: bool = False  # of the group, until the config topic can be read
+    back_at: int | None = None  # when that is tried again
+    waits: int = 0  # how often this worker has waited for that, and kept what it runs
     owners: Mapping[Item, str] = field(default_factory=dict)  # as this leader has shared out: URLs
     connectors: Mapping[str, Run] = field(default_factory=dict)
     tasks: Mapping[TaskId, Run] = field(default_factory=dict)
@@ -243,6 +267,8 @@ class HerderState:
     queued: tuple[tuple[e.Reply, e.Operation], ...] = ()
     plans: Mapping[str, tuple[RawProps, ...]] = field(default_factory=dict)  # to be published
     retries: Mapping[str, Retry] = field(default_factory=dict)
+    asking: Mapping[str, Asking] = field(default_factory=dict)
+    recoveries: Mapping[Item, Recovery] = field(default_factory=dict)  # of what runs here
     making_key: bool = False  # until it is read back
     key_retry_at: int = 0
     claim: Claim = Claim.NONE
@@ -287,7 +313,11 @@ def next_wakeup(state: HerderState) -> int | None:
     """When a `Tick` is due, if nothing else happens before."""
     times = [write.deadline for write in state.writes.values()]
     times += [retry.at for retry in state.retries.values() if retry.at is not None]
-    times += [at for at in (state.rejoin_at, _key_due(state), _claim_due(state)) if at is not None]
+    times += [asking.at for asking in state.asking.values() if asking.at is not None]
+    if state.may_start():
+        times += [each.at for each in state.recoveries.values() if each.at is not None]
+    due = (state.rejoin_at, state.back_at, _key_due(state), _claim_due(state))
+    times += [at for at in due if at is not None]
     if state.preflights and state.may_ask_fence():
         times += [
             each.at for each in state.preflights.values() if not (each.ticket or each.granted)
@@ -424,7 +454,7 @@ class _Turn:
         )
 
     def _join(self) -> None:
-        if self.state.ready and not self.state.stopping:
+        if self.state.ready and not self.state.stopping and not self.state.out:
             self._set(joining=True)
             if e.JoinGroup() not in self.commands:
                 self.commands.append(e.JoinGroup())
@@ -448,9 +478,7 @@ class _Turn:
             case e.ConfigEndReached() if event.ticket:
                 self._on_round_read(event)
             case e.ConfigEndReached():
-                self._set(syncing=False)
-                if self.state.offered is not None:
-                    self._agree(self.state.offered, synced=event.in_time)
+                self._on_synced(event.in_time)
             case e.MetadataWanted():
                 self._on_metadata_wanted(event)
             case e.AssignmentWanted():
@@ -511,6 +539,35 @@ class _Turn:
         if self.state.offered is not None and not self.state.syncing:
             self._agree(self.state.offered, synced=False)
 
+    def _on_synced(self, in_time: bool) -> None:
+        self._set(syncing=False)
+        if in_time:
+            if self.state.out:
+                self._set(out=False, waits=0)
+                self._join()
+            if self.state.offered is not None:
+                self._agree(self.state.offered, synced=True)
+        elif self.state.out or self.state.offered is not None:
+            self._step_out()
+
+    def _step_out(self) -> None:
+        """Leaves the group for a while: a member that cannot follow the config topic keeps the
+        others from going on (reference §5.6). What it runs goes on, but not for ever."""
+        if self.state.stopping:
+            return
+        if not self.state.out:
+            self.commands.append(e.StepOut())
+        settings, waits = self.state.settings, self.state.waits
+        if self.state.member is not None and self.state.member.eager:
+            wait_ms, waits = settings.unsync_backoff_ms, 0
+        elif waits < _WAITS:
+            wait_ms, waits = settings.max_delay_ms // 10 // (_WAITS - waits), waits + 1
+        else:
+            self._set(assigned=NO_WORK, handing_over=NO_WORK)
+            wait_ms, waits = 0, 0
+        back_at = self.now + max(wait_ms, _RETRY_MIN_MS)
+        self._set(out=True, joining=True, offered=None, waits=waits, back_at=back_at)
+
     def _react(self, changes: Changes) -> None:
         if changes == NO_CHANGES:
             return
@@ -529,8 +586,8 @@ class _Turn:
             # Nothing that was asked before speaks of the task set that has just been committed.
             self._end_round(connector, NEW_TASKS)
             self._set(preflights=_with(self.state.preflights, connector, None))
-        for request in changes.restarts:
-            self._restart(request.connector, request.include_tasks, request.only_failed)
+        for request in _widest(changes.restarts):
+            self._restart(request)
         if changes.need_rebalance:
             self._join()
         touched = changes.removed | changes.committed | changes.targets
@@ -548,19 +605,26 @@ class _Turn:
         if run is not None:
             self._tasks.set(task, replace(run, stale=True))
 
-    def _restart(self, connector: str, include_tasks: bool, only_failed: bool) -> None:
+    def _restart(self, request: RestartRequest) -> None:
         """Has what this worker runs of a connector started anew (KIP-745)."""
+        connector, only_failed = request.connector, request.only_failed
         run = self._connectors.get(connector)
         if run is not None and (not only_failed or run.phase is Phase.FAILED):
-            self._put_connector(connector, State.RESTARTING)
-            self._mark_connector_stale(connector)
-        if not include_tasks:
+            self._restart_connector(connector)
+        if not request.include_tasks:
             return
         for task in [task for task in self._tasks if task.connector == connector]:
             owned = self._tasks.get(task)
             if owned is not None and (not only_failed or owned.phase is Phase.FAILED):
-                self._put_task(task, State.RESTARTING)
-                self._mark_task_stale(task)
+                self._restart_task(task)
+
+    def _restart_connector(self, connector: str) -> None:
+        self._put_connector(connector, State.RESTARTING)
+        self._mark_connector_stale(connector)
+
+    def _restart_task(self, task: TaskId) -> None:
+        self._put_task(task, State.RESTARTING)
+        self._mark_task_stale(task)
 
     # ── the group ────────────────────────────────────────────────────────────────────────────
 
@@ -792,6 +856,8 @@ class _Turn:
                 return self._write(name, reply, e.Done(), [gone])
             case e.SetTarget():
                 return self._serve_target(reply, operation)
+            case e.RestartAll():
+                return self._serve_restart_all(reply, operation)
             case e.PutTasks():
                 return self._publish(reply, operation.connector, operation.configs)
             case e.FenceZombies():
@@ -823,12 +889,26 @@ class _Turn:
         if not self._is_ours(item):
             return self._answer(reply, e.Elsewhere(self._owner_url(item)))
         if isinstance(item, TaskId):
-            self._put_task(item, State.RESTARTING)
-            self._mark_task_stale(item)
+            self._restart_task(item)
         else:
-            self._put_connector(item, State.RESTARTING)
-            self._mark_connector_stale(item)
+            self._restart_connector(item)
         return self._answer(reply, e.Done())
+
+    def _serve_restart_all(self, reply: e.Reply, operation: e.RestartAll) -> bool:
+        name, only_failed = operation.connector, operation.only_failed
+        if not self.state.cluster.contains(name):
+            return self._answer(reply, e.Refused(404, f"Unknown connector: {name}"))
+        status = self.state.statuses.connector(name)
+        result: e.Result
+        if status is None:
+            result = e.Refused(404, f"Status for connector {name} not found")
+        else:
+            tasks = self.state.statuses.tasks_of(name) if operation.include_tasks else {}
+            hit = {t.number for t, s in tasks.items() if not only_failed or s.state is State.FAILED}
+            itself = not only_failed or status.state is State.FAILED
+            result = e.Done(restarting=e.Restarting(itself, frozenset(hit)))
+        request = RestartRequest(name, operation.include_tasks, only_failed)
+        return self._write(name, reply, result, [(request,)], read_back=False)
 
     def _owner_url(self, item: Item) -> str | None:
         """Where a request about this item goes: the leader knows its owner, others the leader."""
@@ -1098,8 +1178,9 @@ class _Turn:
         elif isinstance(result, e.Refused) and (result.status in PERMANENT or over):
             self._set(preflights=_with(self.state.preflights, connector, None))
             for task, run in tasks:
-                self._tasks.set(task, replace(run, phase=Phase.FAILED, trace=result.message))
-                self._put_task(task, State.FAILED, result.message)
+                trace = self._recover(task, result.message, result.status not in PERMANENT)
+                self._tasks.set(task, replace(run, phase=Phase.FAILED, trace=trace))
+                self._put_task(task, State.FAILED, trace)
         else:
             delay = min(_RETRY_MIN_MS << min(preflight.attempts - 1, 16), _FENCE_RETRY_MAX_MS)
             later = replace(preflight, ticket=0, at=self.now + delay)
@@ -1127,28 +1208,91 @@ class _Turn:
     def _on_planned(self, event: e.ConnectorPlanned) -> None:
         name = event.connector
         run = self._connectors.get(name)
-        if run is None or run.run != event.run or run.phase is not Phase.STARTING:
+        if run is None or run.run != event.run:
             return  # given away or started anew meanwhile
+        if run.phase is Phase.RUNNING and not run.stale:
+            self._on_asked_again(event)
+            return
+        if run.phase is not Phase.STARTING:
+            return
         if event.trace is not None:
-            self._connectors.set(name, replace(run, phase=Phase.FAILED, trace=event.trace))
-            self._put_connector(name, State.FAILED, event.trace)
+            trace = self._recover(name, event.trace, event.retriable)
+            self._connectors.set(name, replace(run, phase=Phase.FAILED, trace=trace))
+            self._put_connector(name, State.FAILED, trace)
             return
         self._connectors.set(name, replace(run, phase=Phase.RUNNING))
         if run.stale:
             return  # made from a configuration that has been replaced
         self._put_connector(name, State.RUNNING)
+        if event.again_ms is not None:
+            asking = Asking(self.now + event.again_ms, event.again_ms)
+            self._set(asking={**self.state.asking, name: asking})
+        self._adopt(name, event.configs)
+
+    def _on_asked_again(self, event: e.ConnectorPlanned) -> None:
+        """A running connector was asked again. One that cannot tell now is asked later: what it
+        reads from is away for a while, and its tasks know that better."""
+        asking = self.state.asking.get(event.connector)
+        if asking is None or asking.at is not None:
+            return  # nobody wants to know any more
+        every_ms = event.again_ms or asking.every_ms
+        later = Asking(self.now + every_ms, every_ms)
+        self._set(asking={**self.state.asking, event.connector: later})
+        if event.trace is None:
+            self._adopt(event.connector, event.configs)
+
+    def _adopt(self, name: str, configs: tuple[RawProps, ...]) -> None:
+        """Has a task set published, if it is another one than there is."""
         cluster = self.state.cluster
         entry = cluster.entries.get(name)
         same = (
             entry is not None
             and not entry.inconsistent
             and entry.applied_config == entry.config
-            and cluster.task_configs(name) == event.configs
+            and cluster.task_configs(name) == configs
         )
         if same:
             self._set(retries=_with(self.state.retries, name, None))
         else:
-            self._set(plans={**self.state.plans, name: event.configs})
+            self._set(plans={**self.state.plans, name: configs})
+
+    def _recover(self, item: Item, trace: str, retriable: bool) -> str:
+        """Plans the restart of what has failed, if there is to be one; the trace that says so."""
+        config = self.state.cluster.config(_connector(item)) or {}
+        policy = self.state.settings.restarts(config)
+        if not policy.covers(retriable):
+            return trace
+        before = self.state.recoveries.get(item, Recovery())
+        recovery = before.failed(policy, self.now, str(item))
+        self._set(recoveries={**self.state.recoveries, item: recovery})
+        return f"{trace.rstrip()}\n\n{recovery.told(policy, self.now)}\n"
+
+    def _forget_recovery(self, item: Item) -> None:
+        """What happens to it elsewhere, or under another configuration, is another story."""
+        self._set(recoveries=_with(self.state.recoveries, item, None))
+
+    def _on_restarted(self, item: Item) -> None:
+        recovery = self.state.recoveries.get(item)
+        if recovery is not None and recovery.at is not None:
+            self._set(recoveries={**self.state.recoveries, item: recovery.restarted()})
+
+    def _recover_due(self) -> None:
+        """Restarts what it is time for."""
+        if not self.state.may_start():
+            return
+        for item, recovery in list(self.state.recoveries.items()):
+            if recovery.at is None or self.now < recovery.at:
+                continue
+            if self.state.cluster.target(_connector(item)) is not Target.STARTED:
+                later = replace(recovery, at=self.now + _PAUSED_LOOK_MS)  # it is not to run now
+                self._set(recoveries={**self.state.recoveries, item: later})
+                continue
+            self._on_restarted(item)
+            if isinstance(item, TaskId):
+                if _has_failed(self._tasks.get(item)):
+                    self._restart_task(item)
+            elif _has_failed(self._connectors.get(item)):
+                self._restart_connector(item)
 
     def _replan_later(self, connector: str) -> None:
         if connector not in self._connectors:
@@ -1170,15 +1314,19 @@ class _Turn:
         run = self._tasks.get(event.task)
         if run is None or run.run != event.run or run.phase is Phase.STOPPING:
             return  # stopped or given away meanwhile: its owner now speaks for it
-        self._tasks.set(event.task, replace(run, phase=Phase.FAILED, trace=event.trace))
-        if self._is_ours(event.task):  # else it would have been stopped at the next opportunity
-            self._put_task(event.task, State.FAILED, event.trace)
+        ours = self._is_ours(event.task)  # else it would have been stopped at the next opportunity
+        trace = self._recover(event.task, event.trace, event.retriable) if ours else event.trace
+        self._tasks.set(event.task, replace(run, phase=Phase.FAILED, trace=trace))
+        if ours:
+            self._put_task(event.task, State.FAILED, trace)
 
     def _on_task_stopped(self, event: e.TaskStopped) -> None:
         run = self._tasks.get(event.task)
         if run is None or run.run != event.run:
             return
         self._tasks.set(event.task, None)
+        if not self._is_ours(event.task):
+            self._forget_recovery(event.task)
         if not self._is_ours(event.task) or not self.state.may_start():
             self._put_task(event.task, State.UNASSIGNED)
 
@@ -1204,6 +1352,26 @@ class _Turn:
         if self.state.rejoin_at is not None and self.now >= self.state.rejoin_at:
             self._set(rejoin_at=None)
             self._join()
+        if self.state.back_at is not None and self.now >= self.state.back_at:
+            self._set(back_at=None)
+            self._sync()
+        self._recover_due()
+        self._ask_due()
+
+    def _ask_due(self) -> None:
+        """Asks the connectors for their tasks again for which it is time."""
+        for name, asking in list(self.state.asking.items()):
+            if asking.at is None or self.now < asking.at:
+                continue
+            run, config = self._connectors.get(name), self.state.cluster.config(name)
+            if run is None or config is None or run.phase is not Phase.RUNNING or run.stale:
+                self._set(asking=_with(self.state.asking, name, None))
+            elif not self.state.may_start():
+                later = replace(asking, at=self.now + asking.every_ms)
+                self._set(asking={**self.state.asking, name: later})
+            else:
+                self._set(asking={**self.state.asking, name: replace(asking, at=None)})
+                self.commands.append(e.AskConnector(name, run.run, config))
 
     # ── reconciliation ───────────────────────────────────────────────────────────────────────
 
@@ -1257,7 +1425,9 @@ class _Turn:
                 self._set(
                     retries=_with(self.state.retries, name, None),
                     plans=_with(self.state.plans, name, None),
+                    asking=_with(self.state.asking, name, None),
                 )
+                self._forget_recovery(name)
                 self._put_connector(name, State.UNASSIGNED)
             return
         target = self.state.cluster.target(name)
@@ -1267,6 +1437,8 @@ class _Turn:
         if target is Target.PAUSED or target is Target.STOPPED:
             phase = Phase.PAUSED if target is Target.PAUSED else Phase.STOPPED
             if run is None or run.phase is not phase or run.stale:
+                self._on_restarted(name)
+                self._set(asking=_with(self.state.asking, name, None))
                 self._connectors.set(name, Run(self._number(), phase))
                 self._put_connector(name, _SHOWN[phase])
             return
@@ -1275,7 +1447,10 @@ class _Turn:
             return
         number = self._number()
         self._connectors.set(name, Run(number, Phase.STARTING))
-        self._set(plans=_with(self.state.plans, name, None))
+        self._on_restarted(name)
+        self._set(
+            plans=_with(self.state.plans, name, None), asking=_with(self.state.asking, name, None)
+        )
         self.commands.append(e.StartConnector(name, number, config))
 
     def _settle_task(self, task: TaskId) -> None:
@@ -1296,6 +1471,7 @@ class _Turn:
             case Phase.WAITING | Phase.FENCING | Phase.PAUSED | Phase.FAILED | Phase.STOPPED:
                 if not ours:
                     self._tasks.set(task, None)
+                    self._forget_recovery(task)
                     self._put_task(task, State.UNASSIGNED)
                 elif run.stale or self._may_move_on(run.phase, wanted):
                     self._begin(task, wanted)
@@ -1317,6 +1493,7 @@ class _Turn:
 
     def _begin(self, task: TaskId, wanted: bool) -> None:
         """Starts a task of ours that is not running, or pauses it before it has begun."""
+        self._on_restarted(task)
         if not wanted:
             self._tasks.set(task, Run(self._number(), Phase.PAUSED))
             self._put_task(task, State.PAUSED)
@@ -1430,6 +1607,25 @@ class _Turn:
 
     def _append_status(self, record: ConnectorStatus | TaskStatus | TopicStatus) -> None:
         self.commands.append(e.AppendStatus(record))
+
+
+def _connector(item: Item) -> str:
+    return item.connector if isinstance(item, TaskId) else item
+
+
+def _has_failed(run: Run | None) -> bool:
+    return run is not None and run.phase is Phase.FAILED
+
+
+def _widest(requests: Iterable[RestartRequest]) -> list[RestartRequest]:
+    """Of several requests about a connector the one with the widest effect (KIP-745)."""
+    widest: dict[str, RestartRequest] = {}
+    for request in requests:
+        known = widest.get(request.connector, request)
+        widest[request.connector] = max(
+            (known, request), key=lambda each: (each.include_tasks, not each.only_failed)
+        )
+    return list(widest.values())
 
 
 def _written_connector(operation: e.Operation) -> str | None:

@@ -56,6 +56,7 @@ from penstock.config.define import (
     invalid,
     under,
 )
+from penstock.config.restart import RESTART
 from penstock.errors import ConfigInvalid
 
 MAX_INT: Final = 2**31 - 1
@@ -930,6 +931,7 @@ DISTRIBUTED: Final = ConfigDef(
     INTER_WORKER_VERIFICATION_ALGORITHMS,
     METADATA_RECOVERY_STRATEGY,
     METADATA_RECOVERY_TRIGGER,
+    *RESTART.keys,
     rules=(_signature_is_verifiable,),
 )
 """Settings of a worker that is part of a cluster."""

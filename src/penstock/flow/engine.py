@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.errors import PenstockError, StartupFailed
 from penstock.flow import session as spark_session
+from penstock.flow.causes import mark
 from penstock.ids import TaskId
 
 if TYPE_CHECKING:
@@ -232,6 +233,7 @@ _NOISE: Final = ("JVM stacktrace:", "\n\tat org.apache.spark", "\nDriver stacktr
 
 def readable(error: BaseException) -> str:
     """A trace as text. For an error from a Python worker, its trace there rather than Spark's."""
+    mark(error)
     text = str(error)
     start = text.find("Traceback (most recent call last)")
     if start >= 0:

@@ -24,6 +24,7 @@ from penstock.api import AbortTransaction, Failed, SourceReader
 from penstock.data.records import Column, Header, Records
 from penstock.data.schema import BYTES
 from penstock.flow import failures
+from penstock.flow.causes import marked
 from penstock.flow.failures import Failures, TaskFailed
 from penstock.flow.pipeline import (
     Backoff,
@@ -105,11 +106,12 @@ class SourceStage:
     plan: SourcePlan
 
     def __call__(self, ranges: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        producing: Producing = _open(self.plan, Producing)
         counts = Counts()
-        for batch in producing.read(ranges, counts):
-            producing.send(batch, counts)
-        producing.flush(counts)
+        with marked():
+            producing: Producing = _open(self.plan, Producing)
+            for batch in producing.read(ranges, counts):
+                producing.send(batch, counts)
+            producing.flush(counts)
         yield _result(counts)
 
 
@@ -120,15 +122,16 @@ class ConvertStage:
     plan: SourcePlan
 
     def __call__(self, ranges: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        converting: Converting = _open(self.plan, Converting)
         counts = Counts()
-        try:
-            for batch in converting.read(ranges, counts):
-                yield _converted(converting.convert(batch, counts))
-        except AbortTransaction:
-            counts.aborted = True
-            counts.rows = 1  # a transaction is one row of ranges, and over, read or not
-        converting.failures.flush()
+        with marked():
+            converting: Converting = _open(self.plan, Converting)
+            try:
+                for batch in converting.read(ranges, counts):
+                    yield _converted(converting.convert(batch, counts))
+            except AbortTransaction:
+                counts.aborted = True
+                counts.rows = 1  # a transaction is one row of ranges, and over, read or not
+            converting.failures.flush()
         told = orjson.dumps(
             {
                 "records": counts.records,
@@ -151,16 +154,19 @@ class SinkStage:
     stop: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        writing: Writing = _open(self.plan, Writing)
         counts = Counts()
         whole = True
-        for batch in batches:
-            if os.path.exists(self.stop) or not writing.write(batch, counts, self.stop):
-                whole = False
-                for _ in batches:  # read, not left: what the stage tells has to reach the driver
-                    pass
-                break
-        writing.failures.flush()
+        with marked():
+            writing: Writing = _open(self.plan, Writing)
+            for batch in batches:
+                if os.path.exists(self.stop) or not writing.write(batch, counts, self.stop):
+                    whole = False
+                    for (
+                        _
+                    ) in batches:  # read, not left: what the stage tells has to reach the driver
+                        pass
+                    break
+            writing.failures.flush()
         yield _result(counts, whole)
 
 
@@ -226,7 +232,7 @@ def report_refused(plan: SourcePlan, failures_of: Failures, refused: list[Refuse
         raise TaskFailed(
             f"Unrecoverable exception from producer send callback: {len(refused)} records of task "
             f"{plan.task} were refused, the first for topic '{message.topic()}': {error.str()}"
-        )
+        ) from KafkaException(error)
     class_name = plan.connector.plugin.task_class or plan.connector.plugin.class_name
     for message, error in refused:
         failure = failures.produce_failure(class_name, KafkaException(error))

@@ -64,6 +64,7 @@ class WorkerGroup:
         )
         self._wake = threading.Event()
         self._join_wanted = threading.Event()
+        self._out = threading.Event()
         self._leaving = threading.Event()
         self._thread = threading.Thread(target=self._run, name="group", daemon=True)
 
@@ -72,11 +73,17 @@ class WorkerGroup:
 
         Asked while a round is under way that has its metadata already, it leads to another round.
         """
+        self._out.clear()
         self._join_wanted.set()
         self._wake.set()
         if not self._thread.is_alive() and not self._leaving.is_set():
             self._client._manager._net.start()
             self._thread.start()
+
+    def step_out(self) -> None:
+        """Leaves the group until `join` is called again. Returns at once."""
+        self._out.set()
+        self._wake.set()
 
     def leave(self, timeout_s: float) -> None:
         """Leaves the group and ends the connection."""
@@ -92,6 +99,12 @@ class WorkerGroup:
             log.warning("the group's brokers do not answer yet: %s", error)
         unreachable_since: float | None = None
         while not self._leaving.is_set():
+            if self._out.is_set():
+                with contextlib.suppress(KafkaError):  # the session time-out does it, too
+                    self._coordinator.maybe_leave_group("could not read the config topic", _JOIN_MS)
+                self._wake.wait(_RETRY_S)
+                self._wake.clear()
+                continue
             try:
                 if self._join_wanted.is_set():
                     self._coordinator.request_rejoin()

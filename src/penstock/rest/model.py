@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from penstock import KAFKA_COMMIT, KAFKA_VERSION
+from penstock.cluster.events import Restarting
 from penstock.cluster.herder import HerderState
-from penstock.cluster.records import VERSIONED, RawProps, Status
+from penstock.cluster.records import VERSIONED, RawProps, State, Status
 from penstock.data.java_maps import hash_map_order
 from penstock.plugins import Found, Kind, Registry
 
@@ -58,6 +59,19 @@ def connector_status(state: HerderState, registry: Registry, name: str) -> Json 
         ],
         "type": connector_type(state, registry, name),
     }
+
+
+def restarting(state: HerderState, registry: Registry, name: str, told: Restarting) -> Json | None:
+    """`ConnectorStateInfo` in which what is about to be restarted is that already (KIP-745)."""
+    shown = connector_status(state, registry, name)
+    if shown is None:
+        return None
+    if told.connector:
+        shown["connector"]["state"] = State.RESTARTING.value
+    for task in shown["tasks"]:
+        if task["id"] in told.tasks:
+            task["state"] = State.RESTARTING.value
+    return shown
 
 
 def task_status(state: HerderState, registry: Registry, name: str, number: int) -> Json | None:

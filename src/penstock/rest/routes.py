@@ -75,6 +75,7 @@ class Call:
     query: Mapping[str, list[str]]
     headers: Mapping[str, str]
     body: bytes
+    scheme: str = "http"
 
     @property
     def connector(self) -> str:
@@ -106,7 +107,7 @@ class Call:
     def address(self) -> str:
         """Where the caller found this worker: scheme and host."""
         host = self.headers.get("host")
-        return f"http://{host}" if host else ""
+        return f"{self.scheme}://{host}" if host else ""
 
 
 Handler = Callable[[Call], Awaitable[Answer]]
@@ -120,6 +121,11 @@ class Route:
     path: str
     handler: Handler
     takes_body: bool = False
+
+    @property
+    def admin(self) -> bool:
+        """An admin endpoint: where it is offered, `admin.listeners` says (reference §1.1)."""
+        return self.path.startswith("/admin/")
 
     def match(self, segments: list[str]) -> dict[str, str] | None:
         """The parameters if the path is this route's."""
@@ -361,14 +367,16 @@ async def put_tasks(call: Call) -> Answer:
 
 
 async def restart_connector(call: Call) -> Answer:
-    if call.flag("includeTasks", False) or call.flag("onlyFailed", False):
-        raise HttpError(
-            501,
-            "includeTasks and onlyFailed are not offered yet; restart the connector without them, "
-            "and each task by POST /connectors/{connector}/tasks/{task}/restart",
-        )
-    done = await operate(call, e.RestartConnector(call.connector))
-    return done if isinstance(done, Answer) else Answer(204)
+    include_tasks, only_failed = call.flag("includeTasks", False), call.flag("onlyFailed", False)
+    if not (include_tasks or only_failed):
+        done = await operate(call, e.RestartConnector(call.connector))
+        return done if isinstance(done, Answer) else Answer(204)
+    done = await operate(call, e.RestartAll(call.connector, include_tasks, only_failed))
+    if isinstance(done, Answer):
+        return done
+    assert done.restarting is not None
+    state, registry = call.worker.state, call.worker.registry
+    return Answer(202, model.restarting(state, registry, call.connector, done.restarting))
 
 
 async def restart_task(call: Call) -> Answer:

@@ -48,6 +48,7 @@ from penstock.cluster.records import (
     encode_config,
     encode_status,
 )
+from penstock.cluster.recovery import Causes, RestartPolicy
 from penstock.ids import TaskId
 
 ME, OTHER = "me:8083", "other:8083"
@@ -293,6 +294,7 @@ def test_a_deletion_leaves_two_tombstones() -> None:
         e.SetTarget("nope", Target.PAUSED),
         e.SetTarget("nope", Target.STOPPED),
         e.RestartConnector("nope"),
+        e.RestartAll("nope", True, False),
         e.RestartTask(TaskId("nope", 0)),
         e.PutTasks("nope", ()),
     ],
@@ -312,6 +314,7 @@ def test_what_is_not_there_is_not_found(operation: e.Operation) -> None:
         e.SetTarget("c", Target.STOPPED),
         e.PutTasks("c", ()),
         e.RestartConnector("c"),
+        e.RestartAll("c", False, True),
     ],
 )
 def test_a_follower_sends_to_the_leader(operation: e.Operation) -> None:
@@ -702,6 +705,195 @@ def test_a_restart_request_in_the_topic_reaches_what_it_names() -> None:
     assert only(e.StopTask, worker.read(RestartRequest("c", False, False))) == []
 
 
+def test_of_several_requests_the_widest_counts() -> None:
+    worker = running(2)
+    narrow, wide = RestartRequest("c", False, True), RestartRequest("c", True, False)
+    commands = worker.read(wide, narrow)
+    assert [stop.task for stop in only(e.StopTask, commands)] == [T0, T1]
+    assert shown(commands).count(("c", "RESTARTING")) == 1
+
+
+def known(worker: Worker, *states: State) -> None:
+    """These are the known statuses of connector `c` and its tasks."""
+    first, *tasks = (Status(state, ME, 1, None) for state in states)
+    worker.status(
+        ConnectorStatus("c", first),
+        *(TaskStatus(TaskId("c", number), status) for number, status in enumerate(tasks)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("include_tasks", "only_failed", "connector", "tasks"),
+    [
+        (True, False, True, {0, 1}),
+        (True, True, False, {1}),
+        (False, True, False, set()),
+    ],
+)
+def test_a_restart_of_several_is_written_for_all_workers_to_read(
+    include_tasks: bool, only_failed: bool, connector: bool, tasks: set[int]
+) -> None:
+    worker = leader(ConnectorConfig("c", CONFIG), *task_set(2))
+    known(worker, State.RUNNING, State.RUNNING, State.FAILED)
+    commands = worker.take(e.Requested("r", e.RestartAll("c", include_tasks, only_failed)))
+    [append] = only(e.AppendConfig, commands)
+    assert append.records == (RestartRequest("c", include_tasks, only_failed),)
+    restarting = e.Restarting(connector, frozenset(tasks))
+    assert answers(worker.take(e.Appended(append.ticket, 9))) == [
+        ("r", e.Done(restarting=restarting))
+    ]
+
+
+def test_a_restart_without_a_status_is_not_found_once_it_is_written() -> None:
+    worker = leader(ConnectorConfig("c", CONFIG))
+    commands = worker.take(e.Requested("r", e.RestartAll("c", True, False)))
+    refused = e.Refused(404, "Status for connector c not found")
+    assert answers(worker.store(commands)) == [("r", refused)]
+
+
+# ── restarts by itself ───────────────────────────────────────────────────────────────────────────
+
+
+def recovering(tasks: int = 1, **changes: object) -> Worker:
+    policy = RestartPolicy(
+        **{"causes": Causes.RETRIABLE, "backoff_ms": 1_000, "attempts": 3} | changes  # type: ignore[arg-type]
+    )
+    return running(tasks, of=replace(settings(), restarts=lambda config: policy))
+
+
+def fail(worker: Worker, task: TaskId = T0, *, retriable: bool = True) -> str:
+    """The task fails; the trace its status shows."""
+    run = worker.state.tasks[task].run
+    commands = worker.take(e.TaskFailed(task, run, "boom", retriable))
+    [append] = only(e.AppendStatus, commands)
+    assert isinstance(append.record, TaskStatus)
+    status = append.record.status
+    assert status is not None
+    assert status.state is State.FAILED
+    return status.trace or ""
+
+
+def test_a_failed_task_is_restarted_after_a_wait_that_doubles() -> None:
+    worker = recovering()
+    for attempt, most in enumerate((1_000, 2_000, 4_000), 1):
+        assert f"restart {attempt} of 3" in fail(worker)
+        due = next_wakeup(worker.state)
+        assert due is not None
+        assert most * 0.8 <= due - worker.now <= most
+        assert worker.tick(due - worker.now - 1) == []
+        commands = worker.tick(1)
+        assert shown(commands) == [("c-0", "RESTARTING")]
+        worker.start_all(commands)
+        assert phases(worker) == {"c-0": Phase.RUNNING}
+    assert "restarted 3 times" in fail(worker)
+    assert worker.tick(3_500_000) == []
+
+
+def test_what_failed_long_ago_does_not_count() -> None:
+    worker = recovering(attempts=1, window_ms=60_000)
+    fail(worker)
+    worker.start_all(worker.tick(1_000))
+    worker.tick(60_000)
+    assert "restart 1 of 1" in fail(worker)
+
+
+@pytest.mark.parametrize(
+    ("causes", "retriable", "restarts"),
+    [
+        (Causes.OFF, True, False),
+        (Causes.RETRIABLE, False, False),
+        (Causes.RETRIABLE, True, True),
+        (Causes.ANY, False, True),
+    ],
+)
+def test_the_policy_says_which_failures_are_followed_by_a_restart(
+    causes: Causes, retriable: bool, restarts: bool
+) -> None:
+    worker = recovering(causes=causes)
+    trace = fail(worker, retriable=retriable)
+    assert (trace == "boom") is not restarts
+    assert bool(only(e.StartTask, worker.tick(1_000))) is restarts
+
+
+def test_a_task_that_somebody_restarts_is_not_restarted_again() -> None:
+    worker = recovering()
+    fail(worker)
+    worker.start_all(worker.take(e.Requested("r", e.RestartTask(T0))))
+    assert worker.tick(10_000) == []
+
+
+def test_a_failed_task_of_a_paused_connector_waits_for_the_resumption() -> None:
+    worker = recovering()
+    fail(worker)
+    worker.read(TargetState("c", Target.PAUSED))
+    assert worker.tick(10_000) == []
+    worker.read(TargetState("c", Target.STARTED))
+    assert len(only(e.StartTask, worker.tick(10_000))) == 1
+
+
+def test_a_failed_task_that_moves_away_is_its_new_owners() -> None:
+    worker = recovering()
+    fail(worker)
+    worker.join(NO_WORK, revoked=work(T0))
+    assert worker.state.recoveries == {}
+    assert shown(worker.tick(10_000)) == []
+
+
+def test_a_connector_that_could_not_plan_is_asked_again() -> None:
+    worker = recovering()
+    [start] = only(e.StartConnector, worker.read(ConnectorConfig("c", {"name": "c", "v": "2"})))
+    worker.take(e.ConnectorPlanned("c", start.run, (), "the database is away", retriable=True))
+    commands = worker.tick(1_000)
+    assert shown(commands) == [("c", "RESTARTING")]
+    assert len(only(e.StartConnector, commands)) == 1
+
+
+# ── connectors that ask for other tasks ──────────────────────────────────────────────────────────
+
+
+def watching() -> Worker:
+    """A worker whose connector `c` wants to be asked for its tasks every second."""
+    worker = Worker()
+    worker.read(ANY_KEY, ConnectorConfig("c", CONFIG), *task_set(1))
+    worker.take(e.LogsReady())
+    for start in only(e.StartConnector, worker.join(work("c"))):
+        configs = worker.state.cluster.task_configs("c")
+        worker.take(e.ConnectorPlanned("c", start.run, configs, again_ms=1_000))
+    return worker
+
+
+def test_a_connector_is_asked_again_and_other_tasks_are_published() -> None:
+    worker = watching()
+    assert worker.tick(999) == []
+    [ask] = worker.tick(1)
+    assert isinstance(ask, e.AskConnector)
+    same = worker.state.cluster.task_configs("c")
+    assert worker.take(e.ConnectorPlanned("c", ask.run, same, again_ms=1_000)) == []
+    [ask] = only(e.AskConnector, worker.tick(1_000))
+    other: tuple[RawProps, ...] = ({"v": "1"}, {"v": "2"})
+    [append] = only(
+        e.AppendConfig, worker.take(e.ConnectorPlanned("c", ask.run, other, again_ms=1_000))
+    )
+    assert [record for record in append.records if isinstance(record, TaskConfig)] == [
+        TaskConfig(T0, {"v": "1"}),
+        TaskConfig(T1, {"v": "2"}),
+    ]
+
+
+def test_a_connector_that_cannot_tell_now_keeps_its_tasks_and_is_asked_later() -> None:
+    worker = watching()
+    [ask] = only(e.AskConnector, worker.tick(1_000))
+    assert worker.take(e.ConnectorPlanned("c", ask.run, (), "no connection")) == []
+    assert len(only(e.AskConnector, worker.tick(1_000))) == 1
+
+
+def test_a_paused_connector_is_not_asked() -> None:
+    worker = watching()
+    worker.read(TargetState("c", Target.PAUSED))
+    assert only(e.AskConnector, worker.tick(5_000)) == []
+    assert worker.state.asking == {}
+
+
 def test_reports_of_an_older_run_are_ignored() -> None:
     worker = running(1)
     old = worker.state.tasks[T0].run
@@ -796,10 +988,44 @@ def test_a_worker_that_is_behind_reads_on_before_it_starts_anything() -> None:
     assert len(only(e.StartTask, worker.take(e.ConfigEndReached(in_time=True)))) == 1
 
 
-def test_a_worker_that_cannot_read_on_in_time_tries_again() -> None:
-    worker = leader()
+def test_a_worker_that_cannot_read_on_in_time_leaves_until_it_can() -> None:
+    worker = running(1)
     worker.join(offset=9)
-    assert worker.take(e.ConfigEndReached(in_time=False)) == [e.ReadConfigToEnd(3_000)]
+    assert worker.take(e.ConfigEndReached(in_time=False)) == [e.StepOut()]
+    assert worker.read(ConnectorConfig("d", CONFIG)) == []  # no reason to join now
+    waits = []
+    for _ in range(4):
+        due = next_wakeup(worker.state)
+        assert due is not None
+        waits.append(due - worker.now)
+        assert worker.tick(waits[-1]) == [e.ReadConfigToEnd(3_000)]
+        assert worker.take(e.ConfigEndReached(in_time=False)) == []
+    assert waits == [6_000, 7_500, 10_000, 15_000]
+    assert phases(worker) == {"c-0": Phase.RUNNING}
+    worker.tick(30_000)
+    assert worker.take(e.ConfigEndReached(in_time=True)) == [e.JoinGroup()]
+
+
+def test_a_worker_that_cannot_read_on_for_long_gives_up_what_it_runs() -> None:
+    worker = running(1)
+    worker.join(offset=9)
+    worker.take(e.ConfigEndReached(in_time=False))
+    for _ in range(4):
+        worker.tick(30_000)
+        worker.take(e.ConfigEndReached(in_time=False))
+    worker.tick(30_000)
+    commands = worker.take(e.ConfigEndReached(in_time=False))
+    assert [stop.task for stop in only(e.StopTask, commands)] == [T0]
+
+
+def test_a_member_of_an_eager_group_stays_out_as_long_as_its_setting_says() -> None:
+    worker = Worker(settings(unsync_backoff_ms=40_000))
+    worker.protocol = "default"
+    worker.take(e.LogsReady())
+    worker.join(offset=9)
+    assert worker.take(e.ConfigEndReached(in_time=False)) == [e.StepOut()]
+    assert worker.tick(39_999) == []
+    assert worker.tick(1) == [e.ReadConfigToEnd(3_000)]
 
 
 def test_a_worker_that_ends_up_elsewhere_than_the_group_joins_again() -> None:

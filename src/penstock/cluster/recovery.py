@@ -1,0 +1,74 @@
+"""When what has failed is started again by itself.
+
+Kafka Connect leaves a failed connector or task alone until somebody restarts it; so does penstock
+with `penstock.restart.policy=off`. Otherwise it is restarted after a wait that doubles each time,
+so and so often within a span of time: what fails again and again stays FAILED in the end.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Final
+
+
+class Causes(Enum):
+    """Which failures are followed by a restart."""
+
+    OFF = "off"
+    RETRIABLE = "retriable"  # those that may pass: a server is away, a process was killed
+    ANY = "any"
+
+
+@dataclass(frozen=True, slots=True)
+class RestartPolicy:
+    """How one connector and its tasks are restarted."""
+
+    causes: Causes = Causes.OFF
+    attempts: int = 10  # within the window; -1: any number
+    backoff_ms: int = 5_000
+    backoff_max_ms: int = 300_000
+    window_ms: int = 3_600_000
+
+    def covers(self, retriable: bool) -> bool:
+        """Whether a failure of this kind is followed by a restart."""
+        return self.causes is Causes.ANY or (self.causes is Causes.RETRIABLE and retriable)
+
+
+NO_RESTARTS: Final = RestartPolicy()
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """The restarts of one connector or task, in ms of the worker's clock."""
+
+    past: tuple[int, ...] = ()  # when it failed, as far as that still counts
+    at: int | None = None  # when it is restarted
+
+    def failed(self, policy: RestartPolicy, now: int, spread: str) -> Recovery:
+        """After one more failure; `at` is None when it was one too many. Items with another
+        `spread` wait a little longer or shorter, so that not all come at once."""
+        past = tuple(at for at in self.past if now - at < policy.window_ms)
+        if 0 <= policy.attempts <= len(past):
+            return Recovery(past)
+        wait_ms = min(policy.backoff_ms << min(len(past), 32), policy.backoff_max_ms)
+        wait_ms -= wait_ms * (zlib.crc32(spread.encode()) % 20) // 100
+        return Recovery((*past, now), now + wait_ms)
+
+    def restarted(self) -> Recovery:
+        """Once it has been started, by itself or by somebody."""
+        return replace(self, at=None)
+
+    def told(self, policy: RestartPolicy, now: int) -> str:
+        """What a status says of it."""
+        times = f"{policy.attempts}" if policy.attempts >= 0 else "any number"
+        if self.at is None:
+            return (
+                f"It has been restarted {len(self.past)} times within "
+                f"{policy.window_ms // 1000} s and is left alone now (penstock.restart.attempts)."
+            )
+        return (
+            f"It is restarted by itself in {-(-(self.at - now) // 1000)} s: restart "
+            f"{len(self.past)} of {times} (penstock.restart.policy)."
+        )

@@ -1,0 +1,93 @@
+"""How what has failed is restarted by itself: `penstock.restart.*`.
+
+A connector's own settings, and in the worker's file what counts for connectors that do not say.
+They are penstock's, so a validation only speaks of those that a connector has set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from penstock.config.checks import at_least, one_of
+from penstock.config.define import INT, LONG, STRING, ConfigDef, Importance, Key, Width
+
+_GROUP: Final = "Automatic Restart"
+_LOW: Final = Importance.LOW
+
+POLICY = Key(
+    "penstock.restart.policy",
+    STRING,
+    default="retriable",
+    importance=Importance.MEDIUM,
+    check=one_of("off", "retriable", "any", ignore_case=True),
+    group=_GROUP,
+    order=1,
+    width=Width.SHORT,
+    display_name="Restart Policy",
+    doc="Which failures of a connector or task are followed by a restart: none ('off', as Kafka"
+    " Connect has it), those that may pass by themselves because a server is away or a process was"
+    " ended ('retriable'), or 'any'.",
+)
+ATTEMPTS = Key(
+    "penstock.restart.attempts",
+    INT,
+    default=10,
+    importance=_LOW,
+    check=at_least(-1),
+    group=_GROUP,
+    order=2,
+    width=Width.SHORT,
+    display_name="Restart Attempts",
+    doc="How often one task, or the connector itself, is restarted within the window; then it stays"
+    " FAILED. -1 is any number.",
+)
+BACKOFF = Key(
+    "penstock.restart.backoff.ms",
+    LONG,
+    default=5_000,
+    importance=_LOW,
+    check=at_least(0),
+    group=_GROUP,
+    order=3,
+    width=Width.SHORT,
+    display_name="First Wait",
+    doc="How long the first restart waits; each one within the window waits twice as long as the"
+    " one before.",
+)
+BACKOFF_MAX = Key(
+    "penstock.restart.backoff.max.ms",
+    LONG,
+    default=300_000,
+    importance=_LOW,
+    check=at_least(0),
+    group=_GROUP,
+    order=4,
+    width=Width.SHORT,
+    display_name="Longest Wait",
+    doc="The longest a restart waits.",
+)
+WINDOW = Key(
+    "penstock.restart.window.ms",
+    LONG,
+    default=3_600_000,
+    importance=_LOW,
+    check=at_least(1),
+    group=_GROUP,
+    order=5,
+    width=Width.SHORT,
+    display_name="Window",
+    doc="For how long a restart counts.",
+)
+
+RESTART: Final = ConfigDef(POLICY, ATTEMPTS, BACKOFF, BACKOFF_MAX, WINDOW)
+
+
+def restart_settings(
+    worker: Mapping[str, str], connector: Mapping[str, str | None]
+) -> dict[str, str | None]:
+    """What counts for a connector: its own settings over its worker's."""
+    names = [key.name for key in RESTART.keys]
+    return {
+        name: source[name] for source in (worker, connector) for name in names if name in source
+    }
