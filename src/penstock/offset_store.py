@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -30,7 +31,7 @@ from penstock.config.define import Config, under
 from penstock.errors import PenstockError
 from penstock.ids import TaskId
 from penstock.kafka import admin, clients
-from penstock.kafka.log import CompactedLog, Entry
+from penstock.kafka.log import CompactedLog, Dropped, Entry
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +50,7 @@ OPEN_TRANSACTION_S: Final = 16 * 60.0
 
 _READ_S: Final = 30.0  # on top of offset.flush.timeout.ms
 _TOMBSTONE_S: Final = 60.0  # a transaction is open meanwhile
+_TRUSTED_S: Final = 2.0  # shorter than any session; a busy task stores more often
 
 
 class OffsetTable:
@@ -138,14 +140,24 @@ def own_topic(
 
 def connector_admin(config: Config, client_id: str, props: RawProps) -> clients.Settings:
     """The settings with which things are administered for a connector (reference §2.5)."""
+    return clients.admin(connector_admin_java(config, client_id, props)).settings
+
+
+def connector_admin_java(config: Config, client_id: str, props: RawProps) -> dict[str, str]:
+    """The same under Java's names."""
     given = {name: text for name, text in props.items() if text is not None}
     originals = {
         name: text
         for name, text in config.props.items()
         if not name.startswith(("admin.", "producer.", "consumer."))
     }
-    java = {**originals, "client.id": client_id, **_client(config, "admin", given)}
-    return clients.admin(java).settings
+    return {**originals, "client.id": client_id, **_client(config, "admin", given)}
+
+
+def producer_settings(config: Config, props: RawProps) -> clients.Settings:
+    """A connector's producer (librdkafka's names)."""
+    given = {name: text for name, text in props.items() if text is not None}
+    return clients.producer(_client(config, "producer", given)).settings
 
 
 def _client(config: Config, client: str, props: dict[str, str]) -> dict[str, str]:
@@ -288,10 +300,28 @@ class _Shared:
                 self._store.log.close()
 
 
+class TakenOver(PenstockError):
+    """Another worker has run the task meanwhile; what this one has done does not count."""
+
+    code = "offsets.taken_over"
+
+    def __init__(self, task: TaskId, offset: api.SourceOffset) -> None:
+        super().__init__(
+            f"The position of task {task} in {dict(offset.partition)} was stored by somebody else "
+            "while this worker was away, for longer than its session ('session.timeout.ms'); the "
+            "task is theirs now, and what was done here is done again by them."
+        )
+
+
 class Lease:
     """One start of one task, and its offsets. `store` is for at least once, `encode` and
     `committed` for exactly once. After `close` nothing is stored any more: the task may have been
-    given to others."""
+    given to others.
+
+    A position is not to be taken back by a worker that stood still, or was without network, while
+    others went on with its task. So who has not stored anything for a moment first looks whether
+    somebody else has, and what is on its way when the task ends is given up.
+    """
 
     def __init__(
         self,
@@ -308,6 +338,10 @@ class Lease:
         self._timeout_s = timeout_s
         self._closed: Callable[[], None] | None = closed
         self._sent: Offsets = ()
+        self._ours: dict[bytes, set[bytes | None]] = {}  # what may be stored, as far as we know
+        self._looked_at = time.monotonic()
+        self._storing = False
+        self._lock = threading.Lock()
 
     def read(self, check: Callable[[], None]) -> Offsets:
         """What is stored for the connector, both topics read to their ends; the connector's own
@@ -316,20 +350,60 @@ class Lease:
         for store in (self._workers, self._own):
             if store is not None:
                 store.log.read_to_end(self._timeout_s, check)
-                found |= store.table.of(self._connector)
+                rows = store.table.of(self._connector)
+                found |= rows
+                self._ours = {key: {_value(row)} for key, row in rows.items()}
+        self._looked_at = time.monotonic()
         return [api.SourceOffset(row.partition, row.offset) for row in found.values()]
 
     def store(self, offsets: Offsets) -> None:
-        """Returns when the offsets are stored, however long Kafka takes for it."""
-        self._check_open()
+        """Returns when the offsets are stored, however long Kafka takes for it. Raises TakenOver
+        when they are another worker's to store."""
+        self._storing = True
+        try:
+            while True:
+                self._check_open()
+                self._check_ours(offsets)
+                try:
+                    self._store(offsets)
+                    return
+                except Dropped:  # with what another task of this worker had on its way
+                    continue
+        finally:
+            self._storing = False
+
+    def _store(self, offsets: Offsets) -> None:
+        rows = {partition_key(each.partition): _value(each) for each in offsets}
+        for key, value in rows.items():
+            self._ours.setdefault(key, {None}).add(value)
         if self._own is None:
-            _await(self._workers.append(self._connector, offsets))
+            _await(self._append(self._workers, offsets))
+        else:
+            # What is forgotten is first forgotten in the worker's topic: in the other order a
+            # failure in between would have it come back from there.
+            _await(self._append(self._workers, _forgotten(offsets)))
+            _await(self._append(self._own, offsets))
+            self._tell_workers(offsets)
+        self._ours |= {key: {value} for key, value in rows.items()}
+        self._looked_at = time.monotonic()
+
+    def _append(self, store: _Store, offsets: Offsets) -> list[Sent]:
+        with self._lock:  # nothing is appended behind the back of `close`
+            self._check_open()
+            return store.append(self._connector, offsets)
+
+    def _check_ours(self, offsets: Offsets) -> None:
+        """Raises TakenOver when somebody else has stored a position since this task began."""
+        if time.monotonic() - self._looked_at < _TRUSTED_S:
             return
-        # What is forgotten is first forgotten in the worker's topic: in the other order a failure
-        # in between would have it come back from there.
-        _await(self._workers.append(self._connector, _forgotten(offsets)))
-        _await(self._own.append(self._connector, offsets))
-        self._tell_workers(offsets)
+        store = self._workers if self._own is None else self._own
+        store.log.read_to_end(self._timeout_s, self._check_open)
+        stored = store.table.of(self._connector)
+        for each in offsets:
+            key = partition_key(each.partition)
+            row = stored.get(key)
+            if (_value(row) if row else None) not in self._ours.get(key, {None}):
+                raise TakenOver(self._task, each)
 
     def encode(self, offsets: Offsets) -> list[Row]:
         """The records that store the offsets, for the task's own transaction."""
@@ -349,9 +423,15 @@ class Lease:
 
     def close(self) -> None:
         """Safe to call twice."""
-        closed, self._closed = self._closed, None
-        if closed is not None:
-            closed()
+        with self._lock:
+            closed, self._closed = self._closed, None
+            if closed is None:
+                return
+            if self._storing:
+                for store in (self._workers, self._own):
+                    if store is not None:
+                        store.log.drop()
+        closed()
 
     def _tell_workers(self, offsets: Offsets) -> None:
         """Nobody waits for this: it only counts where the connector's own topic says nothing."""
@@ -371,6 +451,11 @@ class Lease:
             raise PenstockError(
                 f"Task {self._task} has ended; its offsets are not stored any more."
             )
+
+
+def _value(offset: api.SourceOffset | SourceOffset) -> bytes | None:
+    """An offset as it is stored; None: it is forgotten."""
+    return encode_offset(SourceOffset("", offset.partition, offset.offset))[1]
 
 
 def _forgotten(offsets: Offsets) -> list[api.SourceOffset]:

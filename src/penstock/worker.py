@@ -43,6 +43,8 @@ from penstock.kafka import admin, clients
 from penstock.kafka.fencing import FencedWriter, fence
 from penstock.kafka.group import Callbacks, WorkerGroup
 from penstock.kafka.log import START_S, CompactedLog, Entry
+from penstock.loggers import Loggers
+from penstock.offset_admin import OffsetAdmin
 from penstock.offset_store import (
     COMMITTED,
     OPEN_TRANSACTION_S,
@@ -126,6 +128,8 @@ class Worker:
         self._admin, self.kafka_cluster_id = admin.connect(self._client)
         self._session = Session(keys.spark_settings(config), log.info)
         self._offsets = OffsetStore(config)
+        self.offset_admin = OffsetAdmin(config, self._offsets)
+        self.loggers = Loggers(clock)
         self._leases: dict[TaskId, Lease] = {}
         self.planner = Planner(config, registry)
         self._grace_s = config[keys.TASK_SHUTDOWN_TIMEOUT] / 1000
@@ -158,6 +162,20 @@ class Worker:
     def _is_source(self, config: RawProps) -> bool:
         found = self.registry.find_connector(config.get("connector.class"))
         return found is not None and found.kind is Kind.SOURCE
+
+    @property
+    def exactly_once(self) -> bool:
+        """Whether source tasks deliver exactly once."""
+        return self._exactly_once
+
+    def read_config_to_end(self) -> bool:
+        """Reads the config topic to its end; False if that takes longer than it may."""
+        try:
+            self._config_log.read_to_end(self._state.settings.sync_timeout_ms / 1000)
+        except PenstockError as error:
+            log.warning("%s", error)
+            return False
+        return True
 
     def submit(self, operation: e.Operation) -> Future[e.Result]:
         """Asks for an operation; the future holds the result, or stays empty if the worker ends."""
@@ -249,10 +267,18 @@ class Worker:
                 self._starts.submit(self._start_task, command)
             case e.StopTask():
                 self._pool.submit(self._stop_task, command)
+            case e.ApplyLevel():
+                self._apply_level(command)
             case e.LeaveGroup():
                 pass  # the loop ends by itself; shutting down leaves the group
             case _:
                 assert_never(command)
+
+    def _apply_level(self, command: e.ApplyLevel) -> None:
+        try:
+            self.loggers.set_level(command.namespace, command.level)
+        except PenstockError as error:  # written by a worker that knows other levels
+            log.warning("the level of '%s' is not set: %s", command.namespace, error)
 
     def _versioned(self, record: StatusRecord) -> StatusRecord:
         """The record with the plugin's version, in the states in which a 4.2.0 worker says it."""

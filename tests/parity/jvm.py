@@ -68,8 +68,8 @@ class KafkaConnect:
         command = [jars.java(), *_OPTIONS, "-cp", os.pathsep.join(map(str, classes))]
         # Port 0: a free one, which it prints. It ends when its standard input does.
         command += ["py4j.GatewayServer", "--die-on-broken-pipe", "0"]
-        # A Spark session of this process, even one that ended, left a hook that would ask Spark's JVM
-        # about the exceptions of this one.
+        # A Spark session of this process, even one that ended, left a hook that would ask Spark's
+        # JVM about the exceptions of this one.
         own_errors = patch.object(java_gateway, "get_return_value", get_return_value)
         with own_errors, Popen(command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL) as process:
             try:

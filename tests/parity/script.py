@@ -446,6 +446,168 @@ VALIDATED: Final = [
 ]
 """Validation, which leaves nothing behind."""
 
+
+def patch(path: str, body: Body) -> Ask:
+    return Ask("PATCH", path, body)
+
+
+def offsets(name: str, *wanted: object) -> Ask:
+    """The offsets of a connector, once they are these."""
+
+    def reached(reply: Reply) -> bool:
+        return reply.status == 200 and [each["offset"] for each in reply.json()["offsets"]] == list(
+            wanted
+        )
+
+    return Ask("GET", f"/connectors/{name}/offsets", until=reached)
+
+
+def alter(name: str, *pairs: object) -> Ask:
+    return patch(f"/connectors/{name}/offsets", {"offsets": list(pairs)})
+
+
+def pair(partition: object, offset: object) -> dict[str, object]:
+    return {"partition": partition, "offset": offset}
+
+
+_FILE: Final = {"filename": "@dir@/@worker@-in"}
+_PLACE: Final = {"kafka_topic": "@worker@-off", "kafka_partition": 0}
+
+PATCHED: Final = [
+    patch("/connectors/none/config", {}),
+    patch("/connectors/one/config", source(a="1", b="2")),
+    patch("/connectors/one/config", {"a": None, "c": "3"}),
+    get("/connectors/one/config"),
+    patch("/connectors/one/config", {"tasks.max": 1, "b": None, "c": None, "nope": None}),
+    patch("/connectors/one/config", {"tasks.max": "x"}),
+    patch("/connectors/one/config", {"topic": None}),
+    patch("/connectors/one/config", {}),
+    patch("/connectors/one/config", "[]"),
+    patch("/connectors/one/config", "{"),
+    get("/connectors/one/config"),
+    Ask("PATCH", "/connectors/one/config", "{}", "text/plain"),
+    Ask("OPTIONS", "/connectors/one/config"),
+]
+"""Single settings."""
+
+RESTARTED: Final = [
+    Ask("POST", "/connectors/none/restart?includeTasks=true"),
+    Ask("POST", "/connectors/none/restart?onlyFailed=true"),
+    status("one", "RUNNING", "RUNNING"),
+    Ask("POST", "/connectors/one/restart?includeTasks=true&onlyFailed=true"),
+    Ask("POST", "/connectors/one/restart?onlyFailed=true"),
+    Ask("POST", "/connectors/one/restart?includeTasks=true"),
+    status("one", "RUNNING", "RUNNING"),
+    Ask("POST", "/connectors/one/restart?includeTasks=maybe"),
+    status("one", "RUNNING", "RUNNING"),
+    Ask("POST", "/connectors/paused/restart?includeTasks=true"),
+    status("paused", "PAUSED"),
+]
+"""Several at once."""
+
+OFFSETS: Final = [
+    get("/connectors/none/offsets"),
+    alter("none", pair(_FILE, {"position": 1})),
+    Ask("DELETE", "/connectors/none/offsets"),
+    get("/connectors/one/offsets"),
+    alter("one", pair(_FILE, {"position": 1})),
+    Ask("DELETE", "/connectors/one/offsets"),
+    create("off-source", source(file="@dir@/@worker@-in", topic="@worker@-off")),
+    offsets("off-source", {"position": 14}),
+    Ask("PUT", "/connectors/off-source/stop"),
+    status("off-source", "STOPPED"),
+    patch("/connectors/off-source/offsets", None),
+    patch("/connectors/off-source/offsets", {}),
+    patch("/connectors/off-source/offsets", {"offsets": None}),
+    patch("/connectors/off-source/offsets", {"offsets": []}),
+    patch("/connectors/off-source/offsets", {"nope": []}),
+    patch("/connectors/off-source/offsets", "[]"),
+    patch("/connectors/off-source/offsets", {"offsets": "x"}),
+    patch("/connectors/off-source/offsets", {"offsets": ["x"]}),
+    alter("off-source", pair("x", {"position": 1})),
+    alter("off-source", pair(_FILE, {"position": -1})),
+    alter("off-source", pair(_FILE, {"position": "7"})),
+    alter("off-source", pair(_FILE, {"position": 1.5})),
+    alter("off-source", pair(_FILE, {"nope": 7})),
+    alter("off-source", pair({"nope": "x"}, {"position": 7})),
+    alter("off-source", pair(None, {"position": 7})),
+    alter("off-source", {"offset": {"position": 7}}),
+    alter("off-source", pair({"nope": "x"}, None)),
+    offsets("off-source", {"position": 14}),
+    alter("off-source", pair(_FILE, {"position": 4})),
+    offsets("off-source", {"position": 4}),
+    alter("off-source", pair(_FILE, None)),
+    offsets("off-source"),
+    alter("off-source", pair(_FILE, {"position": 8})),
+    Ask("DELETE", "/connectors/off-source/offsets"),
+    offsets("off-source"),
+    Ask("DELETE", "/connectors/off-source/offsets"),
+    create("off-sink", sink(topics="@worker@-off", file="@dir@/@worker@-off-out")),
+    offsets("off-sink", {"kafka_offset": 3}),
+    alter("off-sink", pair(_PLACE, {"kafka_offset": 1})),
+    Ask("PUT", "/connectors/off-sink/stop"),
+    status("off-sink", "STOPPED"),
+    alter("off-sink", pair(None, {"kafka_offset": 1})),
+    alter("off-sink", {"offset": {"kafka_offset": 1}}),
+    alter("off-sink", pair({"kafka_topic": "t"}, {"kafka_offset": 1})),
+    alter("off-sink", pair({**_PLACE, "kafka_topic": None}, {"kafka_offset": 1})),
+    alter("off-sink", pair({**_PLACE, "kafka_partition": None}, {"kafka_offset": 1})),
+    alter("off-sink", pair({**_PLACE, "kafka_partition": "x"}, {"kafka_offset": 1})),
+    alter("off-sink", pair({**_PLACE, "kafka_partition": 1.5}, {"kafka_offset": 1})),
+    alter("off-sink", pair(_PLACE, {"nope": 1})),
+    alter("off-sink", pair(_PLACE, {"kafka_offset": "x"})),
+    alter("off-sink", pair(_PLACE, {"kafka_offset": None})),
+    alter("off-sink", pair(_PLACE, {"kafka_offset": "2"})),
+    offsets("off-sink", {"kafka_offset": 2}),
+    alter("off-sink", pair({**_PLACE, "kafka_partition": "0"}, {"kafka_offset": 1})),
+    offsets("off-sink", {"kafka_offset": 1}),
+    alter("off-sink", pair(_PLACE, None)),
+    offsets("off-sink"),
+    alter("off-sink", pair(_PLACE, {"kafka_offset": 1})),
+    Ask("DELETE", "/connectors/off-sink/offsets"),
+    offsets("off-sink"),
+    Ask("DELETE", "/connectors/off-sink/offsets"),
+    delete("off-source"),
+    delete("off-sink"),
+]
+"""How far connectors have got, read and changed."""
+
+ADMIN: Final = [
+    Ask("PUT", "/connectors/none/topics/reset"),
+    Ask("PUT", "/connectors/one/topics/reset"),
+    get("/connectors/one/topics"),
+    get("/connector-plugins/FileStreamSource/config"),
+    get(f"/connector-plugins/{SINK}/config"),
+    get("/connector-plugins/FileStreamSinkConnector/config"),
+    get("/connector-plugins/Nope/config"),
+    get("/connector-plugins/JsonConverter/config"),
+    get("/connector-plugins/StringConverter/config"),
+    get("/connector-plugins/org.apache.kafka.connect.converters.LongConverter/config"),
+    get("/connector-plugins/org.apache.kafka.connect.storage.SimpleHeaderConverter/config"),
+    get("/connector-plugins/org.apache.kafka.connect.transforms.Cast$Value/config"),
+    get("/connector-plugins/org.apache.kafka.connect.transforms.InsertField$Key/config"),
+    get("/connector-plugins/org.apache.kafka.connect.transforms.TimestampConverter$Value/config"),
+    get("/connector-plugins/org.apache.kafka.connect.transforms.predicates.HasHeaderKey/config"),
+    get("/admin/loggers/root"),
+    get("/admin/loggers/nope.nope"),
+    Ask("PUT", "/admin/loggers/x.y", {"level": "debug"}),
+    get("/admin/loggers/x.y"),
+    Ask("PUT", "/admin/loggers/x.y.z", {"level": "OFF"}),
+    Ask("PUT", "/admin/loggers/x.y", {"level": "trace"}),
+    get("/admin/loggers/x.y.z"),
+    Ask("PUT", "/admin/loggers/x.y", {"level": "nope"}),
+    Ask("PUT", "/admin/loggers/x.y", {"level": None}),
+    Ask("PUT", "/admin/loggers/x.y", {}),
+    Ask("PUT", "/admin/loggers/x.y", {"level": "FATAL"}),
+    get("/admin/loggers/x.y"),
+    Ask("PUT", "/admin/loggers/x.w?scope=cluster", {"level": "WARN"}),
+    Ask("PUT", "/admin/loggers/x.w?scope=nope", {"level": "ALL"}),
+    Ask("PUT", "/admin/loggers/x.w?scope=cluster", {"level": "nope"}),
+    Ask("OPTIONS", "/admin/loggers/root"),
+    Ask("POST", "/admin/loggers", "{}"),
+]
+"""Topics, plugins, loggers."""
+
 DELETED: Final = [
     *[
         delete(name)
@@ -542,4 +704,16 @@ STORED: Final = [
 ]
 """Operations whose records in the internal topics are compared, each waited for."""
 
-SCRIPT: Final = [*SERVER, *UNKNOWN, *REFUSED, *VALIDATED, *CREATED, *DELETED, *STORED]
+SCRIPT: Final = [
+    *SERVER,
+    *UNKNOWN,
+    *REFUSED,
+    *VALIDATED,
+    *CREATED,
+    *RESTARTED,
+    *PATCHED,
+    *OFFSETS,
+    *ADMIN,
+    *DELETED,
+    *STORED,
+]

@@ -73,6 +73,14 @@ def _same_infos(theirs: Reply, mine: Reply) -> bool:
     return _ordered(left) == _ordered(right)
 
 
+def _same_keys(theirs: Reply, mine: Reply) -> bool:
+    """Equal but for documentation."""
+    left, right = theirs.json(), mine.json()
+    for key in left + right:
+        del key["documentation"]
+    return _ordered(left) == _ordered(right)
+
+
 _UNREACHABLE: Final = re.compile("%2F|%5C|%25|%2E", re.IGNORECASE)
 
 ACCEPTED: Final = (
@@ -116,9 +124,20 @@ ACCEPTED: Final = (
         lambda ask, reply: reply.status == 200 and ask.path.endswith("/config/validate"),
         _same_infos,
     ),
+    Accepted(
+        "what a plugin says about its settings",
+        "Documentation texts are our own.",
+        lambda ask, reply: (
+            reply.status == 200
+            and ask.method == "GET"
+            and ask.path.startswith("/connector-plugins/")
+        ),
+        _same_keys,
+    ),
 )
 
 _WRAPPED: Final = "org.apache.kafka.connect.errors.ConnectException: Failed to find any class"
+_CHANGED: Final = re.compile(r'"last_modified":\s*\d+')
 _LOCATION: Final = re.compile(r"location='[^']*'")
 
 
@@ -133,6 +152,7 @@ def _normalised(reply: Reply) -> tuple[object, ...]:
         # Their message is wrapped from the second time on that a class is not found, and tells
         # where plugins lie.
         body = _LOCATION.sub("location='@'", body.replace(_WRAPPED, _WRAPPED.split(": ")[1]))
+    body = _CHANGED.sub('"last_modified":0', body)
     is_json = body and reply.content_type == "application/json"
     shown = _ordered(json.loads(body)) if is_json else body
     return reply.status, reply.content_type, reply.location, reply.allow, shown

@@ -38,6 +38,12 @@ class SinkConnector(ABC):
     def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
         """The configurations of the tasks to run, at most `max_tasks` of them."""
 
+    def alter_offsets(self, config: Config, offsets: Mapping[tuple[str, int], int | None]) -> bool:
+        """Called before a user's change of a stopped connector's offsets (by topic and partition;
+        None: forgotten) is committed. Raise PenstockError to refuse it. True if nothing has to be
+        changed elsewhere (KIP-875)."""
+        return False
+
     @abstractmethod
     def open(self, config: Config) -> SinkWriter:
         """A writer for one task; `config` is the task's own configuration."""

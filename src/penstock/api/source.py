@@ -98,6 +98,12 @@ class SourceConnector(ABC):
         """Whether readers end their batches where a transaction is to end (KIP-618)."""
         return False
 
+    def alter_offsets(self, config: Config, offsets: Offsets) -> bool:
+        """Called before a user's change of a stopped connector's offsets is stored; one without an
+        offset is forgotten. Raise PenstockError to refuse it. True if nothing has to be changed
+        elsewhere (KIP-875)."""
+        return False
+
     @abstractmethod
     def open(self, config: Config) -> SourceReader:
         """A reader for one task; `config` is the task's own configuration."""

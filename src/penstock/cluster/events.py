@@ -80,6 +80,35 @@ class PutTasks:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckThere:
+    """Is there such a connector? Asked of the leader, which nobody is behind of."""
+
+    connector: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckStopped:
+    """May a connector's offsets be changed? Asked of the leader (KIP-875)."""
+
+    connector: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResetTopics:
+    """Forget which topics a connector has used (KIP-558)."""
+
+    connector: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetLevel:
+    """Have every worker set a logger's level (KIP-976)."""
+
+    namespace: str
+    level: str
+
+
+@dataclass(frozen=True, slots=True)
 class FenceZombies:
     """Take their transactional ids from a connector's older tasks (KIP-618)."""
 
@@ -109,6 +138,10 @@ Operation = (
     | RestartAll
     | RestartTask
     | PutTasks
+    | CheckThere
+    | CheckStopped
+    | ResetTopics
+    | SetLevel
     | FenceZombies
     | CheckStart
     | Ping
@@ -499,6 +532,14 @@ class StopTask:
 
 
 @dataclass(frozen=True, slots=True)
+class ApplyLevel:
+    """Set the level of a logger and all below it."""
+
+    namespace: str
+    level: str
+
+
+@dataclass(frozen=True, slots=True)
 class LeaveGroup:
     """Everything has stopped: leave the group and end the worker."""
 
@@ -521,5 +562,6 @@ Command = (
     | ForwardFence
     | StartTask
     | StopTask
+    | ApplyLevel
     | LeaveGroup
 )

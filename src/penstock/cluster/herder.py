@@ -588,6 +588,8 @@ class _Turn:
             self._set(preflights=_with(self.state.preflights, connector, None))
         for request in _widest(changes.restarts):
             self._restart(request)
+        for each in changes.logger_levels:
+            self.commands.append(e.ApplyLevel(each.namespace, each.level))
         if changes.need_rebalance:
             self._join()
         touched = changes.removed | changes.committed | changes.targets
@@ -833,6 +835,13 @@ class _Turn:
                 return self._serve_restart(reply, operation)
             case e.SetTarget() if operation.target is not Target.STOPPED:
                 return self._serve_target(reply, operation)  # any worker writes these itself
+            case e.SetLevel():
+                level = LoggerLevel(operation.namespace, operation.level)
+                return self._write(None, reply, e.Done(), [(level,)], read_back=False)
+            case e.ResetTopics():
+                for topic in self.state.statuses.topics_of(operation.connector):
+                    self._append_status(TopicStatus(topic, operation.connector, None))
+                return self._answer(reply, e.Done())
             case _ if not self._leads():
                 return self._answer(reply, e.Elsewhere(self._leader_url()))
             case e.CreateConnector():
@@ -858,6 +867,8 @@ class _Turn:
                 return self._serve_target(reply, operation)
             case e.RestartAll():
                 return self._serve_restart_all(reply, operation)
+            case e.CheckThere() | e.CheckStopped():
+                return self._answer_state(reply, operation)
             case e.PutTasks():
                 return self._publish(reply, operation.connector, operation.configs)
             case e.FenceZombies():
@@ -866,6 +877,20 @@ class _Turn:
                 return self._answer_check(reply, operation)
             case _:
                 assert_never(operation)
+
+    def _answer_state(self, reply: e.Reply, check: e.CheckThere | e.CheckStopped) -> bool:
+        name, cluster = check.connector, self.state.cluster
+        if not cluster.contains(name):
+            return self._answer(reply, e.Refused(404, f"Connector {name} not found"))
+        stopped = cluster.target(name) is Target.STOPPED and not cluster.task_count(name)
+        if isinstance(check, e.CheckStopped) and not stopped:
+            text = (
+                "Connectors must be in the STOPPED state before their offsets can be modified. "
+                "This can be done for the specified connector by issuing a 'PUT' request to the "
+                f"'/connectors/{name}/stop' endpoint"
+            )
+            return self._answer(reply, e.Refused(400, text))
+        return self._answer(reply, e.Done())
 
     def _serve_target(self, reply: e.Reply, operation: e.SetTarget) -> bool:
         name = operation.connector
@@ -1632,6 +1657,8 @@ def _written_connector(operation: e.Operation) -> str | None:
     """The connector whose records an operation writes."""
     match operation:
         case e.Ping() | e.RestartConnector() | e.RestartTask():
+            return None
+        case e.CheckThere() | e.CheckStopped() | e.ResetTopics() | e.SetLevel():
             return None
         case e.FenceZombies() | e.CheckStart():
             return None  # what a round writes waits for its turn by itself

@@ -75,6 +75,32 @@ class FileStreamSource(SourceConnector):
     def exactly_once(self, config: Config) -> bool:
         return config[SOURCE_FILE] is not None  # standard input cannot be read again
 
+    def alter_offsets(self, config: Config, offsets: Offsets) -> bool:
+        if not config[SOURCE_FILE]:
+            raise PenstockError(
+                "Offsets cannot be modified if the 'file' configuration is unspecified. This is "
+                "because stdin is used for input and offsets are not tracked."
+            )
+        for each in offsets:
+            if each.offset is None:
+                continue  # whatever it is of, it may be forgotten
+            if "position" not in each.offset:
+                raise PenstockError(
+                    "Offset objects should either be null or contain the key 'position'"
+                )
+            position = each.offset["position"]
+            if isinstance(position, bool) or not isinstance(position, int):
+                raise PenstockError(
+                    "The value for the 'position' key in the offset is expected to be a Long value"
+                )
+            if position < 0:
+                raise PenstockError(
+                    "The value for the 'position' key in the offset should be a non-negative value"
+                )
+            if "filename" not in each.partition:
+                raise PenstockError("Partition objects should contain the key 'filename'")
+        return True
+
     def open(self, config: Config) -> FileReader:
         file = config[SOURCE_FILE]
         if not file:

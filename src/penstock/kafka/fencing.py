@@ -8,8 +8,9 @@ away again.
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -114,6 +115,26 @@ class FencedWriter:
         if self._producer is not None:
             self._producer.purge()
             self._producer = None
+
+
+Produce = Callable[[str, bytes, bytes | None], None]
+"""Topic, key and value of one more record of a transaction."""
+
+
+@contextlib.contextmanager
+def transaction(
+    settings: Settings, transactional_id: str, timeout_s: float = _COMMIT_S
+) -> Iterator[Produce]:
+    """One transaction of a producer of its own, which fences all others of this id: what the block
+    produces is visible together when it ends, or not at all. Raises Unavailable."""
+    try:
+        producer = _initialised(settings, transactional_id, timeout_s)
+        producer.begin_transaction()
+        yield lambda topic, key, value: producer.produce(topic, value, key)
+        producer.flush(timeout_s)
+        producer.commit_transaction(timeout_s)
+    except (BufferError, *_BROKEN) as error:
+        raise Unavailable(f"The transaction did not succeed: {_said(error)}") from error
 
 
 def _initialised(settings: Settings, transactional_id: str, timeout_s: float) -> Producer:

@@ -8,7 +8,10 @@ from penstock import KAFKA_COMMIT, KAFKA_VERSION
 from penstock.cluster.events import Restarting
 from penstock.cluster.herder import HerderState
 from penstock.cluster.records import VERSIONED, RawProps, State, Status
+from penstock.config import render
+from penstock.config.connector import SINK, SOURCE
 from penstock.data.java_maps import hash_map_order
+from penstock.errors import NotFound
 from penstock.plugins import Found, Kind, Registry
 
 Json = dict[str, Any]
@@ -127,6 +130,20 @@ def active_topics(state: HerderState, name: str) -> Json:
 def in_stored_order(config: RawProps) -> dict[str, str | None]:
     """The configuration in the order of the map that a Kafka Connect worker reads it into."""
     return {name: config[name] for name in hash_map_order(config)}
+
+
+def plugin_config(registry: Registry, name: str) -> list[Json]:
+    """A list of `ConfigKeyInfo`: the plugin's own settings, then for connectors what all have.
+    Raises NotFound."""
+    found = registry.any(name)
+    if found is None:
+        raise NotFound(f"Unknown plugin {name}.")
+    keys = list(found.plugin.config.keys)
+    framework = {Kind.SOURCE: SOURCE, Kind.SINK: SINK}.get(found.kind)
+    if framework is not None:
+        own = {key.name for key in keys}
+        keys += [key for key in framework.keys if key.name not in own]
+    return [render.config_key_info(key) for key in keys]
 
 
 def _state(status: Status, found: Found | None) -> Json:

@@ -24,6 +24,9 @@ from penstock.config import render
 from penstock.config import worker as worker_keys
 from penstock.errors import BadRequest
 from penstock.ids import TaskId
+from penstock.loggers import LEVELS
+from penstock.offset_admin import requested
+from penstock.plugins import Found, Kind
 from penstock.rest import model
 from penstock.rest.forward import Client, Remote, next_hop, verify
 from penstock.worker import Worker
@@ -398,9 +401,133 @@ async def get_topics(call: Call) -> Answer:
     return Answer(body=model.active_topics(call.worker.state, call.connector))
 
 
+async def patch_config(call: Call) -> Answer:
+    """Changes single settings; null removes one (KIP-477)."""
+    there = await operate(call, e.CheckThere(call.connector))
+    if isinstance(there, Answer):
+        return there
+    patch = call.config()
+    stored = call.worker.state.cluster.config(call.connector) or {}
+    config = {
+        name: text
+        for name, text in {**model.in_stored_order(stored), **patch}.items()
+        if text is not None or name not in patch
+    }
+    await validated(call, config)
+    done = await operate(call, e.PutConfig(call.connector, config))
+    return done if isinstance(done, Answer) else info(call, call.connector, config)
+
+
+async def reset_topics(call: Call) -> Answer:
+    config = call.worker.config
+    if not config[worker_keys.TOPIC_TRACKING_ENABLE]:
+        raise HttpError(403, "Topic tracking is disabled.")
+    if not config[worker_keys.TOPIC_TRACKING_ALLOW_RESET]:
+        raise HttpError(403, "Topic tracking reset is disabled.")
+    done = await operate(call, e.ResetTopics(call.connector))
+    return done if isinstance(done, Answer) else Answer(202)
+
+
+# ── offsets (reference §1.7) ─────────────────────────────────────────────────────────────────────
+
+
+async def get_offsets(call: Call) -> Answer:
+    found, config = connector_class(call)
+    offsets = call.worker.offset_admin
+    return Answer(body=await asyncio.to_thread(offsets.read, call.connector, found, config))
+
+
+async def patch_offsets(call: Call) -> Answer:
+    call.json()
+    pairs = requested(orjson.loads(call.body) if call.body else None)
+    refused = await for_offsets(call)
+    if refused is not None:
+        return refused
+    found, config = connector_class(call)
+    alter = call.worker.offset_admin.alter
+    text = await asyncio.to_thread(alter, call.connector, found, config, pairs)
+    return Answer(body={"message": text})
+
+
+async def delete_offsets(call: Call) -> Answer:
+    refused = await for_offsets(call)
+    if refused is not None:
+        return refused
+    found, config = connector_class(call)
+    reset = call.worker.offset_admin.reset
+    return Answer(body={"message": await asyncio.to_thread(reset, call.connector, found, config)})
+
+
+async def for_offsets(call: Call) -> Answer | None:
+    """Sees to it that a connector's offsets may be changed here: this worker leads, the connector
+    is stopped by all there is in the config topic, and no older task can write any more. An answer
+    if somebody else has done everything."""
+    done = await operate(call, e.CheckStopped(call.connector))
+    if isinstance(done, Answer):
+        return done
+    if not await asyncio.to_thread(call.worker.read_config_to_end):
+        raise HttpError(
+            500, "Failed to read to end of config topic before modifying connector offsets"
+        )
+    done = await operate(call, e.CheckStopped(call.connector))
+    if isinstance(done, Answer):
+        return done
+    found, _ = connector_class(call)
+    if found.kind is Kind.SOURCE and call.worker.exactly_once:
+        try:
+            await operate(call, e.FenceZombies(call.connector))
+        except HttpError as error:
+            text = (
+                "Failed to perform zombie fencing for source connector prior to modifying offsets"
+            )
+            raise HttpError(500, text) from error
+    return None
+
+
+def connector_class(call: Call) -> tuple[Found, Mapping[str, str | None]]:
+    """A connector's plugin and configuration; 404 when there is none."""
+    config = call.worker.state.cluster.config(call.connector)
+    if config is None:
+        raise HttpError(404, f"Connector {call.connector} not found")
+    return call.worker.registry.connector((config.get("connector.class") or "").strip()), config
+
+
+# ── loggers ──────────────────────────────────────────────────────────────────────────────────────
+
+
+async def list_loggers(call: Call) -> Answer:
+    return Answer(body=call.worker.loggers.all())
+
+
+async def get_logger(call: Call) -> Answer:
+    return Answer(body=call.worker.loggers.get(call.params["logger"]))
+
+
+async def set_logger(call: Call) -> Answer:
+    body = call.json()
+    level = text_of("level", body.get("level")) if isinstance(body, dict) else None
+    if level is None:
+        raise HttpError(400, "Desired 'level' parameter was not specified in request.")
+    if level.upper() not in LEVELS:
+        raise HttpError(404, f"invalid log level '{level}'.")
+    namespace = call.params["logger"]
+    if call.query.get("scope", ["worker"])[0].lower() != "cluster":
+        return Answer(body=call.worker.loggers.set_level(namespace, level))
+    done = await operate(call, e.SetLevel(namespace, level.upper()))
+    return done if isinstance(done, Answer) else Answer(204)
+
+
+# ── plugins ──────────────────────────────────────────────────────────────────────────────────────
+
+
 async def list_plugins(call: Call) -> Answer:
     connectors_only = call.flag("connectorsOnly", True)
     return Answer(body=model.plugin_infos(call.worker.registry, connectors_only=connectors_only))
+
+
+async def plugin_config(call: Call) -> Answer:
+    """What a plugin's settings are; for connectors also what every connector has."""
+    return Answer(body=model.plugin_config(call.worker.registry, call.params["plugin"]))
 
 
 async def validate_plugin(call: Call) -> Answer:
@@ -507,9 +634,18 @@ ROUTES: Final = (
     Route("PUT", "/connectors/{connector}/pause", set_target(Target.PAUSED, 202)),
     Route("PUT", "/connectors/{connector}/resume", set_target(Target.STARTED, 202)),
     Route("PUT", "/connectors/{connector}/stop", set_target(Target.STOPPED, 204)),
+    Route("PATCH", "/connectors/{connector}/config", patch_config, takes_body=True),
     Route("GET", "/connectors/{connector}/topics", get_topics),
+    Route("PUT", "/connectors/{connector}/topics/reset", reset_topics),
+    Route("GET", "/connectors/{connector}/offsets", get_offsets),
+    Route("PATCH", "/connectors/{connector}/offsets", patch_offsets, takes_body=True),
+    Route("DELETE", "/connectors/{connector}/offsets", delete_offsets),
     Route("GET", "/connector-plugins", list_plugins),
+    Route("GET", "/connector-plugins/{plugin}/config", plugin_config),
     Route("PUT", "/connector-plugins/{plugin}/config/validate", validate_plugin, takes_body=True),
+    Route("GET", "/admin/loggers", list_loggers),
+    Route("GET", "/admin/loggers/{logger}", get_logger),
+    Route("PUT", "/admin/loggers/{logger}", set_logger, takes_body=True),
 )
 
 ALWAYS: Final = frozenset({root, health, list_plugins})

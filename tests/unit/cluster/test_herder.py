@@ -32,6 +32,7 @@ from penstock.cluster.records import (
     ConfigRecord,
     ConnectorConfig,
     ConnectorStatus,
+    LoggerLevel,
     RawProps,
     RestartRequest,
     SessionKey,
@@ -749,6 +750,57 @@ def test_a_restart_without_a_status_is_not_found_once_it_is_written() -> None:
     commands = worker.take(e.Requested("r", e.RestartAll("c", True, False)))
     refused = e.Refused(404, "Status for connector c not found")
     assert answers(worker.store(commands)) == [("r", refused)]
+
+
+# ── single questions ─────────────────────────────────────────────────────────────────────────────
+
+
+def answered(worker: Worker, operation: e.Operation) -> e.Result:
+    [(_, result)] = answers(worker.take(e.Requested("r", operation)))
+    return result
+
+
+def test_offsets_may_be_changed_of_a_stopped_connector_without_tasks() -> None:
+    worker = leader(ConnectorConfig("c", CONFIG), *task_set(1))
+    refused = answered(worker, e.CheckStopped("c"))
+    assert isinstance(refused, e.Refused)
+    assert refused.status == 400
+    assert "'/connectors/c/stop'" in refused.message
+    worker.read(TargetState("c", Target.STOPPED))
+    assert isinstance(answered(worker, e.CheckStopped("c")), e.Refused)  # its tasks may still run
+    worker.read(TaskCommit("c", 0))
+    worker.join()
+    assert answered(worker, e.CheckStopped("c")) == e.Done()
+
+
+@pytest.mark.parametrize("check", [e.CheckThere, e.CheckStopped])
+def test_only_the_leader_knows_what_is_there(
+    check: type[e.CheckThere] | type[e.CheckStopped],
+) -> None:
+    assert answered(leader(), check("c")) == e.Refused(404, "Connector c not found")
+    assert answered(follower(ConnectorConfig("c", CONFIG)), check("c")) == e.Elsewhere(OTHER_URL)
+
+
+def test_topics_are_forgotten_one_by_one() -> None:
+    worker = follower(ConnectorConfig("c", CONFIG))
+    worker.status(TopicStatus("t", "c", TopicUse(0, 1)), TopicStatus("u", "c", TopicUse(0, 1)))
+    commands = worker.take(e.Requested("r", e.ResetTopics("c")))
+    assert shown(commands) == [("t", None), ("u", None)]
+    assert answers(commands) == [("r", e.Done())]
+
+
+def test_a_level_is_written_by_anybody_and_set_by_everybody() -> None:
+    worker = follower()
+    commands = worker.take(e.Requested("r", e.SetLevel("a.b", "DEBUG")))
+    [append] = only(e.AppendConfig, commands)
+    assert append.records == (LoggerLevel("a.b", "DEBUG"),)
+    assert answers(worker.take(e.Appended(append.ticket, 7))) == [("r", e.Done())]
+    assert worker.read(LoggerLevel("a.b", "DEBUG")) == [e.ApplyLevel("a.b", "DEBUG")]
+
+
+def test_a_level_from_before_the_start_is_not_set() -> None:
+    worker = Worker()
+    assert worker.read(LoggerLevel("a.b", "DEBUG")) == []
 
 
 # ── restarts by itself ───────────────────────────────────────────────────────────────────────────

@@ -1,0 +1,305 @@
+"""Reading and changing where a connector has got to, for its users (reference §1.7).
+
+Source connectors: the pairs in their offsets topic. Sink connectors: what their consumer group has
+committed. Changes are made to a stopped connector only; the caller has seen to that, and exactly
+once also to the fencing of its tasks. Everything here waits for Kafka.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
+from kafka.admin import KafkaAdminClient
+from kafka.errors import KafkaError as AnyKafkaError
+from kafka.structs import TopicPartition as Place
+
+from penstock.api import Offsets, SinkConnector, SourceConnector, SourceOffset
+from penstock.cluster.records import RawProps
+from penstock.config import connector as connector_keys
+from penstock.config import worker as keys
+from penstock.config.define import Config
+from penstock.errors import BadRequest, PenstockError
+from penstock.ids import TaskId
+from penstock.kafka import clients
+from penstock.kafka.fencing import transaction
+from penstock.offset_store import OffsetStore, connector_admin_java, producer_settings
+from penstock.plugins import Found
+
+log = logging.getLogger(__name__)
+
+Json = dict[str, Any]
+
+NOT_GIVEN: Final = "Partitions / offsets need to be provided for an alter offsets request"
+_TIMEOUT_S: Final = 30.0
+_STILL_THERE: Final = frozenset(
+    {
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError.NON_EMPTY_GROUP,
+        KafkaError.GROUP_SUBSCRIBED_TO_TOPIC,
+        KafkaError.REBALANCE_IN_PROGRESS,
+    }
+)
+
+
+class OffsetAdmin:
+    """The offsets of connectors, as one worker sees them."""
+
+    def __init__(self, config: Config, store: OffsetStore) -> None:
+        self._config = config
+        self._store = store
+        self._exactly_once = config[keys.EXACTLY_ONCE_SOURCE_SUPPORT].lower() == "enabled"
+
+    def read(self, name: str, found: Found, props: RawProps) -> Json:
+        """`ConnectorOffsets`: everything that is stored or committed."""
+        if issubclass(found.cls, SourceConnector):
+            pairs = [_pair(each) for each in self._stored(name, props)]
+        else:
+            committed = self._committed(name, props)
+            pairs = [
+                {
+                    "partition": {"kafka_topic": topic, "kafka_partition": partition},
+                    "offset": {"kafka_offset": offset},
+                }
+                for (topic, partition), offset in sorted(committed.items())
+            ]
+        return {"offsets": pairs}
+
+    def alter(self, name: str, found: Found, props: RawProps, pairs: Sequence[Json]) -> str:
+        """Stores these pairs of partitions and offsets; what the user is told."""
+        if issubclass(found.cls, SourceConnector):
+            offsets = [
+                SourceOffset(each.get("partition") or {}, each.get("offset")) for each in pairs
+            ]
+            done = self._ask_source(name, found, props, offsets, "alter")
+            self._store_all(name, props, offsets)
+        else:
+            places = sink_offsets(pairs)
+            done = self._ask_sink(name, found, props, places, "alter")
+            self._commit(name, props, places)
+        return _told("altered", done)
+
+    def reset(self, name: str, found: Found, props: RawProps) -> str:
+        """Forgets every offset of the connector; what the user is told."""
+        if issubclass(found.cls, SourceConnector):
+            offsets = [SourceOffset(each.partition, None) for each in self._stored(name, props)]
+            done = self._ask_source(name, found, props, offsets, "reset")
+            self._store_all(name, props, offsets)
+        else:
+            places = dict.fromkeys(self._committed(name, props))
+            done = self._ask_sink(name, found, props, places, "reset")
+            self._delete_group(name, props)
+        return _told("reset", done)
+
+    # ── sources ──────────────────────────────────────────────────────────────────────────────
+
+    def _stored(self, name: str, props: RawProps) -> Offsets:
+        lease = self._store.lease(TaskId(name, 0), props)
+        try:
+            return lease.read(lambda: None)
+        finally:
+            lease.close()
+
+    def _store_all(self, name: str, props: RawProps, offsets: Offsets) -> None:
+        lease = self._store.lease(TaskId(name, 0), props)
+        try:
+            if not self._exactly_once:
+                lease.store(offsets)
+                return
+            settings = producer_settings(self._config, props)
+            topic = props.get(connector_keys.OFFSETS_TOPIC.name)
+            group = self._config[keys.GROUP_ID]
+            with transaction(settings, f"{group}-{TaskId(name, 0)}") as produce:
+                for key, value in lease.encode(offsets):
+                    produce(topic or self._config[keys.OFFSET_STORAGE_TOPIC], key, value)
+            lease.committed()
+        finally:
+            lease.close()
+
+    def _ask_source(
+        self, name: str, found: Found, props: RawProps, offsets: Offsets, verb: str
+    ) -> bool:
+        assert issubclass(found.cls, SourceConnector)
+        try:
+            return found.cls().alter_offsets(_parsed(found, props), offsets)
+        except PenstockError:
+            raise
+        except Exception as error:
+            text = f"Failed to {verb} offsets for source connector {name}"
+            raise PenstockError(f"{text}: {error}") from error
+
+    # ── sinks ────────────────────────────────────────────────────────────────────────────────
+
+    def _java(self, name: str, props: RawProps) -> dict[str, str]:
+        return connector_admin_java(self._config, f"connector-adminclient-{name}", props)
+
+    def _admin(self, name: str, props: RawProps) -> AdminClient:
+        return AdminClient({"log_level": 0, **clients.admin(self._java(name, props)).settings})
+
+    def _committed(self, name: str, props: RawProps) -> dict[tuple[str, int], int]:
+        wanted = [ConsumerGroupTopicPartitions(_group(name, props))]
+        try:
+            [answer] = self._admin(name, props).list_consumer_group_offsets(wanted).values()
+            found = answer.result(_TIMEOUT_S)
+        except KafkaException as error:
+            raise PenstockError(
+                f"Failed to retrieve consumer group offsets for sink connector {name}: {error}"
+            ) from error
+        rows = found.topic_partitions or []
+        return {(row.topic, row.partition): row.offset for row in rows if row.offset >= 0}
+
+    def _commit(
+        self, name: str, props: RawProps, places: Mapping[tuple[str, int], int | None]
+    ) -> None:
+        group = _group(name, props)
+        rows = [
+            TopicPartition(topic, partition, offset)
+            for (topic, partition), offset in places.items()
+            if offset is not None
+        ]
+        gone = {Place(*place) for place, offset in places.items() if offset is None}
+        try:
+            if rows:
+                request = [ConsumerGroupTopicPartitions(group, rows)]
+                [answer] = self._admin(name, props).alter_consumer_group_offsets(request).values()
+                for row in answer.result(_TIMEOUT_S).topic_partitions or []:
+                    if row.error is not None:
+                        raise KafkaException(row.error)
+            if gone:
+                admin = KafkaAdminClient(**clients.member(self._java(name, props)))
+                try:
+                    admin.delete_group_offsets(group, gone)
+                finally:
+                    admin.close()
+        except (KafkaException, AnyKafkaError) as error:
+            raise _sink_failure(name, "alter", error) from error
+
+    def _delete_group(self, name: str, props: RawProps) -> None:
+        group = _group(name, props)
+        try:
+            self._admin(name, props).delete_consumer_groups([group])[group].result(_TIMEOUT_S)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:  # then there is nothing
+                raise _sink_failure(name, "reset", error) from error
+
+    def _ask_sink(
+        self,
+        name: str,
+        found: Found,
+        props: RawProps,
+        places: Mapping[tuple[str, int], int | None],
+        verb: str,
+    ) -> bool:
+        assert issubclass(found.cls, SinkConnector)
+        try:
+            return found.cls().alter_offsets(_parsed(found, props), places)
+        except PenstockError:
+            raise
+        except Exception as error:
+            text = f"Failed to {verb} offsets for sink connector {name}"
+            raise PenstockError(f"{text}: {error}") from error
+
+
+def sink_offsets(pairs: Sequence[Json]) -> dict[tuple[str, int], int | None]:
+    """A request's pairs as topic, partition and offset; raises BadRequest as the reference words
+    it. Numbers may be texts."""
+    found: dict[tuple[str, int], int | None] = {}
+    for pair in pairs:
+        partition, offset = pair.get("partition"), pair.get("offset")
+        if partition is None:
+            raise BadRequest("The partition for a sink connector offset cannot be null or missing")
+        if not {"kafka_topic", "kafka_partition"} <= partition.keys():
+            raise BadRequest(
+                "The partition for a sink connector offset must contain the keys 'kafka_topic' and "
+                "'kafka_partition'"
+            )
+        topic, number = partition["kafka_topic"], partition["kafka_partition"]
+        if topic is None:
+            raise BadRequest("Kafka topic names must be valid strings and may not be null")
+        if number is None:
+            raise BadRequest("Kafka partitions must be valid numbers and may not be null")
+        place = str(topic), _integer(number, "partition", "Partition")
+        if offset is None:
+            found[place] = None
+        elif "kafka_offset" not in offset:
+            raise BadRequest(
+                "The offset for a sink connector should either be null or contain the key "
+                "'kafka_offset'"
+            )
+        else:
+            found[place] = _integer(offset["kafka_offset"], "offset", "Offset")
+    return found
+
+
+def _integer(value: object, what: str, title: str) -> int:
+    try:
+        if isinstance(value, bool | float):
+            raise ValueError
+        return int(str(value))
+    except ValueError:
+        raise BadRequest(
+            f"Failed to parse the following Kafka {what} value in the provided offsets: '{value}'. "
+            f"{title} values for sink connectors need to be integers."
+        ) from None
+
+
+def _sink_failure(name: str, verb: str, error: Exception) -> PenstockError:
+    cause = error.args[0] if isinstance(error, KafkaException) else None
+    code = cause.code() if cause is not None else getattr(error, "errno", None)
+    if code not in _STILL_THERE:
+        text = str(cause.str() if cause is not None else error)
+        return PenstockError(
+            f"Failed to {verb} consumer group offsets for sink connector {name}: {text}"
+        )
+    return PenstockError(
+        f"Failed to {verb} consumer group offsets for connector {name} either because its tasks "
+        f"haven't stopped completely yet or the connector was resumed before the request to {verb} "
+        "its offsets could be successfully completed. If the connector is in a stopped state, this "
+        "operation can be safely retried. If it doesn't eventually succeed, the Connect cluster "
+        "may need to be restarted to get rid of the zombie sink tasks."
+    )
+
+
+def _told(verb: str, done: bool) -> str:
+    if done:
+        return f"The offsets for this connector have been {verb} successfully"
+    return (
+        f"The Connect framework-managed offsets for this connector have been {verb} successfully. "
+        "However, if this connector manages offsets externally, they will need to be manually "
+        f"{verb} in the system that the connector uses."
+    )
+
+
+def _pair(offset: SourceOffset) -> Json:
+    return {"partition": dict(offset.partition), "offset": offset.offset and dict(offset.offset)}
+
+
+def _group(name: str, props: RawProps) -> str:
+    return props.get(connector_keys.GROUP_OVERRIDE) or connector_keys.consumer_group(name)
+
+
+def _parsed(found: Found, props: RawProps) -> Config:
+    return found.plugin.config.parse(dict(props))
+
+
+def requested(body: object) -> list[Json]:
+    """The pairs of a PATCH; raises BadRequest if there are none."""
+    if not isinstance(body, dict) or not body.get("offsets"):
+        raise BadRequest(NOT_GIVEN)
+    pairs = body["offsets"]
+    for pair in pairs if isinstance(pairs, list) else [None]:
+        if not isinstance(pair, dict) or not all(
+            part is None or isinstance(part, dict)
+            for part in (pair.get("partition"), pair.get("offset"))
+        ):
+            raise PenstockError("Cannot deserialize a list of partitions and offsets from the body")
+    return [orjson.loads(orjson.dumps(pair)) for pair in pairs]
