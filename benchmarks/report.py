@@ -117,6 +117,14 @@ ROWS: Final = (
     Row("latency", "sink.p99_ms", "topic to file, p99", "ms", _at_most(500)),
     Row("idle", "cpu", "50 idle connectors, CPU", "cores", _ratio_at_most(2)),
     Row("idle", "memory_mb", "50 idle connectors, memory", "MB", _ratio_at_most(2.5)),
+    Row("move", "stopped_s", "worker stopped to tasks elsewhere", "s", _at_most(5)),
+    Row("move", "stopped.line_s", "  the same until they moved a line", "s"),
+    Row("move", "killed_s", "worker killed to tasks elsewhere", "s", _at_most(15)),
+    Row("move", "killed.line_s", "  the same until they moved a line", "s"),
+    Row("move", "joined_s", "worker added to 100 tasks, to balance", "s"),
+    Row("move", "joined.moved", "  tasks that moved to it", "tasks"),
+    Row("move", "joined.rest_s", "  how long each did nothing, median", "s"),
+    Row("move", "joined.disturbed", "  tasks disturbed that did not", "tasks", _at_most(0)),
 )
 
 

@@ -1,4 +1,4 @@
-"""The two runtimes that are compared, one worker at a time, and what is asked of one."""
+"""The two runtimes that are compared, one at a time, and what is asked of one."""
 
 from __future__ import annotations
 
@@ -39,23 +39,60 @@ _numbers = itertools.count(1)
 
 
 class Session:
-    """One worker from its start to its end, alone on the machine but for the broker."""
+    """One worker from its start to its end, alone on the machine but for the broker, and for the
+    workers of the same cluster that `join` adds."""
 
-    def __init__(self, runtime: str, worker: WorkerProcess, folder: Path, topics: Topics) -> None:
+    def __init__(
+        self, runtime: str, folder: Path, topics: Topics, settings: Mapping[str, str]
+    ) -> None:
         self.runtime = runtime
-        self.worker = worker
         self.folder = folder
         self.topics = topics
+        self._settings = settings
+        self._workers: list[WorkerProcess] = []
+        self.worker = self._made()
         self.rest_s = 0.0
         """From the start of the process to the first answer."""
+
+    @property
+    def status_topic(self) -> str:
+        return self.worker.settings["status.storage.topic"]
+
+    def _made(self) -> WorkerProcess:
+        settings = worker_settings(self.topics.bootstrap, f"bench-{self.runtime}")
+        settings.pop("offset.flush.interval.ms", None)  # tests are in a hurry, defaults are not
+        home = self.folder / f"worker-{len(self._workers) + 1}"
+        home.mkdir()
+        worker = _WORKERS[self.runtime](home, {**settings, **self._settings})
+        self._workers.append(worker)
+        return worker
+
+    def join(self) -> WorkerProcess:
+        """One more worker of the cluster, started and answering."""
+        worker = self._made()
+        self._start(worker)
+        return worker
+
+    def back(self, worker: WorkerProcess) -> None:
+        """Starts a worker again that was stopped or killed."""
+        self._start(worker)
+
+    def _start(self, worker: WorkerProcess) -> None:
+        worker.start()
+        _wait_until(worker.answers, START_S, "REST to answer")
+
+    def close(self) -> None:
+        """Ends all workers, those that joined first."""
+        with contextlib.ExitStack() as closing:
+            for worker in self._workers:
+                closing.callback(worker.close)
 
     def name(self, what: str) -> str:
         """A name nobody else uses, for a connector, its topic and its file."""
         return f"bench-{self.runtime}-{what}-{next(_numbers)}"
 
     def start(self) -> None:
-        self.worker.start()
-        _wait_until(self.worker.answers, START_S, "REST to answer")
+        self._start(self.worker)
         self.rest_s = time.monotonic() - self.worker.started
         left = self.worker.request("GET", "/connectors").json()
         if left:
@@ -98,13 +135,33 @@ class Session:
         """Waits until so many tasks run."""
 
         def run() -> bool:
-            self.check()
-            states = [
-                task["state"] for status in self._statuses().values() for task in status["tasks"]
-            ]
-            return states.count("RUNNING") == tasks
+            return [state for state, _ in self.tasks().values()].count("RUNNING") == tasks
 
-        _wait_until(run, timeout_s, f"{tasks} tasks to run", look_s=0.25)
+        self.wait(run, f"{tasks} tasks to run", timeout_s, look_s=0.25)
+
+    def wait(
+        self,
+        there: Callable[[], bool],
+        what: str,
+        timeout_s: float = SETTLE_S,
+        look_s: float = 0.1,
+    ) -> None:
+        """Waits for a condition. Raises RunFailed when anything fails, TimeoutError when it takes
+        too long."""
+
+        def found() -> bool:
+            self.check()
+            return there()
+
+        _wait_until(found, timeout_s, what, look_s)
+
+    def tasks(self) -> dict[str, tuple[str, str]]:
+        """The state of every task and who says so; a task's name is `⟨connector⟩-⟨number⟩`."""
+        return {
+            f"{name}-{task['id']}": (task["state"], task["worker_id"])
+            for name, status in self._statuses().items()
+            for task in status["tasks"]
+        }
 
     def _gone(self, connector: str) -> bool:
         return self.worker.request("GET", f"{_path(connector)}/status").status_code == 404
@@ -127,14 +184,14 @@ class Session:
 
 
 @contextlib.contextmanager
-def session(runtime: str, folder: Path, topics: Topics) -> Iterator[Session]:
-    """A fresh worker with its runtime's defaults, ended when the block is left."""
+def session(
+    runtime: str, folder: Path, topics: Topics, settings: Mapping[str, str] | None = None
+) -> Iterator[Session]:
+    """A fresh worker with its runtime's defaults, but for `settings`; ended when the block is
+    left."""
     home = folder / f"{runtime}-{next(_numbers)}"
     home.mkdir()
-    settings = worker_settings(topics.bootstrap, f"bench-{runtime}")
-    settings.pop("offset.flush.interval.ms", None)  # tests are in a hurry, defaults are not
-    with contextlib.closing(_WORKERS[runtime](home, settings)) as worker:
-        found = Session(runtime, worker, home, topics)
+    with contextlib.closing(Session(runtime, home, topics, settings or {})) as found:
         found.start()
         yield found
 

@@ -7,11 +7,14 @@ value came about. Names are those of `report.ROWS`, and further ones that only t
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import statistics
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -22,6 +25,7 @@ from benchmarks.watching import (
     Curve,
     Pace,
     append_latency_ms,
+    await_value,
     file_size,
     into_cache,
     percentile,
@@ -31,6 +35,7 @@ from benchmarks.watching import (
     watch,
 )
 from penstock.kafka.broker import Broker
+from penstock.testing.processes import WorkerProcess
 from penstock.testing.topics import Topics
 
 WARM_RECORDS: Final = 1_000_000
@@ -40,6 +45,15 @@ FIRST_TRIES: Final = 5
 IDLE_CONNECTORS: Final = 50
 IDLE_SETTLE_S: Final = 30.0
 _IDLE_AT_ONCE: Final = 5  # created before the next ones: starting them is not what is measured
+
+MOVING_CONNECTORS: Final = 10
+CROWD_CONNECTORS: Final = 100
+MOVE_SETTINGS: Final[Mapping[str, str]] = {
+    "scheduled.rebalance.max.delay.ms": "0",  # how long work waits for a worker is not the question
+    "session.timeout.ms": "10000",
+    "heartbeat.interval.ms": "3000",
+}
+_TASK_STATUS: Final = "status-task-"
 
 _SLOWEST_PER_S: Final = 20_000
 _STARTING_S: Final = 120.0
@@ -103,6 +117,8 @@ class Scenario:
     name: str
     title: str
     measure: Callable[[Session, Load, Note], None]
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Of the workers, beyond their defaults."""
 
 
 def source_config(file: Path, topic: str) -> dict[str, str]:
@@ -288,6 +304,120 @@ def idle(session: Session, load: Load, note: Note) -> None:
     _delete(session.topics, names)
 
 
+# ── moving to another worker ─────────────────────────────────────────────────────────────────────
+
+
+def move(session: Session, load: Load, note: Note) -> None:
+    """Tasks on two workers, one of which is stopped, and later killed; then a third worker comes
+    to many tasks."""
+    other = session.join()
+    with contextlib.ExitStack() as running:
+        names = _growing_sources(session, running, MOVING_CONNECTORS, 0)
+        _await_spread(session, len(names), 2)
+        for how, number in (("stopped", signal.SIGTERM), ("killed", signal.SIGKILL)):
+            _departure(session, names, other, how, number, note)
+            session.back(other)
+            _await_spread(session, len(names), 2)
+        names += _growing_sources(session, running, CROWD_CONNECTORS - len(names), len(names))
+        _await_spread(session, len(names), 2)
+        _arrival(session, names, note)
+    _delete(session.topics, names)
+
+
+def _growing_sources(
+    session: Session, running: contextlib.ExitStack, count: int, there: int
+) -> list[str]:
+    """So many file sources beside those that are there, each of which has moved a line already;
+    until `running` is closed."""
+    names = [session.name("move") for _ in range(count)]
+    for start in range(0, count, _IDLE_AT_ONCE):
+        group = names[start : start + _IDLE_AT_ONCE]
+        configs: dict[str, dict[str, str]] = {}
+        for name in group:
+            session.topics.create(name)
+            configs[name] = source_config(session.folder / f"{name}.txt", name)
+        running.enter_context(session.running(configs))
+        session.await_tasks(there + start + len(group))
+        _move_a_line(session, group)
+    return names
+
+
+def _move_a_line(session: Session, names: Sequence[str], *, once: bool = True) -> None:
+    """Appends a line to each source's file, and waits until all are in their topics; `once`:
+    and nothing else."""
+    line = session.name("line").encode()
+
+    def append() -> None:
+        for name in names:
+            with (session.folder / f"{name}.txt").open("ab") as file:
+                file.write(line + b"\n")
+
+    seen = await_value(session.topics, names, line, append, _STARTING_S, session.check)
+    if once and seen != len(names):
+        raise inputs.WrongOutcome(f"{len(names)} lines were sent, {seen} records came")
+
+
+def _await_spread(session: Session, tasks: int, workers: int) -> None:
+    """Waits until so many tasks run, shared out evenly."""
+
+    def spread() -> bool:
+        found = Counter(owner for state, owner in session.tasks().values() if state == "RUNNING")
+        even = len(found) == workers and max(found.values()) - min(found.values()) <= 1
+        return even and found.total() == tasks
+
+    session.wait(spread, f"{tasks} tasks to run on {workers} workers")
+
+
+def _departure(
+    session: Session,
+    names: Sequence[str],
+    leaving: WorkerProcess,
+    how: str,
+    number: signal.Signals,
+    note: Note,
+) -> None:
+    """From the signal to a worker until its tasks run elsewhere, and until they have shown that
+    they do."""
+    tasks = session.tasks()
+    moving = [name for name in names if tasks[f"{name}-0"][1] == leaving.id]
+    began = time.monotonic()
+    os.kill(leaving.pid, number)
+
+    def moved() -> bool:
+        tasks = session.tasks()
+        return all(tasks.get(f"{name}-0") == ("RUNNING", session.worker.id) for name in moving)
+
+    session.wait(moved, f"{len(moving)} tasks to run elsewhere")
+    note(f"{how}_s", time.monotonic() - began)
+    # Who is killed may have moved lines whose positions are not stored yet: they come again.
+    _move_a_line(session, moving, once=number is not signal.SIGKILL)
+    note(f"{how}.line_s", time.monotonic() - began)
+    session.wait(lambda: not leaving.alive, "the worker to end")
+    _move_a_line(session, names)
+
+
+def _arrival(session: Session, names: Sequence[str], note: Note) -> None:
+    """What a worker that comes to many tasks changes for them. A task is disturbed if anybody
+    reports a change of it although it stays where it is."""
+    before = session.tasks()
+    begin = session.topics.ends(session.status_topic)
+    newcomer = session.join()
+    _await_spread(session, len(names), 3)
+    note("joined_s", time.monotonic() - newcomer.started)
+    _move_a_line(session, names)
+    after = session.tasks()
+    moved = {task for task in after if after[task][1] != before[task][1]}
+    reported: dict[str, list[int]] = {}
+    for row in session.topics.read(session.status_topic):
+        key = (row.key or b"").decode()
+        if row.offset >= begin[row.partition] and key.startswith(_TASK_STATUS):
+            reported.setdefault(key.removeprefix(_TASK_STATUS), []).append(row.timestamp or 0)
+    rests = sorted((max(times) - min(times)) / 1000 for task, times in reported.items())
+    note("joined.moved", len(moved))
+    note("joined.disturbed", len(set(reported) - moved))
+    note("joined.rest_s", statistics.median(rests), [(float(at), s) for at, s in enumerate(rests)])
+
+
 _PLAIN_JSON: Final = {
     "value.converter": _JSON_CONVERTER,
     "value.converter.schemas.enable": "false",
@@ -315,4 +445,5 @@ SCENARIOS: Final = (
     Scenario("first", "PUT to the first record, warm", first_record),
     Scenario("latency", "latency at 100 records/s", latency),
     Scenario("idle", f"{IDLE_CONNECTORS} idle connectors", idle),
+    Scenario("move", "tasks that move to another worker", move, MOVE_SETTINGS),
 )

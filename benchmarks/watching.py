@@ -255,6 +255,43 @@ def sink_latency_ms(file: Path, topics: Topics, topic: str, pace: Pace) -> list[
     return arrivals.latencies_ms()
 
 
+def await_value(
+    topics: Topics,
+    names: Sequence[str],
+    value: bytes,
+    send: Callable[[], None],
+    timeout_s: float,
+    check: Callable[[], None],
+) -> int:
+    """Waits until a record with this value is in each of these topics of one partition, `send`
+    having seen to it; how many records came meanwhile. `check` is called now and then, and raises
+    what ends the wait early. Raises TimeoutError."""
+    settings = {
+        "bootstrap.servers": topics.bootstrap,
+        "group.id": "bench-values",
+        "enable.auto.commit": False,
+        "log_level": 0,
+    }
+    consumer = Consumer(settings)
+    try:
+        consumer.assign([TopicPartition(name, 0, topics.count(name)) for name in names])
+        send()
+        missing, seen, deadline = set(names), 0, time.monotonic() + timeout_s
+        while missing:
+            message = consumer.poll(_CHECK_S)
+            if message is None:
+                check()
+            elif message.error() is None:
+                seen += 1
+                if message.value() == value:
+                    missing.discard(message.topic() or "")
+            if missing and time.monotonic() > deadline:
+                raise TimeoutError(f"{value!r} did not come in {len(missing)} topics")
+        return seen
+    finally:
+        consumer.close()
+
+
 def percentile(values: Sequence[float], percent: float) -> float:
     """The smallest value that so many percent of all do not exceed."""
     ordered = sorted(values)

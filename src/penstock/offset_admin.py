@@ -8,7 +8,7 @@ once also to the fencing of its tasks. Everything here waits for Kafka.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
@@ -54,13 +54,18 @@ _STILL_THERE: Final = frozenset(
 class OffsetAdmin:
     """The offsets of connectors, as one worker sees them."""
 
-    def __init__(self, config: Config, store: OffsetStore) -> None:
+    def __init__(
+        self, config: Config, store: OffsetStore, resolved: Callable[[RawProps], RawProps]
+    ) -> None:
+        """`resolved` makes of a connector's configuration the one that is used."""
         self._config = config
+        self._resolved = resolved
         self._store = store
         self._exactly_once = config[keys.EXACTLY_ONCE_SOURCE_SUPPORT].lower() == "enabled"
 
     def read(self, name: str, found: Found, props: RawProps) -> Json:
         """`ConnectorOffsets`: everything that is stored or committed."""
+        props = self._resolved(props)
         if issubclass(found.cls, SourceConnector):
             pairs = [_pair(each) for each in self._stored(name, props)]
         else:
@@ -76,6 +81,7 @@ class OffsetAdmin:
 
     def alter(self, name: str, found: Found, props: RawProps, pairs: Sequence[Json]) -> str:
         """Stores these pairs of partitions and offsets; what the user is told."""
+        props = self._resolved(props)
         if issubclass(found.cls, SourceConnector):
             offsets = [
                 SourceOffset(each.get("partition") or {}, each.get("offset")) for each in pairs
@@ -90,6 +96,7 @@ class OffsetAdmin:
 
     def reset(self, name: str, found: Found, props: RawProps) -> str:
         """Forgets every offset of the connector; what the user is told."""
+        props = self._resolved(props)
         if issubclass(found.cls, SourceConnector):
             offsets = [SourceOffset(each.partition, None) for each in self._stored(name, props)]
             done = self._ask_source(name, found, props, offsets, "reset")

@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Final
+from functools import partial
+from typing import Final, Protocol
 
 from penstock import api
 from penstock.api import Offsets
@@ -50,7 +51,8 @@ OPEN_TRANSACTION_S: Final = 16 * 60.0
 
 _READ_S: Final = 30.0  # on top of offset.flush.timeout.ms
 _TOMBSTONE_S: Final = 60.0  # a transaction is open meanwhile
-_TRUSTED_S: Final = 2.0  # shorter than any session; a busy task stores more often
+_BEAT_S: Final = 0.25
+_STOOD_STILL_S: Final = 3.0  # shorter than any session
 
 
 class OffsetTable:
@@ -188,10 +190,30 @@ def offsets_topic(config: Config, name: str) -> admin.InternalTopic:
     )
 
 
+Receive = Callable[[Sequence[Entry]], None]
+"""Is given what is in a log, in order."""
+
+
+class Log(Protocol):
+    """What a worker needs of a log: `CompactedLog` says what each of these does."""
+
+    def open(self) -> None: ...
+
+    def start(self, timeout_s: float = ...) -> None: ...
+
+    def append(self, key: bytes, value: bytes | None) -> Sent: ...
+
+    def drop(self) -> None: ...
+
+    def read_to_end(self, timeout_s: float, check: Callable[[], None] = ...) -> None: ...
+
+    def close(self, timeout_s: float = ...) -> None: ...
+
+
 class _Store:
     """One offsets topic: its log, and what it says."""
 
-    def __init__(self, make: Callable[[Callable[[Sequence[Entry]], None]], CompactedLog]) -> None:
+    def __init__(self, make: Callable[[Receive], Log]) -> None:
         self.table = OffsetTable()
         self.log = make(self.table.receive)
 
@@ -209,16 +231,27 @@ class OffsetStore:
         self._exactly_once = config[keys.EXACTLY_ONCE_SOURCE_SUPPORT].lower() == "enabled"
         self._workers: _Store | None = None
         self._own: dict[str, _Shared] = {}
+        self._own_topics = True
+        self._left: Callable[[], None] = lambda: None
+        self._pulse = Pulse()
         self._lock = threading.Lock()
 
-    def use(self, make: Callable[[Callable[[Sequence[Entry]], None]], CompactedLog]) -> None:
+    def use(self, make: Callable[[Receive], Log]) -> None:
         """Makes the worker's own log, given what is to receive its entries."""
         self._workers = _Store(make)
+
+    def use_alone(self, make: Callable[[Receive], Log], left: Callable[[], None]) -> None:
+        """The same of a worker that works alone: connectors have no topics of their own (reference
+        §12.3), and `left` is called whenever a lease was closed."""
+        self._own_topics = False
+        self._left = left
+        self.use(make)
 
     def start(self) -> None:
         """Starts reading the worker's topic. Exactly once, an open transaction of a worker that
         died may keep its end out of reach for a while; tasks look for themselves anyway."""
         assert self._workers is not None
+        self._pulse.start()
         if self._exactly_once:
             self._workers.log.open()
         else:
@@ -233,9 +266,14 @@ class OffsetStore:
             if self._exactly_once
             else _READ_S + self._config[keys.OFFSET_FLUSH_TIMEOUT] / 1000
         )
+        if not self._own_topics:
+            if props.get(connector_keys.OFFSETS_TOPIC.name):
+                name = connector_keys.OFFSETS_TOPIC.name
+                log.warning("[%s] '%s' is ignored in standalone mode", task, name)
+            return Lease(task, self._workers, None, timeout_s, self._left, self._pulse)
         own = own_topic(self._config, task.connector, props, self._exactly_once)
         if own is None:
-            return Lease(task, self._workers, None, timeout_s, lambda: None)
+            return Lease(task, self._workers, None, timeout_s, lambda: None, self._pulse)
         with self._lock:
             shared = self._own.setdefault(own.key, _Shared(self._config, own))
             shared.users += 1
@@ -244,10 +282,12 @@ class OffsetStore:
         except BaseException:
             self._leave(shared)
             raise
-        return Lease(task, self._workers, store, timeout_s, lambda: self._leave(shared))
+        closed = partial(self._leave, shared)
+        return Lease(task, self._workers, store, timeout_s, closed, self._pulse)
 
     def close(self) -> None:
         """Sends what was appended, then stops reading."""
+        self._pulse.stop()
         with self._lock:
             left, self._own = list(self._own.values()), {}
         for shared in left:
@@ -300,6 +340,41 @@ class _Shared:
                 self._store.log.close()
 
 
+class Pulse:
+    """Beats for as long as the process runs, and so tells afterwards whether it stood still: was
+    stopped, frozen with its container, or got no processor for seconds."""
+
+    def __init__(self) -> None:
+        self._beat = time.monotonic()
+        self._stood_still_at = self._beat - _STOOD_STILL_S
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="pulse", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Safe to call twice, and before the start."""
+        self._over.set()
+
+    def stood_still_since(self, moment: float) -> bool:
+        """Whether there was a long pause after `moment`, on the monotonic clock."""
+        self._look()  # whoever asks may run before the thread does
+        return self._stood_still_at > moment
+
+    def _run(self) -> None:
+        while not self._over.wait(_BEAT_S):
+            self._look()
+
+    def _look(self) -> None:
+        with self._lock:
+            now = time.monotonic()
+            if now - self._beat > _STOOD_STILL_S:
+                self._stood_still_at = now
+            self._beat = now
+
+
 class TakenOver(PenstockError):
     """Another worker has run the task meanwhile; what this one has done does not count."""
 
@@ -308,8 +383,8 @@ class TakenOver(PenstockError):
     def __init__(self, task: TaskId, offset: api.SourceOffset) -> None:
         super().__init__(
             f"The position of task {task} in {dict(offset.partition)} was stored by somebody else "
-            "while this worker was away, for longer than its session ('session.timeout.ms'); the "
-            "task is theirs now, and what was done here is done again by them."
+            "while this worker stood still, for longer than its session ('session.timeout.ms'); "
+            "the task is theirs now, and what was done here is done again by them."
         )
 
 
@@ -319,8 +394,8 @@ class Lease:
     given to others.
 
     A position is not to be taken back by a worker that stood still, or was without network, while
-    others went on with its task. So who has not stored anything for a moment first looks whether
-    somebody else has, and what is on its way when the task ends is given up.
+    others went on with its task. So who stood still first looks whether somebody else has stored
+    something meanwhile, and what is on its way when the task ends is given up.
     """
 
     def __init__(
@@ -330,6 +405,7 @@ class Lease:
         own: _Store | None,
         timeout_s: float,
         closed: Callable[[], None],
+        pulse: Pulse,
     ) -> None:
         self._task = task
         self._connector = task.connector
@@ -339,6 +415,7 @@ class Lease:
         self._closed: Callable[[], None] | None = closed
         self._sent: Offsets = ()
         self._ours: dict[bytes, set[bytes | None]] = {}  # what may be stored, as far as we know
+        self._pulse = pulse
         self._looked_at = time.monotonic()
         self._storing = False
         self._lock = threading.Lock()
@@ -385,7 +462,6 @@ class Lease:
             _await(self._append(self._own, offsets))
             self._tell_workers(offsets)
         self._ours |= {key: {value} for key, value in rows.items()}
-        self._looked_at = time.monotonic()
 
     def _append(self, store: _Store, offsets: Offsets) -> list[Sent]:
         with self._lock:  # nothing is appended behind the back of `close`
@@ -393,8 +469,10 @@ class Lease:
             return store.append(self._connector, offsets)
 
     def _check_ours(self, offsets: Offsets) -> None:
-        """Raises TakenOver when somebody else has stored a position since this task began."""
-        if time.monotonic() - self._looked_at < _TRUSTED_S:
+        """Raises TakenOver when this worker stood still, and somebody else has stored a position
+        since this task began."""
+        now = time.monotonic()
+        if not self._pulse.stood_still_since(self._looked_at):
             return
         store = self._workers if self._own is None else self._own
         store.log.read_to_end(self._timeout_s, self._check_open)
@@ -404,6 +482,7 @@ class Lease:
             row = stored.get(key)
             if (_value(row) if row else None) not in self._ours.get(key, {None}):
                 raise TakenOver(self._task, each)
+        self._looked_at = now
 
     def encode(self, offsets: Offsets) -> list[Row]:
         """The records that store the offsets, for the task's own transaction."""

@@ -18,6 +18,7 @@ from penstock.config import connector as keys
 from penstock.config import render, restart
 from penstock.config import worker as worker_keys
 from penstock.config.define import (
+    HIDDEN,
     REQUIRED,
     Choices,
     Config,
@@ -28,6 +29,7 @@ from penstock.config.define import (
     invalid,
     under,
 )
+from penstock.config.providers import Transformed, restored
 from penstock.config.restart import RESTART, restart_settings
 from penstock.data.java_maps import copy_buckets, hash_map_copy, hash_map_order
 from penstock.errors import BadRequest, ConfigInvalid, PenstockError
@@ -47,6 +49,7 @@ from penstock.flow.plan import (
 from penstock.ids import TaskId
 from penstock.kafka import clients
 from penstock.plugins import Found, Kind, Registry
+from penstock.providers import Providers
 
 log = logging.getLogger(__name__)
 
@@ -90,23 +93,44 @@ class TooManyTasks(PenstockError):
     code = "connector.too_many_tasks"
 
 
+def _nobody(what: str | TaskId, ms: int | None) -> None:
+    """Whoever only plans has nothing to start anew."""
+
+
 class Planner:
     """Plans for one worker: its settings, and the plugins it has."""
 
-    def __init__(self, worker: Config, registry: Registry) -> None:
+    def __init__(
+        self,
+        worker: Config,
+        registry: Registry,
+        holds: Callable[[str | TaskId, int | None], None] = _nobody,
+    ) -> None:
+        """`holds` is told, whenever the configuration of a connector or task was made for a start,
+        for how many milliseconds that may be used before it has to be made anew; None: for ever."""
         self._worker = worker
         self._registry = registry
+        self._holds = holds
+        self.providers = Providers(worker.props, registry)
         self._check_worker_converters()
 
     # ── validation ───────────────────────────────────────────────────────────────────────────
 
     def validate(self, props: Mapping[str, str | None]) -> render.Json:
         """`ConfigInfos` of a connector's configuration (reference §1.8). Raises NoConnectorType or
-        UnknownConnectorClass when there is no plugin to ask."""
+        UnknownConnectorClass when there is no plugin to ask.
+
+        What stands behind placeholders is looked at and not shown: the answer has the placeholders.
+        """
+        used = self.providers.transformed(props).props
+        return _as_submitted(self._validate(used), props, used)
+
+    def _validate(self, props: Mapping[str, str | None]) -> render.Json:
         name = props.get(keys.CONNECTOR_CLASS.name)
         if name is None:
             shown = ", ".join(f"{key}={shown_value(props[key])}" for key in hash_map_copy(props))
-            raise NoConnectorType(f"Connector config {{{shown}}} contains no connector type")
+            text = f"Connector config {{{shown}}} contains no connector type"
+            raise NoConnectorType(self.providers.redacted(text))
         found = self._registry.connector(name.strip())
         framework = self._offered(found, props)
         plugin = found.plugin.config
@@ -269,6 +293,11 @@ class Planner:
 
     # ── tasks ────────────────────────────────────────────────────────────────────────────────
 
+    def resolved(self, config: RawProps) -> RawProps:
+        """A connector's configuration as it is used, its placeholders replaced (reference §13).
+        Raises ProviderFailed."""
+        return self.providers.transformed(config).props
+
     def restarts(self, config: RawProps) -> RestartPolicy:
         """How what fails of a connector is restarted; not at all, if its settings say nothing that
         can be understood."""
@@ -287,7 +316,7 @@ class Planner:
 
     def asks_again_ms(self, config: RawProps) -> int | None:
         """After how long a connector is asked for its tasks again; None: never by itself."""
-        props = _texts(config)
+        props = _texts(self.resolved(config))
         found = self._registry.connector(props[keys.CONNECTOR_CLASS.name].strip())
         if found.kind is not Kind.SOURCE:
             return None
@@ -296,7 +325,9 @@ class Planner:
 
     def task_configs(self, name: str, config: RawProps) -> list[Props]:
         """What the connector's tasks are to be configured with, as it is stored (§3.4)."""
-        props = _texts(config)
+        made = self.providers.transformed(config)
+        self._holds(name, _held_ms(made))
+        props = _texts(made.props)
         found = self._registry.connector(props[keys.CONNECTOR_CLASS.name].strip())
         framework = self._framework(found, props).parse(props)
         own = found.plugin.config.parse(props)
@@ -319,16 +350,20 @@ class Planner:
         for key in (keys.TOPICS, keys.TOPICS_REGEX):
             if found.kind is Kind.SINK and props.get(key.name):
                 added[key.name] = props[key.name]
-        return [_as_stored({**task, **added}, len(task)) for task in planned]
+        return [restored(config, _as_stored({**task, **added}, len(task))) for task in planned]
 
     def flow(
         self, task: TaskId, run: int, connector_config: RawProps, task_config: RawProps
     ) -> FlowPlan:
         """Everything one task's query needs. Raises what makes the task fail to start."""
-        props = _texts(connector_config)
+        made = self.providers.transformed(connector_config)
+        own_made = self.providers.transformed(task_config)
+        held = [each for each in (_held_ms(made), own_made.ttl_ms) if each is not None]
+        self._holds(task, min(held, default=None) if _reloads(made.props) else None)
+        props = _texts(made.props)
         found = self._registry.connector(props[keys.CONNECTOR_CLASS.name].strip())
         framework = self._framework(found, props).parse(props)
-        own = found.plugin.config.parse(_texts(task_config))
+        own = found.plugin.config.parse(_texts(own_made.props))
         conversion = Conversion(
             key=self._converter(props, keys.KEY_CONVERTER.name),
             value=self._converter(props, keys.VALUE_CONVERTER.name),
@@ -495,6 +530,37 @@ class Planner:
                 )
             )
         return tuple(groups)
+
+
+def _reloads(props: RawProps) -> bool:
+    """Whether what a provider said for a while only is asked for again by a restart (§13.4)."""
+    action = props.get(keys.CONFIG_RELOAD.name)
+    return action is None or action.strip().lower() == "restart"
+
+
+def _held_ms(made: Transformed) -> int | None:
+    return made.ttl_ms if _reloads(made.props) else None
+
+
+def _as_submitted(
+    infos: render.Json, props: Mapping[str, str | None], used: Mapping[str, str | None]
+) -> render.Json:
+    """A validation's answer with the placeholders that were submitted, not what they stand for."""
+    behind = {name: text for name, text in used.items() if text and text != props[name]}
+    if not behind:
+        return infos
+
+    def shown(info: render.Json) -> render.Json:
+        value = info["value"]
+        text = behind.get(value["name"]) if value is not None else None
+        if text is None or value is None:
+            return info
+        raw = props[value["name"]]
+        errors = [error.replace(text, raw or "") for error in value["errors"]]
+        seen = value["value"] if value["value"] in (None, HIDDEN) else raw
+        return {**info, "value": {**value, "value": seen, "errors": errors}}
+
+    return {**infos, "configs": [shown(info) for info in infos["configs"]]}
 
 
 def _is_exact(connector: SourceConnector, config: Config) -> bool | None:

@@ -15,6 +15,7 @@ from importlib.metadata import entry_points
 from typing import Final
 
 from penstock.api import (
+    ConfigProvider,
     Converter,
     HeaderConverter,
     Plugin,
@@ -35,11 +36,12 @@ PluginClass = (
     | type[HeaderConverter]
     | type[Transform]
     | type[Predicate]
+    | type[ConfigProvider]
 )
 
 
 class Kind(Enum):
-    """What a plugin is; the names of `GET /connector-plugins`."""
+    """What a plugin is; the names of `GET /connector-plugins`, where config providers are not."""
 
     SINK = "sink"
     SOURCE = "source"
@@ -47,6 +49,7 @@ class Kind(Enum):
     HEADER_CONVERTER = "header_converter"
     TRANSFORM = "transformation"
     PREDICATE = "predicate"
+    CONFIG_PROVIDER = "configprovider"
 
 
 _BASES: Final[Sequence[tuple[Kind, type, str]]] = (
@@ -56,6 +59,7 @@ _BASES: Final[Sequence[tuple[Kind, type, str]]] = (
     (Kind.HEADER_CONVERTER, HeaderConverter, "HeaderConverter"),
     (Kind.TRANSFORM, Transform, "Transformation"),
     (Kind.PREDICATE, Predicate, "Predicate"),
+    (Kind.CONFIG_PROVIDER, ConfigProvider, "ConfigProvider"),
 )
 """Every kind: its base class, and the suffix that may be left out of a name (reference §15.3)."""
 
@@ -171,6 +175,18 @@ class Registry:
         """The predicate a configuration names, or None when there is no such (or no single) one."""
         found = self._single(name, Kind.PREDICATE)
         return found if found is not None and issubclass(found, Predicate) else None
+
+    def any(self, name: str) -> Found | None:
+        """The plugin of whatever kind a name means; None when it means none, or several."""
+        matching = [found for found in self.found if name in found.names()]
+        exact = [found for found in matching if found.plugin.class_name == name]
+        chosen = exact or matching
+        return chosen[0] if len(chosen) == 1 else None
+
+    def config_provider(self, name: str) -> type[ConfigProvider] | None:
+        """The config provider a configuration names, or None when there is no such one."""
+        found = self._single(name, Kind.CONFIG_PROVIDER)
+        return found if found is not None and issubclass(found, ConfigProvider) else None
 
     def _single(self, name: str, *kinds: Kind) -> PluginClass | None:
         matching = [found for found in self.of_kind(*kinds) if name in found.names()]

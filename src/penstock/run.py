@@ -1,24 +1,29 @@
-"""One worker as a process: from a properties file to a clean end."""
+"""One worker as a process: from its settings to a clean end."""
 
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
 from penstock.clock import SystemClock
 from penstock.cluster.records import SessionKey
 from penstock.config import worker as keys
-from penstock.config.define import Config
-from penstock.config.properties import parse_properties
+from penstock.config.properties import parse_properties, parse_properties_text
 from penstock.errors import StartupFailed
 from penstock.plugins import Registry
-from penstock.rest.app import Context, Server
+from penstock.providers import LogFilter, resolved_worker
+from penstock.rest.app import Context
 from penstock.rest.forward import Client, Leader
+from penstock.rest.server import Server
+from penstock.rest.tls import forwarding
+from penstock.standalone import ConnectorFileFailed, StandaloneWorker, lone_config
 from penstock.worker import Worker
 
 log = logging.getLogger(__name__)
@@ -32,16 +37,29 @@ def read_worker_file(file: Path) -> dict[str, str]:
         raise StartupFailed(f"Cannot read the worker file '{file}': {error.strerror}.") from error
 
 
+def worker_settings(file: Path | None, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """A worker's settings: those in the file, if there is one, and those that `CONNECT_*` variables
+    hold, which win. Raises StartupFailed when the file cannot be read.
+
+    As in the container images, what a variable holds is what would stand in a properties file: a
+    backslash is written twice.
+    """
+    variables = keys.from_environment(environ)
+    lines = "\n".join(f"{name}={value}" for name, value in variables.items())
+    given = {} if file is None else read_worker_file(file)
+    return {**given, **parse_properties_text(lines)}
+
+
 def distributed(props: Mapping[str, str], started: Callable[[str], None]) -> None:
     """Runs a worker of a cluster until it is told to stop (SIGTERM, Ctrl-C) or cannot go on.
 
     `started` is told the URL once REST answers. Raises what keeps the worker from starting, or
     what ended it.
     """
-    config = keys.parse_distributed(props)
-    _refuse_what_is_not_there(config)
+    registry = Registry.installed()
+    config = keys.parse_distributed(resolved_worker(props, registry))
+    client = Client(forwarding(config))
     server = Server(config)
-    client = Client()
     host = socket.gethostname()
     worker: Worker
 
@@ -54,13 +72,13 @@ def distributed(props: Mapping[str, str], started: Callable[[str], None]) -> Non
         url = keys.advertised_url(config, server.port, host)
         worker = Worker(
             config,
-            Registry.installed(),
+            registry,
             url=url,
             worker_id=keys.worker_id(config, server.port, host),
             clock=SystemClock(),
             leader=Leader(client, session_key, config[keys.INTER_WORKER_SIGNATURE_ALGORITHM]),
         )
-        with _Signals(worker):
+        with _Signals(worker), _quiet_about_secrets(worker):
             server.start(Context(worker, client))
             started(url)
             worker.start()
@@ -70,6 +88,64 @@ def distributed(props: Mapping[str, str], started: Callable[[str], None]) -> Non
     finally:
         server.stop()
         client.close()
+
+
+def standalone(
+    worker_file: Path | None,
+    connector_files: Sequence[Path] = (),
+    started: Callable[[str], None] = lambda url: log.info("REST listens on %s", url),
+) -> None:
+    """Runs a worker that works alone, with the connectors that files describe, until it is told to
+    stop or cannot go on (reference §12). `worker_file` and variables: see `worker_settings`.
+
+    `started` is told the URL once REST answers. Raises what keeps the worker from starting, what
+    ended it, or ConnectorFileFailed (exit code 3).
+    """
+    registry = Registry.installed()
+    config = lone_config(resolved_worker(worker_settings(worker_file), registry))
+    client = Client(forwarding(config))
+    server = Server(config)
+    host = socket.gethostname()
+    try:
+        url = keys.advertised_url(config, server.port, host)
+        worker = StandaloneWorker(
+            config,
+            registry,
+            url=url,
+            worker_id=keys.worker_id(config, server.port, host),
+            clock=SystemClock(),
+            # It leads itself, and is never asked for anything.
+            leader=Leader(client, lambda: None, config[keys.INTER_WORKER_SIGNATURE_ALGORITHM]),
+        )
+        with _Signals(worker), _quiet_about_secrets(worker):
+            server.start(Context(worker, client))
+            started(url)
+            worker.start()
+            try:
+                worker.load(connector_files)
+            except ConnectorFileFailed:
+                worker.stop()
+                worker.ended.wait()
+                raise
+            worker.ended.wait()
+        if worker.failure is not None:
+            raise worker.failure
+    finally:
+        server.stop()
+        client.close()
+
+
+@contextmanager
+def _quiet_about_secrets(worker: Worker) -> Iterator[None]:
+    """What this process logs meanwhile is without what config providers have returned."""
+    handlers, quiet = tuple(logging.getLogger().handlers), LogFilter(worker.planner.providers)
+    for handler in handlers:
+        handler.addFilter(quiet)
+    try:
+        yield
+    finally:
+        for handler in handlers:
+            handler.removeFilter(quiet)
 
 
 class _Signals:
@@ -92,9 +168,3 @@ class _Signals:
         log.info("stopping (%s)", signal.Signals(number).name)
         signal.signal(number, signal.SIG_DFL)
         self._worker.stop()
-
-
-def _refuse_what_is_not_there(config: Config) -> None:
-    """Settings whose effect would be missed without a word are refused aloud."""
-    if config[keys.CONFIG_PROVIDERS]:
-        raise StartupFailed("config.providers are not offered yet; write the values themselves.")

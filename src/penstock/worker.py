@@ -11,7 +11,8 @@ import logging
 import queue
 import secrets
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Final, Protocol, TypeVar, assert_never
@@ -21,6 +22,7 @@ from penstock.clock import Clock
 from penstock.cluster import events as e
 from penstock.cluster import protocol
 from penstock.cluster.herder import HerderState, Settings, next_wakeup, step
+from penstock.cluster.protocol import GroupBytesMalformed
 from penstock.cluster.records import (
     VERSIONED,
     RawProps,
@@ -34,7 +36,7 @@ from penstock.config import worker as keys
 from penstock.config.define import Config
 from penstock.errors import PenstockError
 from penstock.flow.causes import may_pass
-from penstock.flow.engine import BatchDone, Session, SessionAborted, readable
+from penstock.flow.engine import BatchDone, Committed, Session, SessionAborted, readable
 from penstock.flow.plan import SourcePlan
 from penstock.flow.tasks import TaskEnded, Tasks
 from penstock.flow.warmup import warm_up
@@ -44,19 +46,23 @@ from penstock.kafka.fencing import FencedWriter, fence
 from penstock.kafka.group import Callbacks, WorkerGroup
 from penstock.kafka.log import START_S, CompactedLog, Entry
 from penstock.loggers import Loggers
+from penstock.metrics import Metrics
 from penstock.offset_admin import OffsetAdmin
 from penstock.offset_store import (
     COMMITTED,
     OPEN_TRANSACTION_S,
     PRODUCER,
     Lease,
+    Log,
     OffsetStore,
+    Receive,
     Row,
     connector_admin,
     offsets_topic,
 )
 from penstock.planning import Planner
 from penstock.plugins import Kind, Registry
+from penstock.reload import Reloads
 
 log = logging.getLogger(__name__)
 
@@ -82,6 +88,27 @@ class Leader(Protocol):
         """Has it fence a connector's older tasks."""
 
 
+class Group(Protocol):
+    """What a worker needs of its group: `WorkerGroup` says what each of these does."""
+
+    def join(self) -> None: ...
+
+    def step_out(self) -> None: ...
+
+    def leave(self, timeout_s: float) -> None: ...
+
+
+class Alone(Protocol):
+    """What a worker has instead of a cluster, its topics and its group: see `standalone`."""
+
+    def open(self, config: Receive, status: Receive, offsets: OffsetStore) -> tuple[Log, Log]:
+        """Makes the config and the status log, and the one that the store uses. Raises
+        StartupFailed."""
+
+    def group(self, callbacks: Callbacks) -> Group:
+        """A group of one."""
+
+
 class Worker:
     """One member of a cluster, from `start` to `stop`.
 
@@ -97,6 +124,7 @@ class Worker:
         worker_id: str,
         clock: Clock,
         leader: Leader,
+        alone: Alone | None = None,
     ) -> None:
         self.config = config
         self.registry = registry
@@ -104,6 +132,7 @@ class Worker:
         self.failure: BaseException | None = None
         self._clock = clock
         self._leader = leader
+        self._alone = alone
         self._leaving = threading.Event()
         self._inbox: queue.SimpleQueue[e.Event] = queue.SimpleQueue()
         support = config[keys.EXACTLY_ONCE_SOURCE_SUPPORT].lower()
@@ -128,10 +157,12 @@ class Worker:
         self._admin, self.kafka_cluster_id = admin.connect(self._client)
         self._session = Session(keys.spark_settings(config), log.info)
         self._offsets = OffsetStore(config)
-        self.offset_admin = OffsetAdmin(config, self._offsets)
         self.loggers = Loggers(clock)
+        self.metrics = Metrics(clock)
         self._leases: dict[TaskId, Lease] = {}
-        self.planner = Planner(config, registry)
+        self._reloads = Reloads(self._reload)
+        self.planner = Planner(config, registry, self._reloads.hold)
+        self.offset_admin = OffsetAdmin(config, self._offsets, self.planner.resolved)
         self._grace_s = config[keys.TASK_SHUTDOWN_TIMEOUT] / 1000
         self._pool = ThreadPoolExecutor(_POOL, thread_name_prefix="work")
         self._starts = ThreadPoolExecutor(_STARTS, thread_name_prefix="start")
@@ -143,11 +174,11 @@ class Worker:
             store=self._store_offsets,
             encode=self._encode_offsets,
             ended=self._on_ended,
-            report=self._on_batch,
+            report=self._on_report,
             gone=self._on_jvm_gone,
         )
-        self._config_log: CompactedLog
-        self._status_log: CompactedLog
+        self._config_log: Log
+        self._status_log: Log
         self._config_writer: FencedWriter
         self._group = self._make_group()
         self._loop = threading.Thread(target=self._run, name="herder", daemon=True)
@@ -162,6 +193,11 @@ class Worker:
     def _is_source(self, config: RawProps) -> bool:
         found = self.registry.find_connector(config.get("connector.class"))
         return found is not None and found.kind is Kind.SOURCE
+
+    @property
+    def started(self) -> bool:
+        """Whether the worker has been ready for requests since it started (KIP-1017)."""
+        return self._state.member is not None
 
     @property
     def exactly_once(self) -> bool:
@@ -201,6 +237,13 @@ class Worker:
     # ── the loop ─────────────────────────────────────────────────────────────────────────────
 
     def _post(self, event: e.Event) -> None:
+        match event:
+            case e.MetadataWanted():
+                self.metrics.round_begins()
+            case e.Joined():
+                self.metrics.round_ends()
+            case _:
+                pass
         self._inbox.put(event)
 
     def _run(self) -> None:
@@ -235,6 +278,14 @@ class Worker:
                 self._leading.submit(self._claim_config_topic, command)
             case e.AppendStatus():
                 self._status_log.append(*encode_status(self._versioned(command.record)))
+            case e.NoteSkipped():
+                where = "" if command.at is None else f" at offset {command.at}"
+                log.error(
+                    "a record of the %s topic%s is ignored: %s",
+                    command.topic,
+                    where,
+                    command.reason,
+                )
             case e.ReadConfigToEnd():
                 self._pool.submit(self._read_config, command)
             case e.JoinGroup():
@@ -249,6 +300,8 @@ class Worker:
                 _tell(command.reply, command.metadata)
             case e.TellAssignment():
                 _tell(command.reply, command.shares)
+            case e.RefuseAssignment():
+                _refuse(command.reply, GroupBytesMalformed(command.reason))
             case e.Answer():
                 _tell(command.reply, command.result)
             case e.MakeSessionKey():
@@ -359,7 +412,8 @@ class Worker:
         log.info("[%s] fencing the producers of %d older tasks", name, command.tasks)
         try:
             client_id = f"connector-worker-adminclient-{name}"
-            settings = connector_admin(self.config, client_id, command.config)
+            used = self.planner.resolved(command.config)
+            settings = connector_admin(self.config, client_id, used)
             ids = [f"{group}-{TaskId(name, number)}" for number in range(command.tasks)]
             fence(settings, ids, wanted=wanted)
         except Exception as error:
@@ -383,10 +437,14 @@ class Worker:
             configs = self.planner.task_configs(name, command.config)
             again_ms = self.planner.asks_again_ms(command.config)
         except Exception as error:
-            log.exception("[%s] the connector did not say what its tasks are", name)
-            trace = readable(error)
-            self._post(e.ConnectorPlanned(name, run, (), trace, retriable=may_pass(trace)))
+            text = readable(error)
+            trace = self.planner.providers.redacted(text)
+            log.error("[%s] the connector did not say what its tasks are: %s", name, trace)
+            self.metrics.started("connector", False)
+            self._post(e.ConnectorPlanned(name, run, (), trace, retriable=may_pass(text)))
         else:
+            if isinstance(command, e.StartConnector):
+                self.metrics.started("connector", True)
             self._post(e.ConnectorPlanned(name, run, tuple(configs), again_ms=again_ms))
 
     def _forward_tasks(self, command: e.ForwardTasks) -> None:
@@ -406,17 +464,24 @@ class Worker:
                 task, command.run, command.connector_config, command.task_config
             )
             log.info("starting %s", plan.describe())
+            self.metrics.begun(plan)
             if isinstance(plan, SourcePlan):
-                self._leases[task] = self._offsets.lease(task, command.connector_config)
+                used = self.planner.resolved(command.connector_config)
+                self._leases[task] = self._offsets.lease(task, used)
             self._tasks.start(plan, lambda: self._begin(command))
         except SessionAborted:
             self._end_lease(task)
             self._post(e.TaskStopped(task, command.run))
         except Exception as error:
-            log.exception("[%s] the task failed to start", task)
+            trace = readable(error)
+            log.error(
+                "[%s] the task failed to start: %s", task, self.planner.providers.redacted(trace)
+            )
+            self.metrics.started("task", False)
             self._end_lease(task)
-            self._post_failed(task, command.run, readable(error))
+            self._post_failed(task, command.run, trace)
         else:
+            self.metrics.started("task", True)
             self._post(e.TaskStarted(task, command.run))
 
     def _begin(self, command: e.StartTask) -> Offsets:
@@ -444,9 +509,12 @@ class Worker:
         try:
             if not self._tasks.stop(command.task, self._grace_s):
                 log.warning("[%s] a batch was cut off; it will be done again", command.task)
-        except Exception:
-            log.exception("[%s] the task did not stop cleanly", command.task)
+        except Exception as error:
+            trace = self.planner.providers.redacted(readable(error))
+            log.error("[%s] the task did not stop cleanly: %s", command.task, trace)
+        self._reloads.hold(command.task, None)
         self._end_lease(command.task)
+        self.metrics.ended(command.task)
         self._post(e.TaskStopped(command.task, command.run))
 
     def _on_ended(self, ended: TaskEnded) -> None:
@@ -456,12 +524,29 @@ class Worker:
         self._post_failed(ended.task, ended.run, ended.trace)
 
     def _post_failed(self, task: TaskId, run: int, trace: str) -> None:
-        self._post(e.TaskFailed(task, run, trace, retriable=may_pass(trace)))
+        shown = self.planner.providers.redacted(trace)
+        self._post(e.TaskFailed(task, run, shown, retriable=may_pass(trace)))
+
+    def _reload(self, what: str | TaskId) -> None:
+        """A secret that something was started with holds no longer (reference §13.4)."""
+        restart = e.RestartTask(what) if isinstance(what, TaskId) else e.RestartConnector(what)
+
+        def served(answer: Future[e.Result]) -> None:
+            result = answer.result()
+            if isinstance(result, e.Refused):  # by another worker's, it is its own secret
+                log.error("[%s] was not restarted: %s", what, result.message)
+
+        self.submit(restart).add_done_callback(served)
 
     def _end_lease(self, task: TaskId) -> None:
         lease = self._leases.pop(task, None)
         if lease is not None:
             lease.close()
+
+    def _on_report(self, event: BatchDone | Committed) -> None:
+        self.metrics.report(event)
+        if isinstance(event, BatchDone):
+            self._on_batch(event)
 
     def _on_batch(self, batch: BatchDone) -> None:
         log.debug("[%s] %d records moved, %d left out", batch.task, batch.done, batch.failed)
@@ -478,7 +563,13 @@ class Worker:
 
         A stop does not wait for it: the batch counts as cut off then, and is done again.
         """
-        self._lease(task).store(offsets)
+        began = time.monotonic()
+        ok = False
+        try:
+            self._lease(task).store(offsets)
+            ok = True
+        finally:
+            self.metrics.stored(task, ok, (time.monotonic() - began) * 1000)
 
     def _encode_offsets(self, task: TaskId, offsets: Offsets) -> list[Row]:
         return self._lease(task).encode(offsets)
@@ -492,6 +583,11 @@ class Worker:
     # ── starting and ending ──────────────────────────────────────────────────────────────────
 
     def _open_logs(self) -> None:
+        if self._alone is not None:
+            self._config_log, self._status_log = self._alone.open(
+                self._on_config_entries, self._on_status_entries, self._offsets
+            )
+            return
         config = self.config
         consumer = clients.consumer(config.props).settings
         # What is in a transaction counts for everybody once it is committed (KIP-618); before
@@ -502,9 +598,7 @@ class Worker:
         producer = clients.producer(config.props).settings
         base = keys.client_id_base(config)
 
-        def opened(
-            which: str, suffix: str, receive: Callable[[Sequence[Entry]], None]
-        ) -> CompactedLog:
+        def opened(which: str, suffix: str, receive: Receive) -> CompactedLog:
             topic = topics[which]
             client_id = {"client.id": base + suffix}
             return CompactedLog(
@@ -566,22 +660,32 @@ class Worker:
 
     def _shut_down(self) -> None:
         self._group.leave(5.0)
+        self._reloads.close()
         self._tasks.close()
         for name in ("_config_log", "_status_log"):
-            opened: CompactedLog | None = getattr(self, name, None)
+            opened: Log | None = getattr(self, name, None)
             if opened is not None:
                 opened.close()
         self._offsets.close()
         self._session.stop()
+        self.planner.providers.close()
         for pool in (self._pool, self._starts, self._requests, self._leading):
             pool.shutdown(wait=False, cancel_futures=True)
         self.ended.set()
 
     # ── the group ────────────────────────────────────────────────────────────────────────────
 
-    def _make_group(self) -> WorkerGroup:
+    def _make_group(self) -> Group:
         config = self.config
         settings = self._state.settings
+        callbacks = Callbacks(
+            offers=self._offers,
+            share_out=self._share_out,
+            joined=lambda *round: self._post(e.Joined(*round)),
+            lost=lambda: self._post(e.CoordinatorLost()),
+        )
+        if self._alone is not None:
+            return self._alone.group(callbacks)
         return WorkerGroup(
             clients.member(config.props),
             group_id=config[keys.GROUP_ID],
@@ -589,12 +693,7 @@ class Worker:
             session_timeout_ms=config[keys.SESSION_TIMEOUT],
             heartbeat_interval_ms=config[keys.HEARTBEAT_INTERVAL],
             rebalance_timeout_ms=config[keys.REBALANCE_TIMEOUT],
-            callbacks=Callbacks(
-                offers=self._offers,
-                share_out=self._share_out,
-                joined=lambda *round: self._post(e.Joined(*round)),
-                lost=lambda: self._post(e.CoordinatorLost()),
-            ),
+            callbacks=callbacks,
         )
 
     def _offers(self) -> list[tuple[str, bytes]]:
@@ -661,3 +760,9 @@ def _tell(reply: e.Reply, result: object) -> None:
     assert isinstance(reply, Future)
     if not reply.done():
         reply.set_result(result)
+
+
+def _refuse(reply: e.Reply, error: Exception) -> None:
+    assert isinstance(reply, Future)
+    if not reply.done():
+        reply.set_exception(error)

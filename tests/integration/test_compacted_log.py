@@ -8,7 +8,7 @@ import pytest
 
 from penstock.errors import Unavailable
 from penstock.kafka.broker import Broker, free_port
-from penstock.kafka.log import CompactedLog, Entry
+from penstock.kafka.log import CompactedLog, Dropped, Entry
 from penstock.testing.topics import Topics
 
 
@@ -127,6 +127,15 @@ def test_a_closed_log_has_sent_what_was_appended(reader: Reader, topics: Topics)
     log.close()
     assert sent.result(0) == (0, 0)
     assert topics.latest(reader.topic) == {b"last": b"words"}
+
+
+def test_what_is_dropped_is_not_sent_any_more(reader: Reader) -> None:
+    log = reader.open([], bootstrap=f"127.0.0.1:{free_port()}")
+    log.open()
+    sent = log.append(b"key", b"too late")
+    log.drop()
+    with pytest.raises(Dropped):
+        sent.result(10)
 
 
 def test_a_broker_that_goes_away_and_comes_back_is_read_on(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -13,14 +15,17 @@ from penstock.config import worker as keys
 from penstock.config.define import Config
 from penstock.errors import PenstockError
 from penstock.ids import TaskId
-from penstock.kafka.log import Entry
+from penstock.kafka.log import Dropped, Entry
 from penstock.offset_store import (
     Lease,
     OffsetTable,
+    Pulse,
+    TakenOver,
     _Store,
     connector_admin,
     own_topic,
 )
+from penstock.testing.waiting import wait_until
 
 TASK = TaskId("c", 0)
 
@@ -34,11 +39,16 @@ class MemoryLog:
     receive: object
     written: list[tuple[str, bytes, bytes | None]]
     refuses: bool = False
+    away: bool = False  # nothing is answered; what is appended waits
     reads: int = 0
     offset: int = field(default=0)
+    waiting: list[Future[tuple[int, int]]] = field(default_factory=list)
 
     def append(self, key: bytes, value: bytes | None) -> Future[tuple[int, int]]:
         sent: Future[tuple[int, int]] = Future()
+        if self.away:
+            self.waiting.append(sent)
+            return sent
         if self.refuses:
             sent.set_exception(PenstockError("no broker"))
             return sent
@@ -47,6 +57,11 @@ class MemoryLog:
         self.offset += 1
         sent.set_result((0, self.offset - 1))
         return sent
+
+    def drop(self) -> None:
+        dropped, self.waiting = self.waiting, []
+        for sent in dropped:
+            sent.set_exception(Dropped("given up"))
 
     def read_to_end(self, timeout_s: float, check: object) -> None:
         self.reads += 1
@@ -78,7 +93,7 @@ def valued(position: int) -> bytes:
 
 
 def lease(workers: _Store, own: _Store | None) -> Lease:
-    return Lease(TASK, workers, own, 1.0, lambda: None)
+    return Lease(TASK, workers, own, 1.0, lambda: None, Pulse())
 
 
 def read(of: Lease) -> dict[object, object]:
@@ -166,6 +181,102 @@ def test_what_the_own_topic_says_counts_and_the_workers_for_the_rest() -> None:
     assert (worker_log.reads, own_log.reads) == (1, 1)
 
 
+def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Has the process stand still for so long."""
+    now = time.monotonic() + seconds
+    monkeypatch.setattr("penstock.offset_store.time.monotonic", lambda: now)
+
+
+def test_a_position_that_somebody_else_stored_meanwhile_is_not_taken_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written: Written = []
+    workers, log = store("workers", written)
+    log.append(keyed("a"), valued(1))
+    mine = lease(workers, None)
+    read(mine)
+    mine.store([at(2, "a")])
+    log.append(keyed("a"), valued(9))  # another worker, which has taken the task over
+    later(monkeypatch, 7.0)
+    with pytest.raises(TakenOver, match=r"task c-0 in \{'file': 'a'\} was stored by somebody else"):
+        mine.store([at(3, "a")])
+    assert written[-1] == ("workers", keyed("a"), valued(9))
+
+
+def test_a_worker_that_did_not_stand_still_is_the_one_that_goes_on() -> None:
+    written: Written = []
+    workers, log = store("workers", written)
+    log.append(keyed("a"), valued(1))
+    mine = lease(workers, None)
+    read(mine)
+    log.append(keyed("a"), valued(2))  # the last words of the worker this one has taken over from
+    mine.store([at(3, "a")])
+    assert written[-1] == ("workers", keyed("a"), valued(3))
+
+
+@pytest.mark.parametrize("own_topic", [False, True])
+def test_a_task_that_stood_still_and_was_not_given_away_goes_on_where_it_was(
+    own_topic: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: Written = []
+    (workers, log), (own, _) = store("workers", written), store("own", written)
+    log.append(keyed("a"), valued(1))
+    mine = lease(workers, own if own_topic else None)
+    read(mine)
+    for moment, position in enumerate((2, 3, 4), 1):
+        later(monkeypatch, 7.0 * moment)
+        mine.store([at(position, "a"), at(position, "new")])
+    mine.store([at(None, "a")])
+    later(monkeypatch, 20.0)
+    mine.store([at(6, "a")])
+    assert read(mine) == {"a": {"position": 6}, "new": {"position": 4}}
+
+
+def test_what_may_or_may_not_have_been_stored_is_no_strangers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written: Written = []
+    workers, log = store("workers", written)
+    mine = lease(workers, None)
+    read(mine)
+    log.refuses = True
+    with pytest.raises(PenstockError, match="no broker"):
+        mine.store([at(5)])
+    log.refuses = False
+    log.append(keyed(), valued(5))  # it was, only the answer was lost
+    later(monkeypatch, 7.0)
+    mine.store([at(6)])
+    assert written[-1] == ("workers", keyed(), valued(6))
+
+
+def test_what_is_on_its_way_when_its_task_ends_is_given_up_and_only_that() -> None:
+    written: Written = []
+    workers, log = store("workers", written)
+    log.away = True
+    ending, staying = lease(workers, None), lease(workers, None)
+    errors: list[BaseException] = []
+
+    def end() -> None:
+        try:
+            ending.store([at(1, "ending")])
+        except PenstockError as error:
+            errors.append(error)
+
+    threads = [
+        threading.Thread(target=end),
+        threading.Thread(target=lambda: staying.store([at(2, "staying")])),
+    ]
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: len(log.waiting) == 2, 10, "both to be on their way")
+    log.away = False
+    ending.close()
+    for thread in threads:
+        thread.join(10)
+    assert written == [("workers", keyed("staying"), valued(2))]
+    assert "Task c-0 has ended" in str(errors[0])
+
+
 # ── exactly once ─────────────────────────────────────────────────────────────────────────────────
 
 
@@ -204,7 +315,7 @@ def test_a_task_that_has_ended_stores_nothing_any_more(how: str) -> None:
     written: Written = []
     workers, _ = store("workers", written)
     closed: list[str] = []
-    mine = Lease(TASK, workers, None, 1.0, lambda: closed.append("closed"))
+    mine = Lease(TASK, workers, None, 1.0, lambda: closed.append("closed"), Pulse())
     mine.close()
     mine.close()
     assert closed == ["closed"]

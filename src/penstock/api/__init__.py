@@ -1,8 +1,9 @@
-"""What plugin authors implement: connectors, converters, transforms and predicates, and the
-`Plugin` describing them."""
+"""What plugin authors implement: connectors, converters, transforms, predicates and config
+providers, and the `Plugin` describing them."""
 
 from penstock.api.converter import Converter, HeaderConverter, Use
 from penstock.api.plugin import Plugin
+from penstock.api.provider import ConfigProvider
 from penstock.api.sink import SinkConnector, SinkWriter
 from penstock.api.source import (
     AbortTransaction,
@@ -14,18 +15,22 @@ from penstock.api.source import (
     SourceReader,
 )
 from penstock.api.transform import Predicate, Transform
+from penstock.config.providers import Lookup, ProviderFailed
 from penstock.data.records import Failed
 
 __all__ = [
     "AbortTransaction",
+    "ConfigProvider",
     "Converter",
     "Failed",
     "HeaderConverter",
+    "Lookup",
     "Offsets",
     "Plugin",
     "Predicate",
     "Primitive",
     "Props",
+    "ProviderFailed",
     "SinkConnector",
     "SinkWriter",
     "SourceConnector",

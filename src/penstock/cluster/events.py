@@ -424,6 +424,15 @@ class AppendStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class NoteSkipped:
+    """Say that a record of the config or status topic has no effect, and why."""
+
+    topic: str
+    at: int | None  # its offset, where that is known
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class ReadConfigToEnd:
     """Comes back as `ConfigEndReached`."""
 
@@ -453,6 +462,14 @@ class TellAssignment:
 
     reply: Reply
     shares: Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class RefuseAssignment:
+    """Nothing can be shared out in this round: it fails, and is tried again."""
+
+    reply: Reply
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -548,11 +565,13 @@ Command = (
     AppendConfig
     | ClaimConfigTopic
     | AppendStatus
+    | NoteSkipped
     | ReadConfigToEnd
     | JoinGroup
     | StepOut
     | TellMetadata
     | TellAssignment
+    | RefuseAssignment
     | Answer
     | MakeSessionKey
     | StartConnector

@@ -47,6 +47,7 @@ from penstock.cluster.protocol import (
     VERSIONS,
     Assignment,
     AssignmentError,
+    GroupBytesMalformed,
     MemberMetadata,
     Work,
     decode_assignment,
@@ -61,6 +62,7 @@ from penstock.cluster.records import (
     RawProps,
     RestartRequest,
     SessionKey,
+    Skipped,
     State,
     Status,
     Target,
@@ -280,7 +282,9 @@ class HerderState:
 
     def running(self) -> Work:
         """What the group has to be told this worker runs."""
-        return self.assigned.plus(self.handing_over) if self.handing_over else self.assigned
+        # What is on its way out comes first, for that is where balancing takes from: so a round
+        # that begins meanwhile takes it again, and not something else.
+        return self.handing_over.plus(self.assigned) if self.handing_over else self.assigned
 
     def settled(self) -> bool:
         """Between rounds: everybody knows who leads and who owns what."""
@@ -530,6 +534,11 @@ class _Turn:
     def _on_config(self, event: e.ConfigRead) -> None:
         before = self.state.cluster
         records = [(at, decode_config(key, value)) for at, key, value in event.entries]
+        self.commands += [
+            e.NoteSkipped("config", at, each.reason)
+            for at, each in records
+            if isinstance(each, Skipped)
+        ]
         cluster, changes = fold_all(before, records)
         self._set(cluster=cluster)
         if not self.state.ready:
@@ -662,7 +671,11 @@ class _Turn:
     def _share_out(self, event: e.AssignmentWanted) -> None:
         """Leads one round (§5.3, §5.5): everyone gets a share, at one config offset."""
         version = VERSIONS[event.protocol]
-        members = {name: decode_metadata(data) for name, data in event.members.items()}
+        try:
+            members = {name: decode_metadata(data) for name, data in event.members.items()}
+        except GroupBytesMalformed as error:  # somebody who is no worker is in the group
+            self.commands.append(e.RefuseAssignment(event.reply, str(error)))
+            return
         offset = max(metadata.config_offset for metadata in members.values())
         mine = members[event.member]
 
@@ -714,7 +727,11 @@ class _Turn:
         self.commands.append(e.TellAssignment(event.reply, shares))
 
     def _on_joined(self, event: e.Joined) -> None:
-        given = decode_assignment(event.data)
+        try:
+            given = decode_assignment(event.data)
+        except GroupBytesMalformed:  # the leader is no worker; what runs goes on meanwhile
+            self._set(joining=True, rejoin_at=self.now + _RETRY_MIN_MS)
+            return
         member = Member(
             event.member, event.generation, event.protocol, given.leader, given.leader_url
         )
@@ -1273,6 +1290,7 @@ class _Turn:
         same = (
             entry is not None
             and not entry.inconsistent
+            and not entry.deferred  # records newer than the commit: compaction leaves it with holes
             and entry.applied_config == entry.config
             and cluster.task_configs(name) == configs
         )
@@ -1339,11 +1357,14 @@ class _Turn:
         run = self._tasks.get(event.task)
         if run is None or run.run != event.run or run.phase is Phase.STOPPING:
             return  # stopped or given away meanwhile: its owner now speaks for it
-        ours = self._is_ours(event.task)  # else it would have been stopped at the next opportunity
-        trace = self._recover(event.task, event.trace, event.retriable) if ours else event.trace
+        if not self._is_ours(event.task):  # it would have been stopped at the next opportunity
+            self._tasks.set(event.task, None)
+            self._forget_recovery(event.task)
+            self._put_task(event.task, State.UNASSIGNED)
+            return
+        trace = self._recover(event.task, event.trace, event.retriable)
         self._tasks.set(event.task, replace(run, phase=Phase.FAILED, trace=trace))
-        if ours:
-            self._put_task(event.task, State.FAILED, trace)
+        self._put_task(event.task, State.FAILED, trace)
 
     def _on_task_stopped(self, event: e.TaskStopped) -> None:
         run = self._tasks.get(event.task)
@@ -1497,7 +1518,8 @@ class _Turn:
                 if not ours:
                     self._tasks.set(task, None)
                     self._forget_recovery(task)
-                    self._put_task(task, State.UNASSIGNED)
+                    if run.phase is not Phase.FAILED:  # it ended when it failed, and stays so
+                        self._put_task(task, State.UNASSIGNED)
                 elif run.stale or self._may_move_on(run.phase, wanted):
                     self._begin(task, wanted)
                 elif run.phase is Phase.FENCING and self._is_granted(task):
@@ -1565,19 +1587,42 @@ class _Turn:
 
     def _on_statuses(self, event: e.StatusRead) -> None:
         records = [decode_status(key, value) for key, value in event.entries]
-        self._set(statuses=fold_statuses(self.state.statuses, records))
+        before = self.state.statuses
+        self._set(statuses=fold_statuses(before, records))
+        last: dict[TaskId, Status | None] = {}
         for record in records:
             match record:
+                case Skipped(reason):
+                    self.commands.append(e.NoteSkipped("status", None, reason))
                 case ConnectorStatus(name, None):
+                    if self._leads():
+                        self._forget_tasks([*before.tasks_of(name), *last], name)
                     self._correct_connector(name)
                     for task in [task for task in self._tasks if task.connector == name]:
                         self._correct_task(task)  # they are forgotten with their connector
                 case ConnectorStatus(name):
                     self._correct_connector(name)
                 case TaskStatus(task):
+                    last[task] = record.status
                     self._correct_task(task)
                 case _:
                     pass
+        for task, said in last.items():
+            self._say_again(task, said)
+
+    def _forget_tasks(self, known: Iterable[TaskId], connector: str) -> None:
+        """A connector's tombstone speaks for its tasks only as long as it is in the topic."""
+        for task in dict.fromkeys(known):
+            if task.connector == connector and self.state.statuses.task(task) is None:
+                self._append_status(TaskStatus(task, None))
+
+    def _say_again(self, task: TaskId, said: Status | None) -> None:
+        """Nobody heeds an UNASSIGNED that came too late (§4.4), but whoever starts after what was
+        said before has been compacted away: so the owner has the last word."""
+        run = self._tasks.get(task)
+        late = said is not None and said != self.state.statuses.task(task)
+        if late and run is not None and run.phase in _SHOWN and self._is_ours(task):
+            self._put_task(task, _SHOWN[run.phase], run.trace)
 
     def _correct_statuses(self) -> None:
         """Corrects what is known; what is not known may only be on its way."""

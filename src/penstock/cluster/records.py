@@ -141,6 +141,9 @@ _FENCING: Final = "tasks-fencing-"
 _SESSION_KEY: Final = "session-key"
 _LOGGER: Final = "logger-cluster-"
 
+_LONGEST_NAME: Final = 32_767
+"""Bytes: what a string of the group protocol holds (reference §5.2)."""
+
 
 def encode_config(record: ConfigRecord) -> tuple[bytes, bytes | None]:
     """The key and value of a config topic record."""
@@ -196,6 +199,8 @@ def decode_config(key: bytes | None, value: bytes | None) -> ConfigRecord | Skip
 
 
 def _connector_config(connector: str, content: object) -> ConnectorConfig | Skipped:
+    if len(connector.encode()) > _LONGEST_NAME:
+        return Skipped(f"a name of more than {_LONGEST_NAME} bytes cannot be assigned to a worker")
     if content is None:
         return ConnectorConfig(connector, None)
     properties = _properties(content)
@@ -295,15 +300,15 @@ class State(StrEnum):
     STOPPED = "STOPPED"
 
 
-VERSIONED: Final = frozenset({State.RUNNING, State.PAUSED, State.STOPPED})
-"""The states with which a 4.2.0 worker reports the version of the plugin it runs."""
+VERSIONED: Final = frozenset({State.RUNNING, State.PAUSED, State.STOPPED, State.FAILED})
+"""The states with which a 4.2.0 worker reports the version of the plugin it runs, or ran."""
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
     """A state, who reported it, in which group generation, and the version of the plugin that
     runs; None where the reporter does not say, as workers before 4.1 do not and 4.2 does not
-    for UNASSIGNED."""
+    always for UNASSIGNED."""
 
     state: State
     worker_id: str

@@ -33,8 +33,13 @@ def parse_properties(data: bytes) -> dict[str, str]:
     The bytes are ISO-8859-1; `\\uXXXX` says everything else. Raises ConfigInvalid for a `\\u`
     without four hexadecimal digits; any other bytes are properties of some kind.
     """
+    return parse_properties_text(data.decode("iso-8859-1"))
+
+
+def parse_properties_text(text: str) -> dict[str, str]:
+    """The same of a file that was decoded already: config providers read theirs as UTF-8."""
     settings: dict[str, str] = {}
-    for line in _logical_lines(data.decode("iso-8859-1")):
+    for line in _logical_lines(text):
         found = _LINE.fullmatch(line)
         assert found is not None, line  # the pattern takes every text
         settings[_unescaped(found["name"])] = _unescaped(found["value"])

@@ -306,7 +306,7 @@ SSL: Final = (
     Key("ssl.engine.factory.class", CLASS, None, LOW, "Accepted and not used here."),
 )
 """The client TLS settings. The REST server reads them too, unless any setting starts with
-`listeners.https.` (reference §1.1)."""
+`listeners.https.`, or for admin listeners `admin.listeners.https.` (reference §1.1)."""
 
 COMMON: Final = ConfigDef(
     BOOTSTRAP_SERVERS,
@@ -1042,8 +1042,7 @@ def rest_ssl_settings(config: Config, prefix: str = "listeners.https.") -> dict[
     return {name: value for name, value in source.items() if name.startswith("ssl.")}
 
 
-_UNDERSCORES: Final = re.compile("_{1,3}")
-_FROM_UNDERSCORES: Final = {"_": ".", "__": "_", "___": "-"}
+_UNDERSCORES: Final = re.compile("_+")
 
 
 def from_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -1055,9 +1054,13 @@ def from_environment(environ: Mapping[str, str]) -> dict[str, str]:
         {'group.id': 'g'}
     """
     return {
-        _UNDERSCORES.sub(
-            lambda found: _FROM_UNDERSCORES[found[0]], name.removeprefix("CONNECT_").lower()
-        ): value
+        _UNDERSCORES.sub(_spelled, name.removeprefix("CONNECT_").lower()): value
         for name, value in sorted(environ.items())
         if name.startswith("CONNECT_") and name != "CONNECT_"
     }
+
+
+def _spelled(underscores: re.Match[str]) -> str:
+    """One is a dot; of more, hyphens are made first, and an underscore of what is left."""
+    length = len(underscores[0])
+    return "." if length == 1 else "-" * (length // 3) + "_" * (length % 3 > 0)

@@ -38,6 +38,24 @@ class BatchDone:
     done: int
     failed: int
     topics: Mapping[str, int] = field(default_factory=dict)
+    ms: float = 0.0  # from the begin of the batch until now
+    retries: int = 0
+    lost: int = 0  # dead letters that Kafka did not take
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A sink task has tried to commit what it has written; `partitions` are those it owns."""
+
+    task: TaskId
+    run: int
+    ok: bool
+    ms: float
+    partitions: int
+
+
+Report = Callable[[BatchDone | Committed], None]
+"""Told what a task does, from threads of Spark's and the task's own; must not block."""
 
 
 class SessionAborted(PenstockError):
@@ -124,6 +142,7 @@ class Query(ABC):
         self._turn = threading.Condition()
         self._stopping = False
         self._in_batch = False
+        self._began_at = 0.0
         self._rested_at = time.monotonic()
         self._query: StreamingQuery | None = None
         self.failure: str | None = None
@@ -153,6 +172,11 @@ class Query(ABC):
         )
         with _with_settings(self._spark, self._settings):
             self._query = writer.start()
+
+    @property
+    def batch_ms(self) -> float:
+        """How long the batch in hand has taken so far."""
+        return (time.monotonic() - self._began_at) * 1000
 
     @property
     def alive(self) -> bool:
@@ -196,6 +220,7 @@ class Query(ABC):
             if self._stopping:
                 return  # nothing of this batch is done; the checkpoint is thrown away
             self._in_batch = True
+            self._began_at = time.monotonic()
         try:
             self.after(self._checkpoint, batch, self.take(frame))
         except BaseException as error:

@@ -71,6 +71,7 @@ class Failures:
         self._task = task
         self._tolerance = tolerance
         self._producer: Producer | None = None  # made with the first dead letter
+        self._lost_letters = 0
 
     def report(self, failures: Sequence[Failure], original: Original) -> None:
         """Logs them and sends them away as configured. Raises ToleranceExceeded, after that, if
@@ -92,10 +93,13 @@ class Failures:
                 f"{first.class_name} for {_place(original(first.origin))}: {first.cause}"
             ) from first.cause
 
-    def flush(self) -> None:
-        """Waits until the dead letters are in Kafka; those it refuses are logged."""
+    def flush(self) -> int:
+        """Waits until the dead letters are in Kafka; those it refuses are logged. How many that
+        were since the last time."""
         if self._producer is not None:
             self._producer.flush()
+        lost, self._lost_letters = self._lost_letters, 0
+        return lost
 
     def _log(self, failure: Failure, letter: Letter) -> None:
         """Which records they were only with `errors.log.include.messages`: what is in them may be
@@ -136,6 +140,7 @@ class Failures:
             self._lost(message.topic() or "", error)
 
     def _lost(self, topic: str, error: object) -> None:
+        self._lost_letters += 1
         log.error(
             "[%s] Could not produce message to dead letter queue. topic=%s: %s",
             self._task,

@@ -99,6 +99,12 @@ class Pipeline:
     steps: Sequence[Step]
     tolerance: Tolerance
     wait: Callable[[float], object] | None = None
+    _retries: int = 0
+
+    def take_retries(self) -> int:
+        """How often a step was tried again since this was asked last."""
+        retries, self._retries = self._retries, 0
+        return retries
 
     def run(self, records: Records) -> tuple[Records, list[Failure]]:
         """The records that came through, and what happened to those that failed; a record in
@@ -132,6 +138,7 @@ class Pipeline:
             self.tolerance.retry_timeout_ms, self.tolerance.retry_delay_max_ms, self.wait
         )
         while any(map(retriable, failed.values())) and backoff.again():
+            self._retries += 1
             rows = sorted(row for row, error in failed.items() if retriable(error))
             once_more, still = _attempt(step, records.only(rows))
             done = Records.together(

@@ -21,7 +21,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from penstock.config.regex import compile_java
 from penstock.flow import offsets, remote
-from penstock.flow.engine import IDLE_S, BatchDone, Query, readable
+from penstock.flow.engine import IDLE_S, Committed, Query, Report, readable
 from penstock.flow.plan import SinkPlan
 from penstock.flow.source import batch_done
 from penstock.flow.stage import RESULT_DDL, SinkStage
@@ -85,7 +85,7 @@ class SinkQuery(Query):
         plan: SinkPlan,
         start: Positions,
         committed: Callable[[Positions], None],
-        report: Callable[[BatchDone], None],
+        report: Report,
         *,
         small: bool,
     ) -> None:
@@ -127,7 +127,7 @@ class SinkQuery(Query):
                 for partition, position in partitions.items()
             }
         self._committed(positions)
-        self._report(batch_done(self._plan.task, self._plan.run, rows))
+        self._report(batch_done(self._plan.task, self._plan.run, rows, self.batch_ms))
 
 
 class SinkTask:
@@ -142,7 +142,7 @@ class SinkTask:
         spark: SparkSession,
         plan: SinkPlan,
         failed: Callable[[str], None],
-        report: Callable[[BatchDone], None],
+        report: Report,
     ) -> None:
         self._spark = spark
         self._plan = plan
@@ -331,10 +331,16 @@ class SinkTask:
         if not positions:
             return True
         rows = [TopicPartition(topic, part, at) for (topic, part), at in positions.items()]
+        began = time.monotonic()
+        error: Exception | None = None
         try:
             self._consumer.commit(offsets=rows, asynchronous=False)
-        except (KafkaException, RuntimeError) as error:
+        except (KafkaException, RuntimeError) as refusal:
+            error = refusal
             log.warning("[%s] offsets were not committed: %s", self._plan.task, error)
+        ms, owned = (time.monotonic() - began) * 1000, len(self._owned)
+        self._report(Committed(self._plan.task, self._plan.run, error is None, ms, owned))
+        if error is not None:
             return False
         with self._lock:
             for place, position in positions.items():

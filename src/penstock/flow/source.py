@@ -24,7 +24,7 @@ import orjson
 from confluent_kafka import KafkaException
 
 from penstock.api import Offsets, SourceReader
-from penstock.flow.engine import IDLE_S, BatchDone, Query, readable
+from penstock.flow.engine import IDLE_S, BatchDone, Query, Report, readable
 from penstock.flow.failures import Failures, TaskFailed
 from penstock.flow.pipeline import Backoff, retriable
 from penstock.flow.plan import Boundary, SourcePlan
@@ -38,6 +38,7 @@ from penstock.flow.stage import (
     report_refused,
     unpacked,
 )
+from penstock.ids import TaskId
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -76,7 +77,7 @@ class SourceQuery(Query):
         spark: SparkSession,
         plan: SourcePlan,
         done: Callable[[int], None],
-        report: Callable[[BatchDone], None],
+        report: Report,
     ) -> None:
         super().__init__(spark, plan.task, plan.run)
         self._plan = plan
@@ -89,7 +90,7 @@ class SourceQuery(Query):
 
     def after(self, checkpoint: Path, batch: int, rows: Any) -> None:
         self._done(sum(row.rows for row in rows))
-        self._report(batch_done(self._plan.task, self._plan.run, rows))
+        self._report(batch_done(self._plan.task, self._plan.run, rows, self.batch_ms))
 
 
 class ExactlyOnceQuery(SourceQuery):
@@ -103,7 +104,7 @@ class ExactlyOnceQuery(SourceQuery):
         sending: Sending,
         encode: Callable[[int], Sequence[tuple[bytes, bytes | None]]],
         done: Callable[[int], None],
-        report: Callable[[BatchDone], None],
+        report: Report,
     ) -> None:
         super().__init__(spark, plan, done, report)
         assert plan.transactions is not None
@@ -126,7 +127,7 @@ class ExactlyOnceQuery(SourceQuery):
         failed = sum(count["failed"] for count in counts)
         aborted = any(count["aborted"] for count in counts)
         topics: set[str] = set()
-        sent = 0
+        sent = lost = 0
         producer = self._sending.producer
         try:
             producer.begin_transaction()
@@ -140,7 +141,7 @@ class ExactlyOnceQuery(SourceQuery):
                 refused = self._sending.flush()
                 if refused:
                     report_refused(self._plan, self._failures, refused)
-                    self._failures.flush()
+                    lost = self._failures.flush()
                 failed += len(refused)
                 sent = len(records) - len(refused)
             for key, value in self._encode(done):
@@ -162,6 +163,9 @@ class ExactlyOnceQuery(SourceQuery):
                 done=sent,
                 failed=failed,
                 topics=dict.fromkeys(topics, 1),
+                ms=self.batch_ms,
+                retries=sum(count["retries"] for count in counts),
+                lost=lost + sum(count["lost"] for count in counts),
             )
         )
 
@@ -191,7 +195,7 @@ class SourceTask:
         committed: Callable[[Offsets], None],
         encode: Encode,
         failed: Callable[[str], None],
-        report: Callable[[BatchDone], None],
+        report: Report,
     ) -> None:
         self._spark = spark
         self._plan = plan
@@ -375,7 +379,7 @@ def cannot(plan: SourcePlan, what: str, error: BaseException) -> TaskFailed:
     )
 
 
-def batch_done(task: Any, run: int, rows: list[Any]) -> BatchDone:
+def batch_done(task: TaskId, run: int, rows: list[Any], ms: float) -> BatchDone:
     """A batch's result rows, summed up."""
     return BatchDone(
         task,
@@ -384,4 +388,7 @@ def batch_done(task: Any, run: int, rows: list[Any]) -> BatchDone:
         done=sum(row.done for row in rows),
         failed=sum(row.failed for row in rows),
         topics={row.topic: 1 for row in rows if row.topic},
+        ms=ms,
+        retries=sum(row.retries for row in rows),
+        lost=sum(row.lost for row in rows),
     )

@@ -45,6 +45,8 @@ RESULT: Final = pa.schema(
         ("records", pa.int64()),
         ("done", pa.int64()),
         ("failed", pa.int64()),
+        ("retries", pa.int64()),
+        ("lost", pa.int64()),
         ("rows", pa.int32()),
         ("whole", pa.bool_()),
         ("topic", pa.string()),
@@ -53,14 +55,15 @@ RESULT: Final = pa.schema(
     ]
 )
 """What a stage reports per partition of a batch: records in, records that reached the other side,
-records that failed and are tolerated (what is missing in the sum was left out by a transform), for
+records that failed and are tolerated (what is missing in the sum was left out by a transform), how
+often something was tried again, dead letters that Kafka did not take, for
 sources how many rows of ranges those were, and for sinks whether it did all of its rows. There is
 one row per topic (and for sinks, partition) touched, the first with the counts; `position` is the
 offset after the last record that was done."""
 
 RESULT_DDL: Final = (
-    "records long, done long, failed long, rows int, whole boolean, topic string, partition int, "
-    "position long"
+    "records long, done long, failed long, retries long, lost long, rows int, whole boolean, "
+    "topic string, partition int, position long"
 )
 
 CONVERTED: Final = pa.schema(
@@ -94,6 +97,8 @@ class Counts:
     records: int = 0
     failed: int = 0
     done: int = 0
+    retries: int = 0
+    lost: int = 0
     rows: int = 0
     aborted: bool = False
     places: dict[tuple[str, int | None], int | None] = field(default_factory=dict)
@@ -131,11 +136,13 @@ class ConvertStage:
             except AbortTransaction:
                 counts.aborted = True
                 counts.rows = 1  # a transaction is one row of ranges, and over, read or not
-            converting.failures.flush()
+            converting.flush_failures(counts)
         told = orjson.dumps(
             {
                 "records": counts.records,
                 "failed": counts.failed,
+                "retries": counts.retries,
+                "lost": counts.lost,
                 "rows": counts.rows,
                 "aborted": counts.aborted,
             }
@@ -166,7 +173,7 @@ class SinkStage:
                     ) in batches:  # read, not left: what the stage tells has to reach the driver
                         pass
                     break
-            writing.failures.flush()
+            counts.lost += writing.failures.flush()
         yield _result(counts, whole)
 
 
@@ -191,9 +198,14 @@ class Converting:
         records = self.reader.records(batch)
         converted, failed = self._pipeline.run(records)
         self.failures.report(failed, failures.read(records))
+        counts.retries += self._pipeline.take_retries()
         counts.records += len(records)
         counts.failed += len(failed)
         return converted
+
+    def flush_failures(self, counts: Counts) -> None:
+        """Waits until the dead letters are in Kafka, and counts those that are not."""
+        counts.lost += self.failures.flush()
 
     def close(self) -> None:
         """Nothing is held open between batches."""
@@ -219,7 +231,7 @@ class Producing(Converting):
         report_refused(self._plan, self.failures, refused)
         counts.done -= len(refused)
         counts.failed += len(refused)
-        self.failures.flush()
+        self.flush_failures(counts)
 
     def close(self) -> None:
         self._sending.close()
@@ -257,7 +269,8 @@ class Writing:
         original = failures.consumed(raw, _cells(batch, "timestampType"))
         records, failed = self._pipeline.run(raw)
         self.failures.report(failed, original)
-        refused = self._put(records, stop)
+        refused = self._put(records, stop, counts)
+        counts.retries += self._pipeline.take_retries()
         if refused is None:
             return False
         self.failures.report(refused, original)
@@ -270,7 +283,7 @@ class Writing:
     def close(self) -> None:
         self._writer.close()
 
-    def _put(self, records: Records, stop: str) -> list[Failure] | None:
+    def _put(self, records: Records, stop: str, counts: Counts) -> list[Failure] | None:
         """Gives the records to the sink, again and again while it asks for that; those it refused.
         None if it still asks when there is a file at `stop`."""
         delay_max = min(self._plan.tolerance.retry_delay_max_ms, _PUT_DELAY_MAX_MS)
@@ -287,6 +300,7 @@ class Writing:
                 failures.log.warning(
                     "[%s] the batch is written again after a while: %s", self._plan.task, error
                 )
+                counts.retries += 1
                 backoff.again()
                 continue
             return [
@@ -434,9 +448,12 @@ def _ends(raw: Records) -> dict[tuple[str, int | None], int | None]:
 
 def _result(counts: Counts, whole: bool = True) -> pa.RecordBatch:
     places = list(counts.places.items()) or [(("", None), None)]
-    first = (counts.records, counts.done, counts.failed, counts.rows)
+    first = (
+        *(counts.records, counts.done, counts.failed),
+        *(counts.retries, counts.lost, counts.rows),
+    )
     rows = [
-        (*(first if not number else (0, 0, 0, 0)), whole, *place, position)
+        (*(first if not number else (0,) * len(first)), whole, *place, position)
         for number, (place, position) in enumerate(places)
     ]
     columns = zip(zip(*rows, strict=True), RESULT, strict=True)

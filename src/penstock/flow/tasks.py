@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from penstock.api import Offsets
 from penstock.flow import failures
-from penstock.flow.engine import BatchDone, Session, readable
+from penstock.flow.engine import Report, Session, readable
 from penstock.flow.plan import FlowPlan, SinkPlan, SourcePlan
 from penstock.flow.sink import SinkTask
 from penstock.flow.source import Begin, SourceTask
@@ -57,7 +57,7 @@ class Tasks:
         store: StoreOffsets,
         encode: EncodeOffsets,
         ended: Callable[[TaskEnded], None],
-        report: Callable[[BatchDone], None],
+        report: Report,
         gone: Callable[[str], None],
     ) -> None:
         self._session = session

@@ -13,10 +13,13 @@ import subprocess
 import time
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from threading import Event
 from types import TracebackType
+from typing import Final
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -27,6 +30,10 @@ from penstock.errors import StartupFailed
 START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 30
 ROOM_MB = 300
+
+_OUTGOING: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_LOWEST: Final = 10_000
+_TRIES: Final = 20
 
 _LOG4J = """\
 status = error
@@ -40,10 +47,21 @@ rootLogger.appenderRef.file.ref = file
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """One more way to a broker: who comes in by `port` is sent to `advertised` from then on, which
+    may be a proxy's port."""
+
+    name: str  # in capitals
+    port: int
+    advertised: int
+
+
 class Broker:
     """One Kafka broker process. Use it as a context manager, or call `start` and `stop`.
 
-    `port` 0 picks a free one. `settings` are added to (and win over) its server properties.
+    `port` 0 picks a free one. `settings` are added to (and win over) its server properties. It may
+    be started again after it was stopped or killed: on the same port, with what it knew.
     """
 
     def __init__(
@@ -52,6 +70,7 @@ class Broker:
         *,
         port: int = 0,
         settings: Mapping[str, str] | None = None,
+        listeners: Sequence[Listener] = (),
         heap_mb: int = 512,
         say: Callable[[str], None] = lambda text: None,
     ) -> None:
@@ -59,6 +78,7 @@ class Broker:
         self.port = port or free_port()
         self.bootstrap = f"127.0.0.1:{self.port}"
         self._settings = dict(settings or {})
+        self._listeners = tuple(listeners)
         self._heap_mb = heap_mb
         self._say = say
         self._process: subprocess.Popen[bytes] | None = None
@@ -139,12 +159,17 @@ class Broker:
 
     def _write_properties(self) -> Path:
         controller = free_port()
+        ways = [("PLAINTEXT", self.port, self.port)]
+        ways += [(each.name, each.port, each.advertised) for each in self._listeners]
+        listeners = [f"{name}://127.0.0.1:{port}" for name, port, _ in ways]
+        names = [name for name, *_ in ways] + ["CONTROLLER"]
         settings = {
             "process.roles": "broker,controller",
             "node.id": "1",
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "listeners": ",".join([*listeners, f"CONTROLLER://127.0.0.1:{controller}"]),
+            "advertised.listeners": ",".join(f"{name}://127.0.0.1:{to}" for name, _, to in ways),
+            "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in names),
             "controller.listener.names": "CONTROLLER",
             "log.dirs": str(self.folder / "data"),
             "num.partitions": "1",
@@ -212,7 +237,17 @@ def _cluster_id() -> str:
 
 
 def free_port() -> int:
-    """A loopback port nobody listens on at this moment."""
+    """A loopback port nobody listens on at this moment.
+
+    If possible none that is given to outgoing connections: whoever listens on it can be stopped and
+    started again, and those who keep calling meanwhile cannot get through to themselves.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        first = int(_OUTGOING.read_text().split()[0])
+        for port in Random().sample(range(min(_LOWEST, first), first), _TRIES):
+            with contextlib.suppress(OSError), socket.socket() as probe:
+                probe.bind(("127.0.0.1", port))
+                return port
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -60,6 +60,10 @@ _RENAMED: Final[Mapping[str, str]] = {
     "ssl.keystore.key": "ssl.key.pem",
     "ssl.cipher.suites": "ssl.cipher.suites",
 }
+_BACKOFF_MAX_MS: Final = 1_000
+"""Java's default of `reconnect.backoff.max.ms`. Our clients' own are 10 and 30 s: for so long they
+would not notice that a broker is back."""
+
 _PRODUCER_ONLY: Final = frozenset({"max.request.size"})
 _CONSUMER_ONLY: Final = frozenset({"fetch.max.wait.ms"})
 _LOGIN: Final = re.compile(r'\b(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"')
@@ -95,7 +99,8 @@ def member(java: Mapping[str, str]) -> dict[str, object]:
     """Connection settings in kafka-python's spelling, for the worker's group membership."""
     librdkafka = _common(java, frozenset(), not_for=_PRODUCER_ONLY | _CONSUMER_ONLY).settings
     out: dict[str, object] = {
-        "bootstrap_servers": [server.strip() for server in java["bootstrap.servers"].split(",")]
+        "bootstrap_servers": [server.strip() for server in java["bootstrap.servers"].split(",")],
+        "reconnect_backoff_max_ms": _backoff_max_ms(java),
     }
     for name, key in (
         ("security.protocol", "security_protocol"),
@@ -120,7 +125,7 @@ def member(java: Mapping[str, str]) -> dict[str, object]:
 def _common(
     java: Mapping[str, str], same: frozenset[str], *, not_for: frozenset[str]
 ) -> Translated:
-    settings: Settings = {}
+    settings: Settings = {"reconnect.backoff.max.ms": _backoff_max_ms(java)}
     ignored: list[str] = []
     for name, text in java.items():
         if name in _SAME or name in same:
@@ -134,6 +139,12 @@ def _common(
     settings.update(_login(java))
     settings.update(_stores(java))
     return Translated(settings, tuple(ignored))
+
+
+def _backoff_max_ms(java: Mapping[str, str]) -> int:
+    """The default where none is given, and never less than the first wait."""
+    least = _number("reconnect.backoff.ms", java.get("reconnect.backoff.ms", "0"))
+    return max(least, _BACKOFF_MAX_MS)
 
 
 def _login(java: Mapping[str, str]) -> Settings:

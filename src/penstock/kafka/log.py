@@ -47,6 +47,15 @@ class Entry:
     value: bytes | None
 
 
+class Dropped(Unavailable):
+    """What was appended is given up, unsent or unanswered; it may be appended again."""
+
+    code = "kafka.dropped"
+
+
+_DROPPED: Final = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
+
+
 class CompactedLog:
     """One topic, read from its beginning to its end and on, by one thread that calls `receive`.
 
@@ -103,9 +112,9 @@ class CompactedLog:
 
         def delivered(error: KafkaError | None, message: Message) -> None:
             if error is not None:
-                sent.set_exception(
-                    Unavailable(f"Kafka did not take a record for '{self.topic}': {error.str()}")
-                )
+                kind = Dropped if error.code() in _DROPPED else Unavailable
+                text = f"Kafka did not take a record for '{self.topic}': {error.str()}"
+                sent.set_exception(kind(text))
             else:
                 sent.set_result((message.partition() or 0, message.offset() or 0))
 
@@ -114,6 +123,11 @@ class CompactedLog:
         except (BufferError, KafkaException) as error:
             sent.set_exception(Unavailable(f"Kafka takes no records for '{self.topic}': {error}"))
         return sent
+
+    def drop(self) -> None:
+        """Gives up everything that was appended and is not known to be stored: it is not sent any
+        more, and its futures raise Dropped. What Kafka has been sent already it may have taken."""
+        self._producer.purge()
 
     def read_to_end(self, timeout_s: float, check: Callable[[], None] = lambda: None) -> None:
         """Returns when everything stored before the call has been received; raises Unavailable

@@ -1,30 +1,24 @@
-"""The ASGI application over the table of routes, and the server that runs it."""
+"""The ASGI application over the table of routes."""
 
 from __future__ import annotations
 
-import asyncio
-import errno
 import logging
 import re
-import socket
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qs
 
 import orjson
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount
 from starlette.types import Receive, Scope, Send
 
-from penstock.config import worker as keys
-from penstock.config.define import Config
+from penstock.config.worker import Listener
 from penstock.data.java_maps import hash_map_order
-from penstock.errors import PenstockError, StartupFailed
+from penstock.errors import PenstockError
 from penstock.rest.forward import Client
 from penstock.rest.routes import (
     ALWAYS,
@@ -44,7 +38,6 @@ log = logging.getLogger(__name__)
 _JSON: Final = "application/json"
 _BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _MEDIA_TYPE: Final = re.compile(r"[!#$%&'*+.^_`|~\w-]+/[!#$%&'*+.^_`|~\w-]+", re.ASCII)
-_STOP_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +48,24 @@ class Context:
     client: Client
 
 
-def application(context: Context) -> Starlette:
+def main_routes(admin: Sequence[Listener] | None) -> tuple[Route, ...]:
+    """What the main listeners offer: the admin endpoints only when those have no listeners of
+    their own (None), and not when they are turned off (none at all)."""
+    return ROUTES if admin is None else tuple(row for row in ROUTES if not row.admin)
+
+
+def admin_routes() -> tuple[Route, ...]:
+    """What the admin listeners offer: nothing else."""
+    return tuple(row for row in ROUTES if row.admin)
+
+
+def application(context: Context, routes: Sequence[Route] = ROUTES) -> Starlette:
     """Every request goes through one door, which looks it up in the table."""
 
     async def door(scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         try:
-            response = await _serve(context, request)
+            response = await _serve(context, routes, request)
         except Exception as error:
             status, code, message = error_of(error)
             if not isinstance(error, HttpError | PenstockError):
@@ -73,12 +77,12 @@ def application(context: Context) -> Starlette:
     return Starlette(routes=[Mount("/", door)])
 
 
-async def _serve(context: Context, request: Request) -> Response:
+async def _serve(context: Context, routes: Sequence[Route], request: Request) -> Response:
     raw = request.scope.get("raw_path", request.url.path.encode()).split(b"?")[0].decode("latin-1")
     if "//" in raw or _BAD_ESCAPE.search(raw):
         raise HttpError(400, "The path has an empty segment or a '%' that is no escape")
     segments = raw.strip("/").split("/") if raw.strip("/") else []
-    matching = [(row, params) for row in ROUTES if (params := row.match(segments)) is not None]
+    matching = [(row, params) for row in routes if (params := row.match(segments)) is not None]
     if not matching:
         raise Unroutable(404, "HTTP 404 Not Found")
     if request.method == "OPTIONS":
@@ -101,6 +105,7 @@ async def _serve(context: Context, request: Request) -> Response:
         query=parse_qs(request.url.query, keep_blank_values=True),
         headers=request.headers,
         body=body,
+        scheme=request.url.scheme,
     )
     if route.handler not in ALWAYS:
         await ready(call)
@@ -149,70 +154,8 @@ def _response(answer: Answer, *, typed: bool = True) -> Response:
     headers: Mapping[str, str] = answer.headers
     if answer.body is None:
         return Response(status_code=answer.status, headers=dict(headers))
+    if isinstance(answer.body, bytes):  # what is not JSON says itself what it is
+        return Response(answer.body, status_code=answer.status, headers=dict(headers))
     if typed:
         headers = {**headers, "Content-Type": _JSON}
     return Response(orjson.dumps(answer.body), status_code=answer.status, headers=dict(headers))
-
-
-class Server:
-    """Listens on the worker's `listeners`; bound when made, serving after `start`."""
-
-    def __init__(self, config: Config) -> None:
-        self._sockets = [_bind(listener) for listener in keys.listeners(config)]
-        self.port = int(self._sockets[0].getsockname()[1])
-        self._server: uvicorn.Server | None = None
-        self._thread: threading.Thread | None = None
-
-    def start(self, context: Context) -> None:
-        """Serves in a thread of its own; returns at once."""
-        config = uvicorn.Config(
-            application(context),
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            lifespan="off",
-            loop="asyncio",
-            http="h11",
-            ws="none",
-            timeout_graceful_shutdown=5,
-        )
-        server = uvicorn.Server(config)
-        self._server = server
-        self._thread = threading.Thread(
-            target=lambda: asyncio.run(server.serve(self._sockets)), name="rest", daemon=True
-        )
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stops accepting, lets requests finish for a while, and ends."""
-        if self._server is not None and self._thread is not None:
-            self._server.should_exit = True
-            self._thread.join(_STOP_S)
-        for each in self._sockets:
-            each.close()
-
-
-def _bind(listener: keys.Listener) -> socket.socket:
-    if listener.protocol != "http":
-        raise StartupFailed(
-            "https listeners are not offered yet: give 'listeners' http:// addresses and put a "
-            "TLS proxy in front."
-        )
-    family = socket.AF_INET6 if ":" in (listener.host or "") else socket.AF_INET
-    bound = socket.socket(family)
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        bound.bind((listener.host or "", listener.port))
-        bound.listen(128)
-    except OSError as error:
-        bound.close()
-        shown = f"{listener.protocol}://{listener.host or ''}:{listener.port}"
-        if error.errno == errno.EADDRINUSE:
-            raise StartupFailed(
-                f"Port {listener.port} is in use already; give 'listeners' another one than "
-                f"{shown}."
-            ) from error
-        raise StartupFailed(
-            f"Cannot listen on {shown}, which 'listeners' names: {error.strerror}."
-        ) from error
-    return bound

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import ssl
+import threading
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -16,7 +18,7 @@ import httpx
 import orjson
 
 from penstock.cluster.records import SessionKey
-from penstock.errors import PenstockError
+from penstock.errors import ConfigInvalid, PenstockError
 
 SIGNATURE: Final = "X-Connect-Authorization"
 ALGORITHM: Final = "X-Connect-Request-Signature-Algorithm"
@@ -94,15 +96,15 @@ def next_hop(forward: str | None) -> str | None:
 
 
 class Client:
-    """Talks to other workers; one connection pool for all of them."""
+    """Talks to other workers; one connection pool for all that speak http, and one for https.
 
-    def __init__(self) -> None:
-        self._http = httpx.Client(
-            timeout=TIMEOUT_S,
-            headers={"Accept": "application/json", "User-Agent": "kafka-connect"},
-            follow_redirects=False,
-            trust_env=False,
-        )
+    `tls` makes what https is spoken with, when it is first needed; it may raise ConfigInvalid.
+    """
+
+    def __init__(self, tls: Callable[[], ssl.SSLContext] = ssl.create_default_context) -> None:
+        self._tls = tls
+        self._pools: dict[str, httpx.Client] = {}
+        self._lock = threading.Lock()
 
     def send(
         self,
@@ -117,9 +119,10 @@ class Client:
         target = f"{url}?{urlencode(query)}" if query else url
         sent = {"Content-Type": "application/json", **(headers or {})} if body else headers
         try:
-            answer = self._http.request(method, target, content=body or None, headers=sent)
-        except httpx.HTTPError as error:
-            text = f"IO Error trying to forward REST request: {error}"
+            pool = self._pool(url)
+            answer = pool.request(method, target, content=body or None, headers=sent)
+        except (httpx.HTTPError, ConfigInvalid) as error:
+            text = f"IO Error trying to forward REST request: {error}{_tls_advice(url, error)}"
             raise Remote(500, 500, text) from error
         if answer.status_code >= 400:
             raise _remote_error(answer)
@@ -128,8 +131,71 @@ class Client:
             raise Remote(500, 500, text)
         return answer
 
+    def _pool(self, url: str) -> httpx.Client:
+        scheme = url.partition(":")[0].lower()
+        with self._lock:
+            pool = self._pools.get(scheme)
+            if pool is None:
+                pool = self._pools[scheme] = httpx.Client(
+                    verify=self._tls() if scheme == "https" else False,
+                    timeout=TIMEOUT_S,
+                    headers={"Accept": "application/json", "User-Agent": "kafka-connect"},
+                    follow_redirects=False,
+                    trust_env=False,
+                )
+            return pool
+
     def close(self) -> None:
-        self._http.close()
+        with self._lock:
+            for pool in self._pools.values():
+                pool.close()
+
+
+_REFUSED_US: Final = (
+    "CERTIFICATE_REQUIRED",
+    "UNKNOWN_CA",
+    "BAD_CERTIFICATE",
+    "CERTIFICATE_EXPIRED",
+    "CERTIFICATE_UNKNOWN",  # Java's word for most of them
+)
+"""What OpenSSL calls the alerts by which the other side refuses our certificate, or its lack."""
+
+_WHERE: Final = "(with the prefix listeners.https. where that is in use)"
+
+
+def _tls_advice(url: str, error: BaseException) -> str:
+    """What to change when it is TLS that failed, or may have; else nothing."""
+    if not url.startswith("https:"):
+        return ""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ssl.SSLError):
+        cause = cause.__cause__ or cause.__context__
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        if cause.verify_code in (62, 64):  # X509_V_ERR_HOSTNAME_MISMATCH, _IP_ADDRESS_MISMATCH
+            return (
+                ". The other worker's certificate is for another name: set its "
+                "rest.advertised.host.name to one it has, or turn the check off with an empty "
+                f"ssl.endpoint.identification.algorithm {_WHERE}"
+            )
+        return (
+            ". This worker does not trust the other one's certificate: put its issuer into "
+            f"ssl.truststore.location {_WHERE}"
+        )
+    stores = f"check ssl.keystore.location here and ssl.truststore.location there {_WHERE}"
+    if cause is not None and any(word in str(cause).upper() for word in _REFUSED_US):
+        return f". The other worker does not accept this one's certificate: {stores}"
+    # A Python server that does not like a certificate hangs up before its alert is sent, and
+    # OpenSSL has only a general one where TLSv1.2 brings no certificate.
+    if (
+        isinstance(cause, ssl.SSLEOFError)
+        or isinstance(error, httpx.RemoteProtocolError)
+        or "HANDSHAKE_FAILURE" in str(cause)
+    ):
+        return (
+            ". The other worker hung up; if its ssl.client.auth asks for certificates, it may not "
+            f"accept this one's: {stores}"
+        )
+    return ""
 
 
 class Leader:

@@ -11,7 +11,7 @@ from penstock.cluster.records import VERSIONED, RawProps, State, Status
 from penstock.config import render
 from penstock.config.connector import SINK, SOURCE
 from penstock.data.java_maps import hash_map_order
-from penstock.errors import NotFound
+from penstock.errors import BadRequest, NotFound
 from penstock.plugins import Found, Kind, Registry
 
 Json = dict[str, Any]
@@ -134,10 +134,16 @@ def in_stored_order(config: RawProps) -> dict[str, str | None]:
 
 def plugin_config(registry: Registry, name: str) -> list[Json]:
     """A list of `ConfigKeyInfo`: the plugin's own settings, then for connectors what all have.
-    Raises NotFound."""
+    Raises NotFound, and
+    BadRequest for a plugin of another kind."""
     found = registry.any(name)
     if found is None:
         raise NotFound(f"Unknown plugin {name}.")
+    if found.kind is Kind.CONFIG_PROVIDER:
+        raise BadRequest(
+            f"Invalid plugin class {name}. Valid types are sink, source, converter, "
+            "header_converter, transformation, predicate."
+        )
     keys = list(found.plugin.config.keys)
     framework = {Kind.SOURCE: SOURCE, Kind.SINK: SINK}.get(found.kind)
     if framework is not None:

@@ -25,6 +25,7 @@ from penstock.config import worker as worker_keys
 from penstock.errors import BadRequest
 from penstock.ids import TaskId
 from penstock.loggers import LEVELS
+from penstock.metrics import CONTENT_TYPE
 from penstock.offset_admin import requested
 from penstock.plugins import Found, Kind
 from penstock.rest import model
@@ -259,7 +260,7 @@ async def health(call: Call) -> Answer:
     try:
         await asyncio.wait_for(asyncio.wrap_future(result), HEALTH_TIMEOUT_S)
     except TimeoutError:
-        if call.worker.state.member is None:
+        if not call.worker.started:
             text = "Worker is still starting up. It has not joined its group yet."
             return Answer(503, {"status": "starting", "message": text})
         text = (
@@ -268,6 +269,13 @@ async def health(call: Call) -> Answer:
         return Answer(500, {"status": "unhealthy", "message": text})
     text = "Worker has completed startup and is ready to handle requests."
     return Answer(body={"status": "healthy", "message": text})
+
+
+async def metrics(call: Call) -> Answer:
+    """What Prometheus scrapes; beyond the reference, which leaves it to an agent."""
+    worker = call.worker
+    shown = await asyncio.to_thread(worker.metrics.exposition, worker.state, worker.registry)
+    return Answer(body=shown, headers={"Content-Type": CONTENT_TYPE})
 
 
 async def list_connectors(call: Call) -> Answer:
@@ -618,6 +626,7 @@ def info(call: Call, name: str, config: Mapping[str, str | None]) -> Answer:
 ROUTES: Final = (
     Route("GET", "/", root),
     Route("GET", "/health", health),
+    Route("GET", "/metrics", metrics),
     Route("GET", "/connectors", list_connectors),
     Route("POST", "/connectors", create_connector, takes_body=True),
     Route("GET", "/connectors/{connector}", get_connector),
@@ -648,7 +657,7 @@ ROUTES: Final = (
     Route("PUT", "/admin/loggers/{logger}", set_logger, takes_body=True),
 )
 
-ALWAYS: Final = frozenset({root, health, list_plugins})
+ALWAYS: Final = frozenset({root, health, metrics, list_plugins})
 """Handlers that need nothing from the topics and answer at once, however young the worker is."""
 
 

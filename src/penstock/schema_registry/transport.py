@@ -8,30 +8,21 @@ that answered last is asked first. When none does, all are tried again after a w
 
 from __future__ import annotations
 
-import secrets
 import ssl
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
 from threading import Event
 from typing import Any, Final, Protocol
 from urllib.parse import unquote, urlsplit
 
-import certifi
 import httpx
-from cryptography.hazmat.primitives.serialization import (
-    BestAvailableEncryption,
-    Encoding,
-    PrivateFormat,
-    pkcs12,
-)
 
-from penstock.config.define import Config, Key, Secret
-from penstock.errors import ConfigInvalid, DataError, Unavailable
+from penstock.config.define import Config
+from penstock.errors import DataError, Unavailable
 from penstock.schema_registry import settings
 from penstock.schema_registry.memory import MemoryRegistry
+from penstock.tls import TlsSettings, client_context
 
 CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 _ACCEPT: Final = f"{CONTENT_TYPE}, application/vnd.schemaregistry+json, application/json"
@@ -253,10 +244,8 @@ def _credentials(config: Config) -> tuple[tuple[str, str] | None, dict[str, str]
     return (user, password), headers
 
 
-_VERSIONS: Final = {
-    "TLSv1.2": ssl.TLSVersion.TLSv1_2,
-    "TLSv1.3": ssl.TLSVersion.TLSv1_3,
-}
+_PREFIX: Final = "schema.registry."
+_PYTHON_CHOOSES: Final = ("ssl.protocol", "ssl.cipher.suites")
 
 
 def tls(config: Config) -> ssl.SSLContext:
@@ -264,83 +253,6 @@ def tls(config: Config) -> ssl.SSLContext:
 
     ConfigInvalid when a store cannot be read; the message names the setting.
     """
-    try:
-        context = _trusting(config)
-    except (OSError, ValueError) as cause:
-        raise _unusable(settings.TRUSTSTORE_LOCATION, cause) from cause
-    if not config[settings.SSL_HOST_CHECK]:
-        context.check_hostname = False
-    versions = [_VERSIONS[name] for name in config[settings.ENABLED_PROTOCOLS] if name in _VERSIONS]
-    if versions:
-        context.minimum_version, context.maximum_version = min(versions), max(versions)
-    try:
-        _show_own(config, context)
-    except (OSError, ValueError) as cause:
-        raise _unusable(settings.KEYSTORE_LOCATION, cause) from cause
-    return context
-
-
-def _unusable(key: Key[str | None], cause: Exception) -> ConfigInvalid:
-    return ConfigInvalid([f"What '{key.name}' and its like name cannot be used: {cause}"])
-
-
-def _text(config: Config, key: Key[Secret | None]) -> str | None:
-    secret = config[key]
-    return None if secret is None or not secret.value else secret.value
-
-
-def _trusting(config: Config) -> ssl.SSLContext:
-    pem = _text(config, settings.TRUSTSTORE_CERTIFICATES)
-    location = config[settings.TRUSTSTORE_LOCATION]
-    if pem is None and not location:
-        context = ssl.create_default_context()
-        context.load_verify_locations(certifi.where())
-        return context
-    if pem is None:
-        data = Path(location or "").read_bytes()
-        if config[settings.TRUSTSTORE_TYPE].upper() == "PEM":
-            pem = data.decode()
-        else:
-            store = _pkcs12(data, _text(config, settings.TRUSTSTORE_PASSWORD))
-            found = [*([store.cert] if store.cert else []), *store.additional_certs]
-            pem = b"".join(each.certificate.public_bytes(Encoding.PEM) for each in found).decode()
-    if "BEGIN" not in pem:
-        raise ValueError("there is no certificate in it")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.load_verify_locations(cadata=pem)
-    return context
-
-
-def _show_own(config: Config, context: ssl.SSLContext) -> None:
-    """Gives the context the own certificate to show, if the settings name one."""
-    password = _text(config, settings.KEY_PASSWORD)
-    key, chain = _text(config, settings.KEYSTORE_KEY), _text(config, settings.KEYSTORE_CHAIN)
-    location = config[settings.KEYSTORE_LOCATION]
-    if key and chain:
-        pem = f"{key}\n{chain}\n".encode()
-    elif not location:
-        return
-    elif config[settings.KEYSTORE_TYPE].upper() == "PEM":
-        pem = Path(location).read_bytes()
-    else:
-        store = _pkcs12(Path(location).read_bytes(), _text(config, settings.KEYSTORE_PASSWORD))
-        if store.key is None or store.cert is None:
-            raise ValueError("there is no key with a certificate in it")
-        password = secrets.token_hex()
-        pem = store.key.private_bytes(
-            Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(password.encode())
-        )
-        pem += b"".join(
-            each.certificate.public_bytes(Encoding.PEM)
-            for each in (store.cert, *store.additional_certs)
-        )
-    # Python reads keys from files only; this one is ours alone, and gone again at once.
-    with tempfile.NamedTemporaryFile(suffix=".pem") as file:
-        file.write(pem)
-        file.flush()
-        # Without a password OpenSSL would ask for one at the terminal.
-        context.load_cert_chain(file.name, password=password or "")
-
-
-def _pkcs12(data: bytes, password: str | None) -> pkcs12.PKCS12KeyAndCertificates:
-    return pkcs12.load_pkcs12(data, password.encode() if password else None)
+    given = config.under(_PREFIX)
+    used = {name: text for name, text in given.items() if name not in _PYTHON_CHOOSES}
+    return client_context(TlsSettings(used, _PREFIX))

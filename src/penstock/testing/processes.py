@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
+import ssl
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -43,8 +46,9 @@ class WorkerProcess:
     """One `penstock distributed` process, in `folder`; what it says goes to `log`.
 
     Another `command` (a function of the properties file) makes it a worker of another kind, to be
-    asked the same. May be started again after it ended. As a context manager it is started, and
-    ended on the way out, with everything it started itself.
+    asked the same; one that listens on https is asked with `tls`. May be started again after it
+    ended. As a context manager it is started, and ended on the way out, with everything it started
+    itself.
     """
 
     def __init__(
@@ -53,6 +57,7 @@ class WorkerProcess:
         settings: Mapping[str, str],
         name: str = "worker",
         command: Callable[[Path], list[str]] = worker_command,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.settings = dict(settings)
         self.file = folder / f"{name}.properties"
@@ -60,12 +65,14 @@ class WorkerProcess:
         self.url = settings["listeners"]
         self.started = 0.0  # when, on the monotonic clock
         self._process = Process(command(self.file), self.log, folder)
-        self._http = httpx.Client(base_url=self.url, timeout=_REQUEST_S, trust_env=False)
+        self._http = httpx.Client(
+            base_url=self.url, timeout=_REQUEST_S, trust_env=False, verify=tls or True
+        )
 
     @property
     def id(self) -> str:
         """The worker's name in every status."""
-        return self.url.removeprefix("http://")
+        return self.url.partition("://")[2]
 
     @property
     def pid(self) -> int:
@@ -135,6 +142,15 @@ class WorkerProcess:
         """Asks the process to end (SIGTERM); its exit code. Raises TimeoutError when it takes too
         long."""
         return self._process.end(timeout_s)
+
+    def ask_to_stop(self) -> None:
+        """Asks the process to end (SIGTERM), and does not wait for it; see `exit_code`."""
+        os.kill(self.pid, signal.SIGTERM)
+
+    @property
+    def exit_code(self) -> int | None:
+        """None as long as it runs, or if it never did; negative for a signal."""
+        return self._process.ended
 
     def log_text(self) -> str:
         """Everything the process has said so far."""

@@ -15,6 +15,7 @@ from penstock import jars
 from penstock.testing.processes import WorkerProcess
 
 MAIN_CLASS: Final = "org.apache.kafka.connect.cli.ConnectDistributed"
+STANDALONE: Final = "org.apache.kafka.connect.cli.ConnectStandalone"
 HEAP: Final = "-Xms256M -Xmx2G"
 """What `connect-distributed.sh` sets unless KAFKA_HEAP_OPTS does."""
 
@@ -50,8 +51,11 @@ def reference_worker(
     settings: Mapping[str, str],
     name: str = "reference",
     options: Sequence[str] | None = None,
+    main: str = MAIN_CLASS,
+    files: Sequence[Path] = (),
 ) -> WorkerProcess:
-    """A worker of Kafka Connect, not yet started; `options` are its JVM's (`script_options`).
+    """A worker of Kafka Connect, not yet started; `options` are its JVM's (`script_options`), and
+    `files` describe the connectors of a `STANDALONE` one.
 
     What it logs is in `⟨name⟩.log4j.log` in `folder`. Raises StartupFailed when there is no Java,
     or its jars cannot be had.
@@ -66,6 +70,8 @@ def reference_worker(
     logging = folder / f"{name}.log4j2.properties"
     logging.write_text(_LOG4J.format(log=folder / f"{name}.log4j.log"))
     java = [jars.java(), *(script_options() if options is None else options)]
-    java += [f"-Dlog4j2.configurationFile={logging}", "-cp", os.pathsep.join(classes), MAIN_CLASS]
+    java += [f"-Dlog4j2.configurationFile={logging}", "-cp", os.pathsep.join(classes), main]
     own = {**settings, "plugin.path": str(plugins)}
-    return WorkerProcess(folder, own, name, lambda properties: [*java, str(properties)])
+    return WorkerProcess(
+        folder, own, name, lambda properties: [*java, *map(str, (properties, *files))]
+    )

@@ -1,11 +1,14 @@
 """A simulated cluster: many herders, one fake clock, one seed.
 
-Everything around the herders is simulated: the two topics with delays of their own for every
-reader, the group's coordinator, tasks and connectors that take time to start and stop, requests
-that are forwarded, and, `exactly_once`, transactional ids with their epochs and tasks that commit.
-Workers crash, end in order, hang for longer than a session, and lose their coordinator. After
-every step what may never be is checked (`Broken` says what was); `problems()` says what is missing
-for the cluster to be as configured.
+Everything around the herders is simulated: the two topics, compacted now and then, with delays of
+their own for every reader; the group's coordinator; tasks and connectors that take time to start
+and stop; requests that are forwarded; and, `exactly_once`, transactional ids with their epochs and
+tasks that commit. Workers crash, end in order, come back under their name, hang for longer than a
+session, lose their coordinator, and have clocks that jump. `Faults` says how messages are lost and
+delayed. After every step what may never be is checked (`Broken` says what was); `problems()` says
+what is missing for the cluster to be as configured.
+
+`python -m penstock.testing.sim --help` runs many seeds of `sim_chaos.Chaos`.
 """
 
 from __future__ import annotations
@@ -34,21 +37,27 @@ from penstock.cluster.records import (
     StatusRecord,
     Target,
     TaskCommit,
-    decode_config,
-    decode_status,
+    TaskConfig,
+    TopicStatus,
     encode_config,
     encode_status,
 )
-from penstock.cluster.state import ClusterState, fold_all
-from penstock.cluster.statuses import StatusState, fold_statuses
+from penstock.cluster.recovery import NO_RESTARTS, Causes, RestartPolicy
+from penstock.cluster.state import ClusterState
+from penstock.cluster.statuses import StatusState
 from penstock.ids import TaskId
 from penstock.testing.sim_group import REBALANCE_TIMEOUT_MS, Coordinator
+from penstock.testing.sim_topics import ConfigTopic, Row, StatusTopic, differences
 
 HEARTBEAT_MS: Final = 3_000
 ANSWER_MS: Final = 10_000  # how long a group client waits for its worker's loop
 JOIN_MS: Final = REBALANCE_TIMEOUT_MS + 5_000  # how long it waits for the coordinator's answer
+FORWARD_MS: Final = 90_000  # how long a worker waits for another's answer
+LONGEST_WAIT_MS: Final = 60_000  # a worker's loop looks at its clock at least so often
+SESSION_TICK_MS: Final = 200
 START: Final = 1_700_000_000_000
 LEADER: Final = "leader"  # the transactional id of leaders
+MOST_STEPS: Final = 2_000_000
 
 
 class Broken(AssertionError):
@@ -61,13 +70,31 @@ class Faults:
 
     append_fails: float = 0.0
     append_unanswered: float = 0.0  # stored, but nobody is told
+    append_is_late: float = 0.0  # stored in the end, perhaps when nobody waits for it any more
     start_fails: float = 0.0
     plan_fails: float = 0.0
     read_is_slow: float = 0.0
+    status_is_late: float = 0.0
+    message_is_lost: float = 0.0  # between a member and its coordinator, either way
+    message_is_late: float = 0.0
+    forward_is_lost: float = 0.0  # a request from worker to worker, or its answer
+    forward_is_late: float = 0.0
 
 
 NO_FAULTS: Final = Faults()
-MANY_FAULTS: Final = Faults(0.03, 0.02, 0.03, 0.03, 0.05)
+MANY_FAULTS: Final = Faults(
+    append_fails=0.03,
+    append_unanswered=0.02,
+    append_is_late=0.02,
+    start_fails=0.03,
+    plan_fails=0.03,
+    read_is_slow=0.05,
+    status_is_late=0.01,
+    message_is_lost=0.01,
+    message_is_late=0.02,
+    forward_is_lost=0.05,
+    forward_is_late=0.05,
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -78,7 +105,7 @@ class Request:
     hops: int = 0
     at: str = ""
     result: e.Result | None = None
-    lost: bool = False  # the worker it was at is gone, and the connection with it
+    lost: bool = False  # whoever asked has been told that there will be no answer
     forwarded_by: SimWorker | None = None  # a worker's own: a task set, or a wish to be fenced
     ticket: int = 0  # of such a wish
 
@@ -92,7 +119,8 @@ class _Live:
     zombie: bool = False  # its worker was expelled since it started, and does not know
     epoch: int = 0  # of its transactional id, once its producer is initialised
     began: int = 0  # which beginning this was of all there were, once it has read its position
-    generation: int | None = None  # of the task set it belongs to
+    generation: int | None = None  # of the task set it belongs to, as its worker counts
+    task_set: int = 0  # the same, as the whole topic says
 
 
 class Sim:
@@ -118,18 +146,20 @@ class Sim:
         self.fenced = 0  # those that found themselves fenced
         self._beginnings = 0
         self._last_begun: dict[TaskId, int] = {}
-        self._newest_begun: dict[str, int] = {}  # the newest generation that has begun
+        self._newest_begun: dict[str, int] = {}  # the newest task set that has begun
         self.faults = NO_FAULTS
         self.coordinator = Coordinator()
-        self.configs: list[tuple[bytes, bytes | None]] = []
-        self.statuses: list[tuple[bytes, bytes | None]] = []
+        self.configs = ConfigTopic()
+        self.statuses = StatusTopic()
+        self.world: dict[str, int] = {}
+        """How many more tasks a connector that is asked again finds than its configuration says."""
         self.workers: dict[str, SimWorker] = {}
         self.requests: list[Request] = []
         self.steps = 0
         self.suspects: set[str] = set()
-        """Connectors with a task set that only a restart puts right: half of a stop was stored, or
-        a worker that had been expelled published a plan of its own (so it is in the JVM, too)."""
-        self._seen: dict[int, ClusterState] = {}  # by config offset
+        """Connectors with a task set that only a restart puts right: half of a stop was stored, a
+        worker that had been expelled published a plan of its own, or one was overtaken by a newer
+        one on its way to the leader or to the topic (so it is in the JVM, too)."""
         self._agenda: list[tuple[int, int, Callable[[], None]]] = []
         self._entries = 0
         self._watch_sessions()
@@ -146,6 +176,8 @@ class Sim:
         while self._agenda and self._agenda[0][0] <= end:
             self.now, _, act = heapq.heappop(self._agenda)
             act()
+            if self.steps > MOST_STEPS:
+                raise Broken(f"the cluster does not come to rest in {MOST_STEPS} steps")
         self.now = end
 
     def run_until(self, there: Callable[[], bool], within_ms: int = 600_000) -> None:
@@ -161,7 +193,7 @@ class Sim:
 
     def _watch_sessions(self) -> None:
         self.coordinator.tick(self.now)
-        self.at(100, self._watch_sessions)
+        self.at(SESSION_TICK_MS, self._watch_sessions)
 
     # ── what happens to workers ──────────────────────────────────────────────────────────────
 
@@ -180,10 +212,8 @@ class Sim:
         worker.alive = False
         worker.live.clear()
         for request in self.requests:
-            if request.at == worker.name and request.result is None:
-                request.lost = True
-                self._suspect(request)
-                self._report_forwarded(request, "the connection is lost")
+            if request.at == worker.name and request.result is None and not request.lost:
+                self._lose(request, "the connection is lost")
 
     def stop(self, name: str) -> None:
         """Asks the worker to end in order."""
@@ -202,6 +232,23 @@ class Sim:
         if not worker.cut:
             worker.lose_coordinator()
             self.at(ms, worker.find_coordinator)
+
+    def jump(self, name: str, ms: int) -> None:
+        """The worker's clock is set forward or, below 0, backward. Its loop notices when it looks
+        at it the next time."""
+        self.workers[name].clock_ms += ms
+
+    def compact(self, share: float) -> None:
+        """The topics are compacted up to this share of their length.
+
+        Tombstones stay until all that live now have read them: Kafka keeps them for a day.
+        """
+        read = [worker.positions for worker in self.workers.values()]
+        for topic, forget in (
+            (self.configs, min((configs for configs, _ in read), default=0)),
+            (self.statuses, min((statuses for _, statuses in read), default=0)),
+        ):
+            topic.compact(int(len(topic) * share), forget)
 
     def fail_task(self, name: str, task: TaskId) -> None:
         """A running task ends without being asked to."""
@@ -229,8 +276,13 @@ class Sim:
         worker = self.workers.get(name)
         if worker is None:
             self.answered(request, e.Refused(500, "IO Error trying to forward REST request"))
-        else:
-            worker.post(e.Requested(request, request.operation))
+            return
+        match request.operation:
+            case e.PutTasks(connector, configs) if configs != self.planned(connector):
+                self.suspects.add(connector)  # it was overtaken by a newer configuration
+            case _:
+                pass
+        worker.post(e.Requested(request, request.operation))
 
     def answered(self, request: Request, result: e.Result) -> None:
         """A worker's answer, which may be that another has to be asked."""
@@ -243,14 +295,33 @@ class Sim:
                     409, "Cannot complete request because of a conflicting operation"
                 )
             else:
-                name = result.url.removeprefix("http://").removesuffix(":8083/")
-                request.at = name
-                self.at(self.random.randint(1, 5), partial(self._deliver, request, name))
+                self._forward(request, result.url.removeprefix("http://").removesuffix(":8083/"))
                 return
         request.result = result
+        if request.lost:
+            return
         if isinstance(result, e.Refused):
             self._suspect(request)
         self._report_forwarded(request, None if isinstance(result, e.Done) else str(result))
+
+    def _forward(self, request: Request, name: str) -> None:
+        request.at = name
+        if self.random.random() < self.faults.forward_is_lost:
+            fate = self.random.choice(("refused", "unheard", "unanswered"))
+            wait = 1 if fate == "refused" else FORWARD_MS
+            self.at(wait, partial(self._lose, request, "IO Error trying to forward REST request"))
+            if fate != "unanswered":
+                return
+        late = self.random.random() < self.faults.forward_is_late
+        delay = self.random.randint(200, 40_000) if late else self.random.randint(1, 5)
+        self.at(delay, partial(self._deliver, request, name))
+
+    def _lose(self, request: Request, error: str) -> None:
+        """Whoever asked does not wait any longer; the request may be served all the same."""
+        if request.result is None and not request.lost:
+            request.lost = True
+            self._suspect(request)
+            self._report_forwarded(request, error)
 
     def _suspect(self, request: Request) -> None:
         match request.operation:
@@ -275,29 +346,80 @@ class Sim:
     # ── the topics ───────────────────────────────────────────────────────────────────────────
 
     def append_config(self, worker: SimWorker, command: e.AppendConfig) -> None:
-        ticket, as_leader = command.ticket, command.as_leader
-        if as_leader and worker.leader_epoch != self.epochs.get(LEADER):
+        if self.random.random() < self.faults.append_fails:
+            # Whatever it was, the producer of a leader is not used again.
+            worker.leader_epoch = 0 if command.as_leader else worker.leader_epoch
+            failed = e.Appended(command.ticket, -1, "no broker", fenced=command.as_leader)
+            worker.later(20, lambda: worker.post(failed))
+            return
+        late = self.random.random() < self.faults.append_is_late
+        if late or worker.appends_until > self.now:
+            # One producer's records stay in order: what is behind a late one waits with it.
+            delay = self.random.randint(500, 45_000) if late else 0
+            worker.appends_until = max(worker.appends_until, self.now + delay) + 1
+            in_buffer = self.random.random() < 0.5  # of the worker's process, or of Kafka's
+            self.at(
+                worker.appends_until - self.now,
+                partial(self._append_late, worker, command, worker.leader_epoch, in_buffer),
+            )
+        else:
+            self._append(worker, command, worker.leader_epoch)
+
+    def _append_late(
+        self, worker: SimWorker, command: e.AppendConfig, epoch: int, in_buffer: bool
+    ) -> None:
+        if in_buffer and not worker.alive:
+            return
+        for record in command.records:
+            match record:
+                case TaskConfig(task):
+                    self.suspects.add(task.connector)
+                case TaskCommit(connector):
+                    self.suspects.add(connector)
+                case _:
+                    pass
+        self._append(worker, command, epoch)
+
+    def _append(self, worker: SimWorker, command: e.AppendConfig, epoch: int) -> None:
+        ticket = command.ticket
+        if command.as_leader and (epoch == 0 or epoch != self.epochs.get(LEADER)):
             refused = e.Appended(ticket, -1, "the producer was fenced", fenced=True)
             worker.later(20, lambda: worker.post(refused))
             return
-        if self.random.random() < self.faults.append_fails:
-            # Whatever it was, the producer of a leader is not used again.
-            worker.leader_epoch = 0 if as_leader else worker.leader_epoch
-            failed = e.Appended(ticket, -1, "no broker", fenced=as_leader)
-            worker.later(20, lambda: worker.post(failed))
-            return
-        self.configs += [encode_config(record) for record in command.records]
-        offset = len(self.configs) - 1
+        offset = self.configs.append([encode_config(record) for record in command.records])
+        if command.as_leader:
+            self.configs.mark_end_of_transaction()
         if self.random.random() >= self.faults.append_unanswered:
             delay = self.random.randint(1, 20)
             worker.later(delay, lambda: worker.post(e.Appended(ticket, offset)))
         for reader in self.workers.values():
-            reader.later(self.read_delay(), reader.read_configs)
+            reader.read_configs_soon()
 
-    def append_status(self, record: StatusRecord) -> None:
-        self.statuses.append(encode_status(record))
+    def append_status(self, worker: SimWorker, record: StatusRecord) -> None:
+        row = encode_status(record)
+        late = self.random.random() < self.faults.status_is_late
+        if late or worker.statuses_until > self.now:
+            delay = self.random.randint(100, 8_000) if late else 0
+            worker.statuses_until = max(worker.statuses_until, self.now + delay) + 1
+            self.at(worker.statuses_until - self.now, partial(self._append_status, row))
+        else:
+            self._append_status(row)
+
+    def _append_status(self, row: Row) -> None:
+        self.statuses.append([row])
         for reader in self.workers.values():
-            reader.later(self.read_delay(), reader.read_statuses)
+            reader.read_statuses_soon()
+
+    def write_config(self, *rows: Row) -> None:
+        """Somebody who is no worker writes to the config topic."""
+        self.configs.append(list(rows))
+        for reader in self.workers.values():
+            reader.read_configs_soon()
+
+    def write_status(self, *rows: Row) -> None:
+        """Somebody who is no worker writes to the status topic."""
+        for row in rows:
+            self._append_status(row)
 
     def read_delay(self) -> int:
         slow = self.random.random() < self.faults.read_is_slow
@@ -315,7 +437,7 @@ class Sim:
         self._beginnings += 1
         live.began = self._last_begun[task] = self._beginnings
         newest = self._newest_begun.get(task.connector, -1)
-        self._newest_begun[task.connector] = max(newest, live.generation or 0)
+        self._newest_begun[task.connector] = max(newest, live.task_set)
 
     def commit(self, task: TaskId, live: _Live) -> bool:
         """Whether a transaction of this task goes through; Broken if it must not."""
@@ -324,18 +446,30 @@ class Sim:
             return False
         if live.began != self._last_begun[task]:
             raise Broken(f"{task} commits after its successor has started")
-        if (live.generation or 0) < self._newest_begun[task.connector]:
+        if live.task_set < self._newest_begun[task.connector]:
             raise Broken(f"{task} of an older task set commits after a newer set has started")
         self.commits += 1
         return True
 
     # ── what must hold ───────────────────────────────────────────────────────────────────────
 
-    def check_config(self, state: ClusterState) -> None:
-        """Whoever has read as far sees the same cluster."""
-        known = self._seen.setdefault(state.offset, state)
-        if known != state:
-            raise Broken(f"two workers at offset {state.offset} see different clusters")
+    def check_config(self, worker: SimWorker, before: ClusterState, *, full: bool = False) -> None:
+        """Whoever has read as far sees the same cluster (`differences` says what compaction may
+        take away). Only what was read since `before` is looked at, unless `full`."""
+        state = worker.state.cluster
+        truth = self.configs.truth(state.offset)
+        if truth is None:
+            return  # it has been away for so long that nobody remembers
+        touched = self.configs.touched(before.offset, state.offset)
+        if full or len(state.entries) != len(truth.state.entries):
+            touched = frozenset(truth.state.entries) | frozenset(state.entries)
+        found = differences(truth, state, touched, whole=worker.whole)
+        if found:
+            raise Broken(f"{worker.name} at offset {state.offset} sees {found[0]}")
+        for connector in touched:
+            was, now = before.generation(connector), state.generation(connector)
+            if was is not None and (now is None or now < was):
+                raise Broken(f"{worker.name} counts {connector}'s task sets down: {was}, {now}")
 
     def check_exclusive(self, task: TaskId) -> None:
         """No task runs twice; what an expelled worker has not noticed yet does not count."""
@@ -349,12 +483,16 @@ class Sim:
 
     def cluster(self) -> ClusterState:
         """The cluster as the whole config topic says."""
-        records = [(at, decode_config(*entry)) for at, entry in enumerate(self.configs)]
-        return fold_all(ClusterState(), records)[0]
+        return self.configs.state
 
     def shown(self) -> StatusState:
         """The statuses as the whole status topic says."""
-        return fold_statuses(StatusState(), [decode_status(*entry) for entry in self.statuses])
+        return self.statuses.shown()
+
+    def planned(self, connector: str) -> tuple[RawProps, ...]:
+        """The tasks the connector plans at this moment; none when it is not configured."""
+        properties = self.cluster().config(connector)
+        return () if properties is None else planned(properties, self.world.get(connector, 0))
 
     def problems(self) -> list[str]:
         """What is missing for the cluster to be at rest and as configured."""
@@ -365,8 +503,11 @@ class Sim:
         found: list[str] = []
         for worker in self.workers.values():
             found += worker.problems()
+            if found:
+                return found
+        self.requests = [each for each in self.requests if each.result is None]
         for request in self.requests:
-            if request.result is None and not request.lost:
+            if not request.lost:
                 found.append(f"{request.operation} at {request.at} is not answered")
         if found or not self.workers:
             return found
@@ -374,13 +515,30 @@ class Sim:
         for connector in cluster.connectors():
             found += self._problems_of(connector, cluster, shown, owners)
         found += self._strays(cluster)
-        for what, counts in (
-            ("connectors", [len(w.state.assigned.connectors) for w in self.workers.values()]),
-            ("tasks", [len(w.state.assigned.tasks) for w in self.workers.values()]),
-        ):
-            if self.protocol != "default" and max(counts) - min(counts) > 1:
+        assigned = [worker.state.assigned for worker in self.workers.values()]
+        loads = {
+            "connectors": [len(work.connectors) for work in assigned],
+            "tasks": [len(work.tasks) for work in assigned],
+        }
+        if self.protocol == "default":  # which deals both to the same circle of members
+            loads = {"connectors and tasks": [len(work) for work in assigned]}
+        for what, counts in loads.items():
+            if max(counts) - min(counts) > 1:
                 found.append(f"{what} are not balanced: {counts}")
-        return found
+        return found or self._disagreements(shown)
+
+    def _disagreements(self, shown: StatusState) -> list[str]:
+        """Workers that do not see what is true, and what one would not see that starts now."""
+        for worker in self.workers.values():
+            self.check_config(worker, worker.state.cluster, full=True)
+        seen = [(worker.name, worker.state.statuses) for worker in self.workers.values()]
+        seen.append(("a worker that starts now", self.statuses.now()))
+        return [
+            f"{name} sees {status} as the status of {item}, which is {true}"
+            for name, statuses in seen
+            for item, true, status in _different(shown, statuses)
+            if not isinstance(item, TaskId) or self._tasks_are_known(item.connector)
+        ]
 
     def _owners(self) -> dict[Item, list[SimWorker]]:
         owners: dict[Item, list[SimWorker]] = {}
@@ -399,9 +557,7 @@ class Sim:
         all_owners: Mapping[Item, list[SimWorker]],
     ) -> list[str]:
         found: list[str] = []
-        target, config = cluster.target(connector), cluster.config(connector)
-        assert config is not None
-        status = shown.connector(connector)
+        target, status = cluster.target(connector), shown.connector(connector)
         owners = all_owners.get(connector, [])
         if len(owners) != 1:
             found.append(f"{connector} is assigned to {[w.name for w in owners]}")
@@ -415,12 +571,21 @@ class Sim:
             found.append(f"{connector} has status {status}, its owner is {owners[0].name}")
         elif status.state is not wanted[target]:
             found.append(f"{connector} shows {status.state} and is to be {target}")
-        if target is Target.STARTED and cluster.task_configs(connector) != planned(config):
+        if target is Target.STARTED and cluster.task_configs(connector) != self.planned(connector):
             found.append(f"{connector} has an old task set {cluster.task_configs(connector)}")
+        if not self._tasks_are_known(connector):
+            return found
         for task in cluster.tasks(connector):
             owning = all_owners.get(task, [])
             found += self._problems_of_task(task, target is Target.STARTED, shown, owning)
         return found
+
+    def _tasks_are_known(self, connector: str) -> bool:
+        """Whether everybody has to know its tasks: a connector that is not started publishes no new
+        set, and what its last one was made from may have been compacted away."""
+        if self.cluster().target(connector) is Target.STARTED or self.configs.settled(connector):
+            return True
+        return all(worker.whole for worker in self.workers.values())
 
     def _problems_of_task(
         self, task: TaskId, started: bool, shown: StatusState, owners: list[SimWorker]
@@ -467,13 +632,44 @@ def config(connector: str, tasks: int, version: int = 0) -> dict[str, str | None
     return {"name": connector, "tasks": str(tasks), "version": str(version)}
 
 
-def planned(properties: RawProps) -> tuple[RawProps, ...]:
+def planned(properties: RawProps, more: int = 0) -> tuple[RawProps, ...]:
     """The tasks the simulated connector plans. Every third version changes no task."""
     version = int(properties["version"] or 0) // 3
-    return tuple(
-        {"task": str(number), "version": str(version)}
-        for number in range(int(properties["tasks"] or 0))
-    )
+    count = int(properties["tasks"] or 0) + (more if asks_again_ms(properties) else 0)
+    return tuple({"task": str(number), "version": str(version)} for number in range(count))
+
+
+def asks_again_ms(properties: RawProps) -> int | None:
+    """How often the simulated connector wants to be asked for its tasks: one in three does."""
+    return 15_000 if (properties["name"] or "").endswith(("3", "6", "9")) else None
+
+
+def restarts(properties: RawProps) -> RestartPolicy:
+    """How the simulated connector is restarted: every second one is, three times in a minute."""
+    if not (properties.get("name") or "").endswith(("2", "4", "6", "8")):
+        return NO_RESTARTS
+    return RestartPolicy(Causes.RETRIABLE, 3, backoff_ms=1_000, window_ms=60_000)
+
+
+def _different(true: StatusState, seen: StatusState) -> list[tuple[object, object, object]]:
+    """The connectors and tasks whose statuses differ, with both of them."""
+    tasks = {
+        TaskId(connector, number)
+        for rows in (true.tasks, seen.tasks)
+        for connector, row in rows.items()
+        for number in row
+    }
+    connectors = {*true.connectors, *seen.connectors}
+    found: list[tuple[object, object, object]] = [
+        (name, true.connector(name), seen.connector(name))
+        for name in sorted(connectors)
+        if true.connector(name) != seen.connector(name)
+    ]
+    return found + [
+        (task, true.task(task), seen.task(task))
+        for task in sorted(tasks)
+        if true.task(task) != seen.task(task)
+    ]
 
 
 class SimWorker:
@@ -487,7 +683,13 @@ class SimWorker:
         self.cut = False
         self.backlog: list[Callable[[], None]] | None = None  # while the process hangs
         self.live: dict[TaskId, _Live] = {}
+        self.levels: dict[str, str] = {}  # of loggers
+        self.skipped: list[str] = []  # why records had no effect, each time
+        self.clock_ms = 0  # by how much its clock is ahead
+        self.whole = True  # nothing that it read had been compacted
         self.leader_epoch = 0  # of its producer for the config topic; 0: it has none
+        self.appends_until = 0  # what it appends is not stored before
+        self.statuses_until = 0
         self.state = HerderState(
             Settings(
                 f"http://{name}:8083/",
@@ -496,10 +698,16 @@ class SimWorker:
                 transactional=sim.exactly_once,
                 exactly_once=sim.exactly_once,
                 is_source=lambda config: sim.exactly_once,
+                restarts=restarts,
             )
         )
         self._config_position = 0
         self._status_position = 0
+        self._configs_due = False
+        self._statuses_due = False
+        self._status_generation = -1
+        self._sent_until = 0  # what is sent to the coordinator arrives in order …
+        self._answered_until = 0  # … and so does what it answers
         self._member = ""
         self._generation = -1
         self._stage = "out"  # then: asking, joining, syncing, stable
@@ -507,10 +715,20 @@ class SimWorker:
         self._join_wanted = False
         self._rejoin_needed = True
         self._expelled = False
+        self._given: protocol.Assignment | None = None  # by the last round
         self._began = False
-        self._wakeup = 0
+        self._tick_at = 0
         self.later(sim.random.randint(1, 200), self._ready)
         self.later(sim.spark_ms, lambda: self.post(e.SparkReady()))
+
+    @property
+    def positions(self) -> tuple[int, int]:
+        """How far it has read the config topic and the status topic."""
+        return self._config_position, self._status_position
+
+    def now(self) -> int:
+        """What its clock shows."""
+        return self.sim.now + self.clock_ms
 
     @property
     def leads(self) -> bool:
@@ -541,24 +759,39 @@ class SimWorker:
     def _take(self, event: e.Event) -> None:
         sim, before = self.sim, self.state
         sim.steps += 1
-        self.state, commands = step(before, event, sim.now)
+        self.state, commands = step(before, event, self.now())
         self._check_phases(before, event)
         if isinstance(event, e.ConfigRead):
-            sim.check_config(self.state.cluster)
+            sim.check_config(self, before.cluster)
+        elif isinstance(event, e.Joined) and event.generation < before.last_generation:
+            raise Broken(f"{self.name} is in generation {event.generation} after a later one")
         for command in commands:
             self._perform(command)
-        if isinstance(event, e.Joined) and not protocol.decode_assignment(event.data).error:
-            self._own_up()
-        wakeup = next_wakeup(self.state)
-        if isinstance(event, e.Tick) and wakeup is not None and wakeup <= sim.now:
-            raise Broken(f"{self.name} wakes up for nothing")
-        if wakeup is not None and wakeup != self._wakeup and self.alive:
-            self._wakeup = wakeup
-            self.later(max(wakeup - sim.now, 0), partial(self._tick, wakeup))
+        if isinstance(event, e.Joined):
+            self._given = _read(event.data)
+            if self._given is not None and not self._given.error:
+                self._own_up()
+        if self.state.may_start() and not before.may_start():
+            self._check_agreement()
+        self._wake_up(isinstance(event, e.Tick))
 
-    def _tick(self, wakeup: int) -> None:
-        if self._wakeup == wakeup:
-            self._wakeup = 0
+    def _wake_up(self, ticked: bool) -> None:
+        """Sees to the next tick. The loop waits for a span of time, and computes it after each
+        event: that its clock was set it notices only then."""
+        wakeup = next_wakeup(self.state)
+        if wakeup is None or not self.alive:
+            return
+        wait = min(wakeup - self.now(), LONGEST_WAIT_MS)
+        if wait <= 0 and ticked:
+            raise Broken(f"{self.name} wakes up for nothing")
+        at = self.sim.now + max(wait, 0)
+        if at != self._tick_at:
+            self._tick_at = at
+            self.later(max(wait, 0), partial(self._tick, at))
+
+    def _tick(self, at: int) -> None:
+        if self._tick_at == at:
+            self._tick_at = 0
             self.post(e.Tick())
 
     def _ready(self) -> None:
@@ -575,9 +808,11 @@ class SimWorker:
                 self._note_late_plans(*(r for r in command.records if isinstance(r, TaskCommit)))
                 sim.append_config(self, command)
             case e.AppendStatus():
-                sim.append_status(command.record)
+                self._append_status(command.record)
             case e.ClaimConfigTopic():
                 self.later(random.randint(5, 200), partial(self._claim, command.ticket))
+            case e.NoteSkipped():
+                self.skipped.append(command.reason)
             case e.ReadConfigToEnd():
                 self._read_to_end(command.timeout_ms, command.ticket)
             case e.FenceProducers():
@@ -590,10 +825,15 @@ class SimWorker:
             case e.JoinGroup():
                 self._began = self._join_wanted = True
                 self.later(random.randint(1, 50), self._poll)
+            case e.StepOut():
+                self._step_out()
             case e.TellMetadata():
                 self._send_join(command)
             case e.TellAssignment():
                 self._send_sync(command.reply, command.shares)
+            case e.RefuseAssignment():
+                if command.reply == self._attempt:
+                    self._try_again()
             case e.Answer():
                 if isinstance(command.reply, Request):
                     sim.answered(command.reply, command.result)
@@ -604,7 +844,7 @@ class SimWorker:
                 if not self.leads:
                     raise Broken(f"{self.name} makes a session key and does not lead")
                 self.post(e.SessionKeyMade(random.randbytes(8), self.state.settings.key_algorithm))
-            case e.StartConnector():
+            case e.StartConnector() | e.AskConnector():
                 self._plan(command)
             case e.ForwardTasks():
                 self._note_late_plans(command)
@@ -616,6 +856,8 @@ class SimWorker:
                 self._start_task(command)
             case e.StopTask():
                 self._stop_task(command)
+            case e.ApplyLevel():
+                self.levels[command.namespace] = command.level
             case e.LeaveGroup():
                 self._leave()
             case _:
@@ -625,11 +867,25 @@ class SimWorker:
         if self._expelled:
             self.sim.suspects |= {plan.connector for plan in plans}
 
-    def _plan(self, command: e.StartConnector) -> None:
-        configs, trace = planned(command.config), None
+    def _append_status(self, record: StatusRecord) -> None:
+        status = None if isinstance(record, TopicStatus) else record.status
+        if status is not None:
+            if status.generation < self._status_generation:
+                raise Broken(f"{self.name} writes {record} after a later generation")
+            self._status_generation = status.generation
+        self.sim.append_status(self, record)
+
+    def _plan(self, command: e.StartConnector | e.AskConnector) -> None:
+        name, run = command.connector, command.run
+        event = e.ConnectorPlanned(
+            name,
+            run,
+            planned(command.config, self.sim.world.get(name, 0)),
+            again_ms=asks_again_ms(command.config),
+        )
         if self.sim.random.random() < self.sim.faults.plan_fails:
-            configs, trace = (), "the plan failed"
-        event = e.ConnectorPlanned(command.connector, command.run, configs, trace)
+            retriable = self.sim.random.random() < 0.5
+            event = e.ConnectorPlanned(name, run, (), "the plan failed", retriable=retriable)
         self.later(self.sim.random.randint(5, 300), lambda: self.post(event))
 
     def _start_task(self, command: e.StartTask) -> None:
@@ -639,6 +895,7 @@ class SimWorker:
         if not self.state.spark_ready:
             raise Broken(f"{self.name} starts {task} without Spark")
         live = _Live(run, "starting", self._expelled, generation=command.generation)
+        live.task_set = self.sim.configs.task_set(task.connector, self.state.cluster.offset)
         self.live[task] = live
         self.sim.check_exclusive(task)
         done = self._init_producer if self.sim.exactly_once else self._task_started
@@ -716,7 +973,7 @@ class SimWorker:
         if live is not None and live.run == run:
             if live.phase != "stopping":
                 del self.live[task]
-            self.post(e.TaskFailed(task, run, "it broke"))
+            self.post(e.TaskFailed(task, run, "it broke", self.sim.random.random() < 0.5))
 
     def _stop_task(self, command: e.StopTask) -> None:
         live = self.live.get(command.task)
@@ -752,19 +1009,41 @@ class SimWorker:
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────
 
+    def read_configs_soon(self) -> None:
+        if not self._configs_due:
+            self._configs_due = True
+            self.later(self.sim.read_delay(), self._read_due_configs)
+
+    def _read_due_configs(self) -> None:
+        self._configs_due = False
+        self.read_configs()
+
     def read_configs(self, end: int | None = None) -> None:
         start = self._config_position
         end = len(self.sim.configs) if end is None else end
         if end > start:
             self._config_position = end
-            entries = enumerate(self.sim.configs[start:end], start)
-            self.post(e.ConfigRead(tuple((at, key, value) for at, (key, value) in entries)))
+            self.whole = self.whole and self.sim.configs.is_whole(start, end)
+            rows = self.sim.configs.read(start, end)
+            if rows:
+                self.post(e.ConfigRead(tuple(rows)))
+
+    def read_statuses_soon(self) -> None:
+        if not self._statuses_due:
+            self._statuses_due = True
+            self.later(self.sim.read_delay(), self._read_due_statuses)
+
+    def _read_due_statuses(self) -> None:
+        self._statuses_due = False
+        self.read_statuses()
 
     def read_statuses(self) -> None:
         start, end = self._status_position, len(self.sim.statuses)
         if end > start:
             self._status_position = end
-            self.post(e.StatusRead(tuple(self.sim.statuses[start:end])))
+            rows = self.sim.statuses.read(start, end)
+            if rows:
+                self.post(e.StatusRead(tuple((key, value) for _, key, value in rows)))
 
     def _read_to_end(self, timeout_ms: int, ticket: int) -> None:
         delay = self.sim.read_delay()
@@ -780,6 +1059,17 @@ class SimWorker:
         self.post(e.ConfigEndReached(in_time=True, ticket=ticket))
 
     # ── the group's client ───────────────────────────────────────────────────────────────────
+
+    def _step_out(self) -> None:
+        """Leaves the group until `JoinGroup` is ordered; the group goes on without this worker."""
+        self._attempt += 1
+        self._stage = "out"
+        self._began = self._join_wanted = False
+        self._rejoin_needed = True
+        member, self._member = self._member, ""
+        if member:
+            self.on_expelled(member)
+            self._send(lambda: self.sim.coordinator.leave(member, self.sim.now))
 
     def _poll(self) -> None:
         if self.cut or not self._began or self._stage not in ("out", "stable"):
@@ -806,12 +1096,35 @@ class SimWorker:
 
     def _send(self, act: Callable[[], None]) -> None:
         """Sends the coordinator something, unless the way is cut."""
-        if not self.cut:
-            self.sim.at(self.sim.random.randint(1, 10), act)
+        if self.cut or (delay := self._delay()) is None:
+            return
+        self._sent_until = max(self._sent_until, self.sim.now + delay)
+        self.sim.at(self._sent_until - self.sim.now, act)
 
     def answer(self, attempt: int, act: Callable[[], None]) -> None:
         """Brings the coordinator's answer, if this attempt to join still waits for it."""
-        self.later(self.sim.random.randint(1, 10), partial(self._take_answer, attempt, act))
+        if (delay := self._delay()) is None:
+            return
+        self._answered_until = max(self._answered_until, self.sim.now + delay)
+        self.later(self._answered_until - self.sim.now, partial(self._take_answer, attempt, act))
+
+    def _delay(self) -> int | None:
+        """How long a message takes; None when it is lost, and all that was tried with it: with
+        every second one, the connection breaks, and that is noticed."""
+        random, faults = self.sim.random, self.sim.faults
+        if random.random() < faults.message_is_lost:
+            if random.random() < 0.5:
+                self.later(random.randint(1, 50), partial(self._break, self._attempt))
+            return None
+        return (
+            random.randint(200, 8_000)
+            if random.random() < faults.message_is_late
+            else (random.randint(1, 10))
+        )
+
+    def _break(self, attempt: int) -> None:
+        if attempt == self._attempt and self._stage in ("joining", "syncing"):
+            self._try_again()
 
     def _take_answer(self, attempt: int, act: Callable[[], None]) -> None:
         if not self.cut and self._attempt == attempt:
@@ -864,7 +1177,9 @@ class SimWorker:
             self._member = ""
         self._try_again()
 
-    def on_expelled(self) -> None:
+    def on_expelled(self, member: str) -> None:
+        if self._member not in ("", member):
+            return  # a membership this worker never heard of
         self._expelled = True
         for live in self.live.values():
             live.zombie = True
@@ -885,6 +1200,12 @@ class SimWorker:
             self.later(1, self._poll)
 
     # ── what must hold ───────────────────────────────────────────────────────────────────────
+
+    def _check_agreement(self) -> None:
+        """Work begins only at the config offset that the group has agreed on (reference §5.3)."""
+        given, offset = self._given, self.state.cluster.offset
+        if given is None or given.error or given.config_offset != offset:
+            raise Broken(f"{self.name} begins work at offset {offset}, but was given {given}")
 
     def _check_phases(self, before: HerderState, event: e.Event) -> None:
         if before.tasks is self.state.tasks:
@@ -912,12 +1233,19 @@ class SimWorker:
             found.append(f"{self.name} is not a member of the group")
         if not state.settled() or state.handing_over or state.rejoin_at is not None:
             found.append(f"{self.name} is not at rest")
-        if state.cluster.offset not in (len(self.sim.configs), -1):
+        if state.cluster.offset != self.sim.configs.offset:
             found.append(f"{self.name} has not read all configs")
         left = state.writes or state.queued or state.plans or state.rounds or state.preflights
         if left:
             found.append(f"{self.name} has work left: {left}")
         return found
+
+
+def _read(data: bytes) -> protocol.Assignment | None:
+    try:
+        return protocol.decode_assignment(data)
+    except protocol.GroupBytesMalformed:
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -949,154 +1277,11 @@ class _WorkerLink:
     def synced(self, generation: int, data: bytes) -> None:
         self.worker.answer(self.attempt, lambda: self.worker.take_sync(generation, data))
 
-    def expelled(self) -> None:
-        self.worker.on_expelled()
+    def expelled(self, member: str) -> None:
+        self.worker.on_expelled(member)
 
 
-# ── trouble ──────────────────────────────────────────────────────────────────────────────────────
+if __name__ == "__main__":
+    from penstock.testing.sim_chaos import main
 
-
-@dataclass(slots=True)
-class Chaos:
-    """Makes trouble for a while, then sees to it that nothing is broken by intent."""
-
-    sim: Sim
-    most_workers: int = 5
-    connectors: int = 6
-    _names: int = 0
-    _versions: int = 0
-
-    def run(self, ms: int) -> None:
-        """Trouble for this long, then rest until the cluster is as configured."""
-        sim = self.sim
-        for _ in range(3):
-            self._start()
-        end = sim.now + ms
-        sim.faults = MANY_FAULTS
-        while sim.now < end:
-            sim.advance(int(sim.random.expovariate(1 / 1_500)) + 1)
-            self._act()
-        self._repair()
-
-    def _act(self) -> None:
-        random = self.sim.random
-        acts: list[tuple[int, Callable[[], None]]] = [
-            (5, self._start),
-            (2, self._crash),
-            (2, self._stop),
-            (4, self._hang),
-            (4, self._cut),
-            (4, self._fail),
-            (30, self._request),
-        ]
-        [act] = random.choices([act for _, act in acts], [weight for weight, _ in acts])
-        act()
-
-    def _start(self) -> None:
-        if len(self.sim.workers) < self.most_workers:
-            self._names += 1
-            reused = [f"w{n}" for n in range(1, 4) if f"w{n}" not in self.sim.workers]
-            back = reused and self.sim.random.random() < 0.5
-            self.sim.start(self.sim.random.choice(reused) if back else f"x{self._names}")
-
-    def _any_worker(self) -> str | None:
-        names = list(self.sim.workers)
-        return self.sim.random.choice(names) if names else None
-
-    def _crash(self) -> None:
-        if (name := self._any_worker()) is not None:
-            self.sim.crash(name)
-
-    def _stop(self) -> None:
-        if (name := self._any_worker()) is not None:
-            self.sim.stop(name)
-
-    def _hang(self) -> None:
-        if (name := self._any_worker()) is not None:
-            self.sim.hang(name, self.sim.random.choice((300, 4_000, 15_000, 40_000)))
-
-    def _cut(self) -> None:
-        if (name := self._any_worker()) is not None:
-            self.sim.cut(name, self.sim.random.choice((300, 4_000, 8_000, 20_000)))
-
-    def _fail(self) -> None:
-        name = self._any_worker()
-        if name is not None and self.sim.workers[name].live:
-            self.sim.fail_task(name, self.sim.random.choice(list(self.sim.workers[name].live)))
-
-    def _request(self) -> None:
-        if (name := self._any_worker()) is not None:
-            self.sim.request(name, self._operation())
-
-    def _operation(self) -> e.Operation:
-        random = self.sim.random
-        connector = f"c{random.randint(1, self.connectors)}"
-        self._versions += 1
-        properties = config(connector, random.randint(0, 4), self._versions)
-        kind = random.choices(
-            ("create", "put", "delete", "pause", "resume", "stop", "restart", "restart task"),
-            (6, 10, 2, 3, 5, 2, 2, 3),
-        )[0]
-        match kind:
-            case "create":
-                return e.CreateConnector(connector, properties, random.choice((None, *Target)))
-            case "put":
-                return e.PutConfig(connector, properties)
-            case "delete":
-                return e.DeleteConnector(connector)
-            case "pause":
-                return e.SetTarget(connector, Target.PAUSED)
-            case "resume":
-                return e.SetTarget(connector, Target.STARTED)
-            case "stop":
-                return e.SetTarget(connector, Target.STOPPED)
-            case "restart":
-                return e.RestartConnector(connector)
-            case _:
-                return e.RestartTask(TaskId(connector, random.randint(0, 3)))
-
-    def _repair(self) -> None:
-        """Ends all faults, and restarts what has failed; everything else has to come by itself."""
-        sim = self.sim
-        sim.faults = NO_FAULTS
-        if not sim.workers:
-            self._start()
-        for worker in list(sim.workers.values()):
-            worker.resume()
-            if worker.cut:
-                worker.find_coordinator()
-        sim.advance(120_000)
-        for connector in sorted(sim.suspects):
-            if (name := self._any_worker()) is not None:
-                sim.request(name, e.RestartConnector(connector))
-        if not sim.workers:  # the last was on its way out
-            self._start()
-        for _ in range(20):
-            sim.advance(15_000)
-            if not self._restart_failed():
-                break
-        sim.run_until(lambda: not sim.unrest(), 300_000)
-        # The leader forgets the statuses of what is gone with every round (reference §5.7), and the
-        # last of them may have been written since: one more round.
-        sim.start("last")
-        sim.run_until(sim.balanced, 300_000)
-
-    def _restart_failed(self) -> bool:
-        sim = self.sim
-        failed: list[e.Operation] = []
-        for worker in sim.workers.values():
-            failed += [
-                e.RestartConnector(connector)
-                for connector, run in worker.state.connectors.items()
-                if run.phase is Phase.FAILED
-            ]
-            failed += [
-                e.RestartTask(task)
-                for task, run in worker.state.tasks.items()
-                if run.phase is Phase.FAILED
-            ]
-        for operation in failed:
-            name = self._any_worker()
-            if name is not None:
-                sim.request(name, operation)
-        return bool(failed)
+    main()

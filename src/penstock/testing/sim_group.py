@@ -33,7 +33,7 @@ class Link(Protocol):
     def synced(self, generation: int, data: bytes) -> None:
         """The round is complete, and this is the member's assignment."""
 
-    def expelled(self) -> None:
+    def expelled(self, member: str) -> None:
         """Told to the simulation, not to the member: the group goes on without it."""
 
 
@@ -72,6 +72,7 @@ class Coordinator:
             link.unknown_member()
             return
         if self._changes_nothing(member, metadata):
+            self.members[member].link = link
             told = self._offers() if member == self.leader else {}
             link.joined(member, self.generation, self.leader, told)
             return
@@ -92,6 +93,7 @@ class Coordinator:
         elif generation != self.generation or self.round is Round.JOINING:
             link.round_is_over()
         else:
+            membership.link = link
             membership.seen = now
             membership.syncing = True
             if member == self.leader and self.round is Round.SYNCING:
@@ -120,7 +122,7 @@ class Coordinator:
             late = self.round is Round.JOINING and not waits and now >= self._join_until
             if silent or late:
                 del self.members[member]
-                membership.link.expelled()
+                membership.link.expelled(member)
                 if membership.syncing:
                     membership.link.unknown_member()
                 self._lost_one(now)

@@ -12,8 +12,11 @@ T = TypeVar("T")
 _POLL_S: Final = 0.05
 
 
-def wait_until(condition: Callable[[], T], timeout_s: float, what: str) -> T:
-    """The first true value of `condition`; raises TimeoutError, naming `what`, if there is none."""
+def wait_until(
+    condition: Callable[[], T], timeout_s: float, what: str, poll_s: float = _POLL_S
+) -> T:
+    """The first true value of `condition`; raises TimeoutError, naming `what`, if there is none.
+    A condition that costs something to look at is looked at less often."""
     deadline = time.monotonic() + timeout_s
     pause = threading.Event()
     while True:
@@ -22,4 +25,4 @@ def wait_until(condition: Callable[[], T], timeout_s: float, what: str) -> T:
             return value
         if time.monotonic() >= deadline:
             raise TimeoutError(f"waited {timeout_s:.0f} s for {what}; last seen: {value!r}")
-        pause.wait(_POLL_S)
+        pause.wait(poll_s)

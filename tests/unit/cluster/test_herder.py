@@ -991,7 +991,7 @@ def test_revoked_tasks_stop_are_reported_until_then_and_lead_to_another_round() 
     commands = worker.join(revoked=work(T1))
     assert [stop.task for stop in only(e.StopTask, commands)] == [T1]
     assert e.JoinGroup() not in commands
-    assert worker.told().running == work("c", T0, T1)
+    assert worker.told().running == work("c", T1, T0)  # what goes comes first
     stopped = worker.stop_all(commands)
     assert e.JoinGroup() in stopped
     assert shown(stopped) == [("c-1", "UNASSIGNED")]

@@ -9,6 +9,7 @@ import pytest
 from penstock.config.connector import SINK, SOURCE
 from penstock.config.define import ConfigDef
 from penstock.config.render import config_key_info
+from penstock.config.restart import RESTART
 from penstock.config.worker import DISTRIBUTED, STANDALONE
 
 CAPTURED = Path(__file__).with_name("kafka-4.2.0-definitions.tsv")
@@ -18,8 +19,11 @@ DEFINITIONS = {
     "distributed": DISTRIBUTED,
     "standalone": STANDALONE,
 }
-# Read by the Allowlist policy itself in Kafka Connect, so not part of its worker's definition.
-ONLY_OURS = {"connector.client.config.override.allowlist"}
+ONLY_OURS = {
+    # Read by the Allowlist policy itself in Kafka Connect, so not part of its worker's definition.
+    "connector.client.config.override.allowlist",
+    *(key.name for key in RESTART.keys),
+}
 
 
 def captured(definition: str) -> list[list[str]]:

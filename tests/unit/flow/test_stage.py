@@ -15,11 +15,13 @@ from penstock.flow.stage import RESULT
 from penstock.ids import TaskId
 
 NOWHERE = {"partition": None, "position": None}
+TRIED = {"retries": 3, "lost": 1}
+
 RESULTS: list[tuple[dict[tuple[str, int | None], int | None], list[dict[str, Any]]]] = [
-    ({}, [{"records": 5, "done": 4, "failed": 1, "rows": 2, "topic": "", **NOWHERE}]),
+    ({}, [{"records": 5, "done": 4, "failed": 1, **TRIED, "rows": 2, "topic": "", **NOWHERE}]),
     (
         {("a", None): None},
-        [{"records": 5, "done": 4, "failed": 1, "rows": 2, "topic": "a", **NOWHERE}],
+        [{"records": 5, "done": 4, "failed": 1, **TRIED, "rows": 2, "topic": "a", **NOWHERE}],
     ),
     (
         {("a", 0): 7, ("a", 2): 9},
@@ -28,6 +30,7 @@ RESULTS: list[tuple[dict[tuple[str, int | None], int | None], list[dict[str, Any
                 "records": 5,
                 "done": 4,
                 "failed": 1,
+                **TRIED,
                 "rows": 2,
                 "topic": "a",
                 "partition": 0,
@@ -37,6 +40,8 @@ RESULTS: list[tuple[dict[tuple[str, int | None], int | None], list[dict[str, Any
                 "records": 0,
                 "done": 0,
                 "failed": 0,
+                "retries": 0,
+                "lost": 0,
                 "rows": 0,
                 "topic": "a",
                 "partition": 2,
@@ -52,7 +57,7 @@ RESULTS: list[tuple[dict[tuple[str, int | None], int | None], list[dict[str, Any
 def test_a_result_counts_once_and_names_every_place(
     places: dict[tuple[str, int | None], int | None], rows: list[dict[str, Any]], whole: bool
 ) -> None:
-    counts = stage.Counts(records=5, done=4, failed=1, rows=2, places=places)
+    counts = stage.Counts(5, 1, 4, 3, 1, rows=2, places=places)
     result = stage._result(counts, whole)
     assert result.schema == RESULT
     assert result.to_pylist() == [{**row, "whole": whole} for row in rows]

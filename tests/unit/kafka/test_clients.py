@@ -8,8 +8,9 @@ from penstock.errors import ConfigInvalid
 from penstock.kafka import clients
 from penstock.kafka.clients import Settings
 
-PRODUCER: Settings = {"partitioner": "murmur2_random"}
-CONSUMER: Settings = {"enable.auto.commit": False, "enable.auto.offset.store": False}
+ALL: Settings = {"reconnect.backoff.max.ms": 1_000}
+PRODUCER: Settings = {**ALL, "partitioner": "murmur2_random"}
+CONSUMER: Settings = {**ALL, "enable.auto.commit": False, "enable.auto.offset.store": False}
 
 TO_PRODUCER: list[tuple[dict[str, str], Settings, tuple[str, ...]]] = [
     ({"bootstrap.servers": "a:1,b:2"}, {"bootstrap.servers": "a:1,b:2"}, ()),
@@ -99,7 +100,25 @@ TO_ADMIN: list[tuple[dict[str, str], Settings]] = [
 
 @pytest.mark.parametrize(("java", "settings"), TO_ADMIN)
 def test_stores_and_logins_are_translated(java: dict[str, str], settings: Settings) -> None:
-    assert clients.admin(java) == clients.Translated(settings)
+    assert clients.admin(java) == clients.Translated({**ALL, **settings})
+
+
+BACKOFFS: list[tuple[dict[str, str], int | str]] = [
+    ({}, 1_000),
+    ({"reconnect.backoff.ms": "70"}, 1_000),
+    ({"reconnect.backoff.ms": "5000"}, 5_000),
+    ({"reconnect.backoff.ms": "70", "reconnect.backoff.max.ms": "90"}, "90"),
+]
+
+
+@pytest.mark.parametrize(("java", "most"), BACKOFFS)
+def test_a_broker_that_is_back_is_found_as_soon_as_by_java(
+    java: dict[str, str], most: int | str
+) -> None:
+    for client in (clients.producer, clients.consumer, clients.admin):
+        assert client(java).settings["reconnect.backoff.max.ms"] == most
+    member = clients.member({"bootstrap.servers": "a:1", **java})
+    assert member["reconnect_backoff_max_ms"] == int(most)
 
 
 REFUSED = [
@@ -170,5 +189,6 @@ def test_membership_is_spelled_as_kafka_python_does() -> None:
         "ssl_certfile": "/me.pem",
         "ssl_keyfile": "/me.pem",
         "ssl_check_hostname": False,
+        "reconnect_backoff_max_ms": 1_000,
         "request_timeout_ms": 1234,
     }

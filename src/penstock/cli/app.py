@@ -1,0 +1,127 @@
+"""The command `penstock`: its commands by section, and the one place that turns errors into
+messages and exit codes."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+import click
+
+from penstock import KAFKA_VERSION, VERSION
+from penstock.cli import connectors, control, running, views
+from penstock.cli.exits import CommandError, Exit
+from penstock.cli.session import Session, common
+from penstock.cli.show import note
+from penstock.errors import PenstockError
+
+SECTIONS: Final[Sequence[tuple[str, Sequence[click.Command]]]] = (
+    (
+        "Run",
+        (running.distributed, running.standalone, running.broker, running.demo, running.fetch_jars),
+    ),
+    (
+        "What connectors are",
+        (
+            connectors.load,
+            connectors.unload,
+            connectors.create,
+            connectors.update,
+            connectors.patch,
+            connectors.delete,
+            connectors.config,
+            connectors.validate,
+            connectors.diff,
+        ),
+    ),
+    (
+        "What connectors do",
+        (
+            control.status,
+            control.wait,
+            control.pause,
+            control.resume,
+            control.stop,
+            control.restart,
+            views.offsets,
+            views.topics,
+        ),
+    ),
+    (
+        "The cluster",
+        (views.listing, views.health, views.logs, views.clusters, views.completion),
+    ),
+)
+
+
+class _Sections(click.Group):
+    """A group that lists its commands by section, in the order of the table."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        widest = max(len(name) for name in self.commands)
+        for title, commands in SECTIONS:
+            with formatter.section(title):
+                room = formatter.width - 6 - widest
+                formatter.write_dl(
+                    [(str(each.name), each.get_short_help_str(room)) for each in commands],
+                    col_max=widest,
+                )
+
+
+@click.group(
+    cls=_Sections,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes, the file of clusters and examples: docs/cli.md.",
+)
+@click.version_option(VERSION, message=f"penstock %(version)s (Kafka Connect {KAFKA_VERSION})")
+@common
+def cli() -> None:
+    """Kafka Connect's distributed mode in Python, its data pipeline on Spark."""
+
+
+for _, _commands in SECTIONS:
+    for _command in _commands:
+        cli.add_command(_command)
+
+
+def main() -> None:
+    """The entry point."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(args: Sequence[str], session: Session | None = None) -> int:
+    """Runs the command line; its exit code. Errors are told on standard error."""
+    session = session or Session()
+    debug = "--debug" in args
+    try:
+        result = cli.main(list(args), prog_name="penstock", standalone_mode=False, obj=session)
+        return result if isinstance(result, int) else Exit.DONE
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        return Exit.INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except PenstockError as error:
+        if debug:
+            raise
+        _tell(error, session)
+        return error.exit_code
+    except OSError as error:
+        if debug:
+            raise
+        where = f" ({error.filename})" if error.filename else ""
+        note(f"penstock: {error.strerror or error}{where}")
+        return Exit.DIFFERENT
+    finally:
+        logging.shutdown()
+
+
+def _tell(error: PenstockError, session: Session) -> None:
+    body: bytes = getattr(error, "body", b"")  # what the worker answered, for programs
+    if session.json and body:
+        click.echo(body.rstrip(b"\n"))
+    note(f"penstock: {error}")
+    if isinstance(error, CommandError) and error.advice:
+        note(error.advice)

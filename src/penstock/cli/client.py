@@ -1,0 +1,185 @@
+"""Asks the workers of a cluster, in turn until one can be reached. A request that changes something
+is never sent twice unless it is certain that it was not carried out."""
+
+from __future__ import annotations
+
+import json
+import re
+import ssl
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import httpx
+
+from penstock.cli.clusters import Address, Cluster
+from penstock.cli.exits import CommandError, NoAnswer, Unusable
+from penstock.cli.rest import Answer, refusal
+from penstock.clock import Clock
+
+CONNECT_S: Final = 5.0
+_RETRY_MS: Final = 500
+
+
+class Connect:
+    """The REST interface of one cluster.
+
+    `timeout_s` bounds each answer, `patience_s` how long a request is repeated that the cluster
+    cannot take because it is rebalancing. As a context manager it closes its connections.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        clock: Clock,
+        pause: Callable[[float], object],
+        timeout_s: float = 95.0,
+        patience_s: float = 15.0,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self.cluster = cluster
+        self._addresses = list(cluster.addresses)
+        self._clock = clock
+        self._pause = pause
+        self._timeout_s = timeout_s
+        self._patience_ms = int(patience_s * 1000)
+        secure = any(each.url.startswith("https:") for each in cluster.addresses)
+        self._http = httpx.Client(
+            # No proxies, no .netrc: workers are neighbours, and credentials are said here.
+            trust_env=False,
+            # To load whom the system trusts takes a while, and is for https alone.
+            verify=cluster.tls() if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+            transport=transport,
+        )
+
+    def __enter__(self) -> Connect:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+
+    def get(
+        self, path: str, query: Mapping[str, str] | None = None, *, within_s: float | None = None
+    ) -> Answer:
+        return self.ask("GET", path, query=query, within_s=within_s)
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: object = None,
+        within_s: float | None = None,
+    ) -> Answer:
+        """The answer to a request. Raises Refused for an error, NoAnswer when there is none.
+
+        Whoever looks again by himself says `within_s`: no worker has longer, nothing is repeated.
+        """
+        patience_ms = self._patience_ms if within_s is None else 0
+        timeout_s = self._timeout_s if within_s is None else min(within_s, self._timeout_s)
+        deadline = self._clock.now() + patience_ms
+        while True:
+            response = self._sent(method, path, query, body, timeout_s)
+            if response.is_success:
+                return Answer(response.status_code, response.content)
+            refused = refusal(response.status_code, response.content)
+            if not refused.passing or self._clock.now() + _RETRY_MS > deadline:
+                raise refused
+            self._pause(_RETRY_MS / 1000)
+
+    def each(self, path: str) -> list[tuple[str, Answer | CommandError]]:
+        """What every worker of the cluster says to a GET, errors (of whatever status) included."""
+        said: list[tuple[str, Answer | CommandError]] = []
+        for address in self.cluster.addresses:
+            try:
+                response = self._request(address, "GET", path, None, None, self._timeout_s)
+                said.append((address.url, Answer(response.status_code, response.content)))
+            except httpx.RequestError as error:
+                said.append((address.url, nobody([(address.url, error)])))
+        return said
+
+    def _sent(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        body: object,
+        timeout_s: float,
+    ) -> httpx.Response:
+        problems: list[tuple[str, Exception]] = []
+        for address in list(self._addresses):
+            try:
+                response = self._request(address, method, path, query, body, timeout_s)
+            except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+                problems.append((address.url, error))
+                continue
+            except httpx.RequestError as error:
+                if method == "GET":
+                    problems.append((address.url, error))
+                    continue
+                raise NoAnswer(
+                    f"{address.url} took the request and gave no answer ({_reason(error)}).",
+                    "It may be carried out all the same: look with `penstock status`.",
+                ) from error
+            # The one that answers is asked first from now on.
+            self._addresses.remove(address)
+            self._addresses.insert(0, address)
+            return response
+        raise nobody(problems) from problems[-1][1]
+
+    def _request(
+        self,
+        address: Address,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        body: object,
+        timeout_s: float,
+    ) -> httpx.Response:
+        content = None if body is None else json.dumps(body).encode()
+        headers = {"Accept": "application/json"}
+        if content is not None:
+            headers["Content-Type"] = "application/json"
+        try:
+            return self._http.request(
+                method,
+                address.url + path,
+                params=query,
+                content=content,
+                headers=headers,
+                auth=self.cluster.auth(address),
+                timeout=httpx.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s)),
+            )
+        except httpx.InvalidURL as error:
+            raise Unusable(f"'{address.url}' is no URL of a worker: {error}") from error
+
+
+def nobody(problems: list[tuple[str, Exception]]) -> NoAnswer:
+    """The error that no worker could be asked: which were tried, and why not."""
+    tried = "\n  ".join(f"{url}: {_reason(error)}" for url, error in problems)
+    if any("CERTIFICATE" in str(error).upper() for _, error in problems):
+        advice = (
+            "The certificate is not trusted: name the authority's as `ca` of a cluster in the "
+            "configuration file (docs/cli.md)."
+        )
+    elif any(isinstance(error, httpx.ReadTimeout) for _, error in problems):
+        advice = "Give it more time with --request-timeout, or ask another worker with --url."
+    else:
+        advice = (
+            "Is a worker running? `penstock distributed FILE` runs one, `penstock demo --keep` a "
+            "whole cluster to try.\nTo ask another one: --url, PENSTOCK_URL, or --cluster with a "
+            "configuration file (docs/cli.md)."
+        )
+    if len(problems) == 1:
+        return NoAnswer(f"No worker answers at {tried}", advice)
+    return NoAnswer(f"No worker answers. Tried:\n  {tried}", advice)
+
+
+def _reason(error: Exception) -> str:
+    text = str(error)
+    if isinstance(error, httpx.TimeoutException):
+        return "no answer in time"
+    if re.search(r"\bErrno 111\b|refused", text):
+        return "nobody listens there (connection refused)"
+    return text or type(error).__name__

@@ -1,0 +1,251 @@
+"""Which workers to ask: `--url`, `--cluster`, the environment, and the file of clusters.
+
+    default = "dev"
+
+    [clusters.dev]
+    url = "http://localhost:8083"
+
+    [clusters.prod]
+    url = ["https://c1:8083", "https://c2:8083"]  # asked in turn
+    user = "ops"
+    password_file = "prod.password"               # paths begin at the folder of the file
+    ca = "ca.pem"
+
+What the command line says counts before the environment, that before the file, and without all
+of them it is a worker on this machine. Credentials go only to the cluster they are written for,
+or to the `--url` they are part of.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from penstock.cli.exits import Unusable
+
+if TYPE_CHECKING:
+    import ssl
+
+LOCAL: Final = "http://localhost:8083"
+"""Where a worker listens that does not say where (`listeners`, reference §1.1)."""
+
+_TEXTS: Final = ("user", "password_file", "ca", "cert", "key")
+_MEMBERS: Final = ("url", "verify", *_TEXTS)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """One worker: where it is, and the user and password that its URL held."""
+
+    url: str  # no credentials, no slash at the end
+    auth: tuple[str, str] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """The workers of one cluster, and what they are spoken to with."""
+
+    name: str | None
+    addresses: tuple[Address, ...]
+    user: str | None = None
+    password_file: Path | None = None
+    ca: Path | None = None
+    cert: Path | None = None
+    key: Path | None = None
+    verify: bool = True
+
+    def auth(self, address: Address) -> tuple[str, str] | None:
+        """User and password for one of the addresses. Raises Unusable for an unreadable file."""
+        if address.auth is not None or self.user is None:
+            return address.auth
+        assert self.password_file is not None, "the reader asks for one"
+        try:
+            return self.user, self.password_file.read_text().rstrip("\r\n")
+        except (OSError, ValueError) as error:
+            raise Unusable(
+                f"Cannot read the password file '{self.password_file}': {error}"
+            ) from error
+
+    def tls(self) -> ssl.SSLContext:
+        """What https is spoken with. Raises Unusable for files that cannot be used."""
+        import ssl  # takes a while, and only https wants it
+
+        try:
+            context = ssl.create_default_context(cafile=self.ca)
+            if self.cert is not None:
+                context.load_cert_chain(self.cert, self.key)
+        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+            named = ", ".join(str(path) for path in (self.ca, self.cert, self.key) if path)
+            raise Unusable(
+                f"Cannot use the TLS files of {self.title} ({named}): {error}"
+            ) from error
+        if not self.verify:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        return context
+
+    @property
+    def title(self) -> str:
+        return f"the cluster '{self.name}'" if self.name else "the worker"
+
+
+@dataclass(frozen=True, slots=True)
+class Clusters:
+    """What the file says; empty without one."""
+
+    file: Path
+    by_name: Mapping[str, Cluster] = field(default_factory=dict)
+    default: str | None = None
+
+    def named(self, name: str) -> Cluster:
+        """Raises Unusable, telling the names there are, for another one."""
+        if name not in self.by_name:
+            known = ", ".join(sorted(self.by_name)) or "none"
+            raise Unusable(
+                f"There is no cluster '{name}' in {self.file} (there: {known}).",
+                "`penstock clusters` lists them; docs/cli.md shows how the file is written.",
+            )
+        return self.by_name[name]
+
+    def chosen(self) -> str | None:
+        """The name of the cluster that is asked when nothing else is said: the default, or the
+        only one."""
+        return self.default or (next(iter(self.by_name)) if len(self.by_name) == 1 else None)
+
+
+def config_file(environ: Mapping[str, str]) -> Path:
+    """Where clusters are described: PENSTOCK_CONFIG, else in the user's configuration folder."""
+    if given := environ.get("PENSTOCK_CONFIG"):
+        return Path(given).expanduser()
+    folder = environ.get("XDG_CONFIG_HOME") or "~/.config"
+    return Path(folder).expanduser() / "penstock" / "config.toml"
+
+
+def read_clusters(environ: Mapping[str, str]) -> Clusters:
+    """The clusters that the file describes. Raises Unusable when it cannot be read, or when it says
+    something that has no meaning; only a file that nobody named may be missing."""
+    file = config_file(environ)
+    try:
+        document = tomllib.loads(file.read_text("utf-8"))
+    except FileNotFoundError as error:
+        if environ.get("PENSTOCK_CONFIG"):
+            raise Unusable(f"PENSTOCK_CONFIG names '{file}', which is not there.") from error
+        return Clusters(file)
+    except (OSError, ValueError) as error:
+        raise Unusable(f"Cannot read {file}: {error}") from error
+    _only(document, ("default", "clusters"), file, "")
+    tables = document.get("clusters", {})
+    if not isinstance(tables, dict) or not all(isinstance(t, dict) for t in tables.values()):
+        raise Unusable(f"{file}: 'clusters' holds tables, written [clusters.NAME].")
+    by_name = {name: _cluster(name, table, file) for name, table in tables.items()}
+    default = document.get("default")
+    if default is not None and default not in by_name:
+        raise Unusable(f"{file}: the default {default!r} is none of the clusters described there.")
+    return Clusters(file, by_name, default)
+
+
+def choose(url: str | None, cluster: str | None, environ: Mapping[str, str]) -> Cluster:
+    """The cluster to ask. `url` and `cluster` are what the command line says; with both, the
+    cluster's credentials are shown to the workers at `url`."""
+    if url is None and cluster is None:
+        url, cluster = environ.get("PENSTOCK_URL") or None, environ.get("PENSTOCK_CLUSTER") or None
+    if url is not None and cluster is None:
+        return Cluster(None, addresses(url))
+    known = read_clusters(environ)
+    name = cluster or known.chosen()
+    if name is None:
+        return Cluster(None, addresses(LOCAL))
+    found = known.named(name)
+    if url is None:
+        return found
+    return Cluster(
+        name, addresses(url), found.user, found.password_file, found.ca, found.cert, found.key,
+        found.verify,
+    )  # fmt: skip
+
+
+def addresses(text: str) -> tuple[Address, ...]:
+    """The workers in a comma-separated list of URLs; `http://` may be left out.
+
+    >>> addresses("c1:8083, https://me:p%40ss@c2/connect/")[1].url
+    'https://c2/connect'
+    """
+    found = tuple(_address(each.strip()) for each in text.split(",") if each.strip())
+    if not found:
+        raise Unusable("The URL is empty.", f"Write it like {LOCAL}.")
+    return found
+
+
+def _address(text: str) -> Address:
+    try:
+        parts = urlsplit(text if "://" in text else f"http://{text}")
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise _no_url(text) from error
+    if parts.scheme not in ("http", "https") or not host or port == 0 or parts.query:
+        raise _no_url(text)
+    place = urlunsplit(
+        (parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", "")
+    )
+    if parts.username is None:
+        return Address(place)
+    return Address(place, (unquote(parts.username), unquote(parts.password or "")))
+
+
+def _no_url(text: str) -> Unusable:
+    # What stands before the @ may be a password.
+    return Unusable(
+        f"'{text.rpartition('@')[2]}' is no URL of a worker.", f"Write it like {LOCAL}."
+    )
+
+
+def _cluster(name: str, table: Mapping[str, object], file: Path) -> Cluster:
+    where = f"[clusters.{name}]: "
+    _only(table, _MEMBERS, file, where)
+    given = table.get("url")
+    urls = [given] if isinstance(given, str) else given
+    if not isinstance(urls, list) or not urls or not all(isinstance(each, str) for each in urls):
+        raise Unusable(f"{file}: {where}'url' has to be a text, or a list of texts.")
+    verify = table.get("verify", True)
+    if not isinstance(verify, bool):
+        raise Unusable(f"{file}: {where}'verify' is true or false.")
+    texts: dict[str, str] = {}
+    for member in _TEXTS:
+        value = table.get(member)
+        if value is None:
+            continue
+        if not isinstance(value, str) or not value:
+            raise Unusable(f"{file}: {where}'{member}' has to be a text.")
+        texts[member] = value
+    if ("user" in texts) != ("password_file" in texts):
+        raise Unusable(f"{file}: {where}'user' and 'password_file' go together.")
+    if "key" in texts and "cert" not in texts:
+        raise Unusable(f"{file}: {where}'key' goes with a 'cert'.")
+
+    def path(member: str) -> Path | None:
+        text = texts.get(member)
+        return None if text is None else file.parent / Path(text).expanduser()
+
+    return Cluster(
+        name,
+        addresses(",".join(urls)),
+        texts.get("user"),
+        path("password_file"),
+        path("ca"),
+        path("cert"),
+        path("key"),
+        verify,
+    )
+
+
+def _only(table: Mapping[str, object], known: Sequence[str], file: Path, where: str) -> None:
+    unknown = [name for name in table if name not in known]
+    if unknown:
+        hint = " Name a file that holds it: password_file." if "password" in unknown else ""
+        raise Unusable(
+            f"{file}: {where}'{unknown[0]}' is not known here; known: {', '.join(known)}.{hint}"
+        )

@@ -1,0 +1,384 @@
+"""Commands about what a connector is: load, create, update, patch, delete, config, validate,
+diff."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from penstock.cli import differences, files, rest, show, states
+from penstock.cli.exits import Exit, NotThere, NotValid
+from penstock.cli.predefined import PREDEFINED
+from penstock.cli.session import Session, common, connector_names, pass_session
+from penstock.config.properties import ConnectorFile, render_properties
+
+if TYPE_CHECKING:
+    from penstock.cli.client import Connect
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+WAIT_S = 60.0
+_CLASS = "connector.class"
+
+name_argument = click.argument("name", shell_complete=connector_names)
+names_argument = click.argument("names", nargs=-1, required=True, shell_complete=connector_names)
+file_argument = click.argument("file", type=click.Path(allow_dash=True))
+name_option = click.option("--name", help="The connector's name; counts before the file's.")
+set_option = click.option(
+    "--set", "pairs", multiple=True, metavar="KEY=VALUE", help="Counts before the file; repeatable."
+)
+
+
+def waiting(command: F) -> F:
+    """Adds `--wait` and `--timeout`."""
+    command = click.option(
+        "--timeout",
+        type=click.FloatRange(min=0),
+        default=WAIT_S,
+        show_default=True,
+        metavar="SECONDS",
+        help="How long to wait.",
+    )(command)
+    return click.option("--wait", is_flag=True, help="Wait until it is so.")(command)
+
+
+@click.command()
+@name_argument
+@click.option(
+    "-d", "--file", type=click.Path(allow_dash=True), help=".properties or .json; `-` is stdin."
+)
+@set_option
+@waiting
+@common
+@pass_session
+def load(
+    session: Session,
+    name: str,
+    file: str | None,
+    pairs: tuple[str, ...],
+    wait: bool,
+    timeout: float,
+) -> None:
+    """Create a connector from a file, or a predefined one.
+
+    NAME counts before the name in the file. `penstock list predefined` tells what there is without
+    a file. What was created is printed.
+    """
+    overrides = files.settings(pairs)
+    if file is not None:
+        wanted = files.read_connector(file, name, overrides)
+    elif name in PREDEFINED:
+        wanted = ConnectorFile(name, {**PREDEFINED[name], **overrides, "name": name})
+    else:
+        raise NotThere(
+            f"'{name}' is not predefined (there: {', '.join(PREDEFINED)}).",
+            f"Say which file describes it: penstock load {name} -d FILE",
+        )
+    with session.connect() as connect:
+        answer = _created(connect, wanted)
+        if not session.told(answer):
+            info = answer.read(rest.INFO)
+            info["config"] = show.masked_config(info["config"], session.show_secrets)
+            show.pretty(info)
+        if wait:
+            _await(session, connect, wanted, timeout)
+
+
+@click.command()
+@file_argument
+@name_option
+@set_option
+@click.option(
+    "--initial-state",
+    type=click.Choice(["RUNNING", "PAUSED", "STOPPED"], case_sensitive=False),
+    help="What it is to be at first.",
+)
+@waiting
+@common
+@pass_session
+def create(
+    session: Session,
+    file: str,
+    name: str | None,
+    pairs: tuple[str, ...],
+    initial_state: str | None,
+    wait: bool,
+    timeout: float,
+) -> None:
+    """Create a connector from FILE.
+
+    FILE is a create request, flat JSON, or properties; `-` is stdin.
+    """
+    read = files.read_connector(file, name, files.settings(pairs))
+    wanted = ConnectorFile(read.name, read.config, initial_state or read.initial_state)
+    with session.connect() as connect:
+        answer = _created(connect, wanted)
+        if not session.told(answer):
+            show.echo(f"created {wanted.name} ({answer.read(rest.INFO).get('type', 'unknown')})")
+        if wait:
+            _await(session, connect, wanted, timeout)
+
+
+@click.command()
+@file_argument
+@name_option
+@set_option
+@click.option("--create", "may_create", is_flag=True, help="Create it if it is not there.")
+@waiting
+@common
+@pass_session
+def update(
+    session: Session,
+    file: str,
+    name: str | None,
+    pairs: tuple[str, ...],
+    may_create: bool,
+    wait: bool,
+    timeout: float,
+) -> None:
+    """Replace a connector's configuration by FILE.
+
+    FILE is written as for `create`. What has changed is printed.
+    """
+    wanted = files.read_connector(file, name, files.settings(pairs))
+    with session.connect() as connect:
+        stored = _stored(connect, wanted.name)
+        if stored is None and not may_create:
+            raise NotThere(
+                f"There is no connector '{wanted.name}' to update.",
+                "`penstock create` makes it, as does `penstock update --create`.",
+            )
+        _replaced(session, connect, wanted, stored)
+        if wait:
+            _await(session, connect, wanted, timeout)
+
+
+@click.command()
+@name_argument
+@click.argument("file", required=False, type=click.Path(allow_dash=True))
+@set_option
+@click.option(
+    "--unset", "removed", multiple=True, metavar="KEY", help="A key to remove; repeatable."
+)
+@waiting
+@common
+@pass_session
+def patch(
+    session: Session,
+    name: str,
+    file: str | None,
+    pairs: tuple[str, ...],
+    removed: tuple[str, ...],
+    wait: bool,
+    timeout: float,
+) -> None:
+    """Change some settings of a connector.
+
+    Those in FILE (a JSON null removes one), then those of --set and --unset.
+    """
+    body: dict[str, str | None] = files.read_changes(file) if file is not None else {}
+    body = {**body, **files.settings(pairs), **dict.fromkeys(removed)}
+    if not body:
+        raise click.UsageError("Nothing to change: give FILE, --set or --unset.")
+    with session.connect() as connect:
+        before = {} if session.json else _stored(connect, name) or {}
+        answer = connect.ask("PATCH", rest.connector(name, "config"), body=body)
+        if not session.told(answer):
+            _tell_changes(session, name, before, answer.read(rest.INFO)["config"])
+        if wait:
+            _await(session, connect, ConnectorFile(name, body), timeout)
+
+
+def _remove(session: Session, names: tuple[str, ...]) -> None:
+    """Delete connectors.
+
+    The offsets that they have reached stay: a connector of the same name goes on there.
+    """
+    with session.connect() as connect:
+        for name in names:
+            if not session.told(connect.ask("DELETE", rest.connector(name))):
+                show.echo(f"deleted {name}")
+
+
+delete = click.command("delete")(common(names_argument(pass_session(_remove))))
+unload = click.command("unload")(common(names_argument(pass_session(_remove))))
+
+
+@click.command()
+@name_argument
+@click.option("-d", "--file", type=click.Path(allow_dash=True), help="Replace it by this file's.")
+@click.option(
+    "--properties", is_flag=True, help="Print a file that can be loaded, secrets and all."
+)
+@common
+@pass_session
+def config(session: Session, name: str, file: str | None, properties: bool) -> None:
+    """Show a connector's configuration, or replace it."""
+    with session.connect() as connect:
+        if file is not None:
+            wanted = files.read_connector(file, name)
+            _replaced(session, connect, wanted, _stored(connect, name))
+            return
+        answer = connect.get(rest.connector(name, "config"))
+    if session.told(answer):
+        return
+    found: dict[str, str | None] = answer.read(dict)
+    if properties:
+        click.echo(render_properties({k: v for k, v in found.items() if v is not None}), nl=False)
+        return
+    rows = [(k, show.masked(k, found[k], session.show_secrets)) for k in sorted(found)]
+    show.table(("KEY", "VALUE"), rows)
+
+
+@click.command()
+@file_argument
+@name_option
+@set_option
+@common
+@pass_session
+def validate(session: Session, file: str, name: str | None, pairs: tuple[str, ...]) -> int:
+    """Ask whether the configuration in FILE is valid.
+
+    Nothing is created. Ends with 3 if it is not valid.
+    """
+    wanted = files.read_connector(file, name, files.settings(pairs))
+    with session.connect() as connect:
+        answer = _validated(connect, wanted)
+    infos = answer.read(rest.VALIDATION)
+    if not session.told(answer):
+        _tell_validation(session, wanted, infos)
+    return Exit.INVALID if _errors(infos) else Exit.DONE
+
+
+@click.command()
+@file_argument
+@name_option
+@set_option
+@click.option("--validate", "check", is_flag=True, help="Also ask whether it would be valid.")
+@common
+@pass_session
+def diff(session: Session, file: str, name: str | None, pairs: tuple[str, ...], check: bool) -> int:
+    """Tell what `update` with FILE would change.
+
+    Ends with 1 if anything would, with 3 if it would not be valid (--validate). With --json it is
+    {"name", "exists", "added", "removed", "changed"}, and "validation" as the worker answers it.
+    """
+    wanted = files.read_connector(file, name, files.settings(pairs))
+    with session.connect() as connect:
+        stored = _stored(connect, wanted.name)
+        validation = _validated(connect, wanted).read(rest.VALIDATION) if check else None
+    found = differences.changes(stored or {}, wanted.config)
+    secrets = session.show_secrets
+    if session.json:
+        document: Any = differences.document(
+            wanted.name, stored is not None, found, show_secrets=secrets
+        )
+        show.pretty(document if validation is None else {**document, "validation": validation})
+    else:
+        if stored is None:
+            show.note(f"There is no connector '{wanted.name}'; it would be created.")
+        titles = (f"{wanted.name} (stored)", f"{wanted.name} ({file})")
+        show.coloured(differences.unified(found, *titles, show_secrets=secrets))
+        if not found:
+            show.note(f"'{wanted.name}' would not change.")
+        if validation is not None:
+            _tell_validation(session, wanted, validation)
+    if validation is not None and _errors(validation):
+        return Exit.INVALID
+    return Exit.DIFFERENT if found or stored is None else Exit.DONE
+
+
+# ── parts ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _created(connect: Connect, wanted: ConnectorFile) -> rest.Answer:
+    body: dict[str, Any] = {"name": wanted.name, "config": dict(wanted.config)}
+    if wanted.initial_state is not None:
+        body["initial_state"] = wanted.initial_state
+    return connect.ask("POST", "/connectors", body=body)
+
+
+def _replaced(
+    session: Session,
+    connect: Connect,
+    wanted: ConnectorFile,
+    stored: Mapping[str, str | None] | None,
+) -> None:
+    if stored is None and wanted.initial_state is not None:
+        answer = _created(connect, wanted)  # only this request takes the state
+    else:
+        if wanted.initial_state is not None:
+            show.note("initial_state counts only when a connector is created; it is left as it is.")
+        path = rest.connector(wanted.name, "config")
+        answer = connect.ask("PUT", path, body=dict(wanted.config))
+    if session.told(answer):
+        return
+    if stored is None:
+        show.echo(f"created {wanted.name} ({answer.read(rest.INFO).get('type', 'unknown')})")
+    else:
+        _tell_changes(session, wanted.name, stored, answer.read(rest.INFO)["config"])
+
+
+def _tell_changes(
+    session: Session, name: str, before: Mapping[str, str | None], after: Mapping[str, str | None]
+) -> None:
+    found = differences.changes(before, after)
+    show.echo(f"updated {name}" if found else f"{name} was like that already")
+    lines = differences.unified(found, "before", "now", show_secrets=session.show_secrets)
+    show.coloured(lines[2:])
+
+
+def _stored(connect: Connect, name: str) -> dict[str, str | None] | None:
+    """The stored configuration; None when there is no such connector."""
+    try:
+        found: dict[str, str | None] = connect.get(rest.connector(name, "config")).read(dict)
+    except rest.Unknown:
+        return None
+    return found
+
+
+def _await(session: Session, connect: Connect, wanted: ConnectorFile, timeout_s: float) -> None:
+    """Waits for the state the connector was created for, which is RUNNING unless it says so."""
+    parts = states.await_state(
+        session,
+        connect,
+        wanted.name,
+        wanted.initial_state or states.RUNNING,
+        deadline=session.clock.now() + int(timeout_s * 1000),
+        settle_ms=states.SETTLE_MS,
+    )
+    if not session.json:
+        show.parts(parts)
+
+
+def _validated(connect: Connect, wanted: ConnectorFile) -> rest.Answer:
+    plugin = wanted.config.get(_CLASS)
+    if not plugin:
+        raise NotValid(f'Missing required configuration "{_CLASS}" which has no default value.')
+    path = f"/connector-plugins/{rest.in_path(plugin)}/config/validate"
+    return connect.ask("PUT", path, body=dict(wanted.config))
+
+
+def _errors(infos: Mapping[str, Any]) -> list[tuple[str, str | None, str]]:
+    """Key, value and text of every error in a `ConfigInfos` (reference §1.8)."""
+    values = [info["value"] for info in infos.get("configs", ())]
+    return [
+        (value["name"], value.get("value"), error)
+        for value in values
+        for error in value.get("errors") or ()
+    ]
+
+
+def _tell_validation(session: Session, wanted: ConnectorFile, infos: Mapping[str, Any]) -> None:
+    errors = _errors(infos)
+    if errors:
+        rows = [(k, show.masked(k, v, session.show_secrets), error) for k, v, error in errors]
+        show.table(("KEY", "VALUE", "ERROR"), rows)
+    else:
+        show.echo(f"'{wanted.name}' is valid.")
+    listed = {info["value"]["name"] for info in infos.get("configs", ())}
+    strange = [key for key in wanted.config if key not in listed]
+    if strange:
+        show.note(f"The worker says nothing about: {', '.join(strange)}. Are they spelt right?")

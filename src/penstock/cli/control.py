@@ -1,0 +1,204 @@
+"""Commands about what a connector does: status, wait, pause, resume, stop, restart."""
+
+from __future__ import annotations
+
+import click
+
+from penstock.cli import rest, show, states
+from penstock.cli.connectors import WAIT_S, name_argument, names_argument, waiting
+from penstock.cli.exits import Exit, NotThere
+from penstock.cli.session import Session, common, connector_names, pass_session
+
+ALL = "connectors"
+
+
+@click.command()
+@click.argument("name", required=False, default=ALL, shell_complete=connector_names)
+@click.option("--trace", is_flag=True, help="Show traces in full.")
+@common
+@pass_session
+def status(session: Session, name: str, trace: bool) -> int:
+    """Show how a connector and its tasks are, or all.
+
+    The word `connectors` for NAME, or none, means all of them. Ends with 4 if anything has failed.
+    """
+    with session.connect() as connect:
+        if name == ALL:
+            answer = connect.get("/connectors", {"expand": "status"})
+            found = [entry["status"] for _, entry in sorted(answer.read(rest.STATUSES).items())]
+        else:
+            try:
+                answer = connect.get(rest.connector(name, "status"))
+            except rest.Unknown as error:
+                if session.json:
+                    raise
+                connect.get(rest.connector(name))  # raises what is to be said when it is not there
+                raise NotThere(
+                    f"'{name}' has no status yet.", f"`penstock wait {name}` waits until it runs."
+                ) from error
+            found = [answer.read(rest.STATUS)]
+    parts = [part for each in found for part in states.parts_of(each)]
+    if not session.told(answer):
+        types = {str(each["name"]): str(each.get("type", "")) for each in found}
+        show.parts(parts, types)
+        if trace:
+            _show_traces(parts)
+    return Exit.FAILED if states.failures(parts) else Exit.DONE
+
+
+@click.command()
+@names_argument
+@click.option(
+    "--state",
+    type=click.Choice(states.WAITABLE, case_sensitive=False),
+    default=states.RUNNING,
+    show_default=True,
+    help="What to wait for.",
+)
+@click.option("--tasks", type=click.IntRange(min=0), help="How many tasks there have to be.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0),
+    default=WAIT_S,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait, for all of them together.",
+)
+@click.option("--ignore-failed", is_flag=True, help="Go on waiting when something has failed.")
+@common
+@pass_session
+def wait(
+    session: Session,
+    names: tuple[str, ...],
+    state: str,
+    tasks: int | None,
+    timeout: float,
+    ignore_failed: bool,
+) -> None:
+    """Wait until connectors and their tasks are in a state.
+
+    Ends with 4 when something has failed, with 5 for an unknown connector, with 7 when the time is
+    over.
+    """
+    deadline = session.clock.now() + int(timeout * 1000)
+    with session.connect() as connect:
+        for name in names:
+            parts = states.await_state(
+                session,
+                connect,
+                name,
+                state.upper(),
+                deadline=deadline,
+                tasks=tasks,
+                ignore_failed=ignore_failed,
+            )
+            if not session.json:
+                show.parts(parts)
+            else:
+                session.told(connect.get(_status_path(name)))
+
+
+def _target_command(verb: str, state: str, help_text: str) -> click.Command:
+    """A command that sets the target state of connectors."""
+
+    @click.command(verb, help=help_text)
+    @names_argument
+    @waiting
+    @common
+    @pass_session
+    def command(session: Session, names: tuple[str, ...], wait: bool, timeout: float) -> None:
+        with session.connect() as connect:
+            for name in names:
+                if not session.told(connect.ask("PUT", rest.connector(name, verb))):
+                    show.echo(f"{name}: asked to be {state}")
+            deadline = session.clock.now() + int(timeout * 1000)
+            for name in names if wait else ():
+                parts = states.await_state(
+                    session,
+                    connect,
+                    name,
+                    state,
+                    deadline=deadline,
+                    settle_ms=states.SETTLE_MS,
+                    # What failed before stays so when it is paused or stopped.
+                    ignore_failed=state != states.RUNNING,
+                )
+                if not session.json:
+                    show.parts(parts)
+
+    return command
+
+
+pause = _target_command(
+    "pause", states.PAUSED, "Pause connectors.\n\nTheir tasks stay where they are, and do nothing."
+)
+resume = _target_command(
+    "resume", states.RUNNING, "Let connectors go on that are paused or stopped."
+)
+stop = _target_command(
+    "stop",
+    states.STOPPED,
+    "Stop connectors.\n\nTheir tasks end; their offsets and configurations stay.",
+)
+
+
+@click.command()
+@name_argument
+@click.option("--include-tasks", is_flag=True, help="The connector and its tasks.")
+@click.option("--only-failed", is_flag=True, help="Only what has failed.")
+@click.option("--task", type=click.IntRange(min=0), help="Only the task of this number.")
+@waiting
+@common
+@pass_session
+def restart(
+    session: Session,
+    name: str,
+    include_tasks: bool,
+    only_failed: bool,
+    task: int | None,
+    wait: bool,
+    timeout: float,
+) -> None:
+    """Restart a connector, its tasks, or what has failed.
+
+    Without options only the connector itself, not its tasks.
+    """
+    if task is not None and (include_tasks or only_failed):
+        raise click.UsageError("--task goes without --include-tasks and --only-failed.")
+    with session.connect() as connect:
+        if task is not None:
+            answer = connect.ask("POST", rest.connector(name, "tasks", str(task), "restart"))
+        else:
+            flags = {"includeTasks": include_tasks, "onlyFailed": only_failed}
+            query = {flag: "true" for flag, given in flags.items() if given}
+            answer = connect.ask("POST", rest.connector(name, "restart"), query=query or None)
+        if not session.told(answer):
+            if answer.content:
+                found = answer.read(rest.STATUS)
+                show.parts(states.parts_of(found), {name: str(found.get("type", ""))})
+            else:
+                what = name if task is None else f"task {task} of {name}"
+                show.echo(f"restarted {what}")
+        if wait:
+            deadline = session.clock.now() + int(timeout * 1000)
+            parts = states.await_state(
+                session,
+                connect,
+                name,
+                states.RUNNING,
+                deadline=deadline,
+                settle_ms=states.SETTLE_MS,
+            )
+            if not session.json:
+                show.parts(parts)
+
+
+def _status_path(name: str) -> str:
+    return rest.connector(name, "status")
+
+
+def _show_traces(parts: list[states.Part]) -> None:
+    for part in parts:
+        if part.trace:
+            show.echo(f"\n{part.connector}, {part.title}, on {part.worker or 'no worker'}:")
+            show.echo(part.trace.rstrip())

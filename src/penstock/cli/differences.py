@@ -1,0 +1,79 @@
+"""What would change: a stored configuration against another one, key by key. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.cli.show import masked
+
+Config = Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One key; `old` is None when it is added, `new` when it is removed or a JSON null."""
+
+    key: str
+    old: str | None
+    new: str | None
+    added: bool = False
+    removed: bool = False
+
+
+def changes(stored: Config, wanted: Config) -> list[Change]:
+    """What putting `wanted` in the place of `stored` changes, by key."""
+    return [
+        Change(
+            key,
+            stored.get(key),
+            wanted.get(key),
+            added=key not in stored,
+            removed=key not in wanted,
+        )
+        for key in sorted({*stored, *wanted})
+        if key not in stored or key not in wanted or stored[key] != wanted[key]
+    ]
+
+
+def unified(
+    found: list[Change], old_title: str, new_title: str, *, show_secrets: bool
+) -> list[tuple[str, str]]:
+    """The changes as lines of a unified difference, each with its style. A masked secret that
+    changes is seen to change, though not what to."""
+    if not found:
+        return []
+    lines = [(f"--- {old_title}", "bold"), (f"+++ {new_title}", "bold")]
+    for change in found:
+        if not change.added:
+            lines += _lines("-", change.key, change.old, show_secrets, "red")
+        if not change.removed:
+            lines += _lines("+", change.key, change.new, show_secrets, "green")
+    return lines
+
+
+def document(name: str, exists: bool, found: list[Change], *, show_secrets: bool) -> object:
+    """The same for programs."""
+
+    def side(change: Change, value: str | None) -> str | None:
+        return masked(change.key, value, show_secrets)
+
+    return {
+        "name": name,
+        "exists": exists,
+        "added": {c.key: side(c, c.new) for c in found if c.added},
+        "removed": {c.key: side(c, c.old) for c in found if c.removed},
+        "changed": {
+            c.key: {"from": side(c, c.old), "to": side(c, c.new)}
+            for c in found
+            if not c.added and not c.removed
+        },
+    }
+
+
+def _lines(
+    sign: str, key: str, value: str | None, show_secrets: bool, style: str
+) -> list[tuple[str, str]]:
+    shown = masked(key, value, show_secrets)
+    first, *more = f"{key}={'(null)' if shown is None else shown}".split("\n")
+    return [(f"{sign}{first}", style), *((f"{sign}  {line}", style) for line in more)]

@@ -1,0 +1,157 @@
+"""Connectors in files, as people keep them: a flat JSON object, a create request, or properties.
+
+Stricter than the files of standalone mode (reference §12.1), which takes whatever is no JSON for
+properties: here a slip of the pen is told, and where.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from penstock.cli.exits import Unusable
+from penstock.config.properties import ConnectorFile, parse_properties
+
+STDIN: Final = "-"
+
+_STATES: Final = ("RUNNING", "PAUSED", "STOPPED")
+_REQUEST: Final = frozenset({"name", "config", "initial_state", "tasks", "type"})
+"""What a create request holds; the last two stand in what `GET /connectors/NAME` answers."""
+
+
+def read_bytes(path: str) -> bytes:
+    """What the file holds, `-` being standard input. Raises Unusable."""
+    try:
+        return sys.stdin.buffer.read() if path == STDIN else Path(path).expanduser().read_bytes()
+    except OSError as error:
+        raise Unusable(f"Cannot read '{path}': {error.strerror or error}.") from error
+
+
+def read_connector(
+    path: str, name: str | None = None, overrides: Mapping[str, str] | None = None
+) -> ConnectorFile:
+    """The connector that a file describes; `name` counts before the name in the file, `overrides`
+    before its settings. Raises Unusable."""
+    return connector_of(read_bytes(path), path, name, overrides)
+
+
+def connector_of(
+    data: bytes, path: str, name: str | None = None, overrides: Mapping[str, str] | None = None
+) -> ConnectorFile:
+    """The same, of a file that is read already."""
+    name = name or (overrides or {}).get("name")
+    document: dict[str, Any] = _document(data, path)
+    state, outer = None, None
+    if isinstance(document.get("config"), dict):
+        unknown = sorted(set(document) - _REQUEST)
+        if unknown:
+            raise Unusable(
+                f"'{path}' holds '{unknown[0]}' beside 'config'; known there: name, initial_state."
+            )
+        state, outer = _state(document.get("initial_state"), path), document.get("name")
+        if outer is not None and not isinstance(outer, str):
+            raise Unusable(f"The name in '{path}' is no text.")
+        document = document["config"]
+    config: dict[str, str | None] = {**texts(document, path), **(overrides or {})}
+    inner = config.get("name")
+    if name is None and outer is not None and inner is not None and outer != inner:
+        raise Unusable(
+            "Connector name configuration in 'config' doesn't match the one specified in 'name'"
+            f" at '{path}'"
+        )
+    found = name or outer or inner
+    if not found:
+        raise Unusable(
+            f"Connector configuration at '{path}' is missing the mandatory 'name' configuration",
+            "Write it into the file, or say --name.",
+        )
+    return ConnectorFile(found, {**config, "name": found}, state)
+
+
+def read_changes(path: str) -> dict[str, str | None]:
+    """Settings to change, a JSON null being one to remove. Raises Unusable."""
+    document = _document(read_bytes(path), path)
+    if isinstance(document.get("config"), dict):
+        document = document["config"]
+    return texts(document, path)
+
+
+def read_offsets(path: str) -> dict[str, Any]:
+    """`ConnectorOffsets` (reference §1.5), or only the list in it. Raises Unusable."""
+    document = _json(read_bytes(path).removeprefix(codecs.BOM_UTF8), path, numbers=True)
+    if isinstance(document, list):
+        document = {"offsets": document}
+    if not isinstance(document, dict) or not isinstance(document.get("offsets"), list):
+        raise Unusable(
+            f"'{path}' holds no offsets.",
+            'They are written {"offsets": [{"partition": {…}, "offset": {…}}]}, as `penstock '
+            "offsets get NAME --json` prints them; an offset that is null is removed.",
+        )
+    return document
+
+
+def texts(document: Mapping[str, Any], path: str) -> dict[str, str | None]:
+    """The settings as texts, numbers as they were written. Raises Unusable for anything nested."""
+    config: dict[str, str | None] = {}
+    for key, value in document.items():
+        match value:
+            case None | str():
+                config[key] = value
+            case bool():
+                config[key] = "true" if value else "false"
+            case _:
+                raise Unusable(f"The value of '{key}' in '{path}' is no text, number or boolean.")
+    return config
+
+
+def settings(pairs: Sequence[str]) -> dict[str, str]:
+    """What `--set key=value` says, the last one of a key counting. Raises Unusable."""
+    found: dict[str, str] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise Unusable(f"'{pair}' is no setting.", "Write --set key=value.")
+        found[key] = value
+    return found
+
+
+def _document(data: bytes, path: str) -> dict[str, Any]:
+    suffix, data = Path(path).suffix.lower(), data.removeprefix(codecs.BOM_UTF8)
+    if suffix == ".properties" or (
+        suffix != ".json" and not data.lstrip().startswith((b"{", b"["))
+    ):
+        return dict(parse_properties(data))
+    document = _json(data, path)
+    if not isinstance(document, dict):
+        raise Unusable(f"'{path}' holds no JSON object.")
+    return document
+
+
+def _json(data: bytes, path: str, *, numbers: bool = False) -> Any:
+    """The document; numbers as numbers, or as the texts they are."""
+    integer, real = (int, float) if numbers else (str, str)
+    try:
+        return json.loads(
+            data.decode(),
+            parse_int=integer,
+            parse_float=real,
+            parse_constant=_no_constant,
+        )
+    except (ValueError, RecursionError) as error:
+        raise Unusable(f"'{path}' is no JSON: {error}") from error
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _state(value: object, path: str) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str) or value.upper() not in _STATES:
+        raise Unusable(f"The initial_state in '{path}' is none of {', '.join(_STATES)}.")
+    return value.upper()

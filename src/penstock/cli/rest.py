@@ -1,0 +1,203 @@
+"""Kafka Connect's REST interface (reference §1): paths, the shapes of answers, and what refusals
+mean. Pure; `client` asks."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote
+
+from penstock.cli.exits import CommandError, Exit
+
+NOT_VALID: Final = re.compile(
+    r"Connector configuration is invalid|Failed to find any class that implements Connector"
+    r"|More than one connector matches alias|contains no connector type"
+    r"|Connector name configuration .* doesn't match"
+)
+"""What a refusal says that is about the configuration itself (reference §1.6, §1.8)."""
+
+_PASSING: Final = re.compile(r"momentarily|conflicting operation \(e\.g\. worker rebalance\)")
+"""A 409 with these words was not carried out, and will be taken a moment later (reference §1.3)."""
+
+
+class Refused(CommandError):
+    """The worker answered with an error."""
+
+    code = "cli.refused"
+    exit_code = Exit.REFUSED
+
+    def __init__(self, status: int, message: str, body: bytes, advice: str = "") -> None:
+        self.http_status = status
+        self.message = message
+        self.body = body
+        super().__init__(f"{message} (HTTP {status})", advice)
+
+    @property
+    def passing(self) -> bool:
+        """Whether the cluster is only busy with itself."""
+        return self.http_status == 409 and bool(_PASSING.search(self.message))
+
+
+class Unknown(Refused):
+    """The connector, task, plugin or logger is not known there."""
+
+    code = "cli.not_found"
+    exit_code = Exit.NOT_FOUND
+
+
+class Invalid(Refused):
+    """The worker found the configuration not to be valid."""
+
+    code = "cli.not_valid"
+    exit_code = Exit.INVALID
+
+
+_OLDER: Final = "This worker does not offer that: it is older than the request."
+_REDIRECTED: Final = "Ask the URL that it is redirected to."
+_NAMES: Final = "`penstock list connectors` tells what there is."
+_BUSY: Final = "The cluster is rebalancing: try again, or give it more time with --patience."
+
+ADVICE: Final[tuple[tuple[int | None, str, str], ...]] = (
+    (401, "", "Give user and password: in the URL, or as user and password_file of a cluster."),
+    (409, "already exists", "`penstock update` changes it, `penstock diff` tells what it would."),
+    (409, "momentarily|conflicting operation", _BUSY),
+    (
+        400,
+        "in the STOPPED state",
+        "`penstock stop NAME --wait` first, `penstock resume NAME` then.",
+    ),
+    (400, "configuration is invalid", "`penstock validate FILE` shows errors by key."),
+    (None, "Failed to find any class", "`penstock list plugins` tells the classes there are."),
+    (404, "HTTP 404 Not Found", f"{_OLDER} Or it offers it elsewhere (admin.listeners)."),
+    (405, "", _OLDER),
+    (501, "", _OLDER),
+    (404, "[Cc]onnector|[Tt]ask", _NAMES),
+    (404, "[Ll]ogger|log level", "`penstock logs level` tells the loggers there are."),
+    (404, "[Pp]lugin", "`penstock list plugins` tells what there is."),
+    (301, "", _REDIRECTED),
+    (302, "", _REDIRECTED),
+    (308, "", _REDIRECTED),
+    (503, "", "The worker is still starting: try again, or `penstock health --wait`."),
+    (500, "timed out", "It may be carried out all the same: look with `penstock status`."),
+)
+"""Status, words of the message (any of them), and what to do then; the first that fits counts."""
+
+
+def advice_for(status: int, message: str) -> str:
+    """What a user can do about a refusal, or nothing."""
+    for wanted, words, text in ADVICE:
+        if wanted in (None, status) and re.search(words, message):
+            return text
+    return ""
+
+
+def refusal(status: int, body: bytes) -> Refused:
+    """The error that an answer is."""
+    message = _message(status, body)
+    advice = advice_for(status, message)
+    kind = Refused
+    if status in (400, 500) and NOT_VALID.search(message):
+        kind = Invalid
+    elif status == 404 and _is_error(body) and not message.startswith("HTTP 404"):
+        kind = Unknown
+    return kind(status, message, body, advice)
+
+
+def _is_error(body: bytes) -> bool:
+    try:
+        document = json.loads(body)
+    except ValueError:
+        return False
+    return isinstance(document, dict) and isinstance(document.get("message"), str)
+
+
+def _message(status: int, body: bytes) -> str:
+    if _is_error(body):
+        return str(json.loads(body)["message"])
+    text = body.decode("utf-8", "replace").strip()
+    if not text:
+        return "The worker gave no reason"
+    if text.startswith("<"):
+        return "What answers there does not look like Kafka Connect"
+    return text[:500]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a worker answered."""
+
+    status: int
+    content: bytes
+
+    def read(self, shape: object) -> Any:
+        """The JSON in it. Raises Refused when it has not this shape."""
+        try:
+            found = json.loads(self.content)
+        except ValueError:
+            found = None
+        if not fits(found, shape):
+            raise Refused(
+                self.status,
+                "What answers there is not Kafka Connect, or one of another time: its answer is "
+                f"{self.content[:80]!r}",
+                self.content,
+                "Look at the URL: `penstock clusters` tells which one is asked.",
+            )
+        return found
+
+
+# Shapes (reference §1.5): only the members that are made use of. A key "*" stands for all.
+NAMES: Final = [str]
+INFO: Final = {"name": str, "config": dict, "tasks": list}
+STATUS: Final = {
+    "name": str,
+    "connector": {"state": str},
+    "tasks": [{"id": int, "state": str}],
+}
+INFOS: Final = {"*": {"info": INFO}}
+STATUSES: Final = {"*": {"status": STATUS}}
+PLUGINS: Final = [{"class": str, "type": str}]
+VALIDATION: Final = {"configs": [{"value": {"name": str, "errors": list}}]}
+TOPICS: Final = {"*": {"topics": [str]}}
+OFFSETS: Final = {"offsets": [{"partition": object, "offset": object}]}
+MESSAGE: Final = {"message": str}
+LEVEL: Final = {"level": str}
+LEVELS: Final = {"*": LEVEL}
+
+
+def fits(value: object, shape: object) -> bool:
+    """Whether a JSON document has a shape.
+
+    >>> fits([{"name": "a", "n": 1}], [{"name": str}]), fits({"a": {}}, {"*": list})
+    (True, False)
+    """
+    match shape:
+        case type():
+            return isinstance(value, shape)
+        case [each]:
+            return isinstance(value, list) and all(fits(item, each) for item in value)
+        case {"*": each}:
+            return isinstance(value, dict) and all(fits(item, each) for item in value.values())
+        case dict():
+            return isinstance(value, dict) and all(
+                key in value and fits(value[key], each) for key, each in shape.items()
+            )
+    raise AssertionError(shape)
+
+
+def in_path(name: str) -> str:
+    """A name as one segment of a path, whatever it holds.
+
+    >>> in_path("a/b ü"), in_path("..")
+    ('a%2Fb%20%C3%BC', '%2E%2E')
+    """
+    if name in (".", ".."):  # would be taken as folders
+        return name.replace(".", "%2E")
+    return quote(name, safe="")
+
+
+def connector(name: str, *rest: str) -> str:
+    """The path of a connector, or of something that belongs to it."""
+    return "/".join(("/connectors", in_path(name), *rest))

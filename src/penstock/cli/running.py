@@ -1,0 +1,135 @@
+"""Commands that run something here: workers, a broker, the demo."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from penstock import KAFKA_VERSION, jars
+from penstock.errors import StartupFailed
+
+debug_option = click.option("--debug", is_flag=True, help="Show more, and stack traces of errors.")
+
+
+@click.command()
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@debug_option
+def distributed(file: Path | None, debug: bool) -> None:
+    """Run a worker of a cluster, with the settings in FILE.
+
+    Settings in CONNECT_* variables (CONNECT_GROUP_ID for group.id) count before the file, and can
+    do without one. The worker runs until Ctrl-C or SIGTERM; a second one ends it at once.
+    """
+    _demand_settings(file)
+    _log_to_stderr(debug)
+    from penstock import run
+
+    settings = run.worker_settings(file)
+    run.distributed(settings, lambda url: logging.info("REST listens on %s", url))
+    _end()
+
+
+@click.command()
+@click.argument("worker_file", metavar="[FILE]", required=False, type=click.Path(path_type=Path))
+@click.argument(
+    "connector_files", metavar="[CONNECTOR_FILE]...", nargs=-1, type=click.Path(path_type=Path)
+)
+@debug_option
+def standalone(worker_file: Path | None, connector_files: tuple[Path, ...], debug: bool) -> None:
+    """Run a worker that is a cluster by itself.
+
+    FILE holds its settings, as do CONNECT_* variables; every CONNECTOR_FILE (JSON or properties) a
+    connector to begin with. The worker runs until Ctrl-C or SIGTERM; a second one ends it at once.
+    """
+    _demand_settings(worker_file)
+    _log_to_stderr(debug)
+    from penstock import run
+
+    run.standalone(worker_file, connector_files)
+    _end()
+
+
+@click.command()
+@click.option("--port", default=9092, show_default=True, help="Where clients connect.")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=None,
+    help="Where the broker keeps its data; by default in the penstock home.",
+)
+@debug_option
+def broker(port: int, data: Path | None, debug: bool) -> None:
+    """Run an embedded Kafka broker on loopback."""
+    from penstock.kafka.broker import Broker
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # both end the broker in order
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    embedded = Broker(data or jars.home() / "broker", port=port, say=click.echo)
+    try:
+        embedded.start()
+        click.echo(f"Kafka {KAFKA_VERSION} listens on {embedded.bootstrap}; Ctrl-C ends it.")
+        code = embedded.wait()
+    except KeyboardInterrupt:
+        return
+    finally:
+        embedded.stop()
+    raise StartupFailed(f"Kafka ended by itself with exit code {code}; see {embedded.folder}.")
+
+
+@click.command("jars")
+@click.argument("sets", nargs=-1, type=click.Choice(jars.SETS))
+@debug_option
+def fetch_jars(sets: tuple[str, ...], debug: bool) -> None:
+    """Fetch Java archives now, not when first needed.
+
+    All SETS by default.
+    """
+    for which in sets or jars.SETS:
+        click.echo(f"{which}: {jars.folder(which, click.echo)}")
+
+
+@click.command()
+@click.option(
+    "--file",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    default=None,
+    help="A file of yours to move; by default a sample is made.",
+)
+@click.option("--keep", is_flag=True, help="Leave the cluster running until Ctrl-C.")
+@debug_option
+def demo(file: Path | None, keep: bool, debug: bool) -> int:
+    """Move a file through Kafka into another file.
+
+    On a broker and a worker of its own, with a table of how far everything has come.
+    """
+    from penstock.demo import run_demo
+
+    return run_demo(file, keep, jars.home(), debug)
+
+
+def _demand_settings(file: Path | None) -> None:
+    from penstock.config.worker import from_environment
+
+    if file is None and not from_environment(os.environ):
+        raise click.UsageError("Missing argument 'FILE', and there are no CONNECT_* variables.")
+
+
+def _end() -> NoReturn:
+    logging.shutdown()
+    os._exit(0)  # everything has ended in order; code of connectors that hangs may not hold us
+
+
+def _log_to_stderr(debug: bool) -> None:
+    logging.basicConfig(
+        level=logging.DEBUG if debug else logging.INFO,
+        format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)",
+        stream=sys.stderr,
+    )
+    for name in ("py4j", "kafka", "httpx", "httpcore", "asyncio", "uvicorn"):
+        logging.getLogger(name).setLevel(logging.WARNING)

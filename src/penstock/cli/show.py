@@ -1,0 +1,155 @@
+"""What people see: tables, states in colour on a terminal, secrets masked, and nothing in it that a
+terminal would obey."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from penstock.cli.states import Part
+
+MASK: Final = "********"
+
+_SECRET: Final = re.compile(
+    r"password|secret|token|credential|jaas\.config|user\.info|private\.?key|keystore\.key"
+    r"|api\.?key",
+    re.IGNORECASE,
+)
+_REFERENCE: Final = re.compile(r"(\$\{[^{}]+\})+")
+"""A config provider's placeholder (KIP-297): it names a secret, and is none."""
+
+STYLES: Final[Mapping[str, str]] = {
+    "RUNNING": "green",
+    "FAILED": "bold red",
+    "PAUSED": "yellow",
+    "STOPPED": "yellow",
+    "UNASSIGNED": "cyan",
+    "RESTARTING": "cyan",
+    "healthy": "green",
+    "starting": "cyan",
+    "unhealthy": "bold red",
+    "no answer": "bold red",
+}
+"""The colour of a cell that says just this."""
+
+_WIDE: Final = 100_000  # columns of what is no terminal: a program reads it, nothing is cut
+
+
+def secret(key: str) -> bool:
+    """Whether the value of a setting of this name is nobody's business."""
+    return bool(_SECRET.search(key))
+
+
+def masked(key: str, value: str | None, show_secrets: bool) -> str | None:
+    """The value to show; secrets as stars, unless they are empty or only refer to one.
+
+    >>> masked("db.password", "x", False), masked("db.password", "${env:PW}", False)
+    ('********', '${env:PW}')
+    """
+    if show_secrets or not value or not secret(key) or _REFERENCE.fullmatch(value):
+        return value
+    return MASK
+
+
+def masked_config(config: Mapping[str, Any], show_secrets: bool) -> dict[str, Any]:
+    return {
+        key: masked(key, value, show_secrets) if isinstance(value, str) else value
+        for key, value in config.items()
+    }
+
+
+def plain(text: str) -> str:
+    """The text with everything escaped that a terminal would obey.
+
+    >>> plain("a\\x1b[2Jb")
+    'a\\\\x1b[2Jb'
+    """
+    return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
+
+
+def echo(text: str) -> None:
+    click.echo(plain(text))
+
+
+def note(text: str) -> None:
+    """Something to know that is no result."""
+    click.echo(plain(text), err=True)
+
+
+def pretty(document: object) -> None:
+    """JSON as people read it."""
+    echo(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def coloured(lines: Sequence[tuple[str, str]]) -> None:
+    """Lines with a style each."""
+    from rich.text import Text
+
+    console = _console()
+    for line, style in lines:
+        console.print(Text(plain(line), style=style), soft_wrap=True)
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """A table without lines; a cell that is None stays empty, a state gets its colour."""
+    from rich.table import Table
+    from rich.text import Text
+
+    console = _console()
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for header in headers:
+        # A name that is cut or broken cannot be copied; the last column may go over lines.
+        made.add_column(header, no_wrap=header != headers[-1], overflow="fold")
+    for row in rows:
+        texts = ["" if cell is None else plain(str(cell)) for cell in row]
+        made.add_row(*(Text(text, style=STYLES.get(text, "")) for text in texts))
+    with console.capture() as captured:
+        console.print(made)
+    for line in captured.get().splitlines():
+        click.echo(line.rstrip(), color=console.is_terminal)
+
+
+def parts(found: Sequence[Part], types: Mapping[str, str] | None = None) -> None:
+    """Connectors and their tasks, a row each, with the first lines of their traces.
+
+    `types` (source, sink) by connector; without it there is no column for them.
+    """
+    headers = ["CONNECTOR", "TYPE", "TASK", "STATE", "WORKER", "REASON"]
+    rows = [
+        (
+            part.connector,
+            (types or {}).get(part.connector),
+            "-" if part.task is None else part.task,
+            part.state,
+            part.worker,
+            part.reason,
+        )
+        for part in found
+    ]
+    if types is None:
+        headers.pop(1)
+        rows = [(row[0], *row[2:]) for row in rows]  # type: ignore[misc]
+    table(headers, rows)
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    terminal = sys.stdout.isatty()
+    return Console(
+        file=sys.stdout,
+        width=None if terminal else _WIDE,
+        # Colours are for terminals alone, whatever is wished for; NO_COLOR takes them there, too.
+        force_terminal=terminal,
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )

@@ -1,0 +1,197 @@
+"""What a status says (reference §1.5, §6.1): its parts, and whether the state waited for is there.
+
+Pure but for `await_state`, which looks again and again, with the clock and the pause it is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.cli import rest
+from penstock.cli.exits import CommandError, HasFailed, NoAnswer, NotThere, TimedOut
+
+if TYPE_CHECKING:
+    from penstock.cli.client import Connect
+    from penstock.cli.session import Session
+
+RUNNING: Final = "RUNNING"
+PAUSED: Final = "PAUSED"
+STOPPED: Final = "STOPPED"
+FAILED: Final = "FAILED"
+WAITABLE: Final = (RUNNING, PAUSED, STOPPED, FAILED)
+
+SETTLE_MS: Final = 2_000
+"""After a change, for how long a state has to be seen: statuses lag behind (reference §6.6)."""
+
+_UNKNOWN_MS: Final = 5_000  # as long may a worker know nothing of what another one has created
+_FIRST_LOOK_S: Final = 0.1
+_LAST_LOOK_S: Final = 1.0
+_SHORTEST_LOOK_S: Final = 2.0  # even when the time is over: the one look there is always
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A connector (its `task` is None) or one of its tasks."""
+
+    connector: str
+    task: int | None
+    state: str
+    worker: str
+    trace: str
+
+    @property
+    def title(self) -> str:
+        return "connector" if self.task is None else f"task {self.task}"
+
+    @property
+    def reason(self) -> str:
+        """The first line of the trace."""
+        return self.trace.strip().split("\n", 1)[0].rstrip()
+
+
+def parts_of(status: Mapping[str, Any]) -> list[Part]:
+    """The connector and its tasks, from a `ConnectorStateInfo`."""
+    name = str(status["name"])
+
+    def part(task: int | None, entry: Mapping[str, Any]) -> Part:
+        return Part(
+            name,
+            task,
+            str(entry.get("state")),
+            str(entry.get("worker_id") or ""),
+            str(entry.get("trace") or ""),
+        )
+
+    return [
+        part(None, status["connector"]),
+        *(part(task["id"], task) for task in status.get("tasks") or ()),
+    ]
+
+
+def failures(parts: Sequence[Part]) -> list[Part]:
+    return [part for part in parts if part.state == FAILED]
+
+
+def missing(parts: Sequence[Part], wanted: str, tasks: int | None = None) -> str:
+    """What keeps the connector from being as wanted; nothing when it is.
+
+    RUNNING wants the connector and all its tasks to run, `tasks` of them, by default one at least;
+    PAUSED all of them paused; STOPPED no task left; FAILED one part that failed.
+    """
+    if not parts:
+        return "it has no status yet"
+    if wanted == FAILED:
+        return "" if failures(parts) else "nothing has failed"
+    own, others = parts[0], parts[1:]
+    if own.state != wanted:
+        return f"the connector is {own.state}"
+    if wanted == STOPPED:
+        return f"{len(others)} of its tasks are left" if others else ""
+    if tasks is not None and len(others) != tasks:
+        return f"it has {len(others)} tasks, not {tasks}"
+    if tasks is None and not others and wanted == RUNNING:
+        return "it has no tasks yet"
+    differing = [part for part in others if part.state != wanted]
+    return f"{differing[0].title} is {differing[0].state}" if differing else ""
+
+
+def await_state(
+    session: Session,
+    connect: Connect,
+    name: str,
+    wanted: str,
+    *,
+    deadline: int,
+    settle_ms: int = 0,
+    tasks: int | None = None,
+    ignore_failed: bool = False,
+) -> list[Part]:
+    """Looks until the connector is as wanted for `settle_ms`; its parts then.
+
+    Raises HasFailed when something is FAILED for as long, unless that is wanted or ignored,
+    NotThere when there is no such connector, and TimedOut, or NoAnswer, at the `deadline`.
+    """
+    look_s = _FIRST_LOOK_S
+    seen, since = "", session.clock.now()
+    while True:
+        problem: CommandError | None = None
+        parts: list[Part] | None = None
+        try:
+            left_s = (deadline - session.clock.now()) / 1000
+            parts = look(connect, name, max(left_s, _SHORTEST_LOOK_S))
+        except NoAnswer as error:
+            problem = error
+        now = session.clock.now()
+        lacks = str(problem) if problem else missing(parts or [], wanted, tasks)
+        failed = [] if wanted == FAILED or ignore_failed else failures(parts or [])
+        kind = _kind(problem, parts, lacks, failed)
+        if kind != seen:
+            seen, since = kind, now
+        settled = now - since >= settle_ms or now >= deadline
+        if kind == "reached" and settled:
+            return parts or []
+        if kind == "failed" and settled:
+            raise _failed(name, failed)
+        if kind == "unknown" and now - since >= _UNKNOWN_MS:
+            raise _unknown(name)
+        if now >= deadline:
+            if problem is not None:
+                raise problem
+            if kind == "unknown":
+                raise _unknown(name)
+            raise TimedOut(
+                f"'{name}' is not {wanted} in time: {lacks}.",
+                f"`penstock status {name}` tells more; --timeout waits longer.",
+            )
+        session.pause(min(look_s, max(deadline - now, 0) / 1000 + 0.001))
+        look_s = min(look_s * 1.5, _LAST_LOOK_S)
+
+
+def look(connect: Connect, name: str, within_s: float) -> list[Part] | None:
+    """The parts of a connector: none while it has no status, None when it is not configured.
+
+    A worker that cannot say so now is one that does not answer.
+    """
+    path = rest.connector(name, "status")
+    try:
+        try:
+            return parts_of(connect.get(path, within_s=within_s).read(rest.STATUS))
+        except rest.Unknown:
+            # A young connector has no status yet, a deleted one may have one for a while.
+            connect.get(rest.connector(name), within_s=within_s)
+            return []
+    except rest.Unknown:
+        return None
+    except rest.Refused as error:
+        if error.http_status < 500 and not error.passing:
+            raise
+        raise NoAnswer(str(error), error.advice) from error
+
+
+def _kind(
+    problem: CommandError | None, parts: list[Part] | None, lacks: str, failed: list[Part]
+) -> str:
+    if problem is not None:
+        return "no answer"
+    if parts is None:
+        return "unknown"
+    if failed:
+        return "failed"
+    return "waiting" if lacks else "reached"
+
+
+def _failed(name: str, failed: Sequence[Part]) -> HasFailed:
+    which = "\n  ".join(f"{part.title}: {part.reason or 'no trace'}" for part in failed)
+    return HasFailed(
+        f"'{name}' has failed:\n  {which}",
+        f"`penstock status {name} --trace` shows all of it; `penstock restart {name} "
+        "--include-tasks --only-failed` tries again.",
+    )
+
+
+def _unknown(name: str) -> NotThere:
+    return NotThere(
+        f"There is no connector '{name}'.", "`penstock list connectors` tells what there is."
+    )

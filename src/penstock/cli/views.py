@@ -1,0 +1,349 @@
+"""Commands about the cluster and what it keeps: list, topics, offsets, logs, health, clusters,
+completion."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import click
+from click.shell_completion import get_completion_class
+
+from penstock.cli import clusters as known_clusters
+from penstock.cli import files, rest, show
+from penstock.cli.connectors import name_argument
+from penstock.cli.exits import CommandError, Exit
+from penstock.cli.predefined import PREDEFINED
+from penstock.cli.session import Session, common, pass_session
+
+SHELLS: Final = ("bash", "zsh", "fish")
+LEVELS: Final = ("OFF", "FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE", "ALL")
+
+_LOOK_S: Final = 1.0
+
+
+@click.group("list")
+def listing() -> None:
+    """List connectors, plugins, or predefined connectors."""
+
+
+@listing.command("connectors")
+@click.option("-q", "--names", is_flag=True, help="Only names, one per line.")
+@common
+@pass_session
+def list_connectors(session: Session, names: bool) -> None:
+    """The connectors of the cluster. With --json, their names."""
+    with session.connect() as connect:
+        plain = session.json or names
+        answer = connect.get("/connectors", None if plain else {"expand": "info"})
+    if session.told(answer):
+        return
+    if names:
+        for name in sorted(answer.read(rest.NAMES)):
+            show.echo(name)
+        return
+    infos = [entry["info"] for _, entry in sorted(answer.read(rest.INFOS).items())]
+    show.table(
+        ("NAME", "TYPE", "TASKS", "CLASS"),
+        [
+            (
+                info["name"],
+                info.get("type"),
+                len(info.get("tasks", ())),
+                info["config"].get("connector.class"),
+            )
+            for info in infos
+        ],
+    )
+
+
+@listing.command("plugins")
+@click.option("--all", "every", is_flag=True, help="Also converters, transforms and predicates.")
+@common
+@pass_session
+def list_plugins(session: Session, every: bool) -> None:
+    """The connector classes that the worker has."""
+    with session.connect() as connect:
+        query = {"connectorsOnly": "false"} if every else None
+        answer = connect.get("/connector-plugins", query)
+    if not session.told(answer):
+        rows = [
+            (each["type"], each["class"], each.get("version")) for each in answer.read(rest.PLUGINS)
+        ]
+        show.table(("TYPE", "CLASS", "VERSION"), rows)
+
+
+@listing.command("predefined")
+@common
+@pass_session
+def list_predefined(session: Session) -> None:
+    """The connectors that `penstock load NAME` knows without a file."""
+    if session.json:
+        show.pretty(PREDEFINED)
+        return
+    rows = [
+        (name, " ".join(f"{key}={value}" for key, value in config.items()))
+        for name, config in PREDEFINED.items()
+    ]
+    show.table(("NAME", "SETTINGS"), rows)
+
+
+@click.command()
+@name_argument
+@click.option("--reset", is_flag=True, help="Forget them; those in use are soon known again.")
+@common
+@pass_session
+def topics(session: Session, name: str, reset: bool) -> None:
+    """Show the topics a connector has used."""
+    with session.connect() as connect:
+        if reset:
+            if not session.told(connect.ask("PUT", rest.connector(name, "topics", "reset"))):
+                show.echo(f"{name}: topics forgotten")
+            return
+        answer = connect.get(rest.connector(name, "topics"))
+    if not session.told(answer):
+        for topic in sorted(answer.read(rest.TOPICS).get(name, {}).get("topics", ())):
+            show.echo(topic)
+
+
+# ── offsets ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@click.group()
+def offsets() -> None:
+    """Show or change how far a connector has come.
+
+    To change it, stop the connector first.
+    """
+
+
+@offsets.command("get")
+@name_argument
+@common
+@pass_session
+def get_offsets(session: Session, name: str) -> None:
+    """Show how far the connector has come."""
+    with session.connect() as connect:
+        answer = connect.get(rest.connector(name, "offsets"))
+    if session.told(answer):
+        return
+    entries: list[Mapping[str, Any]] = answer.read(rest.OFFSETS)["offsets"]
+    if all(_is_sinks(entry) for entry in entries) and entries:
+        show.table(("TOPIC", "PARTITION", "OFFSET"), sorted(map(_sink_row, entries)))
+    else:
+        rows = [(_compact(each["partition"]), _compact(each["offset"])) for each in entries]
+        show.table(("PARTITION", "OFFSET"), sorted(rows))
+
+
+@offsets.command("alter")
+@name_argument
+@click.argument("file", type=click.Path(allow_dash=True))
+@common
+@pass_session
+def alter_offsets(session: Session, name: str, file: str) -> None:
+    """Set offsets to those in FILE, written as `offsets get --json` prints them; `-` is stdin."""
+    body = files.read_offsets(file)
+    with session.connect() as connect:
+        answer = connect.ask("PATCH", rest.connector(name, "offsets"), body=body)
+    if not session.told(answer):
+        show.echo(answer.read(rest.MESSAGE)["message"])
+
+
+@offsets.command("reset")
+@name_argument
+@common
+@pass_session
+def reset_offsets(session: Session, name: str) -> None:
+    """Forget all offsets: the connector begins anew when it is resumed."""
+    with session.connect() as connect:
+        answer = connect.ask("DELETE", rest.connector(name, "offsets"))
+    if not session.told(answer):
+        show.echo(answer.read(rest.MESSAGE)["message"])
+
+
+def _is_sinks(entry: Mapping[str, Any]) -> bool:
+    partition, offset = entry.get("partition"), entry.get("offset")
+    return (
+        isinstance(partition, dict)
+        and set(partition) == {"kafka_topic", "kafka_partition"}
+        and isinstance(offset, dict)
+        and set(offset) == {"kafka_offset"}
+    )
+
+
+def _sink_row(entry: Mapping[str, Any]) -> tuple[str, int, int]:
+    partition = entry["partition"]
+    return (
+        str(partition["kafka_topic"]),
+        int(partition["kafka_partition"]),
+        int(entry["offset"]["kafka_offset"]),
+    )
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+# ── the worker ───────────────────────────────────────────────────────────────────────────────────
+
+
+@click.group()
+def logs() -> None:
+    """Show or change what workers log."""
+
+
+@logs.command("level")
+@click.argument("logger", required=False)
+@click.argument("level", required=False)
+@click.option(
+    "--cluster-wide", is_flag=True, help="On every worker, not only the one that answers."
+)
+@common
+@pass_session
+def log_level(session: Session, logger: str | None, level: str | None, cluster_wide: bool) -> None:
+    """Show the levels of all loggers, or of LOGGER; or set LOGGER and those below it to LEVEL."""
+    if cluster_wide and level is None:
+        raise click.UsageError("--cluster-wide is about setting a LEVEL.")
+    if level is not None and level.upper() not in LEVELS:
+        raise click.UsageError(f"There is no level '{level}'; there are {', '.join(LEVELS)}.")
+    path = "/admin/loggers" if logger is None else f"/admin/loggers/{rest.in_path(logger)}"
+    with session.connect() as connect:
+        if level is not None:
+            query = {"scope": "cluster"} if cluster_wide else None
+            answer = connect.ask("PUT", path, query=query, body={"level": level.upper()})
+        else:
+            answer = connect.get(path)
+    if session.told(answer):
+        return
+    if level is None:
+        levels = answer.read(rest.LEVELS) if logger is None else {logger: answer.read(rest.LEVEL)}
+        rows = [
+            (name, entry.get("level"), _time(entry.get("last_modified")))
+            for name, entry in levels.items()
+        ]
+        show.table(("LOGGER", "LEVEL", "CHANGED"), rows)
+    elif not answer.content:
+        show.echo(f"{logger} is {level.upper()} on every worker")
+    else:
+        for name in answer.read(rest.NAMES):
+            show.echo(f"{name} is {level.upper()}")
+
+
+def _time(ms: int | None) -> str | None:
+    if ms is None:
+        return None
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(sep=" ", timespec="seconds")
+
+
+@click.command()
+@click.option("--wait", is_flag=True, help="Wait until every worker is healthy.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait.",
+)
+@common
+@pass_session
+def health(session: Session, wait: bool, timeout: float) -> int:
+    """Ask the workers whether they are well.
+
+    All of them that --url or the cluster names. Ends with 0 when all are healthy, with 6 when one
+    does not answer, else with 4; with 7 when --wait has waited in vain. With --json, a line for
+    each answer.
+    """
+    deadline = session.clock.now() + int(timeout * 1000)
+    with session.connect() as connect:
+        said = connect.each("/health")
+        while wait and _worst(said) is not Exit.DONE and session.clock.now() < deadline:
+            session.pause(_LOOK_S)
+            said = connect.each("/health")
+    worst = _worst(said)
+    if session.json:
+        for _, answer in said:
+            if not isinstance(answer, CommandError):
+                click.echo(answer.content.rstrip(b"\n"))
+    else:
+        show.table(("WORKER", "HEALTH", "MESSAGE"), [(url, *_words(a)) for url, a in said])
+        for _, answer in said:
+            if isinstance(answer, CommandError) and len(said) == 1:
+                raise answer
+    return Exit.TIMED_OUT if wait and worst is not Exit.DONE else worst
+
+
+def _worst(said: list[tuple[str, Any]]) -> Exit:
+    if any(isinstance(answer, CommandError) for _, answer in said):
+        return Exit.NO_ANSWER
+    return Exit.DONE if all(_words(answer)[0] == "healthy" for _, answer in said) else Exit.FAILED
+
+
+def _words(answer: Any) -> tuple[str, str]:
+    """A worker's health in a word, and what it says about it."""
+    if isinstance(answer, CommandError):
+        return "no answer", str(answer).rpartition(": ")[2]
+    try:
+        document = json.loads(answer.content)
+        return str(document["status"]), str(document.get("message", ""))
+    except (ValueError, KeyError, TypeError):
+        return "unknown", f"HTTP {answer.status}: {answer.content[:200].decode('utf-8', 'replace')}"
+
+
+@click.command()
+@common
+@pass_session
+def clusters(session: Session) -> None:
+    """Show the clusters there are, and which is asked."""
+    known = known_clusters.read_clusters(session.environ)
+    chosen = known_clusters.choose(session.url, session.cluster, session.environ)
+    if session.json:
+        show.pretty(
+            {
+                "file": str(known.file),
+                "chosen": {"name": chosen.name, "urls": [a.url for a in chosen.addresses]},
+                "clusters": {
+                    name: {"urls": [a.url for a in cluster.addresses], "user": cluster.user}
+                    for name, cluster in known.by_name.items()
+                },
+            }
+        )
+        return
+    listed = [*known.by_name.values()]
+    if chosen.name is None or chosen != known.by_name.get(chosen.name):
+        listed.append(chosen)  # by its URL
+    show.table(
+        ("", "CLUSTER", "USER", "URL"),
+        [
+            (
+                "*" if cluster == chosen else "",
+                cluster.name or "-",
+                cluster.user or next((a.auth[0] for a in cluster.addresses if a.auth), None),
+                ", ".join(address.url for address in cluster.addresses),
+            )
+            for cluster in listed
+        ],
+    )
+    if not known.by_name:
+        show.note(f"No clusters are described in {known.file}.")
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(SHELLS))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print a script for completion in a shell.
+
+    It completes commands, options and the names of connectors.
+
+    \b
+      bash  eval "$(penstock completion bash)"          in ~/.bashrc
+      zsh   eval "$(penstock completion zsh)"           in ~/.zshrc
+      fish  penstock completion fish | source           in ~/.config/fish/config.fish
+    """
+    kind = get_completion_class(shell)
+    assert kind is not None, "click knows the three"
+    root = ctx.find_root()
+    click.echo(kind(root.command, {}, "penstock", "_PENSTOCK_COMPLETE").source())

@@ -1,0 +1,138 @@
+"""Placeholders in configurations, `${provider:path:key}` and `${provider:key}`: found, replaced and
+put back. What they stand for is asked of config providers (reference §13; KIP-297, KIP-421).
+
+    >>> vault = {"orders": Lookup({"password": "s3cret"})}
+    >>> found = transformed(
+    ...     {"login": "me:${vault:orders:password}", "size": "5", "other": "${nobody:key}"},
+    ...     {"vault": lambda path, keys: vault[path]},
+    ... )
+    >>> found.props
+    {'login': 'me:s3cret', 'size': '5', 'other': '${nobody:key}'}
+    >>> restored({"login": "me:${vault:orders:password}"}, {"login": "me:s3cret", "task": "0"})
+    {'login': 'me:${vault:orders:password}', 'task': '0'}
+
+One pass: what a provider returns is not looked at again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from penstock.errors import PenstockError
+
+# Provider up to the first colon; then a path, if another colon follows; then the key.
+_PLACEHOLDER: Final = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")
+
+Text = TypeVar("Text", str, str | None)
+
+
+class ProviderFailed(PenstockError):
+    """A config provider cannot say what a placeholder stands for."""
+
+    code = "config.provider_failed"
+    java_name = "org.apache.kafka.common.config.ConfigException"
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """What a provider knows of the keys it was asked for; what it does not know is left out.
+
+    `ttl_ms` is for how long that holds, from now on; None: until further notice.
+    """
+
+    values: Mapping[str, str] = field(default_factory=dict, repr=False)
+    ttl_ms: int | None = None
+
+
+Ask = Callable[[str, frozenset[str]], Lookup]
+"""A provider: what it knows of some keys at a path; the path is empty where none was given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placeholder:
+    """One placeholder: what it asks of whom."""
+
+    provider: str
+    path: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Transformed:
+    """A configuration with its placeholders replaced, and what it took.
+
+    `secrets` are the texts that providers returned for it; `ttl_ms` is the shortest time for which
+    one of them holds.
+    """
+
+    props: dict[str, str | None] = field(repr=False)
+    secrets: frozenset[str] = field(default=frozenset(), repr=False)
+    ttl_ms: int | None = None
+
+
+def placeholders(text: str) -> list[Placeholder]:
+    """Every placeholder in a text, whether or not anybody can say what it stands for."""
+    return [_placeholder(found) for found in _PLACEHOLDER.finditer(text)]
+
+
+def transformed(config: Mapping[str, str | None], providers: Mapping[str, Ask]) -> Transformed:
+    """The configuration with every placeholder replaced that a provider has something for; the
+    others stay as they are. Every provider is asked once per path. Raises what providers raise."""
+    wanted: dict[tuple[str, str], dict[str, None]] = {}
+    for text in config.values():
+        for each in placeholders(text or ""):
+            if each.provider in providers:
+                wanted.setdefault((each.provider, each.path), {})[each.key] = None
+    found = {
+        (provider, path): providers[provider](path, frozenset(keys))
+        for (provider, path), keys in wanted.items()
+    }
+    used: set[str] = set()
+
+    def value(match: re.Match[str]) -> str:
+        each = _placeholder(match)
+        lookup = found.get((each.provider, each.path))
+        text = lookup.values.get(each.key) if lookup is not None else None
+        if text is None:
+            return match[0]
+        used.add(text)
+        return text
+
+    props = {
+        name: None if text is None else _PLACEHOLDER.sub(value, text)
+        for name, text in config.items()
+    }
+    # KIP-297: a negative TTL says nothing.
+    ttls = [each.ttl_ms for each in found.values() if each.ttl_ms is not None and each.ttl_ms >= 0]
+    return Transformed(props, frozenset(used - {""}), min(ttls, default=None))
+
+
+def restored(raw: Mapping[str, str | None], task: Mapping[str, Text]) -> dict[str, Text | str]:
+    """A task's configuration as it is stored: where the connector's own says it with a placeholder,
+    so does the task's (reference §3.4)."""
+    return {
+        name: text if (own := raw.get(name)) is None or not placeholders(own) else own
+        for name, text in task.items()
+    }
+
+
+def masked(text: str, secrets: Iterable[str], mask: str) -> str:
+    """The text without the secrets, as they are or as Python quotes them.
+
+    Very short ones stay: nobody could read what is left of a trace without every 1 in it.
+    """
+    spelled = {part for each in secrets for part in (each, repr(each)[1:-1])}
+    for secret in sorted(spelled, key=len, reverse=True):
+        if len(secret) >= _SHORTEST:
+            text = text.replace(secret, mask)
+    return text
+
+
+_SHORTEST: Final = 4
+
+
+def _placeholder(match: re.Match[str]) -> Placeholder:
+    return Placeholder(match[1], match[3] or "", match[4])

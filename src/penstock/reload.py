@@ -1,0 +1,64 @@
+"""Restarts of what was started with a secret that holds for a while only (reference §13.4)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from penstock.ids import TaskId
+
+log = logging.getLogger(__name__)
+
+Held = str | TaskId
+"""A connector by its name, or a task."""
+
+
+class Reloads:
+    """One date at most for each connector and task; `due` is called when it has come, from a thread
+    of ours."""
+
+    def __init__(self, due: Callable[[Held], None]) -> None:
+        self._due = due
+        self._dates: dict[Held, float] = {}
+        self._changed = threading.Condition()
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    def hold(self, what: Held, ms: int | None) -> None:
+        """What was started just now may run for so long, whatever was said before; None: as long as
+        it likes."""
+        with self._changed:
+            if ms is None:
+                self._dates.pop(what, None)
+                return
+            log.info("Scheduling a restart of %s in %d ms", what, ms)
+            self._dates[what] = time.monotonic() + ms / 1000
+            if self._thread is None and not self._closed:
+                self._thread = threading.Thread(target=self._run, name="reloads", daemon=True)
+                self._thread.start()
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Nothing is due any more."""
+        with self._changed:
+            self._closed = True
+            self._dates.clear()
+            self._changed.notify()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                if self._closed:
+                    return
+                now = time.monotonic()
+                due = [what for what, at in self._dates.items() if at <= now]
+                for what in due:
+                    del self._dates[what]
+                if not due:
+                    first = min(self._dates.values(), default=None)
+                    self._changed.wait(None if first is None else first - now)
+                    continue
+            for what in due:
+                self._due(what)

@@ -1,0 +1,132 @@
+"""Headers that settings put on responses: `access.control.*` (CORS) and
+`response.http.headers.config`.
+
+Reference §1.1. Like the reference's, they are on what the main listeners answer, errors included,
+and not on the admin listeners; what a handler says of the same header itself counts more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from email.utils import formatdate
+from typing import Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from penstock.clock import Clock
+from penstock.config import worker as keys
+from penstock.config.define import Config, invalid
+from penstock.config.regex import RegexInvalid, compile_java
+from penstock.errors import ConfigInvalid
+
+Header = tuple[str, str]
+Rule = Callable[[str, Mapping[str, str], int], list[Header]]
+"""What is put on the answer to a request: its method, its headers, and the time in milliseconds."""
+
+_ANY: Final = "*"
+_DEFAULT_METHODS: Final = ("GET", "POST", "HEAD")
+_PREFLIGHT_AGE_S: Final = 60
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,13}")
+
+
+def rules(config: Config) -> list[Rule]:
+    """What the settings ask for. ConfigInvalid: an origin is no pattern, a date no number."""
+    return [*_cross_origin(config), *_configured(config)]
+
+
+def with_headers(app: ASGIApp, applied: Sequence[Rule], clock: Clock) -> ASGIApp:
+    """The application, with the rules' headers on all it answers."""
+    if not applied:
+        return app
+
+    async def wrapped(scope: Scope, receive: Receive, send: Send) -> None:
+        asked = {name.decode("latin-1"): text.decode("latin-1") for name, text in scope["headers"]}
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                now = clock.now()
+                added = [header for rule in applied for header in rule(scope["method"], asked, now)]
+                message = {**message, "headers": _merged(added, message["headers"])}
+            await send(message)
+
+        await app(scope, receive, sending)
+
+    return wrapped
+
+
+def _merged(
+    added: Sequence[Header], own: Sequence[tuple[bytes, bytes]]
+) -> list[tuple[bytes, bytes]]:
+    said = {name.lower() for name, _ in own}
+    extra = [(name.lower().encode("latin-1"), text.encode("latin-1")) for name, text in added]
+    return [*(each for each in extra if each[0] not in said), *own]
+
+
+# ── CORS ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _cross_origin(config: Config) -> list[Rule]:
+    origins = _entries(config[keys.ACCESS_CONTROL_ALLOW_ORIGIN])
+    if not origins:
+        return []
+    methods = _entries(config[keys.ACCESS_CONTROL_ALLOW_METHODS]) or _DEFAULT_METHODS
+    # Like Jetty: '*' is any origin, everything else a regular expression over the whole of it.
+    patterns = [_pattern(origin) for origin in origins if origin != _ANY]
+
+    def allowed(origin: str) -> bool:
+        return _ANY in origins or any(pattern.fullmatch(origin) for pattern in patterns)
+
+    def rule(method: str, asked: Mapping[str, str], now_ms: int) -> list[Header]:
+        vary = ("Vary", "Origin")  # always: the answer to the next origin may differ
+        origin = asked.get("origin")
+        if origin is None or not any(map(allowed, origin.split())):
+            return [vary]
+        shared = [vary, ("Access-Control-Allow-Origin", origin)]
+        if method != "OPTIONS" or "access-control-request-method" not in asked:
+            return shared
+        return [
+            *shared,
+            ("Access-Control-Max-Age", str(_PREFLIGHT_AGE_S)),
+            ("Access-Control-Allow-Methods", ",".join(methods)),
+            ("Access-Control-Allow-Headers", "Content-Type"),
+        ]
+
+    return [rule]
+
+
+def _entries(text: str) -> tuple[str, ...]:
+    return tuple(entry.strip() for entry in text.split(",") if entry.strip())
+
+
+def _pattern(origin: str) -> re.Pattern[str]:
+    try:
+        return compile_java(origin)
+    except RegexInvalid as problem:
+        name = keys.ACCESS_CONTROL_ALLOW_ORIGIN.name
+        raise ConfigInvalid([invalid(name, origin, str(problem))]) from problem
+
+
+# ── response.http.headers.config ─────────────────────────────────────────────────────────────────
+
+
+def _configured(config: Config) -> list[Rule]:
+    text = config[keys.RESPONSE_HEADERS]
+    given = keys.parse_header_rules(text)
+    for each in given:
+        if each.action.endswith("Date") and not _NUMBER.fullmatch(each.value):
+            problem = f"'{each.value}' is not a number of milliseconds from now, as dates are given"
+            raise ConfigInvalid([invalid(keys.RESPONSE_HEADERS.name, text, problem)])
+
+    def rule(method: str, asked: Mapping[str, str], now_ms: int) -> list[Header]:
+        headers: list[Header] = []
+        for each in given:
+            value = each.value
+            if each.action.endswith("Date"):
+                value = formatdate((now_ms + int(value)) / 1000, usegmt=True)
+            if each.action.startswith("set"):
+                headers = [have for have in headers if have[0].lower() != each.name.lower()]
+            headers.append((each.name, value))
+        return headers
+
+    return [rule] if given else []

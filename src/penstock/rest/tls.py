@@ -1,0 +1,48 @@
+"""Which TLS settings hold where: for the listeners, and for requests to other workers.
+
+Reference §1.1: settings with the listener's prefix if there are any, else the plain `ssl.*`, never
+a mixture. Requests to other workers go out with the settings of the main listeners, so that one
+certificate serves a worker both ways; where there is no trust store, and all workers have the same
+certificate, they trust each other by it.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from penstock.config import worker as keys
+from penstock.config.define import Config
+from penstock.tls import TlsSettings, client_context, server_context
+
+MAIN: Final = "listeners.https."
+ADMIN: Final = "admin.listeners.https."
+
+
+def settings(config: Config, prefix: str) -> TlsSettings:
+    """The settings of the listeners with this prefix, under the names they really have."""
+    given = keys.rest_ssl_settings(config, prefix)
+    # A worker that has no TLS settings yet is pointed to those that are for nothing else.
+    prefixed = bool(config.under(prefix)) or not given
+    return TlsSettings(given, prefix if prefixed else "")
+
+
+def listening(config: Config, prefix: str = MAIN) -> ssl.SSLContext:
+    """What https listeners speak TLS with. Raises ConfigInvalid."""
+    return server_context(settings(config, prefix))
+
+
+def forwarding(config: Config) -> Callable[[], ssl.SSLContext]:
+    """Makes what requests to other workers' https URLs are sent with.
+
+    A worker that listens on https itself finds out here, by ConfigInvalid, when that cannot be
+    made. Another one may never need it, and its `ssl.*` be meant for Kafka clients: there the
+    function raises, when it is called.
+    """
+    make = partial(client_context, settings(config, MAIN), trusts_itself=True)
+    if all(listener.protocol != "https" for listener in keys.listeners(config)):
+        return make
+    made = make()
+    return lambda: made

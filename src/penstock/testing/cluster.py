@@ -1,0 +1,536 @@
+"""Flows through a cluster of real workers, watched while things are done to it.
+
+A `Flow` is a file that grows, a source connector, a topic, a sink connector and a target file. A
+`Watch` sees every line arrive in the topic and in the target, and tells afterwards what was
+repeated, and for how long nothing came:
+
+    with Watch(topics, cluster, flows) as watch:
+        with watch.trial() as trial:
+            ...  # whatever may happen to a cluster
+        assert trial.repeats["orders"] == Repeats(sent=0, written=0)
+        assert trial.stall_s < 10
+
+A trial ends by holding the files until all is through, so that what it counts is exact. That
+everything arrived, in order and unaltered, it checks itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from types import TracebackType
+from typing import Final
+
+import httpx
+import orjson
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+from penstock.testing.group_log import read_group_log
+from penstock.testing.processes import WorkerProcess
+from penstock.testing.topics import Topics
+from penstock.testing.waiting import wait_until
+
+WIDTH: Final = 64  # bytes of a line, its end included
+SETTLE_S: Final = 180.0
+_DIGITS: Final = 9
+_LOOK_S: Final = 0.05
+_ASK_S: Final = 0.2  # between two questions to the broker or a worker
+_PACE_S: Final = 1.0
+_SPIN_S: Final = 0.01
+_STARTED: Final = re.compile(r"^\[[^]]*\] INFO starting (\S+): ", re.MULTILINE)
+
+
+def line(number: int) -> bytes:
+    """A line as a growing file has it; it begins with its number."""
+    return b"%0*d" % (_DIGITS, number) + b"." * (WIDTH - _DIGITS - 1) + b"\n"
+
+
+class GrowingFile:
+    """A file that gets `lines_s` lines a second, in pieces that end anywhere, in a thread of its
+    own; `hold` ends the last line and lets it rest, `go_on` has it grow again."""
+
+    def __init__(self, file: Path, *, lines_s: int, piece_s: float, seed: int = 0) -> None:
+        self.file = file
+        self._lines = 0
+        self._lines_s = lines_s
+        self._piece_s = piece_s
+        self._random = Random(seed)
+        self._rest = b""
+        self._lock = threading.Lock()
+        self._growing = threading.Event()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"grow-{file.name}", daemon=True)
+        file.touch()
+        self._growing.set()
+        self._thread.start()
+
+    @property
+    def lines(self) -> int:
+        """How many lines it has, the one included that is not whole yet."""
+        with self._lock:
+            return self._lines
+
+    def hold(self) -> None:
+        """Stops growing; the file ends with a line's end when this returns."""
+        with self._lock:
+            self._growing.clear()
+            self._append(self._rest)
+            self._rest = b""
+
+    def go_on(self) -> None:
+        self._growing.set()
+
+    def stop(self) -> None:
+        self.hold()
+        self._over.set()
+        self._growing.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._over.wait(self._random.uniform(0.5, 1.5) * self._piece_s):
+            self._growing.wait()
+            with self._lock:
+                if self._growing.is_set() and not self._over.is_set():
+                    self._grow(int(self._lines_s * self._piece_s))
+
+    def _grow(self, lines: int) -> None:
+        text = self._rest + b"".join(map(line, range(self._lines, self._lines + lines)))
+        self._lines += lines
+        cut = self._random.randint(0, len(text))
+        self._append(text[:cut])
+        self._rest = text[cut:]
+
+    def _append(self, data: bytes) -> None:
+        with self.file.open("ab", buffering=0) as out:
+            out.write(data)
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """One way through the cluster; its connectors are `source` and `sink`."""
+
+    name: str
+    folder: Path
+    topic: str
+    growing: GrowingFile
+    partitions: int = 1
+
+    @property
+    def source(self) -> str:
+        return f"{self.name}-src"
+
+    @property
+    def sink(self) -> str:
+        return f"{self.name}-snk"
+
+    @property
+    def target(self) -> Path:
+        return self.folder / f"{self.name}.out"
+
+    def source_config(self, **more: str) -> dict[str, str]:
+        """In the names of further settings an underscore stands for a dot."""
+        own = {"connector.class": "FileStreamSource", "tasks.max": "1", "topic": self.topic}
+        return {**own, "file": str(self.growing.file), **_dotted(more)}
+
+    def sink_config(self, **more: str) -> dict[str, str]:
+        own = {"connector.class": "FileStreamSink", "tasks.max": "1", "topics": self.topic}
+        return {**own, "file": str(self.target), **_dotted(more)}
+
+
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """How many lines are in the topic for a further time, and how many of the topic's records are
+    in the target for a further time."""
+
+    sent: int
+    written: int
+
+
+@dataclass
+class Place:
+    """What has come to one place, a topic or a target, as far as it was looked at."""
+
+    ordered: bool
+    lines: int = 0
+    distinct: int = 0
+    wrong: list[str] = field(default_factory=list)
+    arrived_at: float = field(default_factory=time.monotonic)
+    stall_s: float = 0.0
+    _times: Counter[int] = field(default_factory=Counter)
+    _last_new: int = -1
+
+    def take(self, data: bytes) -> None:
+        """Takes whole lines."""
+        now = time.monotonic()
+        self.stall_s = max(self.stall_s, now - self.arrived_at)
+        self.arrived_at = now
+        for at in range(0, len(data), WIDTH):
+            self._take_line(data[at : at + WIDTH])
+
+    def _take_line(self, text: bytes) -> None:
+        number = int(text[:_DIGITS]) if text[:_DIGITS].isdigit() else -1
+        if text != line(number):
+            self.wrong.append(f"altered: {text!r}")
+        self.lines += 1
+        self._times[number] += 1
+        if self._times[number] == 1:
+            self.distinct += 1
+            if self.ordered and number <= self._last_new:
+                self.wrong.append(f"out of order: {number} after {self._last_new}")
+            self._last_new = number
+
+    def missing(self, lines: int) -> list[int]:
+        return [number for number in range(lines) if number not in self._times]
+
+
+@dataclass
+class Trial:
+    """What happened between two moments at which everything was through.
+
+    `slowness` is how much longer a moment's work took meanwhile than on a processor that has
+    nothing else to do; bounds for what is work, and not waiting, are to be stretched by it.
+    """
+
+    slowness: float = 1.0
+    before: dict[str, Repeats] = field(default_factory=dict)  # all repeats until it began
+    went_back: dict[str, int] = field(default_factory=dict)  # stored positions, how often
+    repeats: dict[str, Repeats] = field(default_factory=dict)
+    topic_stall_s: dict[str, float] = field(default_factory=dict)
+    target_stall_s: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def stall_s(self) -> float:
+        """The longest time for which nothing came anywhere where something should have come."""
+        return max([*self.topic_stall_s.values(), *self.target_stall_s.values()])
+
+    def sent_again(self) -> int:
+        return sum(each.sent for each in self.repeats.values())
+
+    def written_again(self) -> int:
+        return sum(each.written for each in self.repeats.values())
+
+    def steps_back(self) -> int:
+        return sum(self.went_back.values())
+
+
+class Watch:
+    """Sees what arrives in the topics and targets of `flows`, in a thread of its own, from when it
+    is entered; the files are stopped when it is left."""
+
+    def __init__(self, topics: Topics, cluster: str, flows: Sequence[Flow]) -> None:
+        self.flows = {flow.name: flow for flow in flows}
+        self._topics = topics
+        self._cluster = cluster
+        self._in_topic = {flow.name: Place(flow.partitions == 1) for flow in flows}
+        self._in_target = {flow.name: Place(flow.partitions == 1) for flow in flows}
+        self._tails = dict.fromkeys(self.flows, 0)
+        self._by_topic = {flow.topic: flow.name for flow in flows}
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
+        self._pace = threading.Thread(target=self._measure, name="pace", daemon=True)
+        self._spins: list[float] = []
+        self._failure: BaseException | None = None
+
+    def __enter__(self) -> Watch:
+        self._thread.start()
+        self._pace.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for flow in self.flows.values():
+            flow.growing.stop()
+        self._over.set()
+        self._thread.join()
+        self._pace.join()
+
+    @contextlib.contextmanager
+    def trial(self) -> Iterator[Trial]:
+        """Raises AssertionError when a line did not come, or came altered or out of order."""
+        trial = Trial()
+        self.settle()
+        with self._lock:
+            trial.before = self._repeats()
+        went_back = self._steps_back()
+        self.go_on()
+        self.arriving()
+        with self._lock:
+            for place in (*self._in_topic.values(), *self._in_target.values()):
+                place.arrived_at, place.stall_s = time.monotonic(), 0.0
+        self._spins.clear()
+        yield trial
+        spins = list(self._spins)
+        trial.slowness = max(1.0, sum(spins) / len(spins)) if spins else 1.0
+        with self._lock:
+            trial.topic_stall_s = _stalls(self._in_topic)
+            trial.target_stall_s = _stalls(self._in_target)
+        self.settle()
+        with self._lock:
+            for name, now in self._repeats().items():
+                was = trial.before[name]
+                trial.repeats[name] = Repeats(now.sent - was.sent, now.written - was.written)
+        trial.went_back = {
+            name: steps - went_back[name] for name, steps in self._steps_back().items()
+        }
+        self.go_on()
+
+    def settle(self) -> None:
+        """Holds the files, waits until everything is through and stored as done, and checks it."""
+        for flow in self.flows.values():
+            flow.growing.hold()
+        try:
+            wait_until(self._is_through, SETTLE_S, "everything to be through", _ASK_S)
+        except TimeoutError as error:
+            raise AssertionError(f"{error}: {self._told()}") from None
+        with self._lock:
+            for places in (self._in_topic, self._in_target):
+                for name, place in places.items():
+                    assert not place.wrong, (name, place.wrong[:5], len(place.wrong))
+
+    def go_on(self) -> None:
+        with self._lock:
+            for place in (*self._in_topic.values(), *self._in_target.values()):
+                place.arrived_at = time.monotonic()
+        for flow in self.flows.values():
+            flow.growing.go_on()
+
+    def arriving(self, timeout_s: float = SETTLE_S) -> None:
+        """Returns when every flow has brought something new to its target since the call."""
+        with self._lock:
+            seen = {name: place.lines for name, place in self._in_target.items()}
+
+        def more() -> bool:
+            with self._lock:
+                return all(self._in_target[name].lines > lines for name, lines in seen.items())
+
+        wait_until(more, timeout_s, "something new in every target")
+
+    def positions(self) -> dict[str, int]:
+        """By flow, how many of its file's lines are stored as done."""
+        stored = self._topics.latest(f"{self._cluster}-offset")
+        found = {name: stored.get(_offset_key(flow)) for name, flow in self.flows.items()}
+        return {
+            name: int(orjson.loads(value)["position"]) // WIDTH if value else 0
+            for name, value in found.items()
+        }
+
+    def committed(self, flow: Flow) -> int:
+        """How many of the topic's records are stored as done."""
+        return self._committed()[flow.name]
+
+    def _committed(self) -> dict[str, int]:
+        # Not asked of an admin client: after a restart of the broker it may get no answer for long.
+        commits = read_group_log(self._topics).commits
+        return {
+            name: sum(each[-1] for each in commits.get(f"connect-{flow.sink}", {}).values())
+            for name, flow in self.flows.items()
+        }
+
+    def lines_in_target(self, flow: Flow) -> int:
+        return flow.target.stat().st_size // WIDTH if flow.target.exists() else 0
+
+    def _repeats(self) -> dict[str, Repeats]:
+        return {
+            name: Repeats(topic.lines - topic.distinct, self._in_target[name].lines - topic.lines)
+            for name, topic in self._in_topic.items()
+        }
+
+    def _is_through(self) -> bool:
+        assert self._failure is None, self._failure
+        with self._lock:
+            for name, flow in self.flows.items():
+                lines = flow.growing.lines
+                topic, target = self._in_topic[name], self._in_target[name]
+                if min(topic.distinct, target.distinct) < lines or target.lines < topic.lines:
+                    return False
+        stored, committed = self.positions(), self._committed()
+        return all(
+            stored[name] == flow.growing.lines and committed[name] == self._topics.count(flow.topic)
+            for name, flow in self.flows.items()
+        )
+
+    def _told(self) -> str:
+        stored = self.positions()
+        with self._lock:
+            return "; ".join(
+                f"{name}: {flow.growing.lines} lines, {self._in_topic[name].distinct} in the topic "
+                f"(missing {self._in_topic[name].missing(flow.growing.lines)[:3]}), "
+                f"{self._in_target[name].distinct} in the target (missing "
+                f"{self._in_target[name].missing(flow.growing.lines)[:3]}); stored: "
+                f"{stored[name]} and {self.committed(flow)}"
+                for name, flow in self.flows.items()
+            )
+
+    def _steps_back(self) -> dict[str, int]:
+        """By flow, how often a stored position was followed by a lower one.
+
+        Who takes over begins where its predecessor had got to: from then on only the successor may
+        say how far it is. A predecessor that still did would take the position back.
+        """
+        stored: dict[bytes, list[int]] = {_offset_key(flow): [] for flow in self.flows.values()}
+        for row in self._topics.read(f"{self._cluster}-offset"):
+            if row.key in stored and row.value is not None:
+                stored[row.key].append(int(orjson.loads(row.value)["position"]))
+        commits = read_group_log(self._topics).commits
+        found: dict[str, int] = {}
+        for name, flow in self.flows.items():
+            group = f"connect-{flow.sink}"
+            assert group in commits, f"{group} has committed nothing"
+            each = [stored[_offset_key(flow)], *commits[group].values()]
+            found[name] = sum(
+                later < earlier for one in each for earlier, later in itertools.pairwise(one)
+            )
+        return found
+
+    def _measure(self) -> None:
+        """Now and then works for a moment, and looks how long that takes."""
+        while not self._over.wait(_PACE_S):
+            begin, used = time.monotonic(), time.thread_time()
+            while time.thread_time() - used < _SPIN_S:
+                pass
+            self._spins.append((time.monotonic() - begin) / _SPIN_S)
+
+    def _run(self) -> None:
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self._topics.bootstrap,
+                "group.id": f"watch-of-{self._cluster}",  # librdkafka wants one; nothing joins it
+                "enable.auto.commit": False,
+                "reconnect.backoff.max.ms": 500,
+                "log_level": 0,
+            }
+        )
+        try:
+            consumer.assign(
+                [
+                    TopicPartition(flow.topic, number, OFFSET_BEGINNING)
+                    for flow in self.flows.values()
+                    for number in range(flow.partitions)
+                ]
+            )
+            while not self._over.is_set():
+                self._look(consumer)
+        except BaseException as error:
+            self._failure = error
+        finally:
+            consumer.close()
+
+    def _look(self, consumer: Consumer) -> None:
+        came: dict[str, list[bytes]] = {}
+        for message in consumer.consume(5_000, _LOOK_S):
+            if message.error() is None:
+                name = self._by_topic[message.topic() or ""]
+                came.setdefault(name, []).append((message.value() or b"") + b"\n")
+        with self._lock:
+            for name, rows in came.items():
+                self._in_topic[name].take(b"".join(rows))
+            for name, flow in self.flows.items():
+                data = self._more_of(flow)
+                if data:
+                    self._in_target[name].take(data)
+
+    def _more_of(self, flow: Flow) -> bytes:
+        """Whole lines that were appended to the target since the last look."""
+        if not flow.target.exists():
+            return b""
+        with flow.target.open("rb") as file:
+            file.seek(self._tails[flow.name])
+            data = file.read()
+        data = data[: len(data) - len(data) % WIDTH]
+        self._tails[flow.name] += len(data)
+        return data
+
+
+class Cluster:
+    """Some workers of one cluster, asked together. Dead ones may be among them."""
+
+    def __init__(self, workers: Sequence[WorkerProcess]) -> None:
+        self.workers = list(workers)
+
+    def up(self) -> list[WorkerProcess]:
+        return [worker for worker in self.workers if worker.alive]
+
+    def states(self, asked: WorkerProcess | None = None) -> dict[str, tuple[str, str]]:
+        """State and worker of every connector and task, as one worker knows them; nothing while it
+        does not answer."""
+        worker = asked or self.up()[0]
+        try:
+            answer = worker.request("GET", "/connectors?expand=status")
+        except httpx.TransportError:
+            return {}
+        found: dict[str, tuple[str, str]] = {}
+        for name, row in answer.json().items() if answer.status_code == 200 else ():
+            status = row["status"]
+            found[name] = status["connector"]["state"], status["connector"]["worker_id"]
+            for task in status["tasks"]:
+                found[f"{name}-{task['id']}"] = task["state"], task["worker_id"]
+        return found
+
+    def owners(self, asked: WorkerProcess | None = None) -> dict[str, str]:
+        """Which worker runs what: connectors by name, tasks by name and number."""
+        states = self.states(asked).items()
+        return {name: worker for name, (state, worker) in states if state == "RUNNING"}
+
+    def await_shared(
+        self,
+        items: int,
+        workers: Sequence[WorkerProcess],
+        timeout_s: float,
+        asked: WorkerProcess | None = None,
+    ) -> dict[str, str]:
+        """Waits until so many connectors and tasks run, on exactly these workers, none of which
+        has two tasks more than another; who runs what."""
+        ids = {worker.id for worker in workers}
+        seen: dict[str, str] = {}
+
+        def shared() -> bool:
+            nonlocal seen
+            seen = self.owners(asked or workers[0])
+            loads = Counter(owner for item, owner in seen.items() if is_task(item))
+            even = loads.keys() == ids and max(loads.values()) - min(loads.values()) <= 1
+            return len(seen) == items and set(seen.values()) <= ids and even
+
+        try:
+            wait_until(shared, timeout_s, f"{items} to run, shared by {sorted(ids)}", _ASK_S)
+        except TimeoutError as error:
+            states = self.states(asked or workers[0])
+            raise TimeoutError(f"{error}; states: {states}") from None
+        return seen
+
+    def starts(self) -> Counter[str]:
+        """How often each task was started so far, by what the workers' logs say."""
+        found: Counter[str] = Counter()
+        for worker in self.workers:
+            found.update(_STARTED.findall(worker.log_text()))
+        return found
+
+
+def is_task(item: str) -> bool:
+    """Whether it is a task's name, which ends with its number, and not a connector's."""
+    return item.rpartition("-")[2].isdigit()
+
+
+def _stalls(places: Mapping[str, Place]) -> dict[str, float]:
+    now = time.monotonic()
+    return {name: max(place.stall_s, now - place.arrived_at) for name, place in places.items()}
+
+
+def _offset_key(flow: Flow) -> bytes:
+    return orjson.dumps([flow.source, {"filename": str(flow.growing.file)}])
+
+
+def _dotted(settings: Mapping[str, str]) -> dict[str, str]:
+    return {name.replace("_", "."): text for name, text in settings.items()}

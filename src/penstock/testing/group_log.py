@@ -1,0 +1,82 @@
+"""What a broker's group coordinator wrote down: every generation and every commit, in order.
+
+Kafka keeps it in `__consumer_offsets`. An API shows only how things are now; that a position never
+went back, or that a group had no round, is seen here.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from typing import Final
+
+from penstock.testing.topics import Stored, Topics
+
+TOPIC: Final = "__consumer_offsets"
+_COMMIT_KEYS: Final = (0, 1)
+_GROUP_KEY: Final = 2
+_LAST_PLAIN: Final = 3  # a group's value is laid out as below up to this version
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A completed round of a group; `leader` is a member's id, which begins with its client id."""
+
+    generation: int
+    leader: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLog:
+    """By group: its rounds, and by topic and partition its committed positions. Oldest first; what
+    the broker has compacted away is missing."""
+
+    rounds: dict[str, list[Round]] = field(default_factory=dict)
+    commits: dict[str, dict[tuple[str, int], list[int]]] = field(default_factory=dict)
+
+    def generation(self, group: str) -> int:
+        """The group's last completed round; 0 if it had none."""
+        rounds = self.rounds.get(group)
+        return rounds[-1].generation if rounds else 0
+
+    def leader(self, group: str) -> str:
+        """The member that led the last completed round, or nothing."""
+        rounds = self.rounds.get(group)
+        return rounds[-1].leader if rounds else ""
+
+
+def read_group_log(topics: Topics) -> GroupLog:
+    """Everything the coordinator has written so far."""
+    found = GroupLog()
+    for row in topics.read(TOPIC):
+        if row.key is not None and row.value is not None:
+            _add(found, row, row.key, row.value)
+    return found
+
+
+def _add(found: GroupLog, row: Stored, key: bytes, value: bytes) -> None:
+    (kind,) = struct.unpack_from(">h", key)
+    group, at = _text(key, 2)
+    if kind in _COMMIT_KEYS:
+        topic, at = _text(key, at)
+        (partition,) = struct.unpack_from(">i", key, at)
+        (position,) = struct.unpack_from(">q", value, 2)
+        places = found.commits.setdefault(group or "", {})
+        places.setdefault((topic or "", partition), []).append(position)
+    elif kind == _GROUP_KEY:
+        (version,) = struct.unpack_from(">h", value)
+        assert version <= _LAST_PLAIN, f"offset {row.offset}: group metadata of version {version}"
+        _, at = _text(value, 2)  # the protocol type
+        (generation,) = struct.unpack_from(">i", value, at)
+        _, at = _text(value, at + 4)  # the protocol
+        leader, _ = _text(value, at)
+        found.rounds.setdefault(group or "", []).append(Round(generation, leader or ""))
+
+
+def _text(data: bytes, at: int) -> tuple[str | None, int]:
+    """A nullable string, and where it ends."""
+    (length,) = struct.unpack_from(">h", data, at)
+    at += 2
+    if length < 0:
+        return None, at
+    return data[at : at + length].decode(), at + length

@@ -1,0 +1,167 @@
+"""A TCP proxy between a program and what it talks to, for tests that take the network away.
+
+    with Proxy(broker_port) as proxy:
+        ...  # the program uses proxy.port
+        proxy.cut()  # as if the cable were pulled at the other machine: connections break
+        proxy.restore()
+
+For Kafka, the broker has to advertise the proxy's port to those who come through it (see
+`Broker`'s `listeners`), or they would go on to the broker itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import struct
+import threading
+from collections.abc import Coroutine
+from types import TracebackType
+from typing import Any, Final
+
+_HOST: Final = "127.0.0.1"
+_PIECE: Final = 1 << 16
+_ANSWER_S: Final = 10.0
+_RESET: Final = struct.pack("ii", 1, 0)  # SO_LINGER: closing drops what is unsent, with a RST
+
+
+class Proxy:
+    """Passes connections to its loopback `port` on to `target`, another loopback port.
+
+    `port` is chosen when it is made and kept to the end; it serves from `start` to `close`, or as a
+    context manager. The methods return when they have taken effect.
+    """
+
+    def __init__(self, target: int) -> None:
+        self.target = target
+        self._bound = _bind(0)
+        self.port = int(self._bound.getsockname()[1])
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
+        self._flowing = asyncio.Event()
+        self._flowing.set()
+        self._server: asyncio.Server | None = None
+        self._passing: set[asyncio.Task[Any]] = set()
+
+    @property
+    def connections(self) -> int:
+        """How many connections pass through at this moment."""
+        return len(self._passing)
+
+    def start(self) -> Proxy:
+        self._thread.start()
+        self._do(self._listen())
+        return self
+
+    def cut(self) -> None:
+        """Breaks every connection and refuses new ones until `restore`."""
+        self._do(self._cut())
+
+    def hang(self) -> None:
+        """Lets nothing through any more, and tells nobody: connections stay open, new ones are
+        taken, and what is sent waits until `restore`."""
+        self._do(self._set_flowing(False))
+
+    def restore(self) -> None:
+        """Undoes `cut` or `hang`. After a hang what was sent meanwhile arrives, in order."""
+        self._do(self._restore())
+
+    def close(self) -> None:
+        """Breaks every connection and gives the port back. Safe to call twice."""
+        if self._loop.is_closed():
+            return
+        if self._thread.is_alive():
+            self._do(self._cut())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(_ANSWER_S)
+        self._bound.close()
+        self._loop.close()
+
+    def __enter__(self) -> Proxy:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _do(self, what: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(what, self._loop).result(_ANSWER_S)
+
+    async def _listen(self) -> None:
+        self._server = await asyncio.start_server(self._serve, sock=self._bound)
+
+    async def _set_flowing(self, flowing: bool) -> None:
+        if flowing:
+            self._flowing.set()
+        else:
+            self._flowing.clear()
+
+    async def _restore(self) -> None:
+        if self._server is None:
+            await self._listen()
+        self._flowing.set()
+
+    async def _cut(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+            # Bound and not listening: whoever comes is refused, and nobody else gets the port.
+            self._bound = _bind(self.port)
+        passing = list(self._passing)
+        for connection in passing:
+            connection.cancel()
+        await asyncio.gather(*passing, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, for as long as both sides keep it."""
+        me = asyncio.current_task()
+        assert me is not None
+        self._passing.add(me)
+        ends = [writer]
+        in_order = False
+        try:
+            there, onward = await asyncio.open_connection(_HOST, self.target)
+            ends.append(onward)
+            async with asyncio.TaskGroup() as both:
+                both.create_task(self._pass_on(reader, onward))
+                both.create_task(self._pass_on(there, writer))
+            in_order = True
+        except* OSError:
+            pass  # nobody is there, or one side broke the connection: the other is told so
+        finally:
+            self._passing.discard(me)
+            for end in ends:
+                if in_order:
+                    end.close()
+                else:
+                    _reset(end)
+
+    async def _pass_on(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        """Passes on what one side sends, and then that it has nothing more to send."""
+        while data := await source.read(_PIECE):
+            await self._flowing.wait()
+            sink.write(data)
+            await sink.drain()
+        await self._flowing.wait()
+        sink.write_eof()
+
+
+def _bind(port: int) -> socket.socket:
+    bound = socket.socket()
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    bound.bind((_HOST, port))
+    bound.setblocking(False)
+    return bound
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):  # closed already
+        taken: socket.socket | None = writer.get_extra_info("socket")
+        if taken is not None:
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+    writer.transport.abort()

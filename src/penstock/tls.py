@@ -1,0 +1,417 @@
+"""Java's `ssl.*` settings, as users write them, turned into Python's TLS contexts.
+
+Stores are PEM, in a file or in the settings themselves, or PKCS12. Of the file types that only
+Java knows, none: they are refused with the command that converts them. What the settings restrict
+is restricted or refused, never ignored: versions, cipher suites, who has to show a certificate.
+
+A private key reaches OpenSSL by a file, which is how Python takes it: encrypted under a password
+of the moment, readable by its owner alone, and gone again at once.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import ssl
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import certifi
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.types import (
+    PrivateKeyTypes,
+)
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+    pkcs12,
+)
+
+from penstock.config.define import HIDDEN, invalid
+from penstock.errors import ConfigInvalid
+
+VERSIONS: Final[Mapping[str, ssl.TLSVersion]] = {
+    "TLSv1.2": ssl.TLSVersion.TLSv1_2,
+    "TLSv1.3": ssl.TLSVersion.TLSv1_3,
+}
+"""The versions that can be had; older ones in a list are left out, as Java does nowadays."""
+
+_CONTEXTS: Final = ("TLS", "TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3", "SSL", "SSLv2", "SSLv3")
+"""What Java takes as `ssl.protocol`. The versions in use are those of `ssl.enabled.protocols`."""
+
+CLIENT_AUTH: Final[Mapping[str, ssl.VerifyMode]] = {
+    "none": ssl.CERT_NONE,
+    "requested": ssl.CERT_OPTIONAL,
+    "required": ssl.CERT_REQUIRED,
+}
+
+_KEY_EXCHANGES: Final[Mapping[str, str]] = {
+    "ECDHE_ECDSA": "ECDHE-ECDSA-",
+    "ECDHE_RSA": "ECDHE-RSA-",
+    "DHE_RSA": "DHE-RSA-",
+    "RSA": "",
+}
+_CIPHERS: Final[Mapping[str, str]] = {
+    "AES_128_GCM_SHA256": "AES128-GCM-SHA256",
+    "AES_256_GCM_SHA384": "AES256-GCM-SHA384",
+    "CHACHA20_POLY1305_SHA256": "CHACHA20-POLY1305",
+    "AES_128_CBC_SHA256": "AES128-SHA256",
+    "AES_256_CBC_SHA384": "AES256-SHA384",
+    "AES_256_CBC_SHA256": "AES256-SHA256",
+    "AES_128_CBC_SHA": "AES128-SHA",
+    "AES_256_CBC_SHA": "AES256-SHA",
+}
+# Of these only some key exchanges exist; OpenSSL knows no others by the names this would make up.
+CIPHER_SUITES: Final[Mapping[str, str]] = {
+    f"TLS_{exchange}_WITH_{cipher}": _KEY_EXCHANGES[exchange] + _CIPHERS[cipher]
+    for exchange, ciphers in (
+        ("ECDHE_ECDSA", [name for name in _CIPHERS if name != "AES_256_CBC_SHA256"]),
+        ("ECDHE_RSA", [name for name in _CIPHERS if name != "AES_256_CBC_SHA256"]),
+        ("DHE_RSA", [name for name in _CIPHERS if name != "AES_256_CBC_SHA384"]),
+        (
+            "RSA",
+            [n for n in _CIPHERS if n not in ("AES_256_CBC_SHA384", "CHACHA20_POLY1305_SHA256")],
+        ),
+    )
+    for cipher in ciphers
+}
+"""Java's name (which is IANA's) of each TLS 1.2 cipher suite, and OpenSSL's."""
+
+_BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----\s(.*?)-----END \1-----", re.DOTALL)
+_JAVA_STORES: Final = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")  # JKS, JCEKS
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TlsSettings:
+    """The `ssl.*` settings of one server or client, without the prefix they have in the file."""
+
+    settings: Mapping[str, str]
+    prefix: str = ""  # for messages: what their names start with
+
+    def name(self, setting: str) -> str:
+        """The setting's whole name."""
+        return self.prefix + setting
+
+    def text(self, setting: str) -> str | None:
+        """What the setting says; None when it is not set or empty."""
+        return self.settings.get(setting, "").strip() or None
+
+    def names(self, setting: str, default: str) -> list[str]:
+        """The entries of a list."""
+        text = self.settings.get(setting, default)
+        return [entry.strip() for entry in text.split(",") if entry.strip()]
+
+    def refusal(self, setting: str, text: str, *, secret: bool = False) -> ConfigInvalid:
+        """The error about the value of a setting."""
+        value = HIDDEN if secret else self.text(setting)
+        return ConfigInvalid([invalid(self.name(setting), value, text)])
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Identity:
+    """The own key, and the certificates to show: the key's own first."""
+
+    key: PrivateKeyTypes
+    chain: tuple[x509.Certificate, ...]
+
+
+def server_context(tls: TlsSettings) -> ssl.SSLContext:
+    """What a server speaks TLS with. ConfigInvalid names the setting that keeps it from being
+    made, a missing key store included."""
+    identity = _identity(tls)
+    if identity is None:
+        raise ConfigInvalid(
+            [
+                f"An https listener needs a key and its certificate: set "
+                f"{tls.name('ssl.keystore.location')} to a PEM or PKCS12 file (and "
+                f"{tls.name('ssl.keystore.type')} to PEM or PKCS12)."
+            ]
+        )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    _restrict(context, tls)
+    _show(context, identity, tls)
+    wanted = tls.text("ssl.client.auth") or "none"
+    if wanted not in CLIENT_AUTH:
+        allowed = ", ".join(sorted(CLIENT_AUTH))
+        raise tls.refusal("ssl.client.auth", f"String must be one of: {allowed}")
+    context.verify_mode = CLIENT_AUTH[wanted]
+    if context.verify_mode != ssl.CERT_NONE:
+        # Kafka Connect's server takes its key store for the trust store it does not have.
+        _trust(context, tls, identity)
+    return context
+
+
+def client_context(tls: TlsSettings, *, trusts_itself: bool = False) -> ssl.SSLContext:
+    """What a client speaks TLS with; shows the own certificate if there is one. ConfigInvalid
+    names the setting that keeps it from being made.
+
+    Without a trust store it trusts what the system does, or, when it `trusts_itself` and has a
+    certificate, only that.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    _restrict(context, tls)
+    identity = _identity(tls)
+    if identity is not None:
+        _show(context, identity, tls)
+    _trust(context, tls, identity if trusts_itself else None)
+    name_check = tls.settings.get("ssl.endpoint.identification.algorithm", "https").strip()
+    if name_check.lower() not in ("", "https"):
+        text = "can be https (the server's name is checked), or empty (it is not)"
+        raise tls.refusal("ssl.endpoint.identification.algorithm", text)
+    context.check_hostname = bool(name_check)
+    return context
+
+
+# ── versions and cipher suites ───────────────────────────────────────────────────────────────────
+
+
+def _restrict(context: ssl.SSLContext, tls: TlsSettings) -> None:
+    protocol = tls.text("ssl.protocol")
+    if protocol is not None and protocol not in _CONTEXTS:
+        raise tls.refusal("ssl.protocol", f"can be one of {', '.join(_CONTEXTS)}")
+    names = tls.names("ssl.enabled.protocols", ",".join(VERSIONS)) or list(VERSIONS)
+    versions = {VERSIONS[name] for name in names if name in VERSIONS}
+    if not versions:
+        raise tls.refusal(
+            "ssl.enabled.protocols", f"holds none that can be had: {', '.join(VERSIONS)}"
+        )
+    suites = tls.names("ssl.cipher.suites", "")
+    if suites:
+        versions = _restrict_suites(context, tls, suites, versions)
+    context.minimum_version, context.maximum_version = min(versions), max(versions)
+
+
+def _restrict_suites(
+    context: ssl.SSLContext, tls: TlsSettings, suites: Sequence[str], versions: set[ssl.TLSVersion]
+) -> set[ssl.TLSVersion]:
+    """Allows these suites only; the versions that are left with any.
+
+    Suites that are not known here are passed over, as Java does: that allows less, not more.
+    """
+    newest = {each["name"] for each in context.get_ciphers() if each["protocol"] == "TLSv1.3"}
+    left: set[ssl.TLSVersion] = set()
+    if ssl.TLSVersion.TLSv1_3 in versions and newest.intersection(suites):
+        if not newest.issubset(suites):
+            raise tls.refusal(
+                "ssl.cipher.suites",
+                f"of the suites of TLSv1.3 Python offers all ({', '.join(sorted(newest))}) or "
+                f"none: list all of them, or leave TLSv1.3 out of "
+                f"{tls.name('ssl.enabled.protocols')}",
+            )
+        left.add(ssl.TLSVersion.TLSv1_3)
+    known = [CIPHER_SUITES[name] for name in suites if name in CIPHER_SUITES]
+    if ssl.TLSVersion.TLSv1_2 in versions and known:
+        try:
+            context.set_ciphers(":".join(known))
+            left.add(ssl.TLSVersion.TLSv1_2)
+        except ssl.SSLError:
+            pass  # this build of OpenSSL has none of them
+    if not left:
+        raise tls.refusal(
+            "ssl.cipher.suites",
+            "none of these can be used here with the versions in "
+            f"{tls.name('ssl.enabled.protocols')}; give their names as Java does, such as "
+            "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+        )
+    return left
+
+
+# ── the own certificate ──────────────────────────────────────────────────────────────────────────
+
+
+def _identity(tls: TlsSettings) -> _Identity | None:
+    key, chain = tls.text("ssl.keystore.key"), tls.text("ssl.keystore.certificate.chain")
+    location = tls.text("ssl.keystore.location")
+    if key is None and chain is None:
+        return None if location is None else _stored_identity(tls, location)
+    _only_inline(tls, "ssl.keystore", ("ssl.keystore.key", "ssl.keystore.certificate.chain"))
+    if key is None or chain is None:
+        given, missing = "ssl.keystore.key", "ssl.keystore.certificate.chain"
+        if key is None:
+            given, missing = missing, given
+        raise tls.refusal(given, f"{tls.name(missing)} belongs to it and is not set", secret=True)
+    return _Identity(
+        _pem_key(tls, key, "ssl.keystore.key"),
+        tuple(_pem_certificates(tls, chain, "ssl.keystore.certificate.chain")),
+    )
+
+
+def _stored_identity(tls: TlsSettings, location: str) -> _Identity:
+    setting = "ssl.keystore.location"
+    data = _read(tls, setting)
+    if _kind(tls, "ssl.keystore", data) == "PEM":
+        text = data.decode("latin-1")
+        return _Identity(_pem_key(tls, text, setting), tuple(_pem_certificates(tls, text, setting)))
+    store = _pkcs12(tls, "ssl.keystore", data)
+    if store.key is None or store.cert is None:
+        raise tls.refusal(setting, "there is no key with its certificate in it")
+    others = (each.certificate for each in store.additional_certs)
+    return _Identity(store.key, (store.cert.certificate, *others))
+
+
+def _show(context: ssl.SSLContext, identity: _Identity, tls: TlsSettings) -> None:
+    """Gives the context the own certificate."""
+    setting = "ssl.keystore.location"
+    if tls.text(setting) is None:
+        setting = "ssl.keystore.certificate.chain"
+    secret = setting != "ssl.keystore.location"
+    if identity.chain[0].public_key() != identity.key.public_key():
+        text = "the first certificate is not that of the key; put the key's own first"
+        raise tls.refusal(setting, text, secret=secret)
+    password = secrets.token_bytes(32).hex()
+    pem = identity.key.private_bytes(
+        Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(password.encode())
+    )
+    pem += b"".join(each.public_bytes(Encoding.PEM) for each in identity.chain)
+    with tempfile.NamedTemporaryFile(suffix=".pem") as file:  # mode 0600
+        file.write(pem)
+        file.flush()
+        try:
+            context.load_cert_chain(file.name, password=password)
+        except OSError as cause:
+            text = f"TLS cannot use the certificate: {cause}"
+            raise tls.refusal(setting, text, secret=secret) from cause
+
+
+# ── whom to trust ────────────────────────────────────────────────────────────────────────────────
+
+
+def _trust(context: ssl.SSLContext, tls: TlsSettings, identity: _Identity | None) -> None:
+    """Trusts what the trust store holds; without one the own certificate; without that, too, what
+    the system trusts."""
+    trusted = _trusted(tls)
+    if trusted is None and identity is not None:
+        # Not the rest of the chain: that would let in whoever its issuer gave a certificate to.
+        trusted = [identity.chain[0]]
+    if trusted is None:
+        context.load_default_certs(
+            ssl.Purpose.CLIENT_AUTH
+            if context.protocol == ssl.PROTOCOL_TLS_SERVER
+            else ssl.Purpose.SERVER_AUTH
+        )
+        context.load_verify_locations(certifi.where())
+        return
+    # As in Java, a certificate in the store is trusted for itself, whoever issued it.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.load_verify_locations(
+        cadata=b"".join(each.public_bytes(Encoding.PEM) for each in trusted).decode()
+    )
+
+
+def _trusted(tls: TlsSettings) -> list[x509.Certificate] | None:
+    setting = "ssl.truststore.certificates"
+    inline = tls.text(setting)
+    if inline is not None:
+        _only_inline(tls, "ssl.truststore", (setting,))
+        return _pem_certificates(tls, inline, setting)
+    setting = "ssl.truststore.location"
+    if tls.text(setting) is None:
+        return None
+    data = _read(tls, setting)
+    if _kind(tls, "ssl.truststore", data) == "PEM":
+        return _pem_certificates(tls, data.decode("latin-1"), setting)
+    store = _pkcs12(tls, "ssl.truststore", data)
+    found = [*([store.cert] if store.cert else []), *store.additional_certs]
+    if not found:
+        raise tls.refusal(setting, "there is no certificate in it")
+    return [each.certificate for each in found]
+
+
+# ── stores ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _read(tls: TlsSettings, setting: str) -> bytes:
+    try:
+        return Path(tls.text(setting) or "").read_bytes()
+    except OSError as cause:
+        raise tls.refusal(setting, f"the file cannot be read: {cause.strerror}") from cause
+
+
+def _kind(tls: TlsSettings, store: str, data: bytes) -> str:
+    """PEM or PKCS12: what the store's type says, seen in the light of what the file holds."""
+    setting = f"{store}.type"
+    kind = (tls.text(setting) or "JKS").upper()
+    location = tls.text(f"{store}.location")
+    if data.startswith(_JAVA_STORES):
+        raise tls.refusal(
+            f"{store}.location",
+            f"only Java reads this store. Convert it with 'keytool -importkeystore -srckeystore "
+            f"{location} -destkeystore {Path(location or '').stem}.p12 -deststoretype PKCS12', "
+            f"name the new file here and set {tls.name(setting)} to PKCS12",
+        )
+    if kind == "PEM":
+        return kind
+    if kind not in ("PKCS12", "JKS"):
+        raise tls.refusal(setting, "can be PEM or PKCS12")
+    if b"-----BEGIN " in data:
+        raise tls.refusal(f"{store}.location", f"the file is PEM: set {tls.name(setting)} to PEM")
+    # Java opens a PKCS12 file as JKS, too; keytool has written PKCS12 since Java 9.
+    return "PKCS12"
+
+
+def _pkcs12(tls: TlsSettings, store: str, data: bytes) -> pkcs12.PKCS12KeyAndCertificates:
+    password = tls.text(f"{store}.password")
+    try:
+        return pkcs12.load_pkcs12(data, None if password is None else password.encode())
+    except ValueError as cause:
+        text = f"it does not open as PKCS12 with {tls.name(f'{store}.password')} ({cause})"
+        raise tls.refusal(f"{store}.location", text) from cause
+
+
+def _only_inline(tls: TlsSettings, store: str, inline: Sequence[str]) -> None:
+    """Refuses what makes no sense beside PEM that stands in the settings themselves."""
+    names = " and ".join(map(tls.name, inline))
+    if tls.text(f"{store}.location") is not None:
+        raise tls.refusal(f"{store}.location", f"give either the file or {names}")
+    kind = tls.text(f"{store}.type")
+    if kind is not None and kind.upper() != "PEM":
+        raise tls.refusal(f"{store}.type", f"has to be PEM beside {names}")
+
+
+def _blocks(text: str) -> list[tuple[str, bytes]]:
+    """The PEM blocks with their labels. A block may be one long line, as properties files have
+    it."""
+    return [(found[1], _rewrapped(found[1], found[2])) for found in _BLOCK.finditer(text)]
+
+
+def _rewrapped(label: str, body: str) -> bytes:
+    if ":" not in body:  # else it has headers of its own, which are lines
+        code = "".join(body.split())
+        body = "".join(f"{code[at : at + 64]}\n" for at in range(0, len(code), 64))
+    return f"-----BEGIN {label}-----\n{body}-----END {label}-----\n".encode()
+
+
+def _pem_key(tls: TlsSettings, text: str, setting: str) -> PrivateKeyTypes:
+    secret = setting != "ssl.keystore.location"
+    pem = next((pem for label, pem in _blocks(text) if label.endswith("PRIVATE KEY")), None)
+    if pem is None:
+        raise tls.refusal(setting, "there is no private key in PEM in it", secret=secret)
+    password = None
+    if b"ENCRYPTED" in pem:
+        password = tls.text("ssl.key.password") or ""
+        if not password:
+            raise tls.refusal(
+                setting, f"the key is encrypted: set {tls.name('ssl.key.password')}", secret=secret
+            )
+    try:
+        return load_pem_private_key(pem, None if password is None else password.encode())
+    except (ValueError, TypeError) as cause:
+        advice = f"; check {tls.name('ssl.key.password')}" if password else ""
+        raise tls.refusal(setting, f"the key cannot be read{advice}", secret=secret) from cause
+
+
+def _pem_certificates(tls: TlsSettings, text: str, setting: str) -> list[x509.Certificate]:
+    secret = not setting.endswith(".location")
+    found = [pem for label, pem in _blocks(text) if label == "CERTIFICATE"]
+    if not found:
+        raise tls.refusal(setting, "there is no certificate in PEM in it", secret=secret)
+    try:
+        return [x509.load_pem_x509_certificate(pem) for pem in found]
+    except ValueError as cause:
+        text = f"a certificate cannot be read: {cause}"
+        raise tls.refusal(setting, text, secret=secret) from cause
