@@ -20,7 +20,7 @@ from prometheus_client.core import Metric
 
 from penstock import KAFKA_COMMIT, KAFKA_VERSION, VERSION
 from penstock.clock import Clock
-from penstock.cluster.herder import HerderState, Phase
+from penstock.cluster.herder_state import HerderState, Phase
 from penstock.cluster.records import State
 from penstock.flow.engine import BatchDone, Committed
 from penstock.flow.plan import FlowPlan, SourcePlan

@@ -18,7 +18,7 @@ from typing import Final
 
 from penstock.clock import Clock
 from penstock.cluster import events as e
-from penstock.cluster.herder import Phase
+from penstock.cluster.herder_state import Phase
 from penstock.cluster.records import Target
 from penstock.config import render
 from penstock.config import worker as keys

@@ -21,7 +21,8 @@ from penstock.api import Offsets
 from penstock.clock import Clock
 from penstock.cluster import events as e
 from penstock.cluster import protocol
-from penstock.cluster.herder import HerderState, Settings, next_wakeup, step
+from penstock.cluster.herder import step
+from penstock.cluster.herder_state import HerderState, Settings, next_wakeup
 from penstock.cluster.protocol import GroupBytesMalformed
 from penstock.cluster.records import (
     VERSIONED,
@@ -631,11 +632,14 @@ class Worker:
             self._config_log.start(OPEN_TRANSACTION_S if self._exactly_once else START_S)
             self._status_log.start()
             self._offsets.start()
-            self._post(e.LogsReady())
+            self._post(e.LogsReady(self._others_work()))
         except Exception as error:
             if not self._state.stopping:  # else the logs were closed under us, and that is fine
                 self.failure = error
                 self.stop()
+
+    def _others_work(self) -> bool:
+        return self._alone is None and admin.has_members(self._admin, self.config[keys.GROUP_ID])
 
     def _warm_up(self) -> None:
         try:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from kafka.admin import KafkaAdminClient
 
+from penstock.kafka import admin
 from penstock.kafka.broker import Broker
 from penstock.kafka.group import Callbacks, WorkerGroup
 from penstock.testing.topics import Topics
@@ -166,3 +167,19 @@ def test_a_coordinator_that_goes_away_is_reported_and_found_again(
             wait_until(lambda: len(member.rounds) > rounds, 60, "a round after the loss")
         finally:
             member.leave()
+
+
+def test_a_member_steps_out_and_joins_again(members: list[Member], broker: Broker) -> None:
+    one, two = members
+    client, _ = admin.connect({"bootstrap.servers": broker.bootstrap})
+    assert not admin.has_members(client, one.group_id)
+    one.join()
+    two.join()
+    wait_until(lambda: both_in_one_round(members), 30, "both to be in one round")
+    assert admin.has_members(client, one.group_id)
+    before = len(one.rounds)
+    two.group.step_out()
+    wait_until(lambda: len(one.rounds) > before, 30, "a round without the second")
+    wait_until(lambda: set(one.led[-1].values()) == {b"new one"}, 30, "the first to be alone")
+    two.join()
+    wait_until(lambda: both_in_one_round(members), 30, "both to be in one round again")

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.cluster import events as e
 from penstock.cluster.fencing import Stage
-from penstock.cluster.herder import Phase
+from penstock.cluster.herder_state import Phase
 from penstock.cluster.protocol import Assignment, encode_assignment
 from penstock.cluster.records import (
     ConnectorStatus,

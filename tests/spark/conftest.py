@@ -15,7 +15,7 @@ from penstock.config.define import Config
 from penstock.connectors.file import FILE_SINK, FILE_SOURCE, FileStreamSink, FileStreamSource
 from penstock.convert.header import SimpleHeaderConverter
 from penstock.convert.text import StringConverter
-from penstock.flow.engine import BatchDone, Session
+from penstock.flow.engine import BatchDone, Committed, Session
 from penstock.flow.plan import (
     Conversion,
     ConverterPlan,
@@ -55,6 +55,7 @@ class Flow:
         self.stored: list[Offsets] = []
         self.ended: list[TaskEnded] = []
         self.reports: list[BatchDone] = []
+        self.commits: list[Committed] = []
         self._bootstrap = bootstrap
         self._runs = 0
         self._started: list[TaskId] = []
@@ -66,7 +67,7 @@ class Flow:
                 for each in offsets
             ],
             ended=self.ended.append,
-            report=self.reports.append,
+            report=self._report,
             gone=lambda trace: pytest.fail(trace),
         )
 
@@ -162,6 +163,12 @@ class Flow:
     def stop(self, task: TaskId, timeout_s: float = 30) -> bool:
         self._started.remove(task)
         return self._tasks.stop(task, timeout_s)
+
+    def _report(self, event: BatchDone | Committed) -> None:
+        if isinstance(event, BatchDone):
+            self.reports.append(event)
+        else:
+            self.commits.append(event)
 
     def done(self, task: TaskId) -> int:
         """Records the task has reported as done."""

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from penstock.cluster.events import SparkReady
-from penstock.cluster.herder import HerderState, Phase, Run, Settings, step
+from penstock.cluster.herder import step
+from penstock.cluster.herder_state import HerderState, Phase, Run, Settings
 from penstock.cluster.records import State, Status
 from penstock.cluster.recovery import Recovery
 from penstock.cluster.state import ClusterState, Entry

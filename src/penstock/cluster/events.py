@@ -205,7 +205,13 @@ class StatusRead:
 
 @dataclass(frozen=True, slots=True)
 class LogsReady:
-    """All topics have been read to their ends once; the worker may join the group."""
+    """All topics have been read to their ends once; the worker may join the group.
+
+    `others`: the group has members, which do the work meanwhile; then it may wait for Spark, so
+    that what it is given does not stand still.
+    """
+
+    others: bool = False
 
 
 @dataclass(frozen=True, slots=True)

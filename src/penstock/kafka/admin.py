@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -22,6 +23,7 @@ from penstock.kafka.clients import Settings
 
 CONNECT_TIMEOUT_S: Final = 15.0
 CREATE_TIMEOUT_S: Final = 60.0
+_LOOK_S: Final = 10.0
 
 _MAY_NOT_ASK: Final = frozenset(
     {
@@ -170,3 +172,11 @@ def _partitions(client: AdminClient, topic: InternalTopic) -> int:
             return len(known.partitions)
         threading.Event().wait(0.1)  # created, but this broker does not know it yet
     raise StartupFailed(f"Topic '{topic.name}' ('{topic.key}') exists but has no partitions.")
+
+
+def has_members(client: AdminClient, group: str) -> bool:
+    """Whether anybody is in the group, of whatever protocol; False if Kafka does not say."""
+    with contextlib.suppress(KafkaException), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what is to be used instead knows consumer groups only
+        return any(found.members for found in client.list_groups(group, timeout=_LOOK_S))
+    return False

@@ -23,13 +23,13 @@ from typing import Final, assert_never
 from penstock.cluster import events as e
 from penstock.cluster import protocol
 from penstock.cluster.assign import Item
-from penstock.cluster.herder import (
+from penstock.cluster.herder import step
+from penstock.cluster.herder_state import (
     PHASE_MOVES,
     HerderState,
     Phase,
     Settings,
     next_wakeup,
-    step,
 )
 from penstock.cluster.records import (
     RawProps,

@@ -17,7 +17,7 @@ from typing import Final
 import click
 
 from penstock.cluster import events as e
-from penstock.cluster.herder import Phase
+from penstock.cluster.herder_state import Phase
 from penstock.cluster.protocol import VERSIONS
 from penstock.cluster.records import Target
 from penstock.ids import TaskId

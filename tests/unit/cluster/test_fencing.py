@@ -10,7 +10,8 @@ import pytest
 
 from penstock.cluster import events as e
 from penstock.cluster.fencing import GIVE_UP_MS, Need, need
-from penstock.cluster.herder import HerderState, Phase, Settings, next_wakeup, step
+from penstock.cluster.herder import step
+from penstock.cluster.herder_state import HerderState, Phase, Settings, next_wakeup
 from penstock.cluster.protocol import (
     NO_WORK,
     VERSIONS,

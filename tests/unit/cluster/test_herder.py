@@ -9,14 +9,13 @@ from typing import TypeVar
 import pytest
 
 from penstock.cluster import events as e
-from penstock.cluster.herder import (
+from penstock.cluster.herder import WARMING_UP, step
+from penstock.cluster.herder_state import (
     PHASE_MOVES,
-    WARMING_UP,
     HerderState,
     Phase,
     Settings,
     next_wakeup,
-    step,
 )
 from penstock.cluster.protocol import (
     NO_WORK,
@@ -978,6 +977,21 @@ def test_every_phase_has_its_moves() -> None:
 
 
 # ── rounds ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_worker_joins_others_once_spark_is_there() -> None:
+    worker = Worker(spark=False)
+    assert worker.take(e.LogsReady(others=True)) == []
+    assert worker.read(ConnectorConfig("c", CONFIG)) == []  # no reason to join before
+    assert worker.take(e.SparkReady()) == [e.JoinGroup()]
+
+
+def test_a_worker_that_has_spark_joins_others_at_once() -> None:
+    assert Worker().take(e.LogsReady(others=True)) == [e.JoinGroup()]
+
+
+def test_a_worker_that_is_alone_does_not_wait_for_spark() -> None:
+    assert Worker(spark=False).take(e.LogsReady()) == [e.JoinGroup()]
 
 
 def test_a_worker_joins_when_it_has_read_its_topics_and_not_before() -> None:

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.cluster import events as e
-from penstock.cluster.herder import HerderState, Settings, step
+from penstock.cluster.herder import step
+from penstock.cluster.herder_state import HerderState, Settings
 from penstock.cluster.records import (
     ConfigRecord,
     ConnectorConfig,

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from penstock.cluster import events as e
-from penstock.cluster.herder import HerderState, Member, Settings
+from penstock.cluster.herder_state import HerderState, Member, Settings
 from penstock.cluster.records import SessionKey
 from penstock.cluster.state import ClusterState
 from penstock.rest.forward import ALGORITHM, SIGNATURE, Client, Leader, Remote, sign
