@@ -57,7 +57,7 @@ class Unavailable(PenstockError):
 
     code = "unavailable"
     status = 503
-    exit_code = 3
+    exit_code = 6  # as `penstock` ends when no worker answers
     retriable = True
     java_name = "org.apache.kafka.connect.errors.RetriableException"
 

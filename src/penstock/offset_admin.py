@@ -72,7 +72,7 @@ class OffsetAdmin:
             committed = self._committed(name, props)
             pairs = [
                 {
-                    "partition": {"kafka_topic": topic, "kafka_partition": partition},
+                    "partition": {"kafka_partition": partition, "kafka_topic": topic},
                     "offset": {"kafka_offset": offset},
                 }
                 for (topic, partition), offset in sorted(committed.items())
@@ -83,9 +83,7 @@ class OffsetAdmin:
         """Stores these pairs of partitions and offsets; what the user is told."""
         props = self._resolved(props)
         if issubclass(found.cls, SourceConnector):
-            offsets = [
-                SourceOffset(each.get("partition") or {}, each.get("offset")) for each in pairs
-            ]
+            offsets = [source_offset(each) for each in pairs]
             done = self._ask_source(name, found, props, offsets, "alter")
             self._store_all(name, props, offsets)
         else:
@@ -154,8 +152,9 @@ class OffsetAdmin:
 
     def _committed(self, name: str, props: RawProps) -> dict[tuple[str, int], int]:
         wanted = [ConsumerGroupTopicPartitions(_group(name, props))]
+        admin = self._admin(name, props)  # kept until it has answered: without it nobody would
         try:
-            [answer] = self._admin(name, props).list_consumer_group_offsets(wanted).values()
+            [answer] = admin.list_consumer_group_offsets(wanted).values()
             found = answer.result(_TIMEOUT_S)
         except KafkaException as error:
             raise PenstockError(
@@ -174,26 +173,28 @@ class OffsetAdmin:
             if offset is not None
         ]
         gone = {Place(*place) for place, offset in places.items() if offset is None}
+        admin = self._admin(name, props)
         try:
             if rows:
                 request = [ConsumerGroupTopicPartitions(group, rows)]
-                [answer] = self._admin(name, props).alter_consumer_group_offsets(request).values()
+                [answer] = admin.alter_consumer_group_offsets(request).values()
                 for row in answer.result(_TIMEOUT_S).topic_partitions or []:
                     if row.error is not None:
                         raise KafkaException(row.error)
             if gone:
-                admin = KafkaAdminClient(**clients.member(self._java(name, props)))
+                other = KafkaAdminClient(**clients.member(self._java(name, props)))
                 try:
-                    admin.delete_group_offsets(group, gone)
+                    other.delete_group_offsets(group, gone)
                 finally:
-                    admin.close()
+                    other.close()
         except (KafkaException, AnyKafkaError) as error:
             raise _sink_failure(name, "alter", error) from error
 
     def _delete_group(self, name: str, props: RawProps) -> None:
         group = _group(name, props)
+        admin = self._admin(name, props)
         try:
-            self._admin(name, props).delete_consumer_groups([group])[group].result(_TIMEOUT_S)
+            admin.delete_consumer_groups([group])[group].result(_TIMEOUT_S)
         except KafkaException as error:
             if error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:  # then there is nothing
                 raise _sink_failure(name, "reset", error) from error
@@ -214,6 +215,14 @@ class OffsetAdmin:
         except Exception as error:
             text = f"Failed to {verb} offsets for sink connector {name}"
             raise PenstockError(f"{text}: {error}") from error
+
+
+def source_offset(pair: Json) -> SourceOffset:
+    """A request's pair; what has no partition can only be forgotten."""
+    partition, offset = pair.get("partition"), pair.get("offset")
+    if partition is None and offset is not None:
+        raise PenstockError("Partition objects cannot be null")
+    return SourceOffset(partition or {}, offset)
 
 
 def sink_offsets(pairs: Sequence[Json]) -> dict[tuple[str, int], int | None]:
@@ -248,13 +257,14 @@ def sink_offsets(pairs: Sequence[Json]) -> dict[tuple[str, int], int | None]:
 
 
 def _integer(value: object, what: str, title: str) -> int:
+    shown = "null" if value is None else value
     try:
         if isinstance(value, bool | float):
             raise ValueError
         return int(str(value))
     except ValueError:
         raise BadRequest(
-            f"Failed to parse the following Kafka {what} value in the provided offsets: '{value}'. "
+            f"Failed to parse the following Kafka {what} value in the provided offsets: '{shown}'. "
             f"{title} values for sink connectors need to be integers."
         ) from None
 
@@ -299,8 +309,10 @@ def _parsed(found: Found, props: RawProps) -> Config:
 
 
 def requested(body: object) -> list[Json]:
-    """The pairs of a PATCH; raises BadRequest if there are none."""
-    if not isinstance(body, dict) or not body.get("offsets"):
+    """The pairs of a PATCH. Raises BadRequest if there are none, PenstockError for other bodies."""
+    if not isinstance(body, dict) or body.keys() - {"offsets"}:
+        raise PenstockError("Cannot deserialize an object with 'offsets' from the body")
+    if not body.get("offsets"):
         raise BadRequest(NOT_GIVEN)
     pairs = body["offsets"]
     for pair in pairs if isinstance(pairs, list) else [None]:

@@ -239,7 +239,7 @@ class Planner:
             cls = self._registry.header_converter(name.strip()) if name else None
             if cls is not None:
                 prefix = f"{key.name}."
-                definition = _always_typed(cls.plugin.config)
+                definition = always_typed(cls.plugin.config)
                 given = {**under(props, prefix), _CONVERTER_TYPE: kind}
                 values = {value.name: value for value in definition.validate(given)}
                 yield render.prefixed_infos(
@@ -608,7 +608,7 @@ def _with_version(key: Key[Any], version: str | None) -> Key[Any]:
     return replace(key, default=version, recommender=Choices((version,)))
 
 
-def _always_typed(definition: ConfigDef) -> ConfigDef:
+def always_typed(definition: ConfigDef) -> ConfigDef:
     """A converter's settings with `converter.type` as required, which the runtime fills in."""
     return ConfigDef(
         *(

@@ -43,7 +43,13 @@ def test_sink_offsets_that_make_no_sense_are_refused(
         sink_offsets([{"partition": partition, "offset": offset}])
 
 
-@pytest.mark.parametrize("body", [None, [], {}, {"offsets": None}, {"offsets": []}, "x"])
+@pytest.mark.parametrize("body", [None, [], "x", {"nope": []}])
+def test_a_request_of_another_shape_is_refused(body: object) -> None:
+    with pytest.raises(PenstockError, match="Cannot deserialize"):
+        requested(body)
+
+
+@pytest.mark.parametrize("body", [{}, {"offsets": None}, {"offsets": []}])
 def test_a_request_without_offsets_is_refused(body: object) -> None:
     with pytest.raises(BadRequest, match=NOT_GIVEN):
         requested(body)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import pyarrow as pa
@@ -262,6 +262,9 @@ class FileStreamSink(SinkConnector):
 
     def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
         return [config.props] * max_tasks
+
+    def alter_offsets(self, config: Config, offsets: Mapping[tuple[str, int], int | None]) -> bool:
+        return True
 
     def open(self, config: Config) -> LineWriter:
         file = config[SINK_FILE]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from penstock import KAFKA_COMMIT, KAFKA_VERSION
@@ -9,9 +10,10 @@ from penstock.cluster.events import Restarting
 from penstock.cluster.herder_state import HerderState
 from penstock.cluster.records import VERSIONED, RawProps, State, Status
 from penstock.config import render
-from penstock.config.connector import SINK, SOURCE
-from penstock.data.java_maps import hash_map_order
+from penstock.config.connector import CONNECTOR_VERSION, SINK, SOURCE
+from penstock.data.java_maps import copy_buckets, hash_map_order
 from penstock.errors import BadRequest, NotFound
+from penstock.planning import always_typed
 from penstock.plugins import Found, Kind, Registry
 
 Json = dict[str, Any]
@@ -132,10 +134,17 @@ def in_stored_order(config: RawProps) -> dict[str, str | None]:
     return {name: config[name] for name in hash_map_order(config)}
 
 
+def patched(stored: RawProps, patch: RawProps) -> dict[str, str | None]:
+    """`stored` with a patch over it, null for what is to go, in the order of the copy that a Kafka
+    Connect worker makes of it."""
+    whole = {**stored, **patch}
+    kept = [name for name, text in whole.items() if text is not None or name not in patch]
+    return {name: whole[name] for name in hash_map_order(kept, copy_buckets(len(stored)))}
+
+
 def plugin_config(registry: Registry, name: str) -> list[Json]:
     """A list of `ConfigKeyInfo`: the plugin's own settings, then for connectors what all have.
-    Raises NotFound, and
-    BadRequest for a plugin of another kind."""
+    Raises NotFound, and BadRequest for a plugin of another kind."""
     found = registry.any(name)
     if found is None:
         raise NotFound(f"Unknown plugin {name}.")
@@ -144,11 +153,18 @@ def plugin_config(registry: Registry, name: str) -> list[Json]:
             f"Invalid plugin class {name}. Valid types are sink, source, converter, "
             "header_converter, transformation, predicate."
         )
-    keys = list(found.plugin.config.keys)
+    definition = found.plugin.config
+    if found.kind in (Kind.CONVERTER, Kind.HEADER_CONVERTER):
+        definition = always_typed(definition)
+    keys = list(definition.keys)
     framework = {Kind.SOURCE: SOURCE, Kind.SINK: SINK}.get(found.kind)
     if framework is not None:
         own = {key.name for key in keys}
-        keys += [key for key in framework.keys if key.name not in own]
+        keys += [
+            replace(key, default=found.plugin.version) if key is CONNECTOR_VERSION else key
+            for key in framework.keys
+            if key.name not in own
+        ]
     return [render.config_key_info(key) for key in keys]
 
 

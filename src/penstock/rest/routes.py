@@ -415,12 +415,8 @@ async def patch_config(call: Call) -> Answer:
     if isinstance(there, Answer):
         return there
     patch = call.config()
-    stored = call.worker.state.cluster.config(call.connector) or {}
-    config = {
-        name: text
-        for name, text in {**model.in_stored_order(stored), **patch}.items()
-        if text is not None or name not in patch
-    }
+    stored = model.in_stored_order(call.worker.state.cluster.config(call.connector) or {})
+    config = model.patched(stored, patch)
     await validated(call, config)
     done = await operate(call, e.PutConfig(call.connector, config))
     return done if isinstance(done, Answer) else info(call, call.connector, config)
