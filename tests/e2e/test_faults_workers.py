@@ -411,7 +411,7 @@ def test_workers_restarted_one_after_the_other_repeat_nothing(fleet: Fleet) -> N
     fleet.shared()
     seconds: dict[str, float] = {}
     with fleet.watch.trial() as trial:
-        for number, worker in enumerate(fleet.workers):
+        for number, worker in enumerate(fleet.cluster.up()):
             begin = time.monotonic()
             assert worker.stop(60) == 0, worker.log_text()[-2000:]
             worker.start().await_rest(START_S)
