@@ -419,5 +419,6 @@ def test_workers_restarted_one_after_the_other_repeat_nothing(fleet: Fleet) -> N
             seconds[f"worker {number + 1}"] = time.monotonic() - begin
         fleet.watch.arriving()
     tell("rolling restart", trial, **seconds)
-    assert trial.stall_s < CALM_S * trial.slowness
+    # Work moves twice per restart: to the others, and back to who has come again.
+    assert trial.stall_s < 2 * CALM_S * trial.slowness
     assert (trial.sent_again(), trial.written_again(), trial.steps_back()) == (0, 0, 0)
