@@ -62,8 +62,8 @@ class Loggers:
             raise NotFound(f"invalid log level '{level}'.")
         with self._lock:
             names = self._below(namespace)
-            for ours in (_OURS[java] for java in _OURS if java == namespace):
-                names |= self._below(ours)
+            if namespace in _OURS:
+                names |= self._below(_OURS[namespace])
             now = self._clock.now()
             for name in names:
                 logger = logging.root if name == ROOT else logging.getLogger(name)

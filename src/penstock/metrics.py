@@ -25,7 +25,7 @@ from penstock.cluster.records import State
 from penstock.flow.engine import BatchDone, Committed
 from penstock.flow.plan import FlowPlan, SourcePlan
 from penstock.ids import TaskId
-from penstock.plugins import Kind, Registry
+from penstock.plugins import Registry
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _WINDOW_MS: Final = 60_000  # two of Kafka's samples (metrics.num.samples, metrics.sample.window.ms)
@@ -318,11 +318,10 @@ def _of_connectors(state: HerderState, registry: Registry) -> Iterator[Sample]:
         config = state.cluster.config(name) or {}
         found = registry.find_connector(config.get("connector.class"))
         if found is not None:
-            kind = "source" if found.kind is Kind.SOURCE else "sink"
             labels = {
                 "connector": name,
                 "connector_class": found.plugin.class_name,
-                "connector_type": kind,
+                "connector_type": found.kind.value,
                 "connector_version": found.plugin.version,
             }
             yield "kafka_connect_connector_info", labels, 1.0

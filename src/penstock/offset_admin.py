@@ -11,7 +11,6 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-import orjson
 from confluent_kafka import (
     ConsumerGroupTopicPartitions,
     KafkaError,
@@ -61,7 +60,7 @@ class OffsetAdmin:
         self._config = config
         self._resolved = resolved
         self._store = store
-        self._exactly_once = config[keys.EXACTLY_ONCE_SOURCE_SUPPORT].lower() == "enabled"
+        self._exactly_once = keys.exactly_once(config)
 
     def read(self, name: str, found: Found, props: RawProps) -> Json:
         """`ConnectorOffsets`: everything that is stored or committed."""
@@ -84,11 +83,11 @@ class OffsetAdmin:
         props = self._resolved(props)
         if issubclass(found.cls, SourceConnector):
             offsets = [source_offset(each) for each in pairs]
-            done = self._ask_source(name, found, props, offsets, "alter")
+            done = _asked(name, found, props, offsets, "alter")
             self._store_all(name, props, offsets)
         else:
             places = sink_offsets(pairs)
-            done = self._ask_sink(name, found, props, places, "alter")
+            done = _asked(name, found, props, places, "alter")
             self._commit(name, props, places)
         return _told("altered", done)
 
@@ -97,11 +96,11 @@ class OffsetAdmin:
         props = self._resolved(props)
         if issubclass(found.cls, SourceConnector):
             offsets = [SourceOffset(each.partition, None) for each in self._stored(name, props)]
-            done = self._ask_source(name, found, props, offsets, "reset")
+            done = _asked(name, found, props, offsets, "reset")
             self._store_all(name, props, offsets)
         else:
             places = dict.fromkeys(self._committed(name, props))
-            done = self._ask_sink(name, found, props, places, "reset")
+            done = _asked(name, found, props, places, "reset")
             self._delete_group(name, props)
         return _told("reset", done)
 
@@ -122,25 +121,13 @@ class OffsetAdmin:
                 return
             settings = producer_settings(self._config, props)
             topic = props.get(connector_keys.OFFSETS_TOPIC.name)
-            group = self._config[keys.GROUP_ID]
-            with transaction(settings, f"{group}-{TaskId(name, 0)}") as produce:
+            id = keys.transactional_id(self._config, TaskId(name, 0))
+            with transaction(settings, id) as produce:
                 for key, value in lease.encode(offsets):
                     produce(topic or self._config[keys.OFFSET_STORAGE_TOPIC], key, value)
             lease.committed()
         finally:
             lease.close()
-
-    def _ask_source(
-        self, name: str, found: Found, props: RawProps, offsets: Offsets, verb: str
-    ) -> bool:
-        assert issubclass(found.cls, SourceConnector)
-        try:
-            return found.cls().alter_offsets(_parsed(found, props), offsets)
-        except PenstockError:
-            raise
-        except Exception as error:
-            text = f"Failed to {verb} offsets for source connector {name}"
-            raise PenstockError(f"{text}: {error}") from error
 
     # ── sinks ────────────────────────────────────────────────────────────────────────────────
 
@@ -199,22 +186,18 @@ class OffsetAdmin:
             if error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:  # then there is nothing
                 raise _sink_failure(name, "reset", error) from error
 
-    def _ask_sink(
-        self,
-        name: str,
-        found: Found,
-        props: RawProps,
-        places: Mapping[tuple[str, int], int | None],
-        verb: str,
-    ) -> bool:
-        assert issubclass(found.cls, SinkConnector)
-        try:
-            return found.cls().alter_offsets(_parsed(found, props), places)
-        except PenstockError:
-            raise
-        except Exception as error:
-            text = f"Failed to {verb} offsets for sink connector {name}"
-            raise PenstockError(f"{text}: {error}") from error
+
+def _asked(name: str, found: Found, props: RawProps, offsets: Any, verb: str) -> bool:
+    """What the connector says to a change of its offsets, in the form that it has them. Its own
+    refusal is told as it is, and of anything else what was being done."""
+    assert issubclass(found.cls, SourceConnector | SinkConnector)
+    try:
+        return found.cls().alter_offsets(_parsed(found, props), offsets)
+    except PenstockError:
+        raise
+    except Exception as error:
+        text = f"Failed to {verb} offsets for {found.kind.value} connector {name}"
+        raise PenstockError(f"{text}: {error}") from error
 
 
 def source_offset(pair: Json) -> SourceOffset:
@@ -321,4 +304,4 @@ def requested(body: object) -> list[Json]:
             for part in (pair.get("partition"), pair.get("offset"))
         ):
             raise PenstockError("Cannot deserialize a list of partitions and offsets from the body")
-    return [orjson.loads(orjson.dumps(pair)) for pair in pairs]
+    return list(pairs)

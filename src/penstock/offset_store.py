@@ -228,7 +228,7 @@ class OffsetStore:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._exactly_once = config[keys.EXACTLY_ONCE_SOURCE_SUPPORT].lower() == "enabled"
+        self._exactly_once = keys.exactly_once(config)
         self._workers: _Store | None = None
         self._own: dict[str, _Shared] = {}
         self._own_topics = True

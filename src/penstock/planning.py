@@ -97,6 +97,15 @@ def _nobody(what: str | TaskId, ms: int | None) -> None:
     """Whoever only plans has nothing to start anew."""
 
 
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A connector's tasks: their configurations as they are stored (§3.4), and after how many
+    milliseconds it is to be asked again; None: never by itself."""
+
+    configs: Sequence[Props]
+    again_ms: int | None
+
+
 class Planner:
     """Plans for one worker: its settings, and the plugins it has."""
 
@@ -211,7 +220,7 @@ class Planner:
             yield from keys.sink_group_problems(props, self._worker[worker_keys.GROUP_ID])
             return
         values = keys.SOURCE.validate(props)
-        enabled = self._exactly_once()
+        enabled = worker_keys.exactly_once(self._worker)
         yield from keys.exactly_once_problems(values, enabled, self._asked(found, props, _is_exact))
         yield from keys.transaction_boundary_problems(
             values, bool(self._asked(found, props, _ends_transactions))
@@ -229,9 +238,6 @@ class Planner:
             return question(found.cls(), found.plugin.config.parse(props))
         except ConfigInvalid:
             return None
-
-    def _exactly_once(self) -> bool:
-        return self._worker[worker_keys.EXACTLY_ONCE_SOURCE_SUPPORT].lower() == "enabled"
 
     def _converter_parts(self, props: Mapping[str, str | None]) -> Iterable[render.Json]:
         for key in (keys.HEADER_CONVERTER, *_CONVERTERS):
@@ -314,17 +320,8 @@ class Planner:
             parsed[restart.WINDOW],
         )
 
-    def asks_again_ms(self, config: RawProps) -> int | None:
-        """After how long a connector is asked for its tasks again; None: never by itself."""
-        props = _texts(self.resolved(config))
-        found = self._registry.connector(props[keys.CONNECTOR_CLASS.name].strip())
-        if found.kind is not Kind.SOURCE:
-            return None
-        assert issubclass(found.cls, SourceConnector)
-        return found.cls().replan_ms(found.plugin.config.parse(props))
-
-    def task_configs(self, name: str, config: RawProps) -> list[Props]:
-        """What the connector's tasks are to be configured with, as it is stored (§3.4)."""
+    def planned(self, name: str, config: RawProps) -> Planned:
+        """What the connector says its tasks are."""
         made = self.providers.transformed(config)
         self._holds(name, _held_ms(made))
         props = _texts(made.props)
@@ -333,7 +330,8 @@ class Planner:
         own = found.plugin.config.parse(props)
         assert issubclass(found.cls, SourceConnector | SinkConnector)
         most = framework[keys.TASKS_MAX]
-        planned = found.cls().plan_tasks(own, most)
+        connector = found.cls()
+        planned = connector.plan_tasks(own, most)
         if len(planned) > most:
             if framework[keys.TASKS_MAX_ENFORCE]:
                 raise TooManyTasks(
@@ -350,7 +348,9 @@ class Planner:
         for key in (keys.TOPICS, keys.TOPICS_REGEX):
             if found.kind is Kind.SINK and props.get(key.name):
                 added[key.name] = props[key.name]
-        return [restored(config, _as_stored({**task, **added}, len(task))) for task in planned]
+        configs = [restored(config, _as_stored({**task, **added}, len(task))) for task in planned]
+        again_ms = connector.replan_ms(own) if isinstance(connector, SourceConnector) else None
+        return Planned(configs, again_ms)
 
     def flow(
         self, task: TaskId, run: int, connector_config: RawProps, task_config: RawProps
@@ -379,7 +379,9 @@ class Planner:
             dead_letters=self._dead_letters(task, props),
         )
         if issubclass(found.cls, SourceConnector):
-            transactions = self._transactions(framework) if self._exactly_once() else None
+            transactions = (
+                self._transactions(framework) if worker_keys.exactly_once(self._worker) else None
+            )
             return SourcePlan(
                 task=task,
                 run=run,
@@ -482,7 +484,7 @@ class Planner:
         java = {**_PRODUCER, **self._client("producer", props)}
         java.setdefault("client.id", f"connector-producer-{task}")
         if exactly_once:
-            java["transactional.id"] = self._transactional_id(task)
+            java["transactional.id"] = worker_keys.transactional_id(self._worker, task)
             java["enable.idempotence"] = "true"
             if java["delivery.timeout.ms"] == _PRODUCER["delivery.timeout.ms"]:
                 del java["delivery.timeout.ms"]  # within a transaction its time-out is what counts
@@ -497,9 +499,6 @@ class Planner:
             most = int(settings["transaction.timeout.ms"])
             settings["socket.timeout.ms"] = min(60_000, most)
         return settings
-
-    def _transactional_id(self, task: TaskId) -> str:
-        return f"{self._worker[worker_keys.GROUP_ID]}-{task}"
 
     def _member(self, task: TaskId, java: Mapping[str, str]) -> clients.Settings:
         settings = dict(java)

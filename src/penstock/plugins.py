@@ -178,10 +178,7 @@ class Registry:
 
     def any(self, name: str) -> Found | None:
         """The plugin of whatever kind a name means; None when it means none, or several."""
-        matching = [found for found in self.found if name in found.names()]
-        exact = [found for found in matching if found.plugin.class_name == name]
-        chosen = exact or matching
-        return chosen[0] if len(chosen) == 1 else None
+        return _meant(name, self.found)
 
     def config_provider(self, name: str) -> type[ConfigProvider] | None:
         """The config provider a configuration names, or None when there is no such one."""
@@ -189,10 +186,16 @@ class Registry:
         return found if found is not None and issubclass(found, ConfigProvider) else None
 
     def _single(self, name: str, *kinds: Kind) -> PluginClass | None:
-        matching = [found for found in self.of_kind(*kinds) if name in found.names()]
-        exact = [found for found in matching if found.plugin.class_name == name]
-        chosen = exact or matching
-        return chosen[0].cls if len(chosen) == 1 else None
+        found = _meant(name, self.of_kind(*kinds))
+        return found.cls if found is not None else None
+
+
+def _meant(name: str, among: Iterable[Found]) -> Found | None:
+    """The one of these that a name means: by its full class name, or else by any other."""
+    matching = [found for found in among if name in found.names()]
+    exact = [found for found in matching if found.plugin.class_name == name]
+    chosen = exact or matching
+    return chosen[0] if len(chosen) == 1 else None
 
 
 def _kind_of(cls: object) -> Kind:

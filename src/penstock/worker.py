@@ -136,8 +136,7 @@ class Worker:
         self._alone = alone
         self._leaving = threading.Event()
         self._inbox: queue.SimpleQueue[e.Event] = queue.SimpleQueue()
-        support = config[keys.EXACTLY_ONCE_SOURCE_SUPPORT].lower()
-        self._exactly_once = support == "enabled"
+        self._exactly_once = keys.exactly_once(config)
         self._state = HerderState(
             Settings(
                 url=url,
@@ -148,7 +147,7 @@ class Worker:
                 key_ttl_ms=config[keys.INTER_WORKER_KEY_TTL] or 1 << 60,
                 key_algorithm=config[keys.INTER_WORKER_KEY_GENERATION_ALGORITHM],
                 topic_tracking=config[keys.TOPIC_TRACKING_ENABLE],
-                transactional=support != "disabled",
+                transactional=config[keys.EXACTLY_ONCE_SOURCE_SUPPORT].lower() != "disabled",
                 exactly_once=self._exactly_once,
                 is_source=self._is_source,
                 restarts=lambda config: self.planner.restarts(config),
@@ -205,10 +204,13 @@ class Worker:
         """Whether source tasks deliver exactly once."""
         return self._exactly_once
 
-    def read_config_to_end(self) -> bool:
-        """Reads the config topic to its end; False if that takes longer than it may."""
+    def read_config_to_end(self, timeout_ms: int | None = None) -> bool:
+        """Reads the config topic to its end; False if that takes longer than it may, which is
+        `worker.sync.timeout.ms` unless it is said."""
+        if timeout_ms is None:
+            timeout_ms = self._state.settings.sync_timeout_ms
         try:
-            self._config_log.read_to_end(self._state.settings.sync_timeout_ms / 1000)
+            self._config_log.read_to_end(timeout_ms / 1000)
         except PenstockError as error:
             log.warning("%s", error)
             return False
@@ -392,19 +394,13 @@ class Worker:
             self._post(e.ConfigTopicClaimed(command.ticket))
 
     def _read_config(self, command: e.ReadConfigToEnd) -> None:
-        in_time = True
-        try:
-            self._config_log.read_to_end(command.timeout_ms / 1000)
-        except PenstockError as error:
-            log.warning("%s", error)
-            in_time = False
+        in_time = self.read_config_to_end(command.timeout_ms)
         self._post(e.ConfigEndReached(in_time, command.ticket))
 
     def _fence_producers(self, command: e.FenceProducers) -> None:
         """Another leader may have begun a round of its own before this one is through; what is
         left of it would fence tasks that rightly run."""
         name, ticket = command.connector, command.ticket
-        group = self.config[keys.GROUP_ID]
 
         def wanted() -> bool:
             round = self._state.rounds.get(name)
@@ -415,7 +411,8 @@ class Worker:
             client_id = f"connector-worker-adminclient-{name}"
             used = self.planner.resolved(command.config)
             settings = connector_admin(self.config, client_id, used)
-            ids = [f"{group}-{TaskId(name, number)}" for number in range(command.tasks)]
+            tasks = (TaskId(name, number) for number in range(command.tasks))
+            ids = [keys.transactional_id(self.config, task) for task in tasks]
             fence(settings, ids, wanted=wanted)
         except Exception as error:
             log.warning("[%s] the older tasks were not fenced: %s", name, error)
@@ -435,8 +432,7 @@ class Worker:
     def _plan(self, command: e.StartConnector | e.AskConnector) -> None:
         name, run = command.connector, command.run
         try:
-            configs = self.planner.task_configs(name, command.config)
-            again_ms = self.planner.asks_again_ms(command.config)
+            planned = self.planner.planned(name, command.config)
         except Exception as error:
             text = readable(error)
             trace = self.planner.providers.redacted(text)
@@ -446,7 +442,8 @@ class Worker:
         else:
             if isinstance(command, e.StartConnector):
                 self.metrics.started("connector", True)
-            self._post(e.ConnectorPlanned(name, run, tuple(configs), again_ms=again_ms))
+            configs = tuple(planned.configs)
+            self._post(e.ConnectorPlanned(name, run, configs, again_ms=planned.again_ms))
 
     def _forward_tasks(self, command: e.ForwardTasks) -> None:
         try:

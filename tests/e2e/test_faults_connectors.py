@@ -116,8 +116,9 @@ class Pair:
     def workers(self) -> list[WorkerProcess]:
         return self.cluster.workers
 
-    def shared(self) -> dict[str, str]:
-        return self.cluster.await_shared(self.items, self.workers, START_S)
+    def shared(self, more: int = 0) -> dict[str, str]:
+        """Who runs what, once everything is shared out, `more` connectors and tasks included."""
+        return self.cluster.await_shared(self.items + more, self.workers, START_S)
 
     def generation(self) -> int:
         return read_group_log(self.topics).generation(self.group)
@@ -150,6 +151,15 @@ def pair(
         finally:
             for worker in pair.cluster.up():
                 worker.kill()
+
+
+@pytest.fixture(autouse=True)
+def only_the_flows(pair: Pair) -> Iterator[None]:
+    """What a test made is gone when it ends, also when it fails: the others count."""
+    yield
+    names = {name for flow in pair.watch.flows.values() for name in (flow.source, flow.sink)}
+    for name in set(pair.workers[0].request("GET", "/connectors").json()) - names:
+        pair.workers[0].request("DELETE", f"/connectors/{name}")
 
 
 def pour(topics: Topics, cluster: str) -> None:
@@ -251,7 +261,7 @@ def test_a_task_that_fails_fails_alone(
         file.symlink_to(tmp_path / "nowhere" / "file")
         config = {"connector.class": "FileStreamSink", "file": str(file), "topics": topic}
     pair.workers[0].create(name, config)
-    pair.workers[0].await_states(name, ["RUNNING", "RUNNING"])
+    pair.shared(more=2)
     if kind == "source":
         wait_until(lambda: topics.values(topic) == [b"one"], START_S, "the line")
     before = owners_but(pair, name)

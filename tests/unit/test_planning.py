@@ -211,21 +211,21 @@ def test_a_wrong_setting_of_the_workers_converter_is_named() -> None:
 
 def test_task_configs_add_the_task_class() -> None:
     task_class = "org.apache.kafka.connect.file.FileStreamSourceTask"
-    assert PLANNER.task_configs("src", {**SOURCE, "tasks.max": "3"}) == [
+    assert PLANNER.planned("src", {**SOURCE, "tasks.max": "3"}).configs == [
         {**SOURCE, "tasks.max": "3", "task.class": task_class}
     ]
 
 
 def test_task_configs_of_a_sink_add_what_it_reads() -> None:
     task_class = "org.apache.kafka.connect.file.FileStreamSinkTask"
-    found = PLANNER.task_configs("snk", {**SINK, "tasks.max": "2"})
+    found = PLANNER.planned("snk", {**SINK, "tasks.max": "2"}).configs
     assert found == [{**SINK, "tasks.max": "2", "task.class": task_class}] * 2
 
 
 def test_more_tasks_than_tasks_max_are_refused() -> None:
     props = {"name": "g", "connector.class": "Greedy", "topics": "t", "tasks.max": "2"}
     with pytest.raises(TooManyTasks) as refused:
-        PLANNER.task_configs("g", props)
+        PLANNER.planned("g", props)
     assert str(refused.value).startswith(
         "The connector g has generated 3 tasks, which is greater than 2, the maximum number of "
         "tasks it is configured to create."
@@ -234,7 +234,7 @@ def test_more_tasks_than_tasks_max_are_refused() -> None:
 
 def test_more_tasks_than_tasks_max_are_allowed_when_that_is_not_enforced() -> None:
     props = {"name": "g", "connector.class": "Greedy", "topics": "t", "tasks.max.enforce": "false"}
-    assert PLANNER.task_configs("g", props) == [
+    assert PLANNER.planned("g", props).configs == [
         {"task": number, "task.class": "test.Greedy", "topics": "t"} for number in "01"
     ]
 
@@ -497,7 +497,7 @@ def test_a_source_says_when_it_wants_to_be_asked_again() -> None:
         Registry([JsonConverter, StringConverter, SimpleHeaderConverter, *BOTH, Watching]),
     )
     config = {"name": "s", "topic": "t"}
-    assert own.asks_again_ms({**config, "connector.class": "test.Watching"}) == 1_500
-    assert own.asks_again_ms({**config, "connector.class": "FileStreamSource"}) is None
+    assert own.planned("s", {**config, "connector.class": "test.Watching"}).again_ms == 1_500
+    assert own.planned("s", {**config, "connector.class": "FileStreamSource"}).again_ms is None
     sink = {"name": "s", "topics": "t", "connector.class": "FileStreamSink"}
-    assert own.asks_again_ms(sink) is None
+    assert own.planned("s", sink).again_ms is None

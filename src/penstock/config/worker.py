@@ -58,6 +58,7 @@ from penstock.config.define import (
 )
 from penstock.config.restart import RESTART
 from penstock.errors import ConfigInvalid
+from penstock.ids import TaskId
 
 MAX_INT: Final = 2**31 - 1
 
@@ -1027,6 +1028,16 @@ def client_id_base(config: Config) -> str:
     """What the client ids of the worker's own clients start with (reference §4.7)."""
     client_id = config[CLIENT_ID]
     return f"{config[GROUP_ID]}-{client_id}-" if client_id else f"{config[GROUP_ID]}-"
+
+
+def exactly_once(config: Config) -> bool:
+    """Whether source tasks write records and offsets in transactions (KIP-618)."""
+    return config[EXACTLY_ONCE_SOURCE_SUPPORT].lower() == "enabled"
+
+
+def transactional_id(config: Config, task: TaskId) -> str:
+    """What the producer of a source task is known by, exactly once (reference §4.8)."""
+    return f"{config[GROUP_ID]}-{task}"
 
 
 def spark_settings(config: Config) -> dict[str, str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Final, Protocol
 
 from rich.console import Console, Group, RenderableType
@@ -61,12 +60,7 @@ class View(Protocol):
 
     def __enter__(self) -> View: ...
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, kind: object, *_: object) -> None: ...
 
 
 def view_for(console: Console, now: Callable[[], int]) -> View:
@@ -104,13 +98,8 @@ class LiveView:
         self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if error is not None:
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:
             self._change(failed=True, ended_ms=self._now())
         self._live.stop()
 
@@ -190,13 +179,8 @@ class PlainView:
     def __enter__(self) -> PlainView:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if error is not None and self._step is not None:
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None and self._step is not None:
             self._say(f"{self._step.name}: not done")
 
     def _say(self, text: str) -> None:

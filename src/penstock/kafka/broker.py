@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from threading import Event
-from types import TracebackType
 from typing import Final
 
 from confluent_kafka import KafkaException
@@ -149,12 +148,7 @@ class Broker:
     def __enter__(self) -> Broker:
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _write_properties(self) -> Path:

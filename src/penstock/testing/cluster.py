@@ -26,7 +26,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from types import TracebackType
 from typing import Final
 
 import httpx
@@ -245,12 +244,7 @@ class Watch:
         self._pace.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for flow in self.flows.values():
             flow.growing.stop()
         self._over.set()
@@ -492,16 +486,22 @@ class Cluster:
         asked: WorkerProcess | None = None,
     ) -> dict[str, str]:
         """Waits until so many connectors and tasks run, on exactly these workers, none of which
-        has two tasks more than another; who runs what."""
+        has two tasks or two connectors more than another, so that nothing is left to be moved;
+        who runs what."""
         ids = {worker.id for worker in workers}
         seen: dict[str, str] = {}
 
         def shared() -> bool:
             nonlocal seen
             seen = self.owners(asked or workers[0])
-            loads = Counter(owner for item, owner in seen.items() if is_task(item))
-            even = loads.keys() == ids and max(loads.values()) - min(loads.values()) <= 1
-            return len(seen) == items and set(seen.values()) <= ids and even
+            return (
+                len(seen) == items
+                and set(seen.values()) <= ids
+                and all(
+                    _even(ids, [owner for item, owner in seen.items() if is_task(item) is tasks])
+                    for tasks in (True, False)
+                )
+            )
 
         try:
             wait_until(shared, timeout_s, f"{items} to run, shared by {sorted(ids)}", _ASK_S)
@@ -521,6 +521,12 @@ class Cluster:
 def is_task(item: str) -> bool:
     """Whether it is a task's name, which ends with its number, and not a connector's."""
     return item.rpartition("-")[2].isdigit()
+
+
+def _even(workers: set[str], owners: Sequence[str]) -> bool:
+    loads = Counter(dict.fromkeys(workers, 0))
+    loads.update(owners)
+    return max(loads.values()) - min(loads.values()) <= 1
 
 
 def _stalls(places: Mapping[str, Place]) -> dict[str, float]:

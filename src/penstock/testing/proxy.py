@@ -17,7 +17,6 @@ import socket
 import struct
 import threading
 from collections.abc import Coroutine
-from types import TracebackType
 from typing import Any, Final
 
 _HOST: Final = "127.0.0.1"
@@ -81,12 +80,7 @@ class Proxy:
     def __enter__(self) -> Proxy:
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _do(self, what: Coroutine[Any, Any, None]) -> None:

@@ -488,7 +488,7 @@ def test_a_configuration_without_a_class_is_shown_without_secrets(plans: Plans) 
 
 
 def test_tasks_are_planned_with_secrets_and_stored_without(plans: Plans) -> None:
-    [task] = plans.planner.task_configs("login", CONNECTOR)
+    [task] = plans.planner.planned("login", CONNECTOR).configs
     assert task["secret"] == "${v:db:password}"
     assert task["user"] == "${v:db:user}"
     assert task["greeting"] == "I am me"  # what a connector makes of a secret is its own
@@ -498,7 +498,7 @@ def test_tasks_are_planned_with_secrets_and_stored_without(plans: Plans) -> None
 def test_a_task_is_started_with_what_placeholders_stand_for_then(
     plans: Plans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    [task] = plans.planner.task_configs("login", CONNECTOR)
+    [task] = plans.planner.planned("login", CONNECTOR).configs
     monkeypatch.setitem(Vault.content, "db", {"user": "me", "password": "n3w-s3cret"})
     plan = plans.planner.flow(TaskId("login", 0), 1, CONNECTOR, task)
     assert isinstance(plan, SinkPlan)
@@ -513,14 +513,14 @@ def test_what_holds_for_a_while_is_to_be_made_anew_unless_told_otherwise(
 ) -> None:
     monkeypatch.setattr(Vault, "ttl_ms", 900)
     config = {**CONNECTOR, **({} if action is None else {"config.action.reload": action})}
-    [task] = plans.planner.task_configs("login", config)
+    [task] = plans.planner.planned("login", config).configs
     plans.planner.flow(TaskId("login", 0), 1, config, task)
     assert plans.held == [("login", held), (TaskId("login", 0), held)]
 
 
 def test_what_holds_for_ever_is_told_too(plans: Plans) -> None:
     """So that what was said of an older configuration is forgotten."""
-    plans.planner.task_configs("login", CONNECTOR)
+    plans.planner.planned("login", CONNECTOR)
     assert plans.held == [("login", None)]
 
 
