@@ -10,7 +10,7 @@ FILE ?=
 KEEP ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup jars demo test test-fast check format lock bench clean
+.PHONY: help setup jars demo test test-fast check format lock bench docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ test: check ## everything: also Spark, a real broker, worker processes, and the 
 
 format: $(READY) ## format the code and mend what the linter can
 	@$(BIN)/ruff format --quiet . && $(BIN)/ruff check --fix --quiet .
+
+docs: $(READY) ## write docs/settings.md anew from the declarations of all settings
+	@$(BIN)/penstock explain --page > docs/settings.md.new && mv docs/settings.md.new docs/settings.md
 
 bench: $(READY) ## measure what docs/performance.md reports
 	@$(BIN)/python -m benchmarks

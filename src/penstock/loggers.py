@@ -12,21 +12,9 @@ from typing import Any, Final
 
 from penstock.clock import Clock
 from penstock.errors import NotFound
+from penstock.logs import LEVELS, level_name, ours
 
 ROOT: Final = "root"
-LEVELS: Final = {
-    "OFF": 100,
-    "FATAL": logging.CRITICAL,
-    "ERROR": logging.ERROR,
-    "WARN": logging.WARNING,
-    "INFO": logging.INFO,
-    "DEBUG": logging.DEBUG,
-    "TRACE": 5,
-    "ALL": 1,
-}
-"""Java's names of levels, the least talkative first."""
-
-_OURS: Final = {"org.apache.kafka.connect": "penstock"}
 
 
 class Loggers:
@@ -61,9 +49,7 @@ class Loggers:
         if number is None:
             raise NotFound(f"invalid log level '{level}'.")
         with self._lock:
-            names = self._below(namespace)
-            if namespace in _OURS:
-                names |= self._below(_OURS[namespace])
+            names = self._below(namespace) | self._below(ours(namespace))
             now = self._clock.now()
             for name in names:
                 logger = logging.root if name == ROOT else logging.getLogger(name)
@@ -87,8 +73,3 @@ class Loggers:
             "level": level_name(logger.getEffectiveLevel()),
             "last_modified": self._modified.get(name),
         }
-
-
-def level_name(number: int) -> str:
-    """Java's name of a level: that of the next one that lets as much through."""
-    return next(name for name, floor in LEVELS.items() if number >= floor or floor == 1)

@@ -13,6 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -20,15 +21,24 @@ from prometheus_client.core import Metric
 
 from penstock import KAFKA_COMMIT, KAFKA_VERSION, VERSION
 from penstock.clock import Clock
-from penstock.cluster.herder_state import HerderState, Phase
+from penstock.cluster.herder_state import HerderState, Phase, Run
 from penstock.cluster.records import State
-from penstock.flow.engine import BatchDone, Committed
+from penstock.flow.engine import BatchDone, Committed, Standing
 from penstock.flow.plan import FlowPlan, SourcePlan
 from penstock.ids import TaskId
-from penstock.plugins import Registry
+from penstock.kafka.group import Figure
+from penstock.plugins import PluginClass, Registry
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _WINDOW_MS: Final = 60_000  # two of Kafka's samples (metrics.num.samples, metrics.sample.window.ms)
+
+_PROGRESS: Final[Mapping[str, str]] = {
+    "batch_id": "batchId",
+    "batch_rows": "numInputRows",
+    "input_rows_per_second": "inputRowsPerSecond",
+    "processed_rows_per_second": "processedRowsPerSecond",
+}
+"""Figures of Spark's, by the names they get here."""
 
 Labels = Mapping[str, str]
 Sample = tuple[str, Labels, float]
@@ -78,6 +88,31 @@ class Window:
             self._sum -= self._values.popleft()[1]
 
 
+class _Phases:
+    """In which phases a task was, and when each began; what is over for a minute is forgotten."""
+
+    def __init__(self, clock: Clock, phase: Phase) -> None:
+        self._clock = clock
+        self._spans = deque([(clock.now(), phase)])
+
+    def enter(self, phase: Phase) -> None:
+        if self._spans[-1][1] is not phase:
+            self._spans.append((self._clock.now(), phase))
+
+    def ratio(self, phase: Phase) -> float:
+        """The share of the last minute, or of what there was of it, in a phase."""
+        now = self._clock.now()
+        begin = now - _WINDOW_MS
+        while len(self._spans) > 1 and self._spans[1][0] <= begin:
+            self._spans.popleft()
+        starts = [max(begin, at) for at, _ in self._spans]
+        ends = [*starts[1:], now]
+        spent = {True: 0, False: 0}
+        for start, end, (_, each) in zip(starts, ends, self._spans, strict=True):
+            spent[each is phase] += end - start
+        return spent[True] / (now - starts[0]) if now > starts[0] else 0.0
+
+
 @dataclass(slots=True)
 class _Task:
     """What one start of a task has done so far."""
@@ -89,6 +124,7 @@ class _Task:
     batch_ms: Window = field(init=False)
     commits: Window = field(init=False)
     commit_ms: Window = field(init=False)
+    active: Window = field(init=False)
     totals: dict[str, float] = field(default_factory=dict)
     uncommitted: int = 0
     partitions: int = 0
@@ -97,7 +133,7 @@ class _Task:
     def __post_init__(self) -> None:
         self.read, self.written = Window(self.clock), Window(self.clock)
         self.batch_ms, self.commits = Window(self.clock), Window(self.clock)
-        self.commit_ms = Window(self.clock)
+        self.commit_ms, self.active = Window(self.clock), Window(self.clock)
 
     def count(self, name: str, by: float) -> None:
         self.totals[name] = self.totals.get(name, 0) + by
@@ -112,6 +148,7 @@ class _Task:
         self.count("retries", done.retries)
         self.count("lost", done.lost)
         self.uncommitted += done.records
+        self.active.add(self.uncommitted)
         if done.failed:
             self.last_error = self.clock.now()
 
@@ -131,6 +168,7 @@ class Metrics:
         self._clock = clock
         self._lock = threading.Lock()
         self._tasks: dict[TaskId, _Task] = {}
+        self._phases: dict[TaskId, _Phases] = {}
         self._starts: dict[tuple[str, bool], int] = {}
         self._started_ms = clock.now()
         self._round_began: int | None = None
@@ -153,6 +191,18 @@ class Metrics:
     def ended(self, task: TaskId) -> None:
         with self._lock:
             self._tasks.pop(task, None)
+
+    def phases(self, tasks: Mapping[TaskId, Run]) -> None:
+        """Which tasks this worker has now, and where each is."""
+        with self._lock:
+            for id in self._phases.keys() - tasks.keys():
+                del self._phases[id]
+            for id, run in tasks.items():
+                known = self._phases.get(id)
+                if known is None:
+                    self._phases[id] = _Phases(self._clock, run.phase)
+                else:
+                    known.enter(run.phase)
 
     def report(self, event: BatchDone | Committed) -> None:
         with self._lock:
@@ -186,13 +236,22 @@ class Metrics:
 
     # ── asked by Prometheus ──────────────────────────────────────────────────────────────────
 
-    def exposition(self, state: HerderState, registry: Registry) -> bytes:
-        """Everything there is to tell now, in Prometheus' text format."""
+    def exposition(
+        self,
+        state: HerderState,
+        registry: Registry,
+        standings: Mapping[TaskId, Standing] = MappingProxyType({}),
+        figures: Iterable[Figure] = (),
+    ) -> bytes:
+        """Everything there is to tell now, in Prometheus' text format; `figures` are the member's
+        of the group."""
         with self._lock:
             samples = [
                 *self._of_worker(state),
+                *_of_group(figures),
                 *_of_connectors(state, registry),
                 *self._of_tasks(state),
+                *_of_standings(standings),
                 *_of_restarts(state),
             ]
         collected = CollectorRegistry(auto_describe=False)
@@ -220,8 +279,13 @@ class Metrics:
             yield f"{stem}_time_since_last_rebalance_ms", {}, since
         if state.member is not None:
             yield f"{stem}_epoch", {}, state.member.generation
-            labels = {"protocol": state.member.protocol, "leader": state.member.leader_url}
-            yield f"{stem}_connect_protocol", labels, 1.0
+            member = {"leader_name": state.member.leader_url}
+            yield f"{stem}_leader_name", member, 1.0
+            yield f"{stem}_connect_protocol", {"connect_protocol": state.member.protocol}, 1.0
+        stem = "kafka_connect_coordinator"
+        yield f"{stem}_rebalance_total", {}, self._rounds
+        yield f"{stem}_rebalance_latency_max", {}, self._round_ms.largest
+        yield f"{stem}_rebalance_latency_avg", {}, self._round_ms.average
         running = state.running()
         yield "kafka_connect_coordinator_assigned_connectors", {}, len(running.connectors)
         yield "kafka_connect_coordinator_assigned_tasks", {}, len(running.tasks)
@@ -233,9 +297,19 @@ class Metrics:
     def _of_tasks(self, state: HerderState) -> Iterator[Sample]:
         for id in state.tasks:
             labels = {"connector": id.connector, "task": str(id.number)}
-            task = self._tasks.get(id)
+            phases, task = self._phases.get(id), self._tasks.get(id)
+            if phases is not None:
+                stem = "kafka_connect_connector_task"
+                yield f"{stem}_running_ratio", labels, phases.ratio(Phase.RUNNING)
+                yield f"{stem}_pause_ratio", labels, phases.ratio(Phase.PAUSED)
             if task is not None:
                 yield from _of_task(labels, task)
+
+
+def _of_group(figures: Iterable[Figure]) -> Iterator[Sample]:
+    for figure in figures:
+        group = figure.group.removeprefix("connect-").removesuffix("metrics").replace("-", "_")
+        yield f"kafka_connect_{group}{figure.name.replace('-', '_')}", {}, figure.value
 
 
 def _of_task(labels: Labels, task: _Task) -> Iterator[Sample]:
@@ -258,15 +332,13 @@ def _of_task(labels: Labels, task: _Task) -> Iterator[Sample]:
         ("value", conversion.value),
         ("header", conversion.header),
     ):
-        named = {**labels, "class": plan.kind.plugin.class_name}
-        yield f"{stem}_{which}_converter_class", named, 1.0
+        yield f"{stem}_{which}_converter_class", {**labels, **_named(plan.kind)}, 1.0
     for transform in conversion.transforms:
-        named = {"transform": transform.alias, "class": transform.kind.plugin.class_name}
-        yield "kafka_connect_connector_transform_class", {**labels, **named}, 1.0
+        of = {**labels, "transform": transform.alias}
+        yield "kafka_connect_connector_transform_class", {**of, **_named(transform.kind)}, 1.0
         if transform.predicate is not None:
-            kind = transform.predicate[0]
-            named = {"transform": transform.alias, "class": kind.plugin.class_name}
-            yield "kafka_connect_connector_predicate_class", {**labels, **named}, 1.0
+            named = _named(transform.predicate[0])
+            yield "kafka_connect_connector_predicate_class", {**of, **named}, 1.0
     if source:
         stem = "kafka_connect_source_task"
         yield f"{stem}_source_record_poll_rate", labels, task.read.rate
@@ -286,13 +358,39 @@ def _of_task(labels: Labels, task: _Task) -> Iterator[Sample]:
         yield f"{stem}_sink_record_send_rate", labels, task.written.rate
         yield f"{stem}_sink_record_send_total", labels, total("written")
         yield f"{stem}_sink_record_active_count", labels, task.uncommitted
+        yield f"{stem}_sink_record_active_count_max", labels, task.active.largest
+        yield f"{stem}_sink_record_active_count_avg", labels, task.active.average
         yield f"{stem}_put_batch_max_time_ms", labels, task.batch_ms.largest
         yield f"{stem}_put_batch_avg_time_ms", labels, task.batch_ms.average
         yield f"{stem}_partition_count", labels, task.partitions
         yield f"{stem}_offset_commit_seq_no", labels, total("attempts")
         yield f"{stem}_offset_commit_completion_rate", labels, task.commits.rate
         yield f"{stem}_offset_commit_completion_total", labels, total("committed")
+        yield f"{stem}_offset_commit_skip_rate", labels, 0.0  # they are waited for
+        yield f"{stem}_offset_commit_skip_total", labels, 0
     yield from _of_errors(labels, task)
+
+
+def _named(kind: PluginClass) -> Labels:
+    return {"class": kind.plugin.class_name, "version": kind.plugin.version}
+
+
+def _of_standings(standings: Mapping[TaskId, Standing]) -> Iterator[Sample]:
+    """How far sinks are behind, and what Spark says of the last batch of each query."""
+    for id, standing in standings.items():
+        labels = {"connector": id.connector, "task": str(id.number)}
+        for (topic, partition), records in standing.behind.items():
+            place = {"topic": topic, "partition": str(partition)}
+            yield "penstock_sink_record_lag", {**labels, **place}, records
+        if standing.behind:
+            most = max(standing.behind.values())
+            yield "kafka_connect_sink_task_sink_record_lag_max", labels, most
+        progress = standing.progress
+        for name, key in _PROGRESS.items():
+            if isinstance(progress.get(key), int | float):
+                yield f"penstock_spark_{name}", labels, progress[key]
+        for phase, ms in (progress.get("durationMs") or {}).items():
+            yield "penstock_spark_batch_duration_ms", {**labels, "phase": phase}, ms
 
 
 def _of_errors(labels: Labels, task: _Task) -> Iterator[Sample]:

@@ -7,7 +7,9 @@ once also to the fencing of its tasks. Everything here waits for Kafka.
 
 from __future__ import annotations
 
+import json
 import logging
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -159,6 +161,10 @@ class OffsetAdmin:
             for (topic, partition), offset in places.items()
             if offset is not None
         ]
+        if any(row.offset < 0 for row in rows):
+            raise PenstockError(
+                f"Failed to modify offsets for sink connector {name}: Invalid negative offset"
+            )
         gone = {Place(*place) for place, offset in places.items() if offset is None}
         admin = self._admin(name, props)
         try:
@@ -226,7 +232,7 @@ def sink_offsets(pairs: Sequence[Json]) -> dict[tuple[str, int], int | None]:
             raise BadRequest("Kafka topic names must be valid strings and may not be null")
         if number is None:
             raise BadRequest("Kafka partitions must be valid numbers and may not be null")
-        place = str(topic), _integer(number, "partition", "Partition")
+        place = str(topic), _integer(number, 31, "partition", "Partition")
         if offset is None:
             found[place] = None
         elif "kafka_offset" not in offset:
@@ -235,21 +241,21 @@ def sink_offsets(pairs: Sequence[Json]) -> dict[tuple[str, int], int | None]:
                 "'kafka_offset'"
             )
         else:
-            found[place] = _integer(offset["kafka_offset"], "offset", "Offset")
+            found[place] = _integer(offset["kafka_offset"], 63, "offset", "Offset")
     return found
 
 
-def _integer(value: object, what: str, title: str) -> int:
-    shown = "null" if value is None else value
-    try:
-        if isinstance(value, bool | float):
-            raise ValueError
-        return int(str(value))
-    except ValueError:
-        raise BadRequest(
-            f"Failed to parse the following Kafka {what} value in the provided offsets: '{shown}'. "
-            f"{title} values for sink connectors need to be integers."
-        ) from None
+def _integer(value: object, bits: int, what: str, title: str) -> int:
+    """A number of so many bits beside its sign, as Java reads it from a text."""
+    shown = value if isinstance(value, str) else json.dumps(value)
+    if not isinstance(value, bool) and re.fullmatch(r"[+-]?\d{1,40}", shown):
+        number = int(shown)
+        if -(1 << bits) <= number < 1 << bits:
+            return number
+    raise BadRequest(
+        f"Failed to parse the following Kafka {what} value in the provided offsets: '{shown}'. "
+        f"{title} values for sink connectors need to be integers."
+    )
 
 
 def _sink_failure(name: str, verb: str, error: Exception) -> PenstockError:
@@ -258,7 +264,7 @@ def _sink_failure(name: str, verb: str, error: Exception) -> PenstockError:
     if code not in _STILL_THERE:
         text = str(cause.str() if cause is not None else error)
         return PenstockError(
-            f"Failed to {verb} consumer group offsets for sink connector {name}: {text}"
+            f"Failed to {verb} consumer group offsets for connector {name}: {text}"
         )
     return PenstockError(
         f"Failed to {verb} consumer group offsets for connector {name} either because its tasks "
@@ -299,9 +305,10 @@ def requested(body: object) -> list[Json]:
         raise BadRequest(NOT_GIVEN)
     pairs = body["offsets"]
     for pair in pairs if isinstance(pairs, list) else [None]:
-        if not isinstance(pair, dict) or not all(
-            part is None or isinstance(part, dict)
-            for part in (pair.get("partition"), pair.get("offset"))
+        if (
+            not isinstance(pair, dict)
+            or pair.keys() - {"partition", "offset"}
+            or not all(part is None or isinstance(part, dict) for part in pair.values())
         ):
             raise PenstockError("Cannot deserialize a list of partitions and offsets from the body")
     return list(pairs)

@@ -269,7 +269,7 @@ class OffsetStore:
         if not self._own_topics:
             if props.get(connector_keys.OFFSETS_TOPIC.name):
                 name = connector_keys.OFFSETS_TOPIC.name
-                log.warning("[%s] '%s' is ignored in standalone mode", task, name)
+                log.warning("'%s' is ignored in standalone mode", name)
             return Lease(task, self._workers, None, timeout_s, self._left, self._pulse)
         own = own_topic(self._config, task.connector, props, self._exactly_once)
         if own is None:
@@ -521,9 +521,7 @@ class Lease:
     def _told(self, sent: Sent) -> None:
         error = sent.exception()
         if error is not None:
-            log.warning(
-                "[%s] Failed to write offsets to secondary backing store: %s", self._task, error
-            )
+            log.warning("Failed to write offsets to secondary backing store: %s", error)
 
     def _check_open(self) -> None:
         if self._closed is None:

@@ -310,7 +310,7 @@ class Planner:
         try:
             parsed = RESTART.parse(restart_settings(self._worker.props, config))
         except ConfigInvalid as error:
-            log.warning("[%s] nothing is restarted: %s", config.get(keys.NAME.name), error)
+            log.warning("nothing is restarted: %s", error)
             return NO_RESTARTS
         return RestartPolicy(
             Causes(parsed[restart.POLICY].lower()),
@@ -342,7 +342,7 @@ class Planner:
                     "false; however, this option will be removed in a future release of Kafka "
                     "Connect."
                 )
-            log.warning("[%s] planned %d tasks, tasks.max is %d", name, len(planned), most)
+            log.warning("planned %d tasks, tasks.max is %d", len(planned), most)
         task_class = found.plugin.task_class or found.plugin.class_name
         added = {"task.class": task_class}
         for key in (keys.TOPICS, keys.TOPICS_REGEX):
@@ -648,4 +648,4 @@ def _texts(config: RawProps) -> dict[str, str]:
 
 def _say_ignored(task: TaskId, translated: clients.Translated) -> None:
     if translated.ignored:
-        log.info("[%s] client settings without effect: %s", task, ", ".join(translated.ignored))
+        log.info("client settings without effect: %s", ", ".join(translated.ignored))

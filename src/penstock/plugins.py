@@ -1,18 +1,20 @@
 """The plugins of a worker: found through entry points, looked up by the names configurations use.
 
 A `Registry` is a value that is passed along; importing it has no side effects, and a test makes its
-own with two plugins in it.
+own with two plugins in it. What `plugin.path` adds to the installed ones is in `plugin_path`.
 """
 
 from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Iterable, Sequence
+import traceback
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from importlib.metadata import entry_points
-from typing import Final
+from importlib.metadata import Distribution, EntryPoint, entry_points
+from typing import Final, cast
 
 from penstock.api import (
     ConfigProvider,
@@ -25,10 +27,14 @@ from penstock.api import (
     Transform,
 )
 from penstock.errors import BadRequest
+from penstock.plugin_versions import Version
 
 log = logging.getLogger(__name__)
 
 ENTRY_POINTS: Final = "penstock.plugins"
+
+CLASSPATH: Final = "classpath"
+"""Where plugins are that are installed with the worker, as Kafka Connect calls it."""
 
 PluginClass = (
     type[SourceConnector]
@@ -64,13 +70,24 @@ _BASES: Final[Sequence[tuple[Kind, type, str]]] = (
 """Every kind: its base class, and the suffix that may be left out of a name (reference §15.3)."""
 
 
+BASES: Final = tuple(base for _, base, _ in _BASES)
+"""What a plugin class inherits one of."""
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One plugin class and what it says of itself."""
+    """One plugin class, what it says of itself, and where it is from."""
 
     kind: Kind
     cls: PluginClass
     plugin: Plugin
+    location: str = CLASSPATH
+
+    @classmethod
+    def of(cls, plugin_class: object, location: str = CLASSPATH) -> Found:
+        """Raises TypeError when it is no plugin class; the message says why."""
+        kind, checked = _kind_of(plugin_class)
+        return cls(kind, checked, checked.plugin, location)
 
     def names(self) -> frozenset[str]:
         """Every name a configuration may use for it."""
@@ -81,6 +98,40 @@ class Found:
         return frozenset({self.plugin.class_name, simple, short})
 
 
+class Level(Enum):
+    """How bad it is that something was passed over."""
+
+    NOTE = "note"  # as it should be
+    WARNING = "warning"  # somebody may have meant something else
+    BROKEN = "broken"  # was to be a plugin, and is none
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Something that was looked at and is not used: what, why not, and what to do about it. Where
+    `what` is empty, `why` says it."""
+
+    what: str
+    why: str
+    level: Level = Level.BROKEN
+    advice: str = ""
+
+    def __str__(self) -> str:
+        said = f"plugin {self.what} is skipped: {self.why}" if self.what else self.why
+        return f"{said}. {self.advice}" if self.advice else said
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where plugins were looked for, and what came of it. `kind` is in people's words; `where` is
+    the path or, of what is installed, the distribution."""
+
+    kind: str
+    where: str
+    found: tuple[Found, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+
+
 class UnknownConnectorClass(BadRequest):
     """`connector.class` names nothing that is installed, or more than one thing."""
 
@@ -88,32 +139,34 @@ class UnknownConnectorClass(BadRequest):
 
 
 class Registry:
-    """Plugins by name. Later duplicates of one class name are ignored."""
+    """Plugins by name. Of several with one class name the highest version counts; of equal ones the
+    first, so that what is installed counts before `plugin.path` (reference §15.4).
 
-    def __init__(self, classes: Iterable[PluginClass]) -> None:
-        self.found: list[Found] = []
-        for cls in classes:
-            found = Found(_kind_of(cls), cls, cls.plugin)
-            if all(found.plugin.class_name != f.plugin.class_name for f in self.found):
-                self.found.append(found)
+    `roots` are the folders and wheels that `plugin.path` added to where modules are imported from,
+    here and wherever the plugins are to run.
+    """
+
+    def __init__(self, plugins: Iterable[PluginClass | Found], roots: Sequence[str] = ()) -> None:
+        self.roots = tuple(roots)
+        self.shadowed: list[tuple[Found, Found]] = []
+        """Plugins that cannot be reached, each with the one that counts in its place."""
+        chosen: dict[str, Found] = {}
+        for each in plugins:
+            found = each if isinstance(each, Found) else Found.of(each)
+            known = chosen.setdefault(found.plugin.class_name, found)
+            if Version(known.plugin.version) < Version(found.plugin.version):
+                chosen[found.plugin.class_name] = found
+                self.shadowed.append((known, found))
+            elif known.cls is not found.cls:
+                self.shadowed.append((found, known))
+        self.found = list(chosen.values())
 
     @classmethod
     def installed(cls) -> Registry:
-        """Every plugin that an installed package offers; one that cannot be loaded is skipped.
-
-        An entry point names a class, or a tuple of classes.
-        """
-        classes: list[PluginClass] = []
-        for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name):
-            try:
-                loaded = entry.load()
-                found = loaded if isinstance(loaded, tuple) else (loaded,)
-                for each in found:
-                    _kind_of(each)
-                classes += found
-            except Exception as error:  # somebody else's code; the others shall still work
-                log.warning("plugin '%s' (%s) is skipped: %s", entry.name, entry.value, error)
-        return cls(classes)
+        """Every plugin that an installed package offers; one that cannot be loaded is skipped."""
+        places = installed()
+        report(places)
+        return cls(found for place in places for found in place.found)
 
     def of_kind(self, *kinds: Kind) -> list[Found]:
         """The plugins of these kinds, by class name."""
@@ -136,7 +189,7 @@ class Registry:
         available = ", ".join(
             f"PluginDesc{{klass=class {f.plugin.class_name}, name='{f.plugin.class_name}', "
             f"version='{f.plugin.version}', encodedVersion={f.plugin.version}, "
-            f"type={f.kind.value}, typeName='{f.kind.value}', location='classpath'}}"
+            f"type={f.kind.value}, typeName='{f.kind.value}', location='{f.location}'}}"
             for f in connectors
         )
         raise UnknownConnectorClass(
@@ -198,10 +251,107 @@ def _meant(name: str, among: Iterable[Found]) -> Found | None:
     return chosen[0] if len(chosen) == 1 else None
 
 
-def _kind_of(cls: object) -> Kind:
-    if inspect.isclass(cls) and isinstance(getattr(cls, "plugin", None), Plugin):
+_ONE_NAMESPACE: Final = (
+    frozenset({Kind.SOURCE, Kind.SINK}),
+    frozenset({Kind.CONVERTER, Kind.HEADER_CONVERTER}),
+    frozenset({Kind.TRANSFORM}),
+    frozenset({Kind.PREDICATE}),
+    frozenset({Kind.CONFIG_PROVIDER}),
+)
+"""Kinds that are asked for in the same settings, so that their short names must differ."""
+
+
+def ambiguous(plugins: Iterable[Found]) -> list[tuple[str, Sequence[Found]]]:
+    """Short names that several plugins answer to, and that therefore mean none of them.
+
+    Names of nested classes (`Value` of `Cast$Value`) are not meant to be used alone.
+    """
+    found = [each for each in plugins if "$" not in each.plugin.class_name]
+    shared: list[tuple[str, Sequence[Found]]] = []
+    for kinds in _ONE_NAMESPACE:
+        meant: defaultdict[str, list[Found]] = defaultdict(list)
+        for each in found:
+            for name in each.names() if each.kind in kinds else ():
+                meant[name].append(each)
+        shared += [(name, several) for name, several in meant.items() if not _meant(name, several)]
+    return sorted(shared, key=lambda pair: pair[0])
+
+
+# ── looking ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def installed(without: Collection[str] = ()) -> list[Place]:
+    """What the entry points of installed packages offer, a place for each distribution; those in
+    the folders and wheels of `without` are somebody else's to look at."""
+    by_distribution: defaultdict[str, list[EntryPoint]] = defaultdict(list)
+    for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name):
+        if entry.dist is None:
+            by_distribution["unknown"].append(entry)
+        elif root_of(entry.dist) not in without:
+            by_distribution[f"{entry.dist.name} {entry.dist.version}"].append(entry)
+    return [
+        Place("installed", name, *loaded(entries, CLASSPATH))
+        for name, entries in sorted(by_distribution.items())
+    ]
+
+
+def root_of(dist: Distribution) -> str:
+    """The folder or wheel that a distribution is in."""
+    return str(dist.locate_file("")).rstrip("/")
+
+
+def loaded(
+    entries: Iterable[EntryPoint], location: str
+) -> tuple[tuple[Found, ...], tuple[Skipped, ...]]:
+    """The plugins that entry points name; each names a class, or a tuple of classes."""
+    found: list[Found] = []
+    skipped: list[Skipped] = []
+    for entry in entries:
+        try:
+            value = entry.load()
+        except (Exception, SystemExit) as error:  # somebody else's code; the others shall work
+            skipped.append(not_imported(entry.name, entry.value, error))
+            continue
+        for each in value if isinstance(value, tuple) else (value,):
+            try:
+                found.append(Found.of(each, location))
+            except TypeError as error:
+                skipped.append(Skipped(f"'{entry.name}' ({entry.value})", str(error)))
+    return tuple(found), tuple(skipped)
+
+
+def not_imported(name: str, value: str, error: BaseException) -> Skipped:
+    """A plugin whose module cannot be imported, or does not hold it."""
+    why = "".join(traceback.format_exception_only(error)).strip().splitlines()[-1]
+    steps = [
+        step
+        for step in traceback.extract_tb(error.__traceback__)
+        if "importlib" not in step.filename and not step.filename.startswith(__file__)
+    ]
+    where = f" ({steps[-1].filename}, line {steps[-1].lineno})" if steps else ""
+    advice = ""
+    if isinstance(error, ModuleNotFoundError):
+        advice = f"Install '{error.name}' into the worker's environment, or beside the plugin."
+    return Skipped(f"'{name}' ({value})", f"{why}{where}", advice=advice)
+
+
+def report(places: Iterable[Place]) -> None:
+    """Tells the log what was skipped, loudly where a plugin is missing because of it."""
+    levels = {Level.BROKEN: logging.WARNING, Level.WARNING: logging.WARNING}
+    for place in places:
+        for each in place.skipped:
+            log.log(levels.get(each.level, logging.DEBUG), "%s", each)
+
+
+def _kind_of(cls: object) -> tuple[Kind, PluginClass]:
+    if inspect.isclass(cls):
+        lacks = sorted(getattr(cls, "__abstractmethods__", ()))
         for kind, base, _ in _BASES:
             if issubclass(cls, base):
-                return kind
+                if not isinstance(getattr(cls, "plugin", None), Plugin):
+                    raise TypeError(f"{cls!r} is not a plugin: it needs a class variable `plugin`")
+                if lacks:
+                    raise TypeError(f"{cls!r} is not a plugin: it lacks {', '.join(lacks)}")
+                return kind, cast("PluginClass", cls)
     bases = ", ".join(base.__name__ for _, base, _ in _BASES)
     raise TypeError(f"{cls!r} is not a plugin: it needs a `plugin` and one of the bases {bases}")

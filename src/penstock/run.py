@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+from penstock import plugin_path
 from penstock.clock import SystemClock
 from penstock.cluster.records import SessionKey
 from penstock.config import worker as keys
 from penstock.config.properties import parse_properties, parse_properties_text
 from penstock.errors import StartupFailed
-from penstock.plugins import Registry
 from penstock.providers import LogFilter, resolved_worker
 from penstock.rest.app import Context
 from penstock.rest.forward import Client, Leader
@@ -56,7 +56,7 @@ def distributed(props: Mapping[str, str], started: Callable[[str], None]) -> Non
     `started` is told the URL once REST answers. Raises what keeps the worker from starting, or
     what ended it.
     """
-    registry = Registry.installed()
+    registry = plugin_path.registry(props)
     config = keys.parse_distributed(resolved_worker(props, registry))
     client = Client(forwarding(config))
     server = Server(config)
@@ -101,8 +101,9 @@ def standalone(
     `started` is told the URL once REST answers. Raises what keeps the worker from starting, what
     ended it, or ConnectorFileFailed (exit code 3).
     """
-    registry = Registry.installed()
-    config = lone_config(resolved_worker(worker_settings(worker_file), registry))
+    settings = worker_settings(worker_file)
+    registry = plugin_path.registry(settings)
+    config = lone_config(resolved_worker(settings, registry))
     client = Client(forwarding(config))
     server = Server(config)
     host = socket.gethostname()

@@ -26,7 +26,7 @@ from penstock.config.define import Config, ConfigDef, Props
 from penstock.config.properties import load_connector_file
 from penstock.config.restart import RESTART
 from penstock.errors import PenstockError
-from penstock.kafka.group import Callbacks
+from penstock.kafka.group import Callbacks, Figure
 from penstock.kafka.log import Entry
 from penstock.offset_file import FileLog
 from penstock.offset_store import Log, OffsetStore, Receive
@@ -122,6 +122,10 @@ class GroupOfOne:
 
     def step_out(self) -> None:
         """Nobody is kept from going on by this member."""
+
+    def figures(self) -> Sequence[Figure]:
+        """No client of Kafka's is a member of anything."""
+        return ()
 
     def leave(self, timeout_s: float) -> None:
         """No round begins any more."""

@@ -44,9 +44,10 @@ from penstock.flow.warmup import warm_up
 from penstock.ids import TaskId
 from penstock.kafka import admin, clients
 from penstock.kafka.fencing import FencedWriter, fence
-from penstock.kafka.group import Callbacks, WorkerGroup
+from penstock.kafka.group import Callbacks, Figure, WorkerGroup
 from penstock.kafka.log import START_S, CompactedLog, Entry
 from penstock.loggers import Loggers
+from penstock.logs import about
 from penstock.metrics import Metrics
 from penstock.offset_admin import OffsetAdmin
 from penstock.offset_store import (
@@ -71,6 +72,7 @@ T = TypeVar("T")
 
 _ANSWER_S: Final = 10.0  # how long the group waits for the loop; a turn takes milliseconds
 _LOOK_S: Final = 0.1  # how soon the group notices that the loop has ended
+_STANDINGS_S: Final = 3.0  # how long Prometheus waits for figures that have to be asked for
 _POOL: Final = 16
 _STARTS: Final = 4  # tasks that start at once; each makes Spark start Python processes
 _REQUESTS: Final = 16  # to the leader at once; one that hangs keeps each waiting for its time-out
@@ -97,6 +99,8 @@ class Group(Protocol):
     def step_out(self) -> None: ...
 
     def leave(self, timeout_s: float) -> None: ...
+
+    def figures(self) -> Sequence[Figure]: ...
 
 
 class Alone(Protocol):
@@ -155,7 +159,7 @@ class Worker:
         )
         self._client = clients.admin(config.props).settings
         self._admin, self.kafka_cluster_id = admin.connect(self._client)
-        self._session = Session(keys.spark_settings(config), log.info)
+        self._session = Session(keys.spark_settings(config), log.info, registry.roots)
         self._offsets = OffsetStore(config)
         self.loggers = Loggers(clock)
         self.metrics = Metrics(clock)
@@ -164,6 +168,7 @@ class Worker:
         self.planner = Planner(config, registry, self._reloads.hold)
         self.offset_admin = OffsetAdmin(config, self._offsets, self.planner.resolved)
         self._grace_s = config[keys.TASK_SHUTDOWN_TIMEOUT] / 1000
+        self._lost_at: float | None = None  # when the group could not be reached any more
         self._pool = ThreadPoolExecutor(_POOL, thread_name_prefix="work")
         self._starts = ThreadPoolExecutor(_STARTS, thread_name_prefix="start")
         self._requests = ThreadPoolExecutor(_REQUESTS, thread_name_prefix="leader")
@@ -189,6 +194,12 @@ class Worker:
     def state(self) -> HerderState:
         """What the worker knows at this moment; a value that does not change any more."""
         return self._state
+
+    def exposition(self) -> bytes:
+        """Everything this worker measures, as Prometheus reads it. Takes up to _STANDINGS_S where
+        Kafka does not answer."""
+        standings, figures = self._tasks.standings(_STANDINGS_S), self._group.figures()
+        return self.metrics.exposition(self._state, self.registry, standings, figures)
 
     def _is_source(self, config: RawProps) -> bool:
         found = self.registry.find_connector(config.get("connector.class"))
@@ -252,8 +263,10 @@ class Worker:
     def _run(self) -> None:
         try:
             while not self._state.left:
-                event = self._next_event()
+                event, tasks = self._next_event(), self._state.tasks
                 self._state, commands = step(self._state, event, self._clock.now())
+                if self._state.tasks is not tasks:
+                    self.metrics.phases(self._state.tasks)
                 for command in commands:
                     self._perform(command)
         except BaseException as error:  # an impossible state: stop, the others take over
@@ -312,17 +325,17 @@ class Worker:
                 algorithm = self.config[keys.INTER_WORKER_KEY_GENERATION_ALGORITHM]
                 self._post(e.SessionKeyMade(secrets.token_bytes(bits // 8), algorithm))
             case e.StartConnector() | e.AskConnector():
-                self._pool.submit(self._plan, command)
+                self._pool.submit(about(command.connector)(self._plan), command)
             case e.ForwardTasks():
-                self._requests.submit(self._forward_tasks, command)
+                self._requests.submit(about(command.connector)(self._forward_tasks), command)
             case e.FenceProducers():
-                self._pool.submit(self._fence_producers, command)
+                self._pool.submit(about(command.connector)(self._fence_producers), command)
             case e.ForwardFence():
-                self._requests.submit(self._forward_fence, command)
+                self._requests.submit(about(command.connector)(self._forward_fence), command)
             case e.StartTask():
-                self._starts.submit(self._start_task, command)
+                self._starts.submit(about(command.task)(self._start_task), command)
             case e.StopTask():
-                self._pool.submit(self._stop_task, command)
+                self._pool.submit(about(command.task)(self._stop_task), command)
             case e.ApplyLevel():
                 self._apply_level(command)
             case e.LeaveGroup():
@@ -406,7 +419,7 @@ class Worker:
             round = self._state.rounds.get(name)
             return round is not None and round.ticket == ticket
 
-        log.info("[%s] fencing the producers of %d older tasks", name, command.tasks)
+        log.info("fencing the producers of %d older tasks", command.tasks)
         try:
             client_id = f"connector-worker-adminclient-{name}"
             used = self.planner.resolved(command.config)
@@ -415,7 +428,7 @@ class Worker:
             ids = [keys.transactional_id(self.config, task) for task in tasks]
             fence(settings, ids, wanted=wanted)
         except Exception as error:
-            log.warning("[%s] the older tasks were not fenced: %s", name, error)
+            log.warning("the older tasks were not fenced: %s", error)
             self._post(e.ProducersFenced(name, ticket, str(error)))
         else:
             self._post(e.ProducersFenced(name, ticket))
@@ -425,7 +438,7 @@ class Worker:
         try:
             self._leader.fence(command.leader_url, command.connector)
         except Exception as error:
-            log.info("[%s] the leader did not fence: %s", command.connector, error)
+            log.info("the leader did not fence: %s", error)
             refused = e.Refused(getattr(error, "http_status", 500), str(error))
         self._post(e.FenceForwarded(command.connector, command.ticket, refused))
 
@@ -436,7 +449,7 @@ class Worker:
         except Exception as error:
             text = readable(error)
             trace = self.planner.providers.redacted(text)
-            log.error("[%s] the connector did not say what its tasks are: %s", name, trace)
+            log.error("the connector did not say what its tasks are: %s", trace)
             self.metrics.started("connector", False)
             self._post(e.ConnectorPlanned(name, run, (), trace, retriable=may_pass(text)))
         else:
@@ -449,7 +462,7 @@ class Worker:
         try:
             self._leader.put_tasks(command.leader_url, command.connector, command.configs)
         except Exception as error:
-            log.warning("[%s] the leader did not take the tasks: %s", command.connector, error)
+            log.warning("the leader did not take the tasks: %s", error)
             self._post(e.TasksForwarded(command.connector, str(error)))
         else:
             self._post(e.TasksForwarded(command.connector))
@@ -472,9 +485,7 @@ class Worker:
             self._post(e.TaskStopped(task, command.run))
         except Exception as error:
             trace = readable(error)
-            log.error(
-                "[%s] the task failed to start: %s", task, self.planner.providers.redacted(trace)
-            )
+            log.error("the task failed to start: %s", self.planner.providers.redacted(trace))
             self.metrics.started("task", False)
             self._end_lease(task)
             self._post_failed(task, command.run, trace)
@@ -505,11 +516,11 @@ class Worker:
 
     def _stop_task(self, command: e.StopTask) -> None:
         try:
-            if not self._tasks.stop(command.task, self._grace_s):
-                log.warning("[%s] a batch was cut off; it will be done again", command.task)
+            if not self._tasks.stop(command.task, self._grace()):
+                log.warning("a batch was cut off; it will be done again")
         except Exception as error:
             trace = self.planner.providers.redacted(readable(error))
-            log.error("[%s] the task did not stop cleanly: %s", command.task, trace)
+            log.error("the task did not stop cleanly: %s", trace)
         self._reloads.hold(command.task, None)
         self._end_lease(command.task)
         self.metrics.ended(command.task)
@@ -532,7 +543,7 @@ class Worker:
         def served(answer: Future[e.Result]) -> None:
             result = answer.result()
             if isinstance(result, e.Refused):  # by another worker's, it is its own secret
-                log.error("[%s] was not restarted: %s", what, result.message)
+                log.error("%s was not restarted: %s", what, result.message)
 
         self.submit(restart).add_done_callback(served)
 
@@ -547,7 +558,7 @@ class Worker:
             self._on_batch(event)
 
     def _on_batch(self, batch: BatchDone) -> None:
-        log.debug("[%s] %d records moved, %d left out", batch.task, batch.done, batch.failed)
+        log.debug("%d records moved, %d left out", batch.done, batch.failed)
         lease = self._leases.get(batch.task)
         if lease is not None and self._exactly_once:
             lease.committed()
@@ -682,8 +693,8 @@ class Worker:
         callbacks = Callbacks(
             offers=self._offers,
             share_out=self._share_out,
-            joined=lambda *round: self._post(e.Joined(*round)),
-            lost=lambda: self._post(e.CoordinatorLost()),
+            joined=self._on_joined,
+            lost=self._on_lost,
         )
         if self._alone is not None:
             return self._alone.group(callbacks)
@@ -696,6 +707,25 @@ class Worker:
             rebalance_timeout_ms=config[keys.REBALANCE_TIMEOUT],
             callbacks=callbacks,
         )
+
+    def _on_joined(self, generation: int, member: str, name: str, assignment: bytes) -> None:
+        self._lost_at = None
+        self._post(e.Joined(generation, member, name, assignment))
+
+    def _on_lost(self) -> None:
+        self._lost_at = time.monotonic()
+        self._post(e.CoordinatorLost())
+
+    def _grace(self) -> float:
+        """How many seconds a task may take to stop. While the group cannot be reached no more than
+        the session lasts, for after that others run the task, and what this one stores when it
+        reaches Kafka again would take their positions back."""
+        lost_at = self._lost_at
+        if lost_at is None:
+            return self._grace_s
+        # The last heartbeat that arrived may be two intervals old when the loss is noticed.
+        session_ms = self.config[keys.SESSION_TIMEOUT] - 2 * self.config[keys.HEARTBEAT_INTERVAL]
+        return max(0.0, min(self._grace_s, lost_at + session_ms / 1000 - time.monotonic()))
 
     def _offers(self) -> list[tuple[str, bytes]]:
         answer: Future[protocol.MemberMetadata] = Future()

@@ -264,3 +264,40 @@ def test_a_deleted_connector_leaves_nothing_but_its_topics(
     file.write_text("gone soon\nand nobody reads this\n")
     pipe.worker.await_states("src", ["RUNNING", "RUNNING"])
     assert topics.values(topic) == [b"gone soon"]
+
+
+def test_metrics_tell_how_far_the_sink_is_and_what_spark_and_the_group_say(pipe: Pipe) -> None:
+    def told() -> str:
+        return pipe.worker.request("GET", "/metrics").text
+
+    of = 'connector="snk",partition="0",task="0"'
+    nothing_left = f'penstock_sink_record_lag{{{of},topic="{pipe.topic}"}} 0.0\n'
+    wait_until(lambda: nothing_left in told(), 30, "the sink to be through")
+    wait_until(
+        lambda: 'penstock_spark_batch_duration_ms{connector="snk",phase="addBatch"' in told(),
+        30,
+        "Spark to tell of the sink's batch",
+    )
+    found = told()
+    assert 'kafka_connect_sink_task_sink_record_lag_max{connector="snk",task="0"} 0.0\n' in found
+    assert re.search(r"^kafka_connect_coordinator_heartbeat_rate 0\.\d", found, re.MULTILINE)
+    assert re.search(r"^kafka_connect_connection_count [1-9]", found, re.MULTILINE)
+
+
+def test_log_lines_say_whose_they_are_also_those_of_sparks_python_processes(
+    pipe: Pipe, topics: Topics, tmp_path: Path
+) -> None:
+    assert " INFO [src|task-0] starting " in pipe.worker.log_text()
+    topic = topics.create(f"{pipe.topic}-text")
+    topics.append(topic, [b"no JSON"])
+    picky = {
+        "connector.class": "FileStreamSink",
+        "file": str(tmp_path / "picky.txt"),
+        "topics": topic,
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "errors.tolerance": "all",
+        "errors.log.enable": "true",
+    }
+    pipe.worker.create("picky", picky)
+    line = " ERROR [picky|task-0] Error encountered in task picky-0. Executing stage "
+    wait_until(lambda: line in pipe.worker.log_text(), 60, "a refused record to be logged")

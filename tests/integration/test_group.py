@@ -169,6 +169,23 @@ def test_a_coordinator_that_goes_away_is_reported_and_found_again(
             member.leave()
 
 
+def test_what_the_members_client_measures_is_told(members: list[Member]) -> None:
+    one = members[0]
+    one.join()
+    wait_until(lambda: one.rounds, 30, "the first round")
+
+    def figures() -> dict[tuple[str, str], float]:
+        return {(each.group, each.name): each.value for each in one.group.figures()}
+
+    wait_until(
+        lambda: figures()["connect-coordinator-metrics", "heartbeat-rate"] > 0, 30, "a heartbeat"
+    )
+    found = figures()
+    assert found["connect-coordinator-metrics", "join-rate"] > 0
+    assert found["connect-coordinator-metrics", "last-heartbeat-seconds-ago"] < 60
+    assert found["connect-metrics", "connection-count"] >= 1
+
+
 def test_a_member_steps_out_and_joins_again(members: list[Member], broker: Broker) -> None:
     one, two = members
     client, _ = admin.connect({"bootstrap.servers": broker.bootstrap})

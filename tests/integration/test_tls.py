@@ -19,8 +19,9 @@ from penstock.config.worker import parse_distributed
 from penstock.errors import ConfigInvalid, StartupFailed
 from penstock.rest import app, tls
 from penstock.rest.app import Context
+from penstock.rest.call import Answer, Call
 from penstock.rest.forward import Client, Remote
-from penstock.rest.routes import Answer, Call, Route
+from penstock.rest.routes import Route
 from penstock.rest.server import Server
 from penstock.testing.certificates import Authority
 from penstock.testing.waiting import wait_until

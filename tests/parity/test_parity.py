@@ -7,8 +7,9 @@ What may differ is a row of `ACCEPTED`, with its reason. A row that no request n
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -96,7 +97,7 @@ ACCEPTED: Final = (
     ),
     Accepted(
         "names that a URI cannot carry there",
-        "Jetty 12 refuses paths with an encoded '/', '\\\\', '%' or '..', so that connectors that "
+        "Jetty 12 refuses paths with an encoded '/', '\\', '%' or '..', so that connectors that "
         "were created under such names cannot be reached again. Here they can.",
         lambda ask, reply: reply.status == 400 and bool(_UNREACHABLE.search(ask.path)),
         lambda theirs, mine: mine.status in (200, 201, 204, 404),
@@ -229,6 +230,35 @@ def test_every_accepted_difference_is_still_there(
         accepted.applies(ask, theirs) and _normalised(theirs) != _normalised(mine)
         for ask, theirs, mine in zip(SCRIPT, left.replies, right.replies, strict=True)
     )
+
+
+PAGE: Final = Path(__file__).parents[2] / "docs" / "compatibility.md"
+_BEGIN: Final = "## What one script, run against both, finds\n"
+
+
+def _found(accepted: Sequence[Accepted]) -> str:
+    """The page's part about these differences."""
+    rows = [f"| {each.name} | {each.reason} |\n".replace("\\", "\\\\") for each in accepted]
+    return (
+        f"{_BEGIN}\n`tests/parity` sends {len(SCRIPT)} requests, good, bad, strange and concurrent "
+        "ones, to Kafka Connect 4.2.0 and to\npenstock, and compares statuses, headers, bodies "
+        "with the order of their members, and what is stored in the three\ntopics. What differs, "
+        "and why; these rows are the test's own:\n\n| What | Why |\n|---|---|\n" + "".join(rows)
+    )
+
+
+def test_the_page_tells_what_differs(both: tuple[Transcript, Transcript]) -> None:
+    different = [
+        next(each for each in ACCEPTED if each.applies(ask, theirs))
+        for ask, theirs, mine in zip(SCRIPT, both[0].replies, both[1].replies, strict=True)
+        if _normalised(theirs) != _normalised(mine)
+    ]
+    own, begin, _ = PAGE.read_text().partition(_BEGIN)
+    assert begin
+    expected = own + _found([each for each in ACCEPTED if each in different])
+    if "PENSTOCK_WRITE_PAGES" in os.environ:
+        PAGE.write_text(expected)
+    assert PAGE.read_text() == expected, "PENSTOCK_WRITE_PAGES=1 has this test write it anew"
 
 
 def _about(name: str, rows: list[tuple[str, str | None]]) -> list[tuple[str, str | None]]:

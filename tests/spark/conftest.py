@@ -15,7 +15,7 @@ from penstock.config.define import Config
 from penstock.connectors.file import FILE_SINK, FILE_SOURCE, FileStreamSink, FileStreamSource
 from penstock.convert.header import SimpleHeaderConverter
 from penstock.convert.text import StringConverter
-from penstock.flow.engine import BatchDone, Committed, Session
+from penstock.flow.engine import BatchDone, Committed, Session, Standing
 from penstock.flow.plan import (
     Conversion,
     ConverterPlan,
@@ -163,6 +163,9 @@ class Flow:
     def stop(self, task: TaskId, timeout_s: float = 30) -> bool:
         self._started.remove(task)
         return self._tasks.stop(task, timeout_s)
+
+    def standing(self, task: TaskId) -> Standing:
+        return self._tasks.standings(10)[task]
 
     def _report(self, event: BatchDone | Committed) -> None:
         if isinstance(event, BatchDone):

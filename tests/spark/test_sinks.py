@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from pyspark import cloudpickle
 
 from penstock.api import Failed, Plugin, Props, SinkConnector, SinkWriter
@@ -62,7 +62,17 @@ def content(file: Path) -> str:
 
 def commit(bootstrap: str, group: str, topic: str, offset: int) -> None:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
-    consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+
+    def committed() -> bool:
+        try:
+            consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.COORDINATOR_LOAD_IN_PROGRESS:
+                return False  # the broker has only just started
+            raise
+        return True
+
+    wait_until(committed, 30, "the group's coordinator to be ready")
     consumer.close()
 
 
@@ -263,6 +273,19 @@ def test_a_stop_waits_for_the_batch_in_hand_and_commits_it(
     assert content(tmp_path / "written") == "00ff\n01\n"
     assert topics.committed(group, topic) == {0: 2}
     assert flow.done(task) == 2
+
+
+def test_how_far_a_sink_is_behind_is_known_while_its_target_keeps_it_waiting(
+    flow: Any, topics: Topics, gated: tuple[Any, str, str], tmp_path: Path
+) -> None:
+    task, _, topic = gated
+    assert flow.standing(task).behind == {(topic, 0): 2}  # it began where the topic begins
+    topics.append(topic, [b"\x02"])
+    assert flow.standing(task).behind == {(topic, 0): 3}
+    (tmp_path / "open").touch()
+    wait_until(lambda: flow.standing(task).behind == {(topic, 0): 0}, 60, "nothing to be left")
+    wait_until(lambda: flow.standing(task).progress.get("numInputRows"), 30, "Spark to tell")
+    assert flow.standing(task).progress["durationMs"]["addBatch"] > 0
 
 
 def test_a_stop_cuts_off_a_batch_that_takes_too_long_and_commits_nothing_of_it(

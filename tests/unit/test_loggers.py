@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.errors import NotFound
-from penstock.loggers import LEVELS, Loggers, level_name
+from penstock.loggers import Loggers
+from penstock.logs import LEVELS, level_name
 
 
 class Clock:

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.cluster.events import SparkReady
 from penstock.cluster.herder import step
-from penstock.cluster.herder_state import HerderState, Phase, Run, Settings
+from penstock.cluster.herder_state import HerderState, Member, Phase, Run, Settings
 from penstock.cluster.records import State, Status
 from penstock.cluster.recovery import Recovery
 from penstock.cluster.state import ClusterState, Entry
@@ -17,9 +17,10 @@ from penstock.cluster.statuses import StatusState
 from penstock.connectors.file import FILE_SINK, FILE_SOURCE, FileStreamSink, FileStreamSource
 from penstock.convert.header import SimpleHeaderConverter
 from penstock.convert.text import StringConverter
-from penstock.flow.engine import BatchDone, Committed
+from penstock.flow.engine import BatchDone, Committed, Standing
 from penstock.flow.plan import Conversion, ConverterPlan, SinkPlan, SourcePlan, Tolerance
 from penstock.ids import TaskId
+from penstock.kafka.group import Figure
 from penstock.metrics import Metrics
 from penstock.plugins import Registry
 
@@ -177,6 +178,59 @@ def test_starts_and_rounds_are_counted(scraped: Scraped) -> None:
     assert scraped["kafka_connect_worker_rebalance_completed_rebalances_total"] == 1
     assert scraped["kafka_connect_worker_rebalance_rebalance_max_time_ms"] == 250
     assert scraped["kafka_connect_worker_connector_count"] == 2
+
+
+def test_who_leads_and_by_which_protocol_are_labels(scraped: Scraped) -> None:
+    state = replace(STATE, member=Member("m", 7, "sessioned", "m", "http://leader:1/"))
+    text = scraped.text(state)
+    stem = "kafka_connect_worker_rebalance"
+    assert f'{stem}_leader_name{{leader_name="http://leader:1/"}} 1.0' in text
+    assert f'{stem}_connect_protocol{{connect_protocol="sessioned"}} 1.0' in text
+    assert f"{stem}_epoch 7.0" in text
+
+
+def test_shares_of_time_are_of_the_last_minute_or_of_what_there_was_of_it(
+    scraped: Scraped,
+) -> None:
+    metrics, clock = scraped.metrics, scraped.clock
+    running, paused = (
+        f'kafka_connect_connector_task_{which}_ratio{{connector="in",task="0"}}'
+        for which in ("running", "pause")
+    )
+    metrics.phases({SOURCE: Run(1, Phase.STARTING)})
+    assert scraped[running] == 0
+    clock.time += 10_000
+    metrics.phases({SOURCE: Run(1, Phase.RUNNING)})
+    clock.time += 30_000
+    assert (scraped[running], scraped[paused]) == (0.75, 0)
+    metrics.phases({SOURCE: Run(1, Phase.PAUSED)})
+    clock.time += 40_000
+    assert (scraped[running], scraped[paused]) == (pytest.approx(1 / 3), pytest.approx(2 / 3))
+    clock.time += 60_000
+    assert (scraped[running], scraped[paused]) == (0, 1)
+    metrics.phases({})
+    assert "pause_ratio" not in scraped.text()
+
+
+def test_how_far_behind_a_sink_is_and_what_spark_tells_are_shown(scraped: Scraped) -> None:
+    progress = {"batchId": 3, "numInputRows": 40, "durationMs": {"addBatch": 25}, "other": "x"}
+    standings = {SINK: Standing({("t", 0): 5, ("t", 1): 70}, progress), SOURCE: Standing()}
+    figures = [
+        Figure("connect-coordinator-metrics", "heartbeat-rate", 0.3),
+        Figure("connect-metrics", "connection-count", 2),
+    ]
+    text = scraped.metrics.exposition(STATE, Registry([]), standings, figures).decode()
+    of = 'connector="out"'
+    for line in (
+        f'penstock_sink_record_lag{{{of},partition="1",task="0",topic="t"}} 70.0',
+        f'kafka_connect_sink_task_sink_record_lag_max{{{of},task="0"}} 70.0',
+        f'penstock_spark_batch_rows{{{of},task="0"}} 40.0',
+        f'penstock_spark_batch_duration_ms{{{of},phase="addBatch",task="0"}} 25.0',
+        "kafka_connect_coordinator_heartbeat_rate 0.3",
+        "kafka_connect_connection_count 2.0",
+    ):
+        assert line in text.splitlines(), text
+    assert 'lag_max{connector="in"' not in text
 
 
 def test_a_young_worker_tells_what_it_can(scraped: Scraped) -> None:

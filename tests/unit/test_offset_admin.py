@@ -32,6 +32,10 @@ def test_numbers_may_be_texts_and_nothing_forgets() -> None:
         ({**PLACE, "kafka_partition": None}, {}, "partitions must be valid numbers"),
         ({**PLACE, "kafka_partition": 1.5}, {}, "Partition values for sink connectors need"),
         ({**PLACE, "kafka_partition": True}, {}, "Partition values for sink connectors need"),
+        ({**PLACE, "kafka_partition": 2**31}, {}, "Partition values for sink connectors need"),
+        ({**PLACE, "kafka_partition": " 3"}, {}, "Partition values for sink connectors need"),
+        (PLACE, {"kafka_offset": "1_000"}, "Offset values for sink connectors need to be integers"),
+        (PLACE, {"kafka_offset": 2**63}, "Offset values for sink connectors need to be integers"),
         (PLACE, {}, "should either be null or contain the key 'kafka_offset'"),
         (PLACE, {"kafka_offset": None}, "Offset values for sink connectors need to be integers"),
     ],
@@ -55,7 +59,9 @@ def test_a_request_without_offsets_is_refused(body: object) -> None:
         requested(body)
 
 
-@pytest.mark.parametrize("offsets", ["x", ["x"], [None], [{"partition": 1}], [{"offset": []}]])
+@pytest.mark.parametrize(
+    "offsets", ["x", ["x"], [None], [{"partition": 1}], [{"offset": []}], [{"x": {}}]]
+)
 def test_offsets_of_another_shape_are_refused(offsets: object) -> None:
     with pytest.raises(PenstockError, match="Cannot deserialize"):
         requested({"offsets": offsets})

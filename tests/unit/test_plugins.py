@@ -13,7 +13,7 @@ from penstock.api import Plugin, Props, SinkConnector, SinkWriter, SourceConnect
 from penstock.config.define import Config, ConfigDef
 from penstock.convert.json import JsonConverter
 from penstock.convert.text import StringConverter
-from penstock.plugins import Kind, Registry, UnknownConnectorClass
+from penstock.plugins import Found, Kind, Registry, UnknownConnectorClass, ambiguous
 
 
 class Taps(SourceConnector):
@@ -94,8 +94,78 @@ def test_an_alias_of_two_connectors_is_refused_and_their_full_names_are_not() ->
     assert registry.connector("com.example.TapSourceConnector").cls is OtherTaps
 
 
-def test_the_first_of_two_plugins_with_one_class_name_counts() -> None:
-    assert Registry([Taps, NewerTaps]).connector("TapSource").cls is Taps
+class OlderTaps(Taps):
+    plugin = Plugin("org.example.TapSourceConnector", "1.2-rc1", ConfigDef())
+
+
+class SameTaps(Taps):
+    plugin = Plugin("org.example.TapSourceConnector", "1.2.0", ConfigDef())
+
+
+@pytest.mark.parametrize(
+    ("classes", "chosen", "lost"),
+    [
+        ([Taps, NewerTaps], NewerTaps, [Taps]),
+        ([NewerTaps, Taps], NewerTaps, [Taps]),
+        ([OlderTaps, Taps, NewerTaps], NewerTaps, [OlderTaps, Taps]),
+        ([Taps, OlderTaps], Taps, [OlderTaps]),
+        ([Taps, SameTaps], Taps, [SameTaps]),
+        ([SameTaps, Taps], SameTaps, [Taps]),
+        ([Taps, Taps], Taps, []),
+    ],
+)
+def test_of_several_with_one_class_name_the_highest_version_counts_or_else_the_first(
+    classes: list[type[SourceConnector]], chosen: object, lost: list[object]
+) -> None:
+    # Reference §15.4: all others cannot be reached.
+    registry = Registry(classes)
+    assert registry.connector("TapSource").cls is chosen
+    assert [found.cls for found, _ in registry.shadowed] == lost
+    assert len(registry.of_kind(Kind.SOURCE)) == 1
+
+
+class Lines(Taps):
+    plugin = Plugin("org.example.JsonSource", "1", ConfigDef())
+
+
+def test_names_that_several_plugins_answer_to_are_ambiguous() -> None:
+    found = Registry([Taps, OtherTaps, Drains, JsonConverter, StringConverter]).found
+    told = [(name, [each.cls for each in several]) for name, several in ambiguous(found)]
+    assert told == [
+        ("TapSource", [Taps, OtherTaps]),
+        ("TapSourceConnector", [Taps, OtherTaps]),
+    ]
+
+
+def test_what_settings_never_confuse_may_share_a_name() -> None:
+    assert ambiguous(Registry([Lines, JsonConverter]).found) == []
+    assert ambiguous(Registry.installed().found) == []
+
+
+class Bare(SourceConnector):
+    plugin = Plugin("org.example.Bare", "1", ConfigDef())
+
+
+class Nameless(SinkConnector):
+    def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
+        raise NotImplementedError
+
+    def open(self, config: Config) -> SinkWriter:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("cls", "why"),
+    [
+        (int, "it needs a `plugin` and one of the bases SinkConnector, SourceConnector"),
+        (Bare, "it lacks open, plan_tasks"),
+        (Nameless, "it needs a class variable `plugin`"),
+        ("text", "it needs a `plugin` and one of the bases"),
+    ],
+)
+def test_what_is_no_plugin_is_refused_with_the_reason(cls: object, why: str) -> None:
+    with pytest.raises(TypeError, match=why):
+        Found.of(cls)
 
 
 def test_plugins_are_listed_by_class_name() -> None:
@@ -134,7 +204,7 @@ def test_a_plugin_that_cannot_be_loaded_is_skipped_and_named(
     with caplog.at_level(logging.WARNING):
         registry = Registry.installed()
     assert [found.plugin.simple_name for found in registry.found] == ["FileStreamSinkConnector"]
-    assert f"plugin '{broken}' ({BROKEN[broken]}) is skipped" in caplog.text
+    assert f"plugin '{broken}' ({BROKEN[broken]}) is skipped: " in caplog.text
 
 
 def test_the_built_in_plugins_are_installed() -> None:

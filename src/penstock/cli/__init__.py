@@ -4,6 +4,7 @@
     running    distributed, standalone, broker, demo, jars
     connectors load, create, update, patch, delete, config, validate, diff
     control    status, wait, pause, resume, stop, restart
+    plugins    doctor, new: what is found here, not on a running worker
     views      list, topics, offsets, logs, health, clusters, completion
 
 Beneath them: `session` (what the options say), `clusters` (whom to ask), `rest` (paths, shapes,

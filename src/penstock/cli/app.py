@@ -11,7 +11,7 @@ from typing import Final
 import click
 
 from penstock import KAFKA_VERSION, VERSION
-from penstock.cli import connectors, control, running, views
+from penstock.cli import connectors, control, explain, plugins, running, views
 from penstock.cli.exits import CommandError, Exit
 from penstock.cli.session import Session, common
 from penstock.cli.show import note
@@ -53,6 +53,7 @@ SECTIONS: Final[Sequence[tuple[str, Sequence[click.Command]]]] = (
         "The cluster",
         (views.listing, views.health, views.logs, views.clusters, views.completion),
     ),
+    ("Plugins", (explain.explain, plugins.plugins)),
 )
 
 

@@ -5,29 +5,34 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import sys
 from pathlib import Path
 from typing import NoReturn
 
 import click
 
-from penstock import KAFKA_VERSION, jars
+from penstock import KAFKA_VERSION, jars, logs
 from penstock.errors import StartupFailed
 
 debug_option = click.option("--debug", is_flag=True, help="Show more, and stack traces of errors.")
+log_format_option = click.option(
+    "--log-format",
+    type=click.Choice(logs.FORMATS),
+    help=f"How log lines look; ${logs.FORMAT_VARIABLE} says the same.",
+)
 
 
-@click.command()
+@click.command(epilog="What can be set: penstock explain worker.")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
+@log_format_option
 @debug_option
-def distributed(file: Path | None, debug: bool) -> None:
+def distributed(file: Path | None, log_format: str | None, debug: bool) -> None:
     """Run a worker of a cluster, with the settings in FILE.
 
     Settings in CONNECT_* variables (CONNECT_GROUP_ID for group.id) count before the file, and can
     do without one. The worker runs until Ctrl-C or SIGTERM; a second one ends it at once.
     """
     _demand_settings(file)
-    _log_to_stderr(debug)
+    _log_to_stderr(log_format, debug)
     from penstock import run
 
     settings = run.worker_settings(file)
@@ -35,20 +40,26 @@ def distributed(file: Path | None, debug: bool) -> None:
     _end()
 
 
-@click.command()
+@click.command(epilog="What can be set: penstock explain standalone.")
 @click.argument("worker_file", metavar="[FILE]", required=False, type=click.Path(path_type=Path))
 @click.argument(
     "connector_files", metavar="[CONNECTOR_FILE]...", nargs=-1, type=click.Path(path_type=Path)
 )
+@log_format_option
 @debug_option
-def standalone(worker_file: Path | None, connector_files: tuple[Path, ...], debug: bool) -> None:
+def standalone(
+    worker_file: Path | None,
+    connector_files: tuple[Path, ...],
+    log_format: str | None,
+    debug: bool,
+) -> None:
     """Run a worker that is a cluster by itself.
 
     FILE holds its settings, as do CONNECT_* variables; every CONNECTOR_FILE (JSON or properties) a
     connector to begin with. The worker runs until Ctrl-C or SIGTERM; a second one ends it at once.
     """
     _demand_settings(worker_file)
-    _log_to_stderr(debug)
+    _log_to_stderr(log_format, debug)
     from penstock import run
 
     run.standalone(worker_file, connector_files)
@@ -125,11 +136,5 @@ def _end() -> NoReturn:
     os._exit(0)  # everything has ended in order; code of connectors that hangs may not hold us
 
 
-def _log_to_stderr(debug: bool) -> None:
-    logging.basicConfig(
-        level=logging.DEBUG if debug else logging.INFO,
-        format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)",
-        stream=sys.stderr,
-    )
-    for name in ("py4j", "kafka", "httpx", "httpcore", "asyncio", "uvicorn"):
-        logging.getLogger(name).setLevel(logging.WARNING)
+def _log_to_stderr(format: str | None, debug: bool) -> None:
+    logs.log_to_stderr(logs.LogSettings.of(os.environ, format, debug))

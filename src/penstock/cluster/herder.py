@@ -173,7 +173,7 @@ class _Turn:
             entry is not None
             and entry.config is not None
             and not entry.inconsistent
-            and task.number < (entry.task_count or 0)
+            and 0 <= task.number < (entry.task_count or 0)
         )
 
     def _join(self) -> None:

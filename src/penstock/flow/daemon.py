@@ -5,12 +5,15 @@ fork of it and finds these modules loaded, and their memory shared. On a cluster
 our code that an executor runs, so what its Python lacks shows here.
 """
 
+import json
+import os
 import sys
 
 import pyspark.daemon
 
 try:
     import penstock.flow.stage  # noqa: F401
+    from penstock import logs
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
         f"{error}. The Python of this executor, {sys.executable} (version "
@@ -20,5 +23,9 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from None
 
+# What the worker's `plugin.path` holds, where the worker has it (`plugin_path`).
+sys.path += json.loads(os.environ.get("PENSTOCK_PLUGIN_ROOTS", "[]"))
+
 if __name__ == "__main__":
+    logs.log_to_stderr(logs.LogSettings.of(os.environ))  # into the worker's log, when it is local
     pyspark.daemon.manager()

@@ -13,7 +13,7 @@ import threading
 import time
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -22,6 +22,7 @@ from penstock.errors import PenstockError, StartupFailed
 from penstock.flow import session as spark_session
 from penstock.flow.causes import mark
 from penstock.ids import TaskId
+from penstock.logs import about
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,6 +55,19 @@ class Committed:
     partitions: int
 
 
+Place = tuple[str, int]
+"""A topic and one of its partitions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a running task stands at this moment: how many records of each partition a sink has
+    before it, and what Spark tells of its last batch."""
+
+    behind: Mapping[Place, int] = field(default_factory=dict)
+    progress: Mapping[str, Any] = field(default_factory=dict)
+
+
 Report = Callable[[BatchDone | Committed], None]
 """Told what a task does, from threads of Spark's and the task's own; must not block."""
 
@@ -67,9 +81,15 @@ class SessionAborted(PenstockError):
 class Session:
     """The SparkSession, once it is there. `get` waits for it; `ready` tells without waiting."""
 
-    def __init__(self, settings: Mapping[str, str], say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, str],
+        say: Callable[[str], None],
+        roots: Sequence[str] = (),
+    ) -> None:
         self._settings = settings
         self._say = say
+        self._roots = roots
         self._there = threading.Event()
         self._spark: SparkSession | None = None
         self._error: BaseException | None = None
@@ -82,7 +102,7 @@ class Session:
     def start(self) -> None:
         """Starts Spark; blocks. Whoever waits in `get` gets the error, if any."""
         try:
-            self._spark = spark_session.start(self._settings, self._say)
+            self._spark = spark_session.start(self._settings, self._say, self._roots)
         except BaseException as error:
             self._error = error
             raise
@@ -183,6 +203,14 @@ class Query(ABC):
         return self._query is not None and bool(self._query.isActive)
 
     @property
+    def progress(self) -> Mapping[str, Any]:
+        """What Spark tells of the last batch (StreamingQueryProgress); empty before the first."""
+        found = None
+        with contextlib.suppress(Exception):  # it has just ended
+            found = self._query.lastProgress if self._query is not None else None
+        return found or {}
+
+    @property
     def idle_s(self) -> float:
         """For how long there has been no batch."""
         return 0.0 if self._in_batch else time.monotonic() - self._rested_at
@@ -222,7 +250,8 @@ class Query(ABC):
             self._in_batch = True
             self._began_at = time.monotonic()
         try:
-            self.after(self._checkpoint, batch, self.take(frame))
+            with about(self._task):
+                self.after(self._checkpoint, batch, self.take(frame))
         except BaseException as error:
             if not self._stopping:
                 self.failure = readable(error)

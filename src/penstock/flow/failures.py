@@ -106,8 +106,7 @@ class Failures:
         nobody's business."""
         record = f", where {letter.described}" if self._tolerance.log_messages else ""
         log.error(
-            "[%s] Error encountered in task %s. Executing stage '%s' with class '%s'%s.",
-            self._task,
+            "Error encountered in task %s. Executing stage '%s' with class '%s'%s.",
             self._task,
             failure.stage.value,
             failure.class_name,
@@ -141,12 +140,7 @@ class Failures:
 
     def _lost(self, topic: str, error: object) -> None:
         self._lost_letters += 1
-        log.error(
-            "[%s] Could not produce message to dead letter queue. topic=%s: %s",
-            self._task,
-            topic,
-            error,
-        )
+        log.error("Could not produce message to dead letter queue. topic=%s: %s", topic, error)
 
 
 def context_headers(

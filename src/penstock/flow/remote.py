@@ -13,7 +13,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -58,9 +58,10 @@ def refuse(settings: Mapping[str, str]) -> None:
 
 
 def settings_for(
-    master: str, settings: Mapping[str, str], folder: Path
+    master: str, settings: Mapping[str, str], folder: Path, roots: Sequence[str] = ()
 ) -> tuple[dict[str, str], str]:
-    """Spark's settings for a cluster, and the Python its executors run.
+    """Spark's settings for a cluster, and the Python its executors run, to which goes what is in
+    the `roots` of `plugin.path`.
 
     `settings` are the user's and win. `folder` is made and filled with what the driver needs: its
     JVM is to run there. Raises StartupFailed when a standalone master does not answer in time.
@@ -74,7 +75,7 @@ def settings_for(
                 "and leaves none to other workers"
             )
     folder.mkdir(parents=True, exist_ok=True)
-    shipment = shipping.pack(folder)
+    shipment = shipping.pack(folder, roots=roots)
     if shipment.left_out:
         log.info(
             "not sent to executors because of compiled parts, so their Python (spark.archives, "

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import os
 import re
 import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +23,7 @@ from penstock import jars
 from penstock.config.properties import render_properties
 from penstock.errors import StartupFailed
 from penstock.flow import remote
+from penstock.plugin_path import ROOTS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,9 +73,12 @@ _SECRET: Final = re.compile("(?i)secret|password|token|access[.]?key|jaas")
 
 
 def start(
-    settings: Mapping[str, str], say: Callable[[str], None] = lambda text: None
+    settings: Mapping[str, str],
+    say: Callable[[str], None] = lambda text: None,
+    roots: Sequence[str] = (),
 ) -> SparkSession:
-    """A new session with our defaults and the user's `spark.*` settings over them.
+    """A new session with our defaults and the user's `spark.*` settings over them. What can be
+    imported from `roots`, Python workers can import, too (`plugin_path`).
 
     Blocks for seconds. Raises StartupFailed when Java is missing or too old, a setting is refused,
     the master of a cluster does not answer, or Spark does not start.
@@ -89,10 +94,12 @@ def start(
     folder: Path | None = None
     if remote.is_remote(master):
         folder = scratch() / "driver"
-        effective, python = remote.settings_for(master, effective, folder)
+        effective, python = remote.settings_for(master, effective, folder, roots)
     else:
         effective, python = {**_LOCAL, **effective}, sys.executable
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        if roots:
+            effective[f"spark.executorEnv.{ROOTS}"] = json.dumps(roots)
     os.environ["PYSPARK_PYTHON"] = python  # or executors pick another one
     effective["spark.jars"] = ",".join(
         [*map(str, archives), *filter(None, [effective.get("spark.jars")])]

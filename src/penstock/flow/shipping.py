@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import io
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import Distribution, EntryPoint, entry_points
 from importlib.util import find_spec
@@ -21,15 +21,15 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 import penstock
-from penstock.plugins import ENTRY_POINTS
+from penstock import plugin_path
+from penstock.plugins import ENTRY_POINTS, root_of
 
-_COMPILED: Final = frozenset({".so", ".pyd", ".dylib", ".dll"})
 _ABOUT: Final = frozenset({"METADATA", "entry_points.txt"})
 """What of a distribution's description is taken along: its version is asked for at run time."""
 
 _WHEN: Final = (1980, 1, 1, 0, 0, 0)  # equal contents make equal archives
 
-Files = Mapping[PurePosixPath, Path]
+Files = Mapping[PurePosixPath, plugin_path.Tree]
 """Files by their place in the archive."""
 
 
@@ -41,18 +41,27 @@ class Shipment:
     left_out: tuple[str, ...]
 
 
-def pack(folder: Path, plugins: Iterable[EntryPoint] | None = None) -> Shipment:
-    """Packs penstock and the packages of `plugins` (by default all that are installed) into an
-    archive in `folder`, which is named after its contents."""
+def pack(
+    folder: Path, plugins: Iterable[EntryPoint] | None = None, roots: Sequence[str] = ()
+) -> Shipment:
+    """Packs penstock, the packages of `plugins` (by default all that are installed) and what the
+    `roots` of `plugin.path` hold into an archive in `folder`, which is named after its contents."""
     if plugins is None:
         plugins = entry_points(group=ENTRY_POINTS)
-    files = dict(_package(Path(penstock.__file__).parent))
+    files: dict[PurePosixPath, plugin_path.Tree] = {}
+    files |= _package(Path(penstock.__file__).parent)
     left_out: set[str] = set()
+    for root in roots:
+        more, compiled = _of_root(root)
+        files = {**more, **files}  # the first root that has a module counts, as on `sys.path`
+        left_out |= compiled
     for entry in plugins:
         if entry.module.partition(".")[0] == penstock.__name__:
             continue
+        if entry.dist is not None and root_of(entry.dist) in roots:
+            continue
         found = _of_plugin(entry)
-        if any(path.suffix in _COMPILED for path in found):
+        if any(path.suffix in plugin_path.COMPILED for path in found):
             left_out.add(entry.module.partition(".")[0])
         else:
             files |= found
@@ -63,10 +72,20 @@ def pack(folder: Path, plugins: Iterable[EntryPoint] | None = None) -> Shipment:
     return Shipment(archive, tuple(sorted(left_out)))
 
 
+def _of_root(root: str) -> tuple[Files, set[str]]:
+    """The files of a root, and the names of the packages that have compiled parts instead."""
+    files = dict(plugin_path.files(root))
+    compiled = {place.parts[0] for place in files if place.suffix in plugin_path.COMPILED}
+    whole = {place: file for place, file in files.items() if place.parts[0] not in compiled}
+    return whole, {name.partition(".")[0] for name in compiled}
+
+
 def _of_plugin(entry: EntryPoint) -> Files:
     """The files of the distribution a plugin is from; where that does not tell (it is installed
     from its sources, or not at all), those of the package or module its class is in."""
-    files = dict(_of_distribution(entry.dist)) if entry.dist is not None else {}
+    files: dict[PurePosixPath, plugin_path.Tree] = {}
+    if entry.dist is not None:
+        files |= _of_distribution(entry.dist)
     if not any(path.suffix == ".py" for path in files):
         files |= _of_module(entry.module.partition(".")[0])
     return files

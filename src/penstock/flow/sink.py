@@ -17,26 +17,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 
 from penstock.config.regex import compile_java
 from penstock.flow import offsets, remote
-from penstock.flow.engine import IDLE_S, Committed, Query, Report, readable
+from penstock.flow.engine import IDLE_S, Committed, Place, Query, Report, readable
 from penstock.flow.plan import SinkPlan
 from penstock.flow.source import batch_done
 from penstock.flow.stage import RESULT_DDL, SinkStage
+from penstock.logs import about
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger(__name__)
 
-Place = tuple[str, int]
-"""A topic and one of its partitions."""
-
 Positions = Mapping[Place, int]
 
-EARLIEST: Final = -2  # as Spark writes "from the first record there is"
+EARLIEST: Final = OFFSET_BEGINNING  # Spark writes it so, too: from the first record there is
 BATCH_RECORDS: Final = 500_000
 """Large, for what lies between two batches costs as much as 100,000 records. It need not be small
 to stop soon: a stage that is asked to stop leaves the rest of its batch."""
@@ -159,7 +157,8 @@ class SinkTask:
         self._stopping = threading.Event()
         self._grace_s = 5.0
         self._in_time = True
-        self._thread = threading.Thread(target=self._run, name=f"sink-{plan.task}", daemon=True)
+        run = about(plan.task)(self._run)
+        self._thread = threading.Thread(target=run, name=f"sink-{plan.task}", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -170,6 +169,23 @@ class SinkTask:
         self._stopping.set()
         self._thread.join(timeout_s + 10)
         return self._in_time and not self._thread.is_alive()
+
+    @property
+    def positions(self) -> dict[Place, int]:
+        """Where each partition that it owns is read next."""
+        with self._lock:
+            return dict(self._owned)
+
+    @property
+    def settings(self) -> Mapping[str, object]:
+        """Its consumer's."""
+        return self._plan.consumer
+
+    @property
+    def progress(self) -> Mapping[str, Any]:
+        """See `Query.progress`; empty while there is no query."""
+        query = self._query
+        return query.progress if query is not None else {}
 
     def _run(self) -> None:
         trace: str | None = None
@@ -294,7 +310,7 @@ class SinkTask:
             self._consumer.resume(places)
             self._watched = set(owned)
         except KafkaException as error:  # a partition that is only just being opened
-            log.debug("[%s] not watched yet: %s", self._plan.task, error)
+            log.debug("not watched yet: %s", error)
             self._moved = True
 
     def _read(self) -> None:
@@ -337,7 +353,7 @@ class SinkTask:
             self._consumer.commit(offsets=rows, asynchronous=False)
         except (KafkaException, RuntimeError) as refusal:
             error = refusal
-            log.warning("[%s] offsets were not committed: %s", self._plan.task, error)
+            log.warning("offsets were not committed: %s", error)
         ms, owned = (time.monotonic() - began) * 1000, len(self._owned)
         self._report(Committed(self._plan.task, self._plan.run, error is None, ms, owned))
         if error is not None:

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -39,6 +39,7 @@ from penstock.flow.stage import (
     unpacked,
 )
 from penstock.ids import TaskId
+from penstock.logs import about
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -176,7 +177,7 @@ class ExactlyOnceQuery(SourceQuery):
             self._sending.producer.purge()
             self._sending.producer.abort_transaction(_ABORT_S)
         except (KafkaException, SystemError, AttributeError) as error:  # or there is none any more
-            log.info("[%s] the open transaction was not aborted: %s", self._task, error)
+            log.info("the open transaction was not aborted: %s", error)
 
 
 class SourceTask:
@@ -210,7 +211,8 @@ class SourceTask:
         self._turn = threading.Condition()  # guards the open ranges
         self._open: deque[_Open] = deque()  # the first one is with Spark
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"source-{plan.task}", daemon=True)
+        run = about(plan.task)(self._run)
+        self._thread = threading.Thread(target=run, name=f"source-{plan.task}", daemon=True)
 
     def start(self) -> None:
         """Returns when planning begins; raises what stands against it."""
@@ -232,14 +234,21 @@ class SourceTask:
 
     def stop(self, timeout_s: float) -> bool:
         """Finishes the batch in hand; False if it was cut off."""
+        deadline = time.monotonic() + timeout_s
         self._stopping.set()
         with self._turn:
             self._turn.notify_all()
         in_time = self._end_query(timeout_s)
-        self._thread.join(timeout_s)
+        self._thread.join(max(_LOOK_S, deadline - time.monotonic()))
         self._end_query(0)  # one that was being started meanwhile
         self._let_go()
         return in_time
+
+    @property
+    def progress(self) -> Mapping[str, Any]:
+        """See `Query.progress`; empty while there is no query."""
+        query = self._query
+        return query.progress if query is not None else {}
 
     def _end_query(self, timeout_s: float) -> bool:
         query, self._query = self._query, None
@@ -302,7 +311,7 @@ class SourceTask:
             except Exception as error:
                 if not retriable(error) or self._stopping.is_set():
                     raise
-                log.warning("[%s] there is nothing to read for now: %s", self._plan.task, error)
+                log.warning("there is nothing to read for now: %s", error)
                 backoff.again()
 
     def _is_due(self, end: Offsets, last: float) -> bool:

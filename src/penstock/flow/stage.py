@@ -39,6 +39,7 @@ from penstock.flow.plan import FlowPlan, SinkPlan, SourcePlan
 from penstock.flow.ranges import decode
 from penstock.flow.sending import Refused, Sending
 from penstock.ids import TaskId
+from penstock.logs import concern
 
 RESULT: Final = pa.schema(
     [
@@ -297,9 +298,7 @@ class Writing:
                     raise
                 if os.path.exists(stop):
                     return None
-                failures.log.warning(
-                    "[%s] the batch is written again after a while: %s", self._plan.task, error
-                )
+                failures.log.warning("the batch is written again after a while: %s", error)
                 counts.retries += 1
                 backoff.again()
                 continue
@@ -320,6 +319,7 @@ def _open(plan: FlowPlan, kind: Callable[[Any], Any]) -> Any:
     Only one run of a task is kept: an older one has been stopped or given away. Others that were
     not used for a while are closed, so a worker does not collect the past.
     """
+    concern(plan.task)
     now = time.monotonic()
     for task, (run, used, end) in list(_OPENED.items()):
         if now - used > _IDLE_S or (task == plan.task and run != plan.run):

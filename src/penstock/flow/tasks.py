@@ -10,7 +10,8 @@ from typing import Final, Protocol
 
 from penstock.api import Offsets
 from penstock.flow import failures
-from penstock.flow.engine import Report, Session, readable
+from penstock.flow.engine import Report, Session, Standing, readable
+from penstock.flow.lags import Lags
 from penstock.flow.plan import FlowPlan, SinkPlan, SourcePlan
 from penstock.flow.sink import SinkTask
 from penstock.flow.source import Begin, SourceTask
@@ -40,10 +41,6 @@ class EncodeOffsets(Protocol):
     def __call__(self, task: TaskId, offsets: Offsets) -> Sequence[tuple[bytes, bytes | None]]: ...
 
 
-class _Running(Protocol):
-    def stop(self, timeout_s: float) -> bool: ...
-
-
 class Tasks:
     """`ended`, `report` and `gone` are called from threads of ours; they must not block.
 
@@ -67,7 +64,8 @@ class Tasks:
         self._report = report
         self._gone = gone
         self._lock = threading.Lock()
-        self._running: dict[TaskId, tuple[int, _Running]] = {}
+        self._running: dict[TaskId, tuple[int, SourceTask | SinkTask]] = {}
+        self._lags = Lags()
         self._closing = threading.Event()
         self._watch = threading.Thread(target=self._watch_queries, name="query-watch", daemon=True)
         self._watch.start()
@@ -114,6 +112,20 @@ class Tasks:
         with self._lock:
             _, running = self._running.pop(task, (0, None))
         return running is None or running.stop(timeout_s)
+
+    def standings(self, timeout_s: float) -> dict[TaskId, Standing]:
+        """How every running task stands; without what Kafka does not tell in so much time."""
+        with self._lock:
+            running = {task: each for task, (_, each) in self._running.items()}
+        sinks = {
+            task: (each.settings, each.positions)
+            for task, each in running.items()
+            if isinstance(each, SinkTask)
+        }
+        behind = self._lags.behind(sinks, timeout_s)
+        return {
+            task: Standing(behind.get(task, {}), each.progress) for task, each in running.items()
+        }
 
     def close(self) -> None:
         """Ends the watching; tasks are to be stopped before, and Spark after."""

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from kafka.coordinator.base import BaseCoordinator
 from kafka.errors import KafkaError
+from kafka.metrics import MetricConfig, Metrics
 from kafka.net.compat import KafkaNetClient
 
 log = logging.getLogger(__name__)
@@ -23,6 +24,7 @@ log = logging.getLogger(__name__)
 _POLL_S: Final = 0.05
 _JOIN_MS: Final = 1_000
 _RETRY_S: Final = 0.2
+_GROUPS: Final = frozenset({"connect-metrics", "connect-coordinator-metrics"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,15 @@ class Callbacks:
     share_out: Callable[[str, str, int, Mapping[str, bytes]], Mapping[str, bytes]]
     joined: Callable[[int, str, str, bytes], None]
     lost: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One metric of a Kafka client."""
+
+    group: str
+    name: str
+    value: float
 
 
 class WorkerGroup:
@@ -50,7 +61,9 @@ class WorkerGroup:
         rebalance_timeout_ms: int,
         callbacks: Callbacks,
     ) -> None:
-        self._client = KafkaNetClient(client_id=client_id, **client)
+        self._measured = Metrics(MetricConfig(samples=2, time_window_ms=30_000))
+        measured = {"metrics": self._measured, "metric_group_prefix": "connect"}
+        self._client = KafkaNetClient(client_id=client_id, **measured, **client)
         self._heartbeat_s = heartbeat_interval_ms / 1000
         self._callbacks = callbacks
         self._coordinator = _Coordinator(
@@ -61,6 +74,7 @@ class WorkerGroup:
             heartbeat_interval_ms=heartbeat_interval_ms,
             max_poll_interval_ms=rebalance_timeout_ms,
             api_version=(2, 5),
+            **measured,
         )
         self._wake = threading.Event()
         self._join_wanted = threading.Event()
@@ -84,6 +98,15 @@ class WorkerGroup:
         """Leaves the group until `join` is called again. Returns at once."""
         self._out.set()
         self._wake.set()
+
+    def figures(self) -> list[Figure]:
+        """What its client measures of itself: Kafka Connect's groups `connect-metrics` and
+        `connect-coordinator-metrics`, with the metrics that kafka-python has (reference §14)."""
+        return [
+            Figure(name.group, name.name, float(metric.value()))
+            for name, metric in list(self._measured.metrics.items())
+            if name.group in _GROUPS
+        ]
 
     def leave(self, timeout_s: float) -> None:
         """Leaves the group and ends the connection."""

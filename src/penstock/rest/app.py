@@ -10,32 +10,25 @@ from typing import Final
 from urllib.parse import parse_qs
 
 import orjson
-from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Mount
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from penstock.config.worker import Listener
 from penstock.data.java_maps import hash_map_order
 from penstock.errors import PenstockError
+from penstock.rest import openapi
+from penstock.rest.call import Answer, Call, HttpError, Unroutable, error_of
 from penstock.rest.forward import Client
-from penstock.rest.routes import (
-    ALWAYS,
-    ROUTES,
-    Answer,
-    Call,
-    HttpError,
-    Route,
-    Unroutable,
-    error_of,
-    ready,
-)
+from penstock.rest.operations import ready
+from penstock.rest.routes import ALWAYS, ROUTES, Route
 from penstock.worker import Worker
 
 log = logging.getLogger(__name__)
 
 _JSON: Final = "application/json"
+_ABSOLUTE: Final = re.compile(r"^https?://[^/]*", re.IGNORECASE)
+"""How a target begins that is for a proxy; a server has to take it, too (RFC 9112, 3.2.2)."""
 _BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _MEDIA_TYPE: Final = re.compile(r"[!#$%&'*+.^_`|~\w-]+/[!#$%&'*+.^_`|~\w-]+", re.ASCII)
 
@@ -59,13 +52,17 @@ def admin_routes() -> tuple[Route, ...]:
     return tuple(row for row in ROUTES if row.admin)
 
 
-def application(context: Context, routes: Sequence[Route] = ROUTES) -> Starlette:
-    """Every request goes through one door, which looks it up in the table."""
+def application(context: Context, routes: Sequence[Route] = ROUTES) -> ASGIApp:
+    """Every request goes through one door, which looks it up in the table; whatever its path is
+    made of, nobody else answers it."""
+    description = openapi.document(routes)
 
     async def door(scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         try:
-            response = await _serve(context, routes, request)
+            response = await _serve(context, routes, description, request)
+        except ClientDisconnect:
+            return  # in the middle of its body: nobody is there to be answered
         except Exception as error:
             status, code, message = error_of(error)
             if not isinstance(error, HttpError | PenstockError):
@@ -74,11 +71,17 @@ def application(context: Context, routes: Sequence[Route] = ROUTES) -> Starlette
             response = _response(Answer(status, body), typed=not isinstance(error, Unroutable))
         await response(scope, receive, send)
 
-    return Starlette(routes=[Mount("/", door)])
+    return door
 
 
-async def _serve(context: Context, routes: Sequence[Route], request: Request) -> Response:
+async def _serve(
+    context: Context,
+    routes: Sequence[Route],
+    description: Mapping[str, object],
+    request: Request,
+) -> Response:
     raw = request.scope.get("raw_path", request.url.path.encode()).split(b"?")[0].decode("latin-1")
+    raw = _ABSOLUTE.sub("", raw)
     if "//" in raw or _BAD_ESCAPE.search(raw):
         raise HttpError(400, "The path has an empty segment or a '%' that is no escape")
     segments = raw.strip("/").split("/") if raw.strip("/") else []
@@ -106,6 +109,7 @@ async def _serve(context: Context, routes: Sequence[Route], request: Request) ->
         headers=request.headers,
         body=body,
         scheme=request.url.scheme,
+        description=description,
     )
     if route.handler not in ALWAYS:
         await ready(call)
@@ -119,26 +123,26 @@ def _allowed(matching: Sequence[Route]) -> list[str]:
 
 
 def _check_media_types(route: Route, request: Request, body: bytes) -> None:
-    """What comes in and what goes out is JSON; a request may leave out saying so only when it has
-    no body to speak of."""
+    """What comes in is JSON, and what goes out is what the route answers with; a request may leave
+    out saying so only when it has no body to speak of."""
     given = request.headers.get("content-type")
     if given is None:
         if route.takes_body and body:
             raise HttpError(415, "HTTP 415 Unsupported Media Type")
     elif not _MEDIA_TYPE.match(given.strip()):
         raise HttpError(400, f"The Content-Type '{given}' is no media type")
-    elif _media_type(given) != _JSON:
+    elif _media_type(given) != _JSON and not route.any_type:
         raise Unroutable(415, "HTTP 415 Unsupported Media Type")
-    if not accepts_json(request.headers.get("accept", "")):
+    if not accepts(request.headers.get("accept", ""), _media_type(route.media)):
         raise Unroutable(406, "HTTP 406 Not Acceptable")
 
 
-def accepts_json(accept: str) -> bool:
-    """Whether an `Accept` header lets JSON through; an empty one does."""
+def accepts(accept: str, media: str = _JSON) -> bool:
+    """Whether an `Accept` header lets this media type through; an empty one does."""
     ranges = [part.split(";") for part in accept.split(",") if part.strip()]
+    wanted = (media, f"{media.split('/')[0]}/*", "*/*")
     return not ranges or any(
-        name.strip().lower() in (_JSON, "application/*", "*/*") and not _refused(parameters)
-        for name, *parameters in ranges
+        name.strip().lower() in wanted and not _refused(parameters) for name, *parameters in ranges
     )
 
 

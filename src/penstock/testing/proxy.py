@@ -125,8 +125,8 @@ class Proxy:
                 both.create_task(self._pass_on(reader, onward))
                 both.create_task(self._pass_on(there, writer))
             in_order = True
-        except* OSError:
-            pass  # nobody is there, or one side broke the connection: the other is told so
+        except* (OSError, asyncio.CancelledError):
+            pass  # nobody is there, one side broke the connection, or it is cut: both are told so
         finally:
             self._passing.discard(me)
             for end in ends:

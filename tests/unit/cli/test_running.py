@@ -28,7 +28,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     monkeypatch.setattr(run, "distributed", lambda props, started: recorded(props))
     monkeypatch.setattr(run, "standalone", recorded)
     monkeypatch.setattr(running, "_end", lambda: None)
-    monkeypatch.setattr(running, "_log_to_stderr", lambda debug: None)
+    monkeypatch.setattr(running, "_log_to_stderr", lambda *_: None)
     monkeypatch.delenv("CONNECT_GROUP_ID", raising=False)
     return made
 

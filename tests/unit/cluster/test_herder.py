@@ -654,6 +654,13 @@ def test_a_failed_task_starts_when_its_configuration_changes() -> None:
     assert len(only(e.StartTask, worker.join())) == 1
 
 
+@pytest.mark.parametrize("number", [1, 7, -1])
+def test_a_task_that_a_connector_does_not_have_is_not_found(number: int) -> None:
+    task = TaskId("c", number)
+    [(_, result)] = answers(running(1).take(e.Requested("r", e.RestartTask(task))))
+    assert result == e.Refused(404, f"Unknown task: {task}")
+
+
 def test_restarting_a_task_is_shown_and_stops_it_at_once() -> None:
     worker = running(1)
     commands = worker.take(e.Requested("r", e.RestartTask(T0)))

@@ -54,7 +54,7 @@ def test_the_first_failed_record_is_named_with_its_place() -> None:
             True,
             False,
             [
-                "[c-3] Error encountered in task c-3. Executing stage 'VALUE_CONVERTER' with class "
+                "Error encountered in task c-3. Executing stage 'VALUE_CONVERTER' with class "
                 "'test.Converter'."
             ],
         ),
@@ -62,7 +62,7 @@ def test_the_first_failed_record_is_named_with_its_place() -> None:
             True,
             True,
             [
-                "[c-3] Error encountered in task c-3. Executing stage 'VALUE_CONVERTER' with class "
+                "Error encountered in task c-3. Executing stage 'VALUE_CONVERTER' with class "
                 "'test.Converter', where consumed record is {topic='t', partition=4, offset=11, "
                 "timestamp=7, timestampType=LogAppendTime}."
             ],

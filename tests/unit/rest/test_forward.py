@@ -13,13 +13,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from starlette.datastructures import Headers
 
 from penstock.cluster import events as e
 from penstock.cluster.herder_state import HerderState, Member, Settings
 from penstock.cluster.records import SessionKey
 from penstock.cluster.state import ClusterState
+from penstock.rest.call import Answer, Call, HttpError
 from penstock.rest.forward import ALGORITHM, SIGNATURE, Client, Leader, Remote, sign
-from penstock.rest.routes import ROUTES, Answer, Call, HttpError
+from penstock.rest.routes import ROUTES
 
 KEY = SessionKey(b"secret", "HmacSHA256", 1)
 URL = "http://leader:8083/"
@@ -189,3 +191,10 @@ def test_a_worker_that_does_not_lead_sends_it_on_twice_at_most() -> None:
     with pytest.raises(HttpError) as conflict:
         fence(FakeWorker(e.Elsewhere(URL)), SIGNED, client, forward="false")
     assert conflict.value.status == 409
+
+
+def test_who_asks_is_told_to_the_worker_that_is_asked_next() -> None:
+    client = Recorded()
+    headers = Headers({**SIGNED, "Authorization": "Basic eDp5", "Cookie": "a=b"})
+    fence(FakeWorker(e.Elsewhere(URL)), headers, client)
+    assert [sent for _, _, _, sent in client.sent] == [{"Authorization": "Basic eDp5"}]

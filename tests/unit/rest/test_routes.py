@@ -9,7 +9,8 @@ from urllib.parse import quote
 
 import pytest
 
-from penstock.rest.routes import ALWAYS, ROUTES, HttpError, Route, error_of
+from penstock.rest.call import HttpError, error_of
+from penstock.rest.routes import ALWAYS, ROUTES, Route
 
 
 async def handler(call: object) -> Any:

@@ -1,0 +1,162 @@
+"""`penstock explain`: what every setting means, from the declarations that workers read them by.
+
+`docs/settings.md` is `penstock explain --page`; a test compares them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import click
+
+from penstock.cli.exits import NotThere
+from penstock.config import connector, worker
+from penstock.config.define import ConfigDef
+from penstock.config.render import help_text, markdown
+from penstock.plugins import Found, Kind, PluginClass, Registry
+from penstock.providers import BUILT_IN as BUILT_IN_PROVIDERS
+
+_TITLES: Final[Mapping[str, str]] = {
+    "worker": "Workers of a cluster",
+    "standalone": "Standalone workers",
+    "source": "Source connectors",
+    "sink": "Sink connectors",
+}
+_KINDS: Final[Mapping[Kind, str]] = {
+    Kind.SOURCE: "Source connector",
+    Kind.SINK: "Sink connector",
+    Kind.CONVERTER: "Converter",
+    Kind.HEADER_CONVERTER: "Header converter",
+    Kind.TRANSFORM: "Transform",
+    Kind.PREDICATE: "Predicate",
+    Kind.CONFIG_PROVIDER: "Config provider",
+}
+_ELSEWHERE: Final = frozenset({Kind.TRANSFORM, Kind.PREDICATE})  # docs/transforms.md
+
+_INTRODUCTION: Final = """\
+# Settings
+
+Every setting that penstock reads, from the declarations it reads them by. `penstock explain` shows
+the same in a terminal: for one subject (`penstock explain worker`), one plugin
+(`penstock explain FileStreamSource`) or one setting (`penstock explain tasks.max`). `make docs`
+writes this page anew. Transforms and predicates have [a page of their own](transforms.md).
+
+Names, types, defaults and what is valid are Kafka Connect's, unless a setting begins with
+`penstock.` or `spark.`. What begins with `producer.`, `consumer.` or `admin.` in a worker's
+settings, and with `producer.override.`, `consumer.override.` or `admin.override.` in a
+connector's, is meant for Kafka's clients, under the names that Java's clients give it.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Something that has settings: what it is called, what it is, and what it reads."""
+
+    names: tuple[str, ...]
+    title: str
+    about: str
+    definition: ConfigDef
+
+
+def subjects(registry: Registry) -> list[Subject]:
+    """Everything there is to explain: workers and connectors as such, then the plugins."""
+    definitions = {
+        "worker": worker.DISTRIBUTED,
+        "standalone": worker.STANDALONE,
+        "source": connector.SOURCE,
+        "sink": connector.SINK,
+    }
+    return [
+        *(Subject((name,), _TITLES[name], "", each) for name, each in definitions.items()),
+        *(
+            _of_plugin(kind, cls)
+            for kind in _KINDS
+            for cls in [
+                *(BUILT_IN_PROVIDERS if kind is Kind.CONFIG_PROVIDER else ()),
+                *(found.cls for found in registry.of_kind(kind)),
+            ]
+        ),
+    ]
+
+
+def _of_plugin(kind: Kind, cls: PluginClass) -> Subject:
+    found = Found(kind, cls, cls.plugin)
+    names = (found.plugin.class_name, *sorted(found.names() - {found.plugin.class_name}))
+    about = " ".join((inspect.getdoc(cls) or "").partition("\n\n")[0].split())
+    return Subject(names, _KINDS[kind], about, found.plugin.config)
+
+
+def page(registry: Registry) -> str:
+    """The page of the documentation: every subject but those that have another page."""
+    parts = [_INTRODUCTION]
+    elsewhere = {_KINDS[kind] for kind in _ELSEWHERE}
+    for subject in subjects(registry):
+        if subject.title in elsewhere:
+            continue
+        if subject.about or subject.names[0] not in _TITLES:
+            simple = subject.names[0].rpartition(".")[2]
+            parts.append(f"## {subject.title}: {simple}\n\n`{subject.names[0]}`\n")
+        else:
+            parts.append(f"## {subject.title}\n")
+        if subject.about:
+            parts.append(f"{subject.about}\n")
+        parts.append(markdown(subject.definition) if subject.definition.keys else "No settings.\n")
+    return "\n".join(parts)
+
+
+@click.command()
+@click.argument("what", required=False)
+@click.option("--page", "whole", is_flag=True, help="The page of the documentation, as Markdown.")
+def explain(what: str | None, whole: bool) -> None:
+    """Say what settings there are, and what they mean.
+
+    WHAT is `worker`, `standalone`, `source` or `sink`, a plugin by any of its names, or a setting.
+    Without it, everything there is to explain is listed.
+    """
+    registry = Registry.installed()
+    if whole:
+        click.echo(page(registry), nl=False)
+        return
+    known = subjects(registry)
+    if what is None:
+        for subject in known:
+            click.echo(f"{subject.names[0]:<70} {subject.title}")
+        return
+    click.echo_via_pager("\n".join(_explained(what, known)) + "\n")
+
+
+def _explained(what: str, known: Sequence[Subject]) -> Iterator[str]:
+    width = min(100, shutil.get_terminal_size().columns)
+    meant = [subject for subject in known if what in subject.names]
+    if meant:
+        for subject in meant:
+            yield f"{subject.names[0]}  ({subject.title})"
+            if len(subject.names) > 1:
+                yield f"also {', '.join(subject.names[1:])}"
+            yield from filter(None, (subject.about, ""))
+            yield help_text(subject.definition, width) or "It has no settings."
+        return
+    found: dict[str, list[Subject]] = {}
+    for subject in known:
+        for key in subject.definition.keys:
+            if key.name == what:
+                found.setdefault(help_text(ConfigDef(key), width), []).append(subject)
+    if not found:
+        raise NotThere(f"There is nothing that is called '{what}'.", _advice(what, known))
+    for text, having in found.items():
+        yield f"{', '.join(subject.names[0] for subject in having)}:"
+        yield text
+
+
+def _advice(what: str, known: Iterable[Subject]) -> str:
+    names = {name for subject in known for name in subject.names}
+    names |= {key.name for subject in known for key in subject.definition.keys}
+    close = difflib.get_close_matches(what, names, n=3)
+    if close:
+        return f"Is {' or '.join(repr(name) for name in close)} meant?"
+    return "`penstock explain` lists what there is."

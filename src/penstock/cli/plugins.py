@@ -1,0 +1,207 @@
+"""Commands about plugins, here and not on a running worker: doctor, new."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from penstock.cli import show
+from penstock.cli.exits import Exit
+from penstock.cli.session import Session, pass_session
+
+if TYPE_CHECKING:
+    from penstock.plugin_path import Survey
+    from penstock.plugins import Found, Place, Skipped
+
+_OWN: Final = "penstock "
+"""How the place of what is built in is called."""
+
+
+@click.group()
+def plugins() -> None:
+    """Explain which plugins a worker finds here, or begin one.
+
+    What a running worker has is told by `list plugins`.
+    """
+
+
+@plugins.command()
+@click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--all", "every", is_flag=True, help="Also list what is built in.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as one JSON document.")
+@pass_session
+def doctor(session: Session, file: Path | None, every: bool, as_json: bool) -> int:
+    """Tell what was found where, what a configuration may call it, and what was skipped and why.
+
+    Looks where a worker with the settings in FILE (and in CONNECT_* variables) would, and imports
+    what it would import. Ends with 1 when something is broken.
+    """
+    from penstock import plugin_path, run
+
+    settings = run.worker_settings(file, session.environ)
+    survey = plugin_path.survey(settings)
+    report = _report(survey, plugin_path.refusal(settings, survey))
+    if as_json or session.json:
+        show.pretty(report)
+    else:
+        _print(report, every)
+    return Exit.DIFFERENT if report["broken"] else Exit.DONE
+
+
+@plugins.command()
+@click.argument("name")
+@click.option("--source", "source", is_flag=True, help="Only a source connector.")
+@click.option("--sink", "sink", is_flag=True, help="Only a sink connector.")
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path(),
+    help="Where the project's folder is made; by default here.",
+)
+def new(name: str, source: bool, sink: bool, folder: Path) -> None:
+    """Write the project of a new connector: code that works, tests, a README.
+
+    NAME is also the module's; small letters, digits and underscores. By default the project has a
+    source and a sink.
+    """
+    from penstock.template import write_project
+
+    made = write_project(folder, name, source=source or not sink, sink=sink or not source)
+    for path in made:
+        show.echo(str(path))
+
+
+# ── what the doctor says ─────────────────────────────────────────────────────────────────────────
+
+
+def _report(survey: Survey, refusal: str | None) -> dict[str, Any]:
+    """Everything that is to be told, as JSON."""
+    from penstock.plugins import Level, ambiguous
+
+    shared = ambiguous(survey.registry.found)
+    unusable = {name for name, _ in shared}
+    skipped = [each for place in survey.places for each in place.skipped]
+    return {
+        "places": [_place(place, unusable, survey.registry.found) for place in survey.places],
+        "ambiguous": [
+            {"name": name, "classes": sorted(found.plugin.class_name for found in several)}
+            for name, several in shared
+        ],
+        "shadowed": [
+            {
+                "class": lost.plugin.class_name,
+                "version": lost.plugin.version,
+                "location": lost.location,
+                "by": {"version": chosen.plugin.version, "location": chosen.location},
+            }
+            for lost, chosen in survey.registry.shadowed
+        ],
+        "undeclared": [found.plugin.class_name for found in survey.undeclared],
+        "refused": refusal,
+        "broken": sum(each.level is Level.BROKEN for each in skipped) + (refusal is not None),
+    }
+
+
+def _place(place: Place, unusable: set[str], used: Sequence[Found]) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "kind": place.kind,
+        "where": place.where,
+        "plugins": [
+            {
+                "type": found.kind.value,
+                "class": found.plugin.class_name,
+                "version": found.plugin.version,
+                "python": f"{found.cls.__module__}:{found.cls.__qualname__}",
+                "names": sorted(_names(found) - unusable, key=len, reverse=True),
+                "used": found in used,
+            }
+            for found in sorted(place.found, key=lambda found: found.plugin.class_name)
+        ],
+        "skipped": [_skipped(each) for each in place.skipped],
+    }
+    if place.kind == "jar":
+        from penstock.plugin_path import plugins_of_jars
+
+        known = {found.plugin.class_name for found in used}
+        told["java"] = [
+            {"class": name, "penstock": name in known}
+            for name in plugins_of_jars(Path(place.where))
+        ]
+    return told
+
+
+def _names(found: Found) -> frozenset[str]:
+    """What a configuration may call it; the short names of nested classes are everybody's."""
+    name = found.plugin.class_name
+    return frozenset({name}) if "$" in name else found.names()
+
+
+def _skipped(skipped: Skipped) -> dict[str, Any]:
+    return {
+        "what": skipped.what or None,
+        "why": skipped.why,
+        "level": skipped.level.value,
+        "advice": skipped.advice or None,
+    }
+
+
+def _print(report: dict[str, Any], every: bool) -> None:
+    quiet_jars = 0
+    for place in report["places"]:
+        if place["kind"] == "jar":
+            if place["java"]:
+                _print_jars(place)
+            else:
+                quiet_jars += 1
+            continue
+        show.echo(f"{place['where']} ({place['kind']})")
+        if place["plugins"] and not every and place["where"].startswith(_OWN):
+            show.echo(f"  {len(place['plugins'])} plugins; --all lists them")
+        elif place["plugins"]:
+            show.table(
+                ("  TYPE", "VERSION", "PYTHON", "IN CONFIGURATIONS"),
+                [
+                    (
+                        f"  {each['type']}",
+                        each["version"],
+                        each["python"],
+                        ", ".join(each["names"]) if each["used"] else "not used, see below",
+                    )
+                    for each in place["plugins"]
+                ],
+            )
+        for each in place["skipped"]:
+            what = f"{each['what']}: " if each["what"] else ""
+            show.echo(f"  {each['level']}: {what}{each['why']}")
+            if each["advice"]:
+                show.echo(f"    {each['advice']}")
+        if not place["plugins"] and not place["skipped"]:
+            show.echo("  nothing")
+    if quiet_jars:
+        show.echo(f"places with jars that declare no plugins of Kafka Connect: {quiet_jars}")
+    for name in report["undeclared"]:
+        show.echo(f"not declared by an entry point, found by looking into modules: {name}")
+    for each in report["ambiguous"]:
+        show.echo(
+            f"ambiguous: {len(each['classes'])} plugins answer to '{each['name']}', so it names "
+            f"none: {', '.join(each['classes'])}"
+        )
+    for each in report["shadowed"]:
+        show.echo(
+            f"not used: {each['class']} {each['version']} in {each['location']}, because of "
+            f"{each['by']['version']} in {each['by']['location']}"
+        )
+    if report["refused"]:
+        show.echo(f"a worker does not start: {report['refused']}")
+    broken = report["broken"]
+    show.echo("nothing is broken" if not broken else f"broken: {broken}")
+
+
+def _print_jars(place: dict[str, Any]) -> None:
+    show.echo(f"{place['where']} (jar; penstock runs plugins written in Python)")
+    for each in place["java"]:
+        has = "penstock has it" if each["penstock"] else "penstock has none of that name"
+        show.echo(f"  {each['class']}: {has}")

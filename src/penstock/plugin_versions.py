@@ -1,0 +1,132 @@
+"""The order of plugin versions: that of Maven, by which Kafka Connect picks the highest of several
+copies of one class (reference §15.4)."""
+
+from __future__ import annotations
+
+from functools import total_ordering
+from typing import Final, TypeVar
+
+_QUALIFIERS: Final = ("alpha", "beta", "milestone", "rc", "snapshot", "", "sp")
+_ALIASES: Final = {"ga": "", "final": "", "release": "", "cr": "rc"}
+_SHORT: Final = {"a": "alpha", "b": "beta", "m": "milestone"}
+"""What a letter means that a number follows at once (`1.0a1`)."""
+
+T = TypeVar("T", int, tuple[int, str])
+
+_Item = int | str | list["_Item"]
+
+
+@total_ordering
+class Version:
+    """A version that can be compared with others; any text is one.
+
+    >>> Version("1.10") > Version("1.9") > Version("1.9-rc1") > Version("1.9-beta-2")
+    True
+    >>> Version("1.0") == Version("1")
+    True
+    """
+
+    __slots__ = ("_items", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._items = _parsed(text.lower())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Version) and _compared(self._items, other._items) == 0
+
+    def __lt__(self, other: Version) -> bool:
+        return _compared(self._items, other._items) < 0
+
+    def __hash__(self) -> int:
+        return hash(repr(self._items))
+
+    def __repr__(self) -> str:
+        return f"Version({self.text!r})"
+
+
+def _parsed(text: str) -> list[_Item]:
+    """Numbers and words; a hyphen, or a change from one to the other, begins a list in the list."""
+    whole: list[_Item] = []
+    lists = [whole]
+    start = 0
+
+    def nested() -> None:
+        inner: list[_Item] = []
+        lists[-1].append(inner)
+        lists.append(inner)
+
+    for at, char in enumerate(text):
+        if char in ".-":
+            lists[-1].append(_item(text[start:at]) if at > start else 0)
+            start = at + 1
+            if char == "-":
+                nested()
+        elif at > start and char.isdigit() != text[at - 1].isdigit():
+            if char.isdigit() and lists[-1]:
+                nested()  # `1.rc2` is `1-rc2`
+            lists[-1].append(_item(text[start:at], followed_by_digit=char.isdigit()))
+            start = at
+            nested()
+    if start < len(text):
+        if not text[start].isdigit() and lists[-1]:
+            nested()  # and `1.rc` is `1-rc`
+        lists[-1].append(_item(text[start:]))
+    for each in reversed(lists):
+        _trim(each)
+    return whole
+
+
+def _item(text: str, *, followed_by_digit: bool = False) -> int | str:
+    if text[0].isdigit():
+        return int(text)
+    if followed_by_digit:
+        text = _SHORT.get(text, text)
+    return _ALIASES.get(text, text)
+
+
+def _trim(items: list[_Item]) -> None:
+    """Takes away what says nothing at the end, also before lists: `1.0-rc` is `1-rc`."""
+    for at in range(len(items) - 1, -1, -1):
+        if items[at] in (0, "", []):
+            del items[at]
+        elif not isinstance(items[at], list):
+            return
+
+
+def _compared(one: _Item | None, other: _Item | None) -> int:
+    """Below, at, or above 0. A list counts less than a number and more than a word."""
+    if one is None:
+        return 0 if other is None else -_compared(other, None)
+    match one, other:
+        case int(), None:
+            return one
+        case str(), None:
+            return _sign(_rank(one), _rank(""))
+        case list(), None:
+            return next((found for each in one if (found := _compared(each, None))), 0)
+        case (int(), int()):
+            return _sign(one, other)
+        case (str(), str()):
+            return _sign(_rank(one), _rank(other))
+        case (list(), list()):
+            longest = max(len(one), len(other))
+            pairs = zip(_filled(one, longest), _filled(other, longest), strict=True)
+            return next((found for a, b in pairs if (found := _compared(a, b))), 0)
+    order = (str, list, int)
+    return order.index(type(one)) - order.index(type(other))
+
+
+def _filled(items: list[_Item], size: int) -> list[_Item | None]:
+    return [*items, *[None] * (size - len(items))]
+
+
+def _rank(word: str) -> tuple[int, str]:
+    """Known words by their place; others are above them all, by alphabet."""
+    if word in _QUALIFIERS:
+        return _QUALIFIERS.index(word), ""
+    return len(_QUALIFIERS), word
+
+
+def _sign(one: T, other: T) -> int:
+    return 0 if one == other else 1 if one > other else -1

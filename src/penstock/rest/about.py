@@ -1,0 +1,44 @@
+"""The worker itself: what it is, how it is, and what it offers."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from penstock.cluster import events as e
+from penstock.metrics import CONTENT_TYPE
+from penstock.rest import model
+from penstock.rest.call import Answer, Call
+
+HEALTH_TIMEOUT_S: Final = 10.0
+
+
+async def root(call: Call) -> Answer:
+    return Answer(body=model.server_info(call.worker.kafka_cluster_id))
+
+
+async def health(call: Call) -> Answer:
+    result = call.worker.submit(e.Ping())
+    try:
+        await asyncio.wait_for(asyncio.wrap_future(result), HEALTH_TIMEOUT_S)
+    except TimeoutError:
+        if not call.worker.started:
+            text = "Worker is still starting up. It has not joined its group yet."
+            return Answer(503, {"status": "starting", "message": text})
+        text = (
+            "Worker was unable to handle this request and may be unable to handle other requests."
+        )
+        return Answer(500, {"status": "unhealthy", "message": text})
+    text = "Worker has completed startup and is ready to handle requests."
+    return Answer(body={"status": "healthy", "message": text})
+
+
+async def metrics(call: Call) -> Answer:
+    """What Prometheus scrapes; beyond the reference, which leaves it to an agent."""
+    shown = await asyncio.to_thread(call.worker.exposition)
+    return Answer(body=shown, headers={"Content-Type": CONTENT_TYPE})
+
+
+async def description(call: Call) -> Answer:
+    """What the listener that was asked offers, as OpenAPI; beyond the reference."""
+    return Answer(body=call.description)

@@ -1,0 +1,127 @@
+"""A request as handlers get it, and what they answer: an `Answer`, or an error that is raised."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import orjson
+
+from penstock.rest.forward import Client, Remote
+from penstock.worker import Worker
+
+
+class HttpError(Exception):
+    """An answer that is an error: `{"error_code": …, "message": …}`."""
+
+    def __init__(self, status: int, message: str, error_code: int | None = None) -> None:
+        self.status = status
+        self.error_code = status if error_code is None else error_code
+        super().__init__(message)
+
+
+class Unroutable(HttpError):
+    """No handler was asked: the path, the method or a media type is none of ours. Like the
+    reference's, the answer says nothing about its own type."""
+
+
+def error_of(error: Exception) -> tuple[int, int, str]:
+    """Status, error code and message for anything a handler raises (reference §1.2)."""
+    if isinstance(error, HttpError):
+        return error.status, error.error_code, str(error)
+    if isinstance(error, Remote):
+        return error.http_status, error.error_code, str(error)
+    status = getattr(error, "status", 500)
+    return status, status, str(error)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A response: status, JSON body (None: none at all), further headers."""
+
+    status: int = 200
+    body: object = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request, and what it is served with."""
+
+    worker: Worker
+    client: Client
+    method: str
+    path: str
+    params: Mapping[str, str]
+    query: Mapping[str, list[str]]
+    headers: Mapping[str, str]
+    body: bytes
+    scheme: str = "http"
+    description: Mapping[str, object] = field(default_factory=dict)
+    """What the listener that was asked offers, as OpenAPI."""
+
+    @property
+    def connector(self) -> str:
+        return self.params["connector"]
+
+    def flag(self, name: str, default: bool) -> bool:
+        values = self.query.get(name)
+        return default if not values else values[0].lower() == "true"
+
+    def json(self) -> Any:
+        """The body, None when it is empty; numbers as they were written."""
+        if not self.body:
+            return None
+        try:
+            self.body.decode()
+            read = json.loads(
+                self.body, parse_int=Number, parse_float=Number, parse_constant=_not_json
+            )
+            orjson.dumps(read)  # half a surrogate pair is no text that could be stored
+        except (ValueError, TypeError, RecursionError) as error:
+            # Reference §1.2: malformed JSON is a 500 there, and so it is here.
+            raise HttpError(500, f"Unexpected content in the request body: {error}") from error
+        return read
+
+    def config(self) -> dict[str, str | None]:
+        return texts(self.json())
+
+    @property
+    def address(self) -> str:
+        """Where the caller found this worker: scheme and host."""
+        host = self.headers.get("host")
+        return f"{self.scheme}://{host}" if host else ""
+
+
+Handler = Callable[[Call], Awaitable[Answer]]
+
+
+class Number(str):
+    """A JSON number as it was written: `1.50` stays `1.50`."""
+
+    __slots__ = ()
+
+
+def _not_json(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def texts(value: object) -> dict[str, str | None]:
+    """A flat map of texts; numbers and booleans become texts, anything nested is refused (500)."""
+    if not isinstance(value, dict):
+        raise HttpError(500, "Cannot deserialize value of type a map of strings from the body")
+    return {name: text_of(name, item) for name, item in value.items()}
+
+
+def text_of(name: str, value: object) -> str | None:
+    """One value as text, None as it is; anything nested is refused (500)."""
+    match value:
+        case None:
+            return None
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return str(value)
+    raise HttpError(500, f"Cannot deserialize value of type a string from the value of '{name}'")

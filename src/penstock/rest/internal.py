@@ -1,0 +1,34 @@
+"""What workers ask of the leader, signed (reference §1.9, KIP-507)."""
+
+from __future__ import annotations
+
+from penstock.cluster import events as e
+from penstock.config import worker as worker_keys
+from penstock.rest.call import Answer, Call, HttpError, texts
+from penstock.rest.forward import verify
+from penstock.rest.operations import operate
+
+
+def check_signed(call: Call) -> None:
+    """Raises unless the request comes from a worker, where requests between workers are signed."""
+    state = call.worker.state
+    if state.member is not None and state.member.protocol == "sessioned":
+        allowed = call.worker.config[worker_keys.INTER_WORKER_VERIFICATION_ALGORITHMS]
+        verify(call.body, call.headers, state.cluster.session_key, allowed)
+
+
+async def fence(call: Call) -> Answer:
+    """Internal: a follower wants a connector's older tasks fenced by the leader (KIP-618)."""
+    check_signed(call)
+    done = await operate(call, e.FenceZombies(call.connector))
+    return done if isinstance(done, Answer) else Answer(204)
+
+
+async def put_tasks(call: Call) -> Answer:
+    """Internal: a follower hands a task set to the leader."""
+    check_signed(call)
+    configs = call.json()
+    if not isinstance(configs, list):
+        raise HttpError(500, "Cannot deserialize value of type a list from the body")
+    done = await operate(call, e.PutTasks(call.connector, tuple(map(texts, configs))))
+    return done if isinstance(done, Answer) else Answer(204)

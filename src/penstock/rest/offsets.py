@@ -1,0 +1,75 @@
+"""How far connectors have got: read, changed, forgotten (reference §1.7)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import orjson
+
+from penstock.cluster import events as e
+from penstock.offset_admin import requested
+from penstock.plugins import Found, Kind
+from penstock.rest.call import Answer, Call, HttpError
+from penstock.rest.operations import operate
+
+
+async def get_offsets(call: Call) -> Answer:
+    found, config = connector_class(call)
+    offsets = call.worker.offset_admin
+    return Answer(body=await asyncio.to_thread(offsets.read, call.connector, found, config))
+
+
+async def patch_offsets(call: Call) -> Answer:
+    call.json()
+    pairs = requested(orjson.loads(call.body) if call.body else None)
+    refused = await for_offsets(call)
+    if refused is not None:
+        return refused
+    found, config = connector_class(call)
+    alter = call.worker.offset_admin.alter
+    text = await asyncio.to_thread(alter, call.connector, found, config, pairs)
+    return Answer(body={"message": text})
+
+
+async def delete_offsets(call: Call) -> Answer:
+    refused = await for_offsets(call)
+    if refused is not None:
+        return refused
+    found, config = connector_class(call)
+    reset = call.worker.offset_admin.reset
+    return Answer(body={"message": await asyncio.to_thread(reset, call.connector, found, config)})
+
+
+async def for_offsets(call: Call) -> Answer | None:
+    """Sees to it that a connector's offsets may be changed here: this worker leads, the connector
+    is stopped by all there is in the config topic, and no older task can write any more. An answer
+    if somebody else has done everything."""
+    done = await operate(call, e.CheckStopped(call.connector))
+    if isinstance(done, Answer):
+        return done
+    if not await asyncio.to_thread(call.worker.read_config_to_end):
+        raise HttpError(
+            500, "Failed to read to end of config topic before modifying connector offsets"
+        )
+    done = await operate(call, e.CheckStopped(call.connector))
+    if isinstance(done, Answer):
+        return done
+    found, _ = connector_class(call)
+    if found.kind is Kind.SOURCE and call.worker.exactly_once:
+        try:
+            await operate(call, e.FenceZombies(call.connector))
+        except HttpError as error:
+            text = (
+                "Failed to perform zombie fencing for source connector prior to modifying offsets"
+            )
+            raise HttpError(500, text) from error
+    return None
+
+
+def connector_class(call: Call) -> tuple[Found, Mapping[str, str | None]]:
+    """A connector's plugin and configuration; 404 when there is none."""
+    config = call.worker.state.cluster.config(call.connector)
+    if config is None:
+        raise HttpError(404, f"Connector {call.connector} not found")
+    return call.worker.registry.connector((config.get("connector.class") or "").strip()), config

@@ -1,0 +1,127 @@
+"""The REST API as an OpenAPI 3.1 document, and as a page's table: made from the table of routes and
+nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Any, Final
+
+from penstock import VERSION
+from penstock.rest.routes import Query, Route
+from penstock.rest.shapes import SCHEMAS, ref
+
+Json = dict[str, Any]
+
+_ERROR: Final[Json] = {"application/json": {"schema": ref("Error")}}
+_ANYWHERE: Final = (400, 500)
+"""Whatever is asked for: a path that is none, a Content-Type that is none; and what may fail."""
+
+_UNTYPED: Final = (406, 415)
+"""Answered before any handler is asked, with the body of an error that does not say its type."""
+
+_TASK: Final[Json] = {"type": "integer", "format": "int32", "minimum": 0}
+_NAME: Final[Json] = {"type": "string", "minLength": 1}
+
+
+def document(routes: Sequence[Route]) -> Json:
+    """The description of a listener that offers `routes`."""
+    paths: dict[str, Json] = {}
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "penstock",
+            "version": VERSION,
+            "description": "Kafka Connect's REST API, as a worker of penstock serves it. Every "
+            "error is answered with a code and a message.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": dict(SCHEMAS),
+            "responses": {
+                "Refused": {"description": "An error.", "content": _ERROR},
+                "NotUnderstood": {
+                    "description": "A media type that is none of ours. The body is that of an "
+                    "error, and like Kafka Connect's does not say its type."
+                },
+            },
+        },
+    }
+
+
+def _operation(route: Route) -> Json:
+    operation: Json = {
+        "operationId": _identifier(route),
+        "summary": route.summary,
+        "tags": [_tag(route)],
+        "responses": _responses(route),
+    }
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": _TASK if name == "task" else _NAME}
+        for name in re.findall(r"\{(\w+)\}", route.path)
+    ]
+    parameters += [_query(each) for each in route.query]
+    if parameters:
+        operation["parameters"] = parameters
+    if route.body is not None:
+        content = {"application/json": {"schema": route.body}}
+        operation["requestBody"] = {"required": True, "content": content}
+    return operation
+
+
+def _query(query: Query) -> Json:
+    return {
+        "name": query.name,
+        "in": "query",
+        "required": False,
+        "description": query.doc,
+        "schema": query.schema,
+    }
+
+
+def _responses(route: Route) -> Json:
+    responses: Json = {}
+    for status, shape in sorted(route.answers.items()):
+        response: Json = {"description": HTTPStatus(status).phrase}
+        if shape is not None:
+            response["content"] = {route.media: {"schema": shape}}
+        if status == HTTPStatus.CREATED:
+            response["headers"] = {
+                "Location": {
+                    "description": "Where the new connector is.",
+                    "schema": {"type": "string"},
+                }
+            }
+        responses[str(status)] = response
+    refused = {str(status): _component("Refused") for status in (*_ANYWHERE, *route.errors)}
+    unread = {str(status): _component("NotUnderstood") for status in _UNTYPED}
+    return dict(sorted({**refused, **unread, **responses}.items()))
+
+
+def _component(name: str) -> Json:
+    return {"$ref": f"#/components/responses/{name}"}
+
+
+def _identifier(route: Route) -> str:
+    """The method and the path's words, as one word: `getConnectorsConnectorStatus`."""
+    words = re.findall(r"\w+", route.path) or ["root"]
+    return route.method.lower() + "".join(word[0].upper() + word[1:] for word in words)
+
+
+def _tag(route: Route) -> str:
+    """What the endpoint is about: the path's first word; `worker` for what stands alone."""
+    first = route.path.split("/")[1]
+    return first if first in ("connectors", "connector-plugins", "admin") else "worker"
+
+
+def markdown(routes: Sequence[Route]) -> str:
+    """The endpoints as a Markdown table."""
+    rows = [("Method", "Path", "Query", "Success", "What it does"), ("---",) * 5]
+    for route in routes:
+        query = ", ".join(f"`{each.name}`" for each in route.query)
+        answers = ", ".join(str(status) for status in sorted(route.answers) if status < 300)
+        rows.append((route.method, f"`{route.path}`", query, answers, route.summary))
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)

@@ -1,0 +1,92 @@
+"""Serving through the herder: an operation is done here, or by the worker that may do it
+(reference §1.3)."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Future
+from typing import Any, Final
+
+import orjson
+
+from penstock.cluster import events as e
+from penstock.rest.call import Answer, Call, HttpError
+from penstock.rest.forward import next_hop
+from penstock.worker import Worker
+
+REQUEST_TIMEOUT_S: Final = 90.0
+
+_CONFLICT: Final = (
+    "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"
+)
+_NO_LEADER: Final = (
+    "Cannot complete request momentarily due to no known leader URL, likely because a rebalance "
+    "was underway."
+)
+
+
+async def operate(call: Call, operation: e.Operation) -> e.Done | Answer:
+    """Has the operation served here, or by whoever may; a forwarded answer comes back as it is."""
+    result: e.Result = await within(
+        call.worker.submit(operation), REQUEST_TIMEOUT_S, "Request timed out"
+    )
+    match result:
+        case e.Done():
+            return result
+        case e.Refused():
+            raise HttpError(result.status, result.message)
+        case e.Elsewhere():
+            return await forward(call, result.url)
+
+
+async def forward(call: Call, url: str | None) -> Answer:
+    """Sends the request on, at most two hops (reference §1.3)."""
+    given = call.query.get("forward")
+    hop = next_hop(given[0] if given else None)
+    if hop is None:
+        raise HttpError(409, _CONFLICT)
+    if not url:
+        raise HttpError(409, _NO_LEADER)
+    query = {name: values[0] for name, values in call.query.items()} | {"forward": hop}
+    authorization = call.headers.get("Authorization")
+    passed = {} if authorization is None else {"Authorization": authorization}
+    answer = await asyncio.to_thread(
+        call.client.send,
+        call.method,
+        url.rstrip("/") + call.path,
+        query=query,
+        body=call.body,
+        headers=passed,
+    )
+    body = orjson.loads(answer.content) if answer.content else None
+    return Answer(answer.status_code, body)
+
+
+async def within(future: Future[Any], timeout_s: float, text: str) -> Any:
+    """The future's result; 500 with `text` when it takes too long."""
+    try:
+        return await asyncio.wait_for(asyncio.wrap_future(future), timeout_s)
+    except TimeoutError:
+        raise HttpError(500, text) from None
+
+
+async def ready(call: Call) -> None:
+    """Waits until the worker has read its topics: before that it knows nothing to tell."""
+    try:
+        await asyncio.wait_for(_until_ready(call.worker), REQUEST_TIMEOUT_S)
+    except TimeoutError:
+        raise HttpError(500, "Request timed out. The worker is still reading its topics.") from None
+
+
+async def _until_ready(worker: Worker) -> None:
+    while not worker.state.ready:
+        if worker.ended.is_set():
+            raise HttpError(500, "Worker is shutting down")
+        await asyncio.sleep(0.02)
+
+
+def existing(found: Any, text: str) -> Answer:
+    """200 with what was found, or 404."""
+    if found is None:
+        raise HttpError(404, text)
+    return Answer(body=found)

@@ -1,0 +1,39 @@
+"""What is installed, what its settings are, and whether a configuration would do."""
+
+from __future__ import annotations
+
+import asyncio
+
+from penstock.config import connector as connector_keys
+from penstock.errors import BadRequest
+from penstock.rest import model
+from penstock.rest.call import Answer, Call, HttpError
+
+
+async def list_plugins(call: Call) -> Answer:
+    connectors_only = call.flag("connectorsOnly", True)
+    return Answer(body=model.plugin_infos(call.worker.registry, connectors_only=connectors_only))
+
+
+async def plugin_config(call: Call) -> Answer:
+    """What a plugin's settings are; for connectors also what every connector has."""
+    return Answer(body=model.plugin_config(call.worker.registry, call.params["plugin"]))
+
+
+async def validate_plugin(call: Call) -> Answer:
+    config, plugin = call.config(), call.params["plugin"]
+    named = config.get(connector_keys.CONNECTOR_CLASS.name)
+    if named is not None and not _trimmed(named).endswith(_trimmed(plugin)):
+        raise HttpError(
+            400, f"Included connector type {named} does not match request type {plugin}"
+        )
+    try:
+        infos = await asyncio.to_thread(call.worker.planner.validate, config)
+    except BadRequest as error:  # wrapped there, too: it is another thread that validates
+        wrapped = "org.apache.kafka.connect.runtime.rest.errors.BadRequestException"
+        raise HttpError(500, f"{wrapped}: {error}") from error
+    return Answer(body=infos)
+
+
+def _trimmed(name: str) -> str:
+    return name.removesuffix("Connector")

@@ -1,0 +1,62 @@
+"""The project that a new connector begins as: `project/`, a connector that works, under the name
+`notes`. docs/tutorial.md explains the same files."""
+
+from __future__ import annotations
+
+import keyword
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from penstock.errors import AlreadyExists, ConfigInvalid
+
+NAME: Final = "notes"
+
+_FILES: Final = Path(__file__).with_name("project")
+_NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
+_SUFFIX: Final = ".in"  # so that tools do not take them for files of penstock's
+_HALVES: Final = {"source": "Source", "sink": "Sink"}
+
+
+def write_project(folder: Path, name: str, *, source: bool = True, sink: bool = True) -> list[Path]:
+    """Writes the project into `folder`/`name`; its files. At least one of `source`, `sink`.
+
+    Raises ConfigInvalid for a name that is none for a module, AlreadyExists when the folder is
+    there already, and OSError.
+    """
+    if not _NAME.fullmatch(name) or keyword.iskeyword(name):
+        raise ConfigInvalid(
+            [f"'{name}' is no name for a module: write small letters, digits and underscores."]
+        )
+    if name == "penstock" or name in {*sys.stdlib_module_names, "tests", "test"}:
+        raise ConfigInvalid([f"'{name}' is the name of another module; call it something else."])
+    target = folder / name
+    try:
+        target.mkdir(parents=True)
+    except FileExistsError:
+        raise AlreadyExists(f"'{target}' is there already; nothing was written.") from None
+    made: list[Path] = []
+    for place, text in project(name, source=source, sink=sink):
+        file = target / place
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+        made.append(file)
+    return made
+
+
+def project(name: str, *, source: bool = True, sink: bool = True) -> Iterator[tuple[str, str]]:
+    """The files of a project of this name, by their places in it."""
+    left_out = [half for half, wanted in (("source", source), ("sink", sink)) if not wanted]
+    words = {NAME: name, NAME.title(): "".join(part.title() for part in name.split("_"))}
+    for file in sorted(_FILES.rglob(f"*{_SUFFIX}")):
+        place = str(file.relative_to(_FILES)).removesuffix(_SUFFIX)
+        if any(Path(place).stem.endswith(half) for half in left_out):
+            continue
+        lines = file.read_text().splitlines(keepends=True)
+        gone = [f"{NAME.title()}{_HALVES[half]}" for half in left_out]
+        text = "".join(line for line in lines if not any(word in line for word in gone))
+        for word, own in words.items():
+            place, text = place.replace(word, own), text.replace(word, own)
+        yield place, text

@@ -1,0 +1,65 @@
+"""What `penstock explain` says, and that the page of the documentation is what it says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.cli.explain import page, subjects
+from penstock.plugins import Kind, Registry
+from penstock.providers import PROVIDERS
+
+from .workers import Penstock
+
+PAGE = Path(__file__).parents[3] / "docs" / "settings.md"
+REGISTRY = Registry.installed()
+
+
+def test_the_page_is_up_to_date() -> None:
+    assert PAGE.read_text() == page(REGISTRY), "`make docs` writes it anew"
+
+
+def test_there_is_a_subject_for_everything_that_has_settings() -> None:
+    names = {subject.names[0] for subject in subjects(REGISTRY)}
+    assert {"worker", "standalone", "source", "sink"} < names
+    assert {found.plugin.class_name for found in REGISTRY.of_kind(*Kind)} < names
+    assert {cls.plugin.class_name for cls in PROVIDERS.values()} < names
+
+
+@pytest.mark.parametrize(
+    ("what", "lines"),
+    [
+        ("worker", ["worker  (Workers of a cluster)", "group.id  (string, required)"]),
+        ("sink", ["topics.regex  (string, "]),
+        (
+            "FileStreamSource",
+            ["also FileStreamSource, FileStreamSourceConnector", "topic  (string"],
+        ),
+        ("DirectoryConfigProvider", ["allowed.paths  (list"]),
+        ("tasks.max", ["source, sink:", "tasks.max  (int, default 1, [1,...])"]),
+        (
+            "org.apache.kafka.connect.transforms.InsertField$Value",
+            ["timestamp.field  (string"],
+        ),
+    ],
+)
+def test_a_subject_a_plugin_or_a_setting_is_explained(
+    penstock: Penstock, what: str, lines: list[str]
+) -> None:
+    done = penstock("explain", what)
+    assert done.code == 0
+    for line in lines:
+        assert any(shown.startswith(line) for shown in done.out.splitlines()), done.out
+
+
+def test_without_a_word_everything_there_is_to_explain_is_listed(penstock: Penstock) -> None:
+    shown = penstock("explain").out.splitlines()
+    assert [line.split()[0] for line in shown] == [each.names[0] for each in subjects(REGISTRY)]
+
+
+def test_what_is_not_known_is_said_with_what_may_be_meant(penstock: Penstock) -> None:
+    done = penstock("explain", "task.max")
+    assert done.code == 5
+    assert "There is nothing that is called 'task.max'." in done.err
+    assert "'tasks.max'" in done.err

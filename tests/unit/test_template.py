@@ -1,0 +1,53 @@
+"""The project of the template, and the page that explains it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from penstock.template import project
+
+DOCS = Path(__file__).parents[2] / "docs"
+BLOCK = re.compile(r"^`([^`\n]+)`:\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: str) -> dict[str, str]:
+    """The files that a page of the documentation shows, by their names."""
+    return dict(BLOCK.findall((DOCS / page).read_text()))
+
+
+def test_the_tutorial_shows_the_files_of_the_project() -> None:
+    files = dict(project("notes"))
+    shown = {name: text for name, text in blocks("tutorial.md").items() if name.endswith(".py")}
+    assert shown.keys() == {place for place in files if place.endswith(".py")} - {
+        "notes/__init__.py"
+    }
+    for name, text in shown.items():
+        assert text == files[name], f"the tutorial's {name} is not the template's"
+
+
+@pytest.mark.parametrize(("half", "most"), [("source", 45), ("sink", 45)])
+def test_a_connector_is_some_forty_lines(half: str, most: int) -> None:
+    text = dict(project("notes"))[f"notes/{half}.py"]
+    code = [
+        line
+        for line in text.splitlines()
+        if line.strip() and not line.startswith(("from ", "import ", '"""'))
+    ]
+    assert len(code) <= most
+
+
+@pytest.mark.parametrize("name", ["orders", "river_taps"])
+def test_nothing_of_the_templates_name_is_left(name: str) -> None:
+    for place, text in project(name):
+        assert "notes" not in place
+        assert "notes" not in text.lower(), place
+
+
+def test_the_entry_points_of_the_project_are_its_connectors() -> None:
+    files = dict(project("river_taps", sink=False))
+    lines = files["pyproject.toml"].splitlines()
+    entries = [line for line in lines if line.startswith("river_taps-")]
+    assert entries == ['river_taps-source = "river_taps.source:RiverTapsSource"']

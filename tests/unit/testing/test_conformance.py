@@ -1,0 +1,334 @@
+"""The conformance suite: the file connectors pass it; connectors that break a promise do not."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import pytest
+
+from penstock.connectors.file import FileStreamSink, FileStreamSource
+from penstock.template import write_project
+from penstock.testing.conformance import SinkConformance, SourceConformance
+
+
+class TestFileStreamSource(SourceConformance):
+    connector = FileStreamSource
+    bad_configs = (({"file": None}, "file"), ({"topic": None}, "topic"), ({"topic": ""}, "topic"))
+
+    def config(self) -> dict[str, str]:
+        return {"file": str(self.folder / "in.txt"), "topic": "lines"}
+
+    def add(self, numbers: range) -> None:
+        with (self.folder / "in.txt").open("a") as file:
+            file.writelines(f"Zeile {number}: Füße\n" for number in numbers)
+
+
+class TestFileStreamSink(SinkConformance):
+    connector = FileStreamSink
+    bad_configs = (({"file": None}, "file"), ({"file": "/no/such/folder/out.txt"}, "file"))
+
+    def config(self) -> dict[str, str]:
+        return {"file": str(self.folder / "out.txt")}
+
+    def contents(self) -> list[str]:
+        file = self.folder / "out.txt"
+        return file.read_text().splitlines() if file.exists() else []
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A connector of the template with a change, and the tests that are to fail because of it."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    fails: frozenset[str]
+
+
+def source(name: str, old: str, new: str, *fails: str) -> Broken:
+    return Broken(name, "source.py", old, new, frozenset(fails))
+
+
+def sink(name: str, old: str, new: str, *fails: str) -> Broken:
+    return Broken(name, "sink.py", old, new, frozenset(fails))
+
+
+BROKEN = [
+    source(
+        "boundless",
+        "if size > max_bytes and end is not start:",
+        "if False:",
+        "test_a_range_is_about_as_large_as_was_asked_for",
+    ),
+    source(
+        "beyond",
+        "if file.name <= self.name_in(end):",
+        "if True:",
+        "test_small_ranges_read_the_same_as_a_large_one",
+        "test_a_range_can_be_read_again_also_when_there_is_more",
+    ),
+    source(
+        "twice",
+        "file.name > last",
+        "file.name >= last",
+        "test_reading_goes_on_exactly_where_it_was_from_every_position",
+        "test_when_all_is_read_there_is_no_more_until_more_comes",
+    ),
+    source(
+        "skipping",
+        "return sorted(file for file in self.folder.iterdir() if file.name > last)",
+        "return sorted(file for file in self.folder.iterdir() if file.name > last)[1:]",
+        "test_every_record_is_read_once",
+    ),
+    source(
+        "unstorable",
+        'SourceOffset(self.partition, {"name": file.name})',
+        'SourceOffset(self.partition, {"name": file})',
+        "test_positions_can_be_stored_as_kafka_connect_stores_them",
+    ),
+    source(
+        "forgetful",
+        'return str(own[0]["name"]) if own else ""',
+        'return ""',
+        "test_when_all_is_read_there_is_no_more_until_more_comes",
+    ),
+    source(
+        "restless",
+        "        return end\n",
+        "        return [SourceOffset(self.partition, {'name': self.name_in(end)})]\n",
+        "test_a_source_without_records_has_nothing_to_read",
+    ),
+    source(
+        "mistyped",
+        'Column.of(batch.column("text").to_pylist(), TEXT)',
+        "Column.of([b'x'] * rows, TEXT)",
+        "test_records_are_whole_and_fit_their_schemas",
+    ),
+    source(
+        "uneven",
+        "partitions=[None] * rows",
+        "partitions=[]",
+        "test_records_are_whole_and_fit_their_schemas",
+    ),
+    source(
+        "many",
+        "return [config.props]  # one reader: the names have one order",
+        "return [config.props] * 3",
+        "test_at_most_so_many_tasks_are_planned",
+        "test_all_tasks_together_read_everything",
+    ),
+    source(
+        "whimsical",
+        "return [config.props]  # one reader: the names have one order",
+        'return [{**config.props, "made": str(id(object()) + __import__("time").monotonic_ns())}]',
+        "test_planning_again_plans_the_same",
+    ),
+    source(
+        "numbers",
+        "return [config.props]  # one reader: the names have one order",
+        'return [{**config.props, "task": 1}]',
+        "test_at_most_so_many_tasks_are_planned",
+    ),
+    source(
+        "open",
+        "return [config.props]  # one reader: the names have one order",
+        "__import__('sys').__dict__.setdefault('kept', []).append(open(__file__))\n"
+        "        return [config.props]",
+        "test_nothing_is_open_when_tasks_are_planned",
+    ),
+    source(
+        "talkative",
+        "class NotesSource(SourceConnector):",
+        'print("hello")\n\n\nclass NotesSource(SourceConnector):',
+        "test_the_class_is_found_by_name_in_another_process_and_importing_it_does_nothing",
+    ),
+    source(
+        "configuring",
+        "class NotesSource(SourceConnector):",
+        "import logging\n\nlogging.basicConfig()\n\n\nclass NotesSource(SourceConnector):",
+        "test_the_class_is_found_by_name_in_another_process_and_importing_it_does_nothing",
+    ),
+    source(
+        "hiding",
+        'Key("topic", STRING',
+        'Key("tasks.max", STRING',
+        "test_no_setting_takes_the_name_of_one_that_every_connector_has",
+    ),
+    source(
+        "undocumented",
+        'doc="Topic that the records go to."',
+        "",
+        "test_every_setting_is_documented",
+    ),
+    source(
+        "lenient",
+        "importance=HIGH, doc",
+        "default='.', importance=HIGH, doc",
+        "test_a_bad_configuration_is_refused_with_a_reason",
+    ),
+    source(
+        "partless",
+        "    def records(self",
+        "    def parts(self, start: Offsets, end: Offsets) -> list[tuple[Offsets, Offsets]]:\n"
+        "        return []\n\n    def records(self",
+        "test_the_parts_of_a_range_hold_what_the_range_holds",
+    ),
+    source(
+        "hasty",
+        "class NotesReader(SourceReader):\n",
+        "class NotesReader(SourceReader):\n    idle_ms = 0\n\n",
+        "test_what_it_says_of_itself_makes_sense",
+    ),
+    source(
+        "stubborn",
+        "    def open(self",
+        "    def alter_offsets(self, config: Config, offsets: Offsets) -> bool:\n"
+        '        raise ValueError("never")\n\n    def open(self',
+        "test_positions_of_its_own_may_be_set_by_users",
+    ),
+    sink(
+        "late",
+        "with self.database:  # a transaction: all of the batch, or nothing of it",
+        "if True:",
+        "test_when_write_returns_the_target_has_the_records",
+    ),
+    sink(
+        "changing",
+        "        try:\n            with",
+        "        records.values.values.reverse()\n        try:\n            with",
+        "test_what_is_given_stays_as_it_is",
+    ),
+    sink(
+        "inserting",
+        "REPLACE INTO",
+        "INSERT INTO",
+        "test_a_range_that_is_written_again",
+    ),
+    sink(
+        "repeating",
+        "(name PRIMARY KEY, text)",
+        "(name, text)",
+        "test_a_range_that_is_written_again",
+    ),
+    sink(
+        "raising",
+        'failed[row] = DataError(f"the key is to be a text, not {name!r}")',
+        'raise DataError("no")',
+        "test_a_record_that_is_refused_is_named_and_its_neighbours_are_written",
+    ),
+    sink(
+        "strict",
+        'self.database.execute("DELETE FROM notes WHERE name = ?", [name])',
+        'raise DataError("a note has a text")',
+        "test_a_tombstone_is_written_or_refused_and_its_neighbours_are_written",
+    ),
+    sink(
+        "final",
+        "raise Unavailable(",
+        "raise DataError(",
+        "test_a_target_that_is_away_gets_the_batch_when_it_is_back",
+    ),
+    sink(
+        "leaky",
+        "        self.database.close()",
+        "        LEFT.append(self.database)\n\n\nLEFT: list[object] = []",
+        "test_closing_lets_go_of_everything",
+    ),
+    sink(
+        "backwards",
+        "enumerate(records.keys.values)",
+        "reversed(list(enumerate(records.keys.values)))",
+        "test_when_write_returns_the_target_has_the_records",
+        "test_batches_are_written_one_after_the_other",
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def failures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
+    """The tests that failed, by broken connector; all of them are run at once."""
+    folder = tmp_path_factory.mktemp("broken")
+    for each in BROKEN:
+        half = each.file.removesuffix(".py")
+        write_project(
+            folder / each.name, f"b_{each.name}", source=half == "source", sink=half == "sink"
+        )
+        module = folder / each.name / f"b_{each.name}" / f"b_{each.name}" / each.file
+        text = module.read_text()
+        words = {"NotesSource": f"B{each.name.title()}Source"}
+        words |= {"NotesReader": f"B{each.name.title()}Reader", "notes ": f"b_{each.name} "}
+        old, new = each.old, each.new
+        for word, own in words.items():
+            old, new = old.replace(word, own), new.replace(word, own)
+        assert old in text, f"{each.name}: the template has no {old!r} any more"
+        module.write_text(text.replace(old, new))
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider"),
+            *("--import-mode=importlib", f"--rootdir={folder}", "-c", os.devnull),
+            *(
+                f"{each.name}/b_{each.name}/tests/test_{each.file}::"
+                f"TestB{each.name.title()}{each.file.removesuffix('.py').title()}::{test}"
+                for each in BROKEN
+                for test in sorted(each.fails)
+            ),
+        ],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        timeout=240,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folder.glob("*/*")))},
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    failed: dict[str, set[str]] = {}
+    for name, test in re.findall(r"^FAILED (\w+)/\S+::(\w+)", done.stdout, re.MULTILINE):
+        failed.setdefault(name, set()).add(test)
+    assert "ERROR " not in done.stdout, done.stdout
+    return failed
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken.name)
+def test_a_connector_that_breaks_a_promise_fails_the_test_of_it(
+    failures: dict[str, set[str]], broken: Broken
+) -> None:
+    assert broken.fails <= failures.get(broken.name, set())
+
+
+def test_every_test_of_the_suite_can_fail() -> None:
+    # Those that only ask whether something is there, and those that need a server that runs.
+    unbroken = {
+        "test_the_plugin_says_what_it_is",
+        "test_the_configuration_is_valid",
+        "test_planning_leaves_the_configuration_as_it_is",
+        "test_reading_it_again_reads_the_same",
+        "test_an_empty_batch_changes_nothing",
+        "test_another_writer_goes_on_where_the_last_one_stopped",
+        "test_two_writers_write_side_by_side",
+        "test_offsets_may_be_set_by_users",
+    }
+    tests = {
+        name for suite in (SourceConformance, SinkConformance) for name in dir(suite)
+        if name.startswith("test_")
+    }  # fmt: skip
+    assert tests - {test for each in BROKEN for test in each.fails} == unbroken
+
+
+def test_a_class_that_other_processes_cannot_import_fails() -> None:
+    case = TestFileStreamSource()
+
+    class Local(FileStreamSource):
+        pass
+
+    case.connector = Local  # type: ignore[misc]
+    type(case).connector, before = Local, type(case).connector
+    try:
+        with pytest.raises(AttributeError, match="local object"):
+            case.test_the_class_is_found_by_name_in_another_process_and_importing_it_does_nothing()
+    finally:
+        type(case).connector = before
