@@ -7,16 +7,17 @@ which settings (reference §3.1), what reaches which Kafka client (§2.5).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from penstock.api import HeaderConverter, Predicate, SinkConnector, SourceConnector
+from penstock.api import Converter, HeaderConverter, Predicate, SinkConnector, SourceConnector
 from penstock.cluster.records import RawProps
 from penstock.cluster.recovery import NO_RESTARTS, Causes, RestartPolicy
 from penstock.config import connector as keys
 from penstock.config import render, restart
 from penstock.config import worker as worker_keys
+from penstock.config.checks import version_range_problem
 from penstock.config.define import (
     HIDDEN,
     REQUIRED,
@@ -48,7 +49,7 @@ from penstock.flow.plan import (
 )
 from penstock.ids import TaskId
 from penstock.kafka import clients
-from penstock.plugins import Found, Kind, Registry
+from penstock.plugins import Found, Kind, PluginClass, Registry
 from penstock.providers import Providers
 
 log = logging.getLogger(__name__)
@@ -127,7 +128,7 @@ class Planner:
 
     def validate(self, props: Mapping[str, str | None]) -> render.Json:
         """`ConfigInfos` of a connector's configuration (reference §1.8). Raises NoConnectorType or
-        UnknownConnectorClass when there is no plugin to ask.
+        UnknownConnectorClass when there is no plugin to ask, BadRequest for a malformed version.
 
         What stands behind placeholders is looked at and not shown: the answer has the placeholders.
         """
@@ -141,6 +142,14 @@ class Planner:
             text = f"Connector config {{{shown}}} contains no connector type"
             raise NoConnectorType(self.providers.redacted(text))
         found = self._registry.connector(name.strip())
+        malformed = version_range_problem(props.get(keys.CONNECTOR_VERSION.name) or "")
+        if malformed is not None:
+            raise BadRequest(malformed)
+        refused = list(_other_version(keys.CONNECTOR_CLASS, found.cls, props))
+        if refused:  # so nobody knows what settings it has
+            every = ConfigDef(*keys.CONNECTOR_KEYS)
+            offered = _with_versions(every, {keys.CONNECTOR_VERSION.name: found.plugin.version})
+            return render.config_infos(name, [offered], _blamed(offered.validate(props), refused))
         framework = self._offered(found, props)
         plugin = found.plugin.config
         values = [
@@ -170,13 +179,7 @@ class Planner:
         for key in (*_CONVERTERS, keys.HEADER_CONVERTER):
             version = self._converter_version(props.get(key.name) or defaults[key.name])
             versions[f"{key.name}.plugin.version"] = version
-        return ConfigDef(
-            *(
-                _with_version(key, versions[key.name]) if key.name in versions else key
-                for key in definition.keys
-            ),
-            rules=definition.rules,
-        )
+        return _with_versions(definition, versions)
 
     def _converter_version(self, name: str | None) -> str | None:
         cls = self._registry.header_converter(name.strip()) if name else None
@@ -214,8 +217,20 @@ class Planner:
     def _creates_topics(self) -> bool:
         return self._worker[worker_keys.TOPIC_CREATION_ENABLE]
 
+    def _converters_given(
+        self, props: Mapping[str, str | None]
+    ) -> Iterator[tuple[Key[Any], type[HeaderConverter]]]:
+        """The converters that the connector names itself, with the settings that name them."""
+        for key in (keys.HEADER_CONVERTER, *_CONVERTERS):
+            name = props.get(key.name)
+            cls = self._registry.header_converter(name.strip()) if name else None
+            if cls is not None:
+                yield key, cls
+
     def _problems(self, found: Found, props: Mapping[str, str | None]) -> Iterable[tuple[str, str]]:
         yield from keys.null_value_problems(props)
+        for key, cls in self._converters_given(props):
+            yield from _other_version(key, cls, props)
         if found.kind is Kind.SINK:
             yield from keys.sink_group_problems(props, self._worker[worker_keys.GROUP_ID])
             return
@@ -240,17 +255,16 @@ class Planner:
             return None
 
     def _converter_parts(self, props: Mapping[str, str | None]) -> Iterable[render.Json]:
-        for key in (keys.HEADER_CONVERTER, *_CONVERTERS):
-            name, kind = props.get(key.name), key.name.partition(".")[0]
-            cls = self._registry.header_converter(name.strip()) if name else None
-            if cls is not None:
-                prefix = f"{key.name}."
-                definition = always_typed(cls.plugin.config)
-                given = {**under(props, prefix), _CONVERTER_TYPE: kind}
-                values = {value.name: value for value in definition.validate(given)}
-                yield render.prefixed_infos(
-                    definition, [values[name] for name in hash_map_order(values)], prefix
-                )
+        for key, cls in self._converters_given(props):
+            if any(_other_version(key, cls, props)):
+                continue
+            prefix, kind = f"{key.name}.", key.name.partition(".")[0]
+            definition = always_typed(cls.plugin.config)
+            given = {**under(props, prefix), _CONVERTER_TYPE: kind}
+            values = {value.name: value for value in definition.validate(given)}
+            yield render.prefixed_infos(
+                definition, [values[name] for name in hash_map_order(values)], prefix
+            )
 
     def _override_parts(
         self, found: Found, props: Mapping[str, str | None]
@@ -290,6 +304,7 @@ class Planner:
                 text = f"Class {name} could not be found. Installed converters are: {known}"
                 problems.append(invalid(key.name, name, text))
                 continue
+            problems += (text for _, text in _other_version(key, cls, self._worker.props))
             try:
                 cls.plugin.config.parse(self._worker.under(f"{key.name}."))
             except ConfigInvalid as error:
@@ -325,7 +340,7 @@ class Planner:
         made = self.providers.transformed(config)
         self._holds(name, _held_ms(made))
         props = _texts(made.props)
-        found = self._registry.connector(props[keys.CONNECTOR_CLASS.name].strip())
+        found = self._found(props)
         framework = self._framework(found, props).parse(props)
         own = found.plugin.config.parse(props)
         assert issubclass(found.cls, SourceConnector | SinkConnector)
@@ -361,7 +376,7 @@ class Planner:
         held = [each for each in (_held_ms(made), own_made.ttl_ms) if each is not None]
         self._holds(task, min(held, default=None) if _reloads(made.props) else None)
         props = _texts(made.props)
-        found = self._registry.connector(props[keys.CONNECTOR_CLASS.name].strip())
+        found = self._found(props)
         framework = self._framework(found, props).parse(props)
         own = found.plugin.config.parse(_texts(own_made.props))
         conversion = Conversion(
@@ -412,6 +427,15 @@ class Planner:
             },
             commit_interval_ms=self._worker[worker_keys.OFFSET_FLUSH_INTERVAL],
         )
+
+    def _found(self, props: Props) -> Found:
+        """The connector that is asked for, in a version that is there, as are its converters'."""
+        found = self._registry.connector(props[keys.CONNECTOR_CLASS.name].strip())
+        asked = [(keys.CONNECTOR_CLASS, found.cls), *self._converters_given(props)]
+        problems = [text for key, cls in asked for _, text in _other_version(key, cls, props)]
+        if problems:
+            raise ConfigInvalid(list(dict.fromkeys(problems)))
+        return found
 
     def _converter(self, props: Props, name: str) -> ConverterPlan:
         """Whoever names the class configures it: its sub-keys are not mixed (§3.1)."""
@@ -599,6 +623,40 @@ class _NoVersions:
 
     def visible(self, name: str, parsed: Mapping[str, object]) -> bool:
         return False
+
+
+def _with_versions(definition: ConfigDef, versions: Mapping[str, str | None]) -> ConfigDef:
+    """The definition with what there is offered by the settings that ask for a version; None or
+    nothing: there is nothing."""
+    names = {keys.CONNECTOR_VERSION.name}
+    names |= {f"{key.name}.plugin.version" for key in (*_CONVERTERS, keys.HEADER_CONVERTER)}
+    return ConfigDef(
+        *(
+            _with_version(key, versions.get(key.name)) if key.name in names else key
+            for key in definition.keys
+        ),
+        rules=definition.rules,
+    )
+
+
+def _other_version(
+    key: Key[Any], cls: PluginClass, props: Mapping[str, str | None]
+) -> Iterator[tuple[str, str]]:
+    """What stands against a class, and against the version of it that is asked for: each said of
+    both settings, as in 4.2.0."""
+    version = (
+        keys.CONNECTOR_VERSION.name if key is keys.CONNECTOR_CLASS else f"{key.name}.plugin.version"
+    )
+    text = keys.version_problem(cls.plugin.class_name, props.get(version), available(cls))
+    if text is not None:
+        yield key.name, text
+        yield version, text
+
+
+def available(cls: PluginClass) -> list[str]:
+    """The versions there are of a plugin, as they are listed in messages: a converter is listed as
+    a header converter, too."""
+    return [cls.plugin.version] * (2 if issubclass(cls, Converter) else 1)
 
 
 def _with_version(key: Key[Any], version: str | None) -> Key[Any]:

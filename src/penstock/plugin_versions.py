@@ -1,10 +1,14 @@
-"""The order of plugin versions: that of Maven, by which Kafka Connect picks the highest of several
-copies of one class (reference §15.4)."""
+"""The order of plugin versions, and ranges of them: Maven's, by which Kafka Connect picks the
+highest of several copies of one class, or the one that is asked for (reference §15.4)."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from functools import total_ordering
 from typing import Final, TypeVar
+
+LATEST: Final = "latest"
 
 _QUALIFIERS: Final = ("alpha", "beta", "milestone", "rc", "snapshot", "", "sp")
 _ALIASES: Final = {"ga": "", "final": "", "release": "", "cr": "rc"}
@@ -43,6 +47,54 @@ class Version:
 
     def __repr__(self) -> str:
         return f"Version({self.text!r})"
+
+
+class VersionRange:
+    """Versions that a setting asks for: `1.2`, exactly that one, or a well-formed Maven range.
+
+    >>> [VersionRange(each).contains("4.2.0") for each in ("4.2", "[1,5)", "(,4),[4.2,)", "5", "")]
+    [True, True, True, False, False]
+    >>> print(VersionRange("9.9"), VersionRange("[5,6)"), VersionRange(""))
+    [9.9,9.9] [5,6) [,]
+    """
+
+    def __init__(self, text: str) -> None:
+        text = text.strip()
+        self._parts: list[tuple[str, str, str, str]] = []
+        if not text.startswith(("[", "(")):
+            self._parts.append(("[", text, text, "]"))
+            return
+        for opening, inner, closing in re.findall(r"([\[(])([^\])]*)([\])])", text):
+            low, comma, high = (part.strip() for part in inner.partition(","))
+            self._parts.append((opening, low, high if comma else low, closing))
+
+    def __str__(self) -> str:
+        return ",".join(f"{begin}{low},{high}{end}" for begin, low, high, end in self._parts)
+
+    def contains(self, version: str) -> bool:
+        return any(_within(Version(version), *part) for part in self._parts)
+
+
+def mismatch(class_name: str, wanted: str | None, available: Sequence[str]) -> str | None:
+    """What is said where none of the versions there are is one that is wanted; None where one is,
+    or any will do (null, `latest`), or the range is malformed (reference §15.4)."""
+    if wanted is None or wanted == LATEST:
+        return None
+    found = VersionRange(wanted)
+    if any(found.contains(each) for each in available):
+        return None
+    return (
+        f"Plugin {class_name} not found that matches the version range {found}, "
+        f"available versions: [{', '.join(available)}]"
+    )
+
+
+def _within(version: Version, begin: str, low: str, high: str, end: str) -> bool:
+    if not low and not high and (begin, end) == ("[", "]"):
+        return False
+    above = not low or version > Version(low) or (begin == "[" and version == Version(low))
+    below = not high or version < Version(high) or (end == "]" and version == Version(high))
+    return above and below
 
 
 def _parsed(text: str) -> list[_Item]:

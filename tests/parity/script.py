@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import quote
 
 SOURCE: Final = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 SINK: Final = "org.apache.kafka.connect.file.FileStreamSinkConnector"
@@ -704,6 +705,43 @@ STORED: Final = [
 ]
 """Operations whose records in the internal topics are compared, each waited for."""
 
+_JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
+_SIMPLE: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
+_HOIST: Final = {
+    "transforms": "a",
+    "transforms.a.type": "org.apache.kafka.connect.transforms.HoistField$Value",
+    "transforms.a.field": "f",
+}
+_HAS_HEADER: Final = {
+    "predicates": "a",
+    "predicates.a.type": "org.apache.kafka.connect.transforms.predicates.HasHeaderKey",
+    "predicates.a.name": "h",
+}
+_RANGES: Final = ("4.2.0", "4.2", "9.9", "latest", "LATEST", "", " 4.2.0", "[1,5)", "[5,6)", "[1")
+
+VERSIONS: Final = [
+    *(get(f"/connector-plugins/FileStreamSource/config?version={quote(of)}") for of in _RANGES),
+    get("/connector-plugins/JsonConverter/config?version=9.9"),
+    get("/connector-plugins/nobody/config?version=9.9"),
+    get("/connector-plugins/nobody/config?version=%5B1"),
+    *(validate("FileStreamSource", source(connector__plugin__version=of)) for of in _RANGES),
+    create("versions", source(connector__plugin__version="[5,6)")),
+    create("versions", source(key__converter=_JSON, key__converter__plugin__version="9.9")),
+    *(
+        validate("FileStreamSource", source(**given))
+        for given in (
+            {"key.converter": _JSON, "key.converter.plugin.version": "9.9"},
+            {"key.converter": _JSON, "key.converter.plugin.version": "[4,5)"},
+            {"value.converter.plugin.version": "9.9"},
+            {"header.converter": _SIMPLE, "header.converter.plugin.version": "9.9"},
+            {**_HOIST, "transforms.a.plugin.version": "9.9"},
+            {**_HOIST, "transforms.a.plugin.version": "4.2.0"},
+            {**_HAS_HEADER, "predicates.a.plugin.version": "(,4)"},
+        )
+    ),
+]
+"""Versions of plugins that are asked for, there or not (KIP-891)."""
+
 SCRIPT: Final = [
     *SERVER,
     *UNKNOWN,
@@ -714,6 +752,7 @@ SCRIPT: Final = [
     *PATCHED,
     *OFFSETS,
     *ADMIN,
+    *VERSIONS,
     *DELETED,
     *STORED,
 ]

@@ -86,6 +86,13 @@ _UNREACHABLE: Final = re.compile("%2F|%5C|%25|%2E", re.IGNORECASE)
 
 ACCEPTED: Final = (
     Accepted(
+        "a version of a connector that is not there",
+        "Creating a connector with it ends in a null pointer there (500). Here it is refused (400) "
+        "with what a validation says.",
+        lambda ask, reply: reply.status == 500 and "VersionedPluginLoadingException" in reply.body,
+        lambda theirs, mine: mine.status == 400 and "not found that matches the" in mine.body,
+    ),
+    Accepted(
         "text of a JSON library or of the JVM",
         "Jackson's messages and those of null pointers name Java classes and stream positions; "
         "the code, the type and the shape are equal.",

@@ -188,6 +188,51 @@ def test_overrides_are_allowed_by_default_and_blamed_under_policy_none() -> None
     assert list(errors(props, none)) == ["producer.override.linger.ms"]
 
 
+# ── versions ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "given"),
+    [
+        ("connector.class", "connector.plugin.version", {}),
+        ("key.converter", "key.converter.plugin.version", {"key.converter": JSON}),
+        ("header.converter", "header.converter.plugin.version", {"header.converter": JSON}),
+        (
+            "transforms.t.type",
+            "transforms.t.plugin.version",
+            {"transforms": "t", "transforms.t.type": "test.Tag", "transforms.t.with": "x"},
+        ),
+        (
+            "predicates.p.type",
+            "predicates.p.plugin.version",
+            {"predicates": "p", "predicates.p.type": "test.Every"},
+        ),
+    ],
+)
+def test_a_plugin_in_a_version_that_is_not_there_is_refused(
+    key: str, version: str, given: dict[str, str]
+) -> None:
+    for there in ("latest", "[0,1000)", "(,1000]"):
+        props = {**SOURCE, **given, version: there}
+        assert errors(props) == {}
+        PLANNER.planned("src", props)
+        source_plan(props)
+    props = {**SOURCE, **given, version: "[1000,)"}
+    found = errors(props)
+    assert found.keys() == {key, version}
+    assert found[key] == found[version]
+    assert (
+        "not found that matches the version range [1000,), available versions: [" in found[key][0]
+    )
+    for start in (lambda: PLANNER.planned("src", props), lambda: source_plan(props)):
+        with pytest.raises(ConfigInvalid, match="not found that matches the version range"):
+            start()
+
+
+def test_the_version_of_a_converter_counts_for_who_names_the_converter() -> None:
+    assert errors({**SOURCE, "key.converter.plugin.version": "1000"}) == {}
+
+
 # ── the worker's own converters ──────────────────────────────────────────────────────────────────
 
 
@@ -199,6 +244,11 @@ def test_every_converter_of_the_worker_that_is_not_there_is_named() -> None:
     assert "Installed converters are: " in key
     assert JSON in key
     assert value.startswith("Invalid value More for configuration value.converter: ")
+
+
+def test_a_version_of_the_workers_converter_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ConfigInvalid, match=r"range \[9,9\], available versions: \[4\.2\.0, 4"):
+        planner(key_converter_plugin_version="9")
 
 
 def test_a_wrong_setting_of_the_workers_converter_is_named() -> None:

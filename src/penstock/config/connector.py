@@ -33,6 +33,7 @@ from penstock.config.checks import (
     valid_regex,
     valid_regexes,
     version_range,
+    version_range_problem,
 )
 from penstock.config.define import (
     BOOLEAN,
@@ -55,6 +56,7 @@ from penstock.config.define import (
     under,
 )
 from penstock.config.regex import RegexInvalid, compile_java
+from penstock.plugin_versions import mismatch
 
 _COMMON_GROUP: Final = "Common"
 _TRANSFORMS_GROUP: Final = "Transforms"
@@ -629,6 +631,28 @@ class _Concrete:
         return "an installed class"
 
 
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """A class of which there is no version that is asked for; but for `there`, which is one."""
+
+    text: str
+    there: str | None = None
+
+    def problem(self, name: str, value: Any) -> str | None:
+        return self.text if value is None or value != self.there else None
+
+    def __str__(self) -> str:
+        return "an installed version"
+
+
+def version_problem(class_name: str, wanted: str | None, available: Sequence[str]) -> str | None:
+    """What is said where no version that is there is one that is asked for (§15.4); None also where
+    the range is malformed, which is said elsewhere."""
+    if wanted is not None and version_range_problem(wanted) is not None:
+        return None
+    return mismatch(class_name, wanted, available)
+
+
 def _transform_keys(
     alias: str, props: Mapping[str, str | None], classes: PluginClasses | None
 ) -> list[Key[object]]:
@@ -665,6 +689,7 @@ def _plugin_keys(
     offered: tuple[str, ...] = ()
     versions: tuple[str, ...] = ()
     definition: ConfigDef | None = ConfigDef()
+    wanted, refused = props.get(prefix + "plugin.version"), None
     if classes is not None:
         found = classes.resolve(given)
         definition = classes.definitions.get(found) if found is not None else None
@@ -673,6 +698,9 @@ def _plugin_keys(
         versions = tuple(classes.versions.get(found or "", ()))
         concrete = _Concrete(classes)
         check = concrete if check is None else all_of(concrete, check)
+        refused = version_problem(found or "", wanted, versions) if versions else None
+        if refused is not None:
+            check, definition = _Refused(refused), None
     keys: list[Key[object]] = [
         Key(
             prefix + "type",
@@ -689,9 +717,9 @@ def _plugin_keys(
         Key(
             prefix + "plugin.version",
             STRING,
-            default=None,
+            default=versions[0] if versions and wanted is not None else None,
             importance=HIGH,
-            check=version_range(),
+            check=version_range() if refused is None else _Refused(refused, versions[0]),
             group=group,
             order=1,
             width=Width.LONG,

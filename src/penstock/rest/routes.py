@@ -86,6 +86,11 @@ _EXPAND: Final = Query(
 _CONNECTORS_ONLY: Final = Query(
     "connectorsOnly", {"type": "boolean", "default": True}, "false: plugins of all kinds."
 )
+_VERSION: Final = Query(
+    "version",
+    {"type": "string", "default": "latest"},
+    "A version that has to be there, or a Maven range of them (KIP-891).",
+)
 _SCOPE: Final = Query(
     "scope",
     {"type": "string", "enum": ["worker", "cluster"], "default": "worker"},
@@ -330,8 +335,9 @@ ROUTES: Final = (
         "/connector-plugins/{plugin}/config",
         plugins.plugin_config,
         "A plugin's settings",
+        query=(_VERSION,),
         answers={200: many("ConfigKeyInfo")},
-        errors=(404,),
+        errors=(400, 404),
     ),
     Route(
         "PUT",
