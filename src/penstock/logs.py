@@ -73,10 +73,7 @@ def level_name(number: int) -> str:
 
 def ours(namespace: str) -> str:
     """The logger that does here what a logger of Kafka Connect's does there; else the same."""
-    for java, python in _OURS.items():
-        if namespace == java:
-            return python
-    return namespace
+    return _OURS.get(namespace, namespace)
 
 
 class TextLines(logging.Formatter):
@@ -112,7 +109,7 @@ class JsonLines(logging.Formatter):
             record.exc_text = self.formatException(record.exc_info)
         if record.exc_text:
             line["exception"] = record.exc_text
-        return orjson.dumps(line, option=orjson.OPT_NON_STR_KEYS).decode()
+        return orjson.dumps(line).decode()
 
 
 @dataclass(frozen=True, slots=True)

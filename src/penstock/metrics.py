@@ -107,10 +107,12 @@ class _Phases:
             self._spans.popleft()
         starts = [max(begin, at) for at, _ in self._spans]
         ends = [*starts[1:], now]
-        spent = {True: 0, False: 0}
-        for start, end, (_, each) in zip(starts, ends, self._spans, strict=True):
-            spent[each is phase] += end - start
-        return spent[True] / (now - starts[0]) if now > starts[0] else 0.0
+        spent = sum(
+            end - start
+            for start, end, (_, each) in zip(starts, ends, self._spans, strict=True)
+            if each is phase
+        )
+        return spent / (now - starts[0]) if now > starts[0] else 0.0
 
 
 @dataclass(slots=True)

@@ -98,11 +98,11 @@ def page(registry: Registry) -> str:
     for subject in subjects(registry):
         if subject.title in elsewhere:
             continue
-        if subject.about or subject.names[0] not in _TITLES:
-            simple = subject.names[0].rpartition(".")[2]
-            parts.append(f"## {subject.title}: {simple}\n\n`{subject.names[0]}`\n")
-        else:
+        name = subject.names[0]
+        if name in _TITLES:
             parts.append(f"## {subject.title}\n")
+        else:
+            parts.append(f"## {subject.title}: {name.rpartition('.')[2]}\n\n`{name}`\n")
         if subject.about:
             parts.append(f"{subject.about}\n")
         parts.append(markdown(subject.definition) if subject.definition.keys else "No settings.\n")

@@ -10,10 +10,12 @@ from penstock.cluster.events import Restarting
 from penstock.cluster.herder_state import HerderState
 from penstock.cluster.records import VERSIONED, RawProps, State, Status
 from penstock.config import render
+from penstock.config.checks import version_range_problem
 from penstock.config.connector import CONNECTOR_VERSION, SINK, SOURCE
 from penstock.data.java_maps import copy_buckets, hash_map_order
 from penstock.errors import BadRequest, NotFound
-from penstock.planning import always_typed
+from penstock.planning import always_typed, available
+from penstock.plugin_versions import LATEST, mismatch
 from penstock.plugins import Found, Kind, Registry
 
 Json = dict[str, Any]
@@ -142,9 +144,11 @@ def patched(stored: RawProps, patch: RawProps) -> dict[str, str | None]:
     return {name: whole[name] for name in hash_map_order(kept, copy_buckets(len(stored)))}
 
 
-def plugin_config(registry: Registry, name: str) -> list[Json]:
+def plugin_config(registry: Registry, name: str, version: str = LATEST) -> list[Json]:
     """A list of `ConfigKeyInfo`: the plugin's own settings, then for connectors what all have.
-    Raises NotFound, and BadRequest for a plugin of another kind."""
+    Raises NotFound, and BadRequest for a plugin of another kind or a version that is not there."""
+    if version_range_problem(version) is not None:
+        raise BadRequest(f"Invalid version specification: {version}")
     found = registry.any(name)
     if found is None:
         raise NotFound(f"Unknown plugin {name}.")
@@ -153,6 +157,9 @@ def plugin_config(registry: Registry, name: str) -> list[Json]:
             f"Invalid plugin class {name}. Valid types are sink, source, converter, "
             "header_converter, transformation, predicate."
         )
+    refused = mismatch(found.plugin.class_name, version, available(found.cls))
+    if refused is not None:
+        raise BadRequest(refused)
     definition = found.plugin.config
     if found.kind in (Kind.CONVERTER, Kind.HEADER_CONVERTER):
         definition = always_typed(definition)
