@@ -731,3 +731,46 @@ def test_a_missing_privilege_is_told(target: Target) -> None:
     writer = target.sink(connection__user=user, connection__password="pw")
     with pytest.raises(DatabaseRefused, match=f"(?i)denied.*{target.table}"):
         write(writer, target.records([row(1)]))
+
+
+@pytest.mark.parametrize("server_class", [PostgresServer, MariaDbServer])
+@pytest.mark.parametrize("once", [False, True], ids=["upsert", "exactly-once"])
+def test_a_server_that_is_killed_while_it_is_written_to_loses_and_repeats_nothing(
+    server_class: type[DatabaseServer], once: bool
+) -> None:
+    keys = {"insert.mode": "upsert", "pk.mode": "record_value", "pk.fields": "id"}
+    settings = {"penstock.exactly.once": "true"} if once else keys
+    with server_class() as server:
+        with server.connect() as connection:
+            target = Target(parse(server.url).kind, server.url, server.settings(), "orders",
+                            connection, [])  # fmt: skip
+        writer = target.sink(auto__create="true", max__retries="1000", **settings)
+        written = threading.Event()
+        stop = threading.Event()
+
+        def interrupt() -> None:
+            for _ in range(3):
+                written.clear()
+                written.wait(30)
+                server.kill()
+                server.start()
+            stop.set()
+
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        count = retries = 0
+        while not stop.is_set() or count < 20:
+            batch = target.records([row(count * 500 + at) for at in range(500)], first=count * 500)
+            try:
+                assert write(writer, batch) == {}
+            except (DatabaseAway, DatabaseBusy):
+                retries += 1
+                continue
+            count += 1
+            written.set()
+        thread.join(30)
+        writer.close()
+        assert retries >= 3
+        with server.connect() as connection:
+            found = connection.rows("SELECT id FROM orders ORDER BY id")
+        assert found == [(number,) for number in range(count * 500)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import ClassVar, Final
@@ -91,6 +92,11 @@ class MySql(Dialect):
         one = self._literal_of(schema)
 
         def encode(cells: Cells, bad: dict[int, Exception]) -> list[Value]:
+            if None not in cells:
+                try:
+                    return list(map(one, cells))
+                except DataError:  # one by one, then
+                    pass
             texts: list[Value] = []
             for row, cell in enumerate(cells):
                 try:
@@ -106,6 +112,8 @@ class MySql(Dialect):
         match schema.logical:
             case Logical.TIMESTAMP:
                 zone = self.zone
+                if zone.key == "UTC":
+                    return lambda value: f"'{str(value)[:-6]}'"  # without "+00:00"
                 return lambda value: f"'{value.astimezone(zone).replace(tzinfo=None)}'"
             case Logical.DATE | Logical.TIME:
                 return lambda value: f"'{value}'"
@@ -183,13 +191,14 @@ def _runs(rows: list[str], limit: int) -> Iterator[tuple[int, int]]:
         yield first, len(rows)
 
 
+_SPECIAL: Final = re.compile("[\\\\'\0\n\r\x1a]")
 _ESCAPES: Final = str.maketrans(
     {"\\": "\\\\", "'": "''", "\0": "\\0", "\n": "\\n", "\r": "\\r", "\x1a": "\\Z"}
 )
 
 
 def _string(value: str) -> str:
-    return f"'{value.translate(_ESCAPES)}'"
+    return f"'{value.translate(_ESCAPES)}'" if _SPECIAL.search(value) else f"'{value}'"
 
 
 def _float(value: float) -> str:

@@ -19,6 +19,7 @@ from penstock.config.define import (
     Config,
     ConfigDef,
     Key,
+    invalid,
 )
 from penstock.connectors.jdbc.database import DatabaseRefused
 from penstock.connectors.jdbc.dialect import Dialect, TableName, Write
@@ -302,7 +303,8 @@ def _mapping_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
     for entry in entries if isinstance(entries, tuple) else ():
         topic, _, table = entry.partition(":")
         if not topic or not table:
-            yield TOPICS_TO_TABLES.name, f"'{entry}' is not of the form topic:table"
+            name = TOPICS_TO_TABLES.name
+            yield name, invalid(name, entry, "it is not of the form topic:table")
 
 
 JDBC_SINK: Final = ConfigDef(
