@@ -186,13 +186,16 @@ TYPES: list[tuple[str, Schema, Value, dict[Kind, Value]]] = [
 ]
 
 
-def test_every_type_is_written_into_a_table_made_for_it(target: Target) -> None:
+@pytest.mark.parametrize("deletes", [False, True])  # PostgreSQL: as binary values, as texts
+def test_every_type_is_written_into_a_table_made_for_it(target: Target, deletes: bool) -> None:
     columns = {name: schema for name, schema, _, _ in TYPES}
     schema = struct({"id": INT32, **{name: each.as_optional() for name, each in columns.items()}})
     full = {"id": 1, **{name: value for name, _, value, _ in TYPES}}
-    writer = target.sink(auto__create="true")
-    assert write(writer, target.records([full, {"id": 2}], schema)) == {}
-    first, second = target.rows()
+    keyed = {"delete.enabled": "true", "pk.mode": "record_key", "pk.fields": "zz"}
+    writer = target.sink(auto__create="true", **(keyed if deletes else {}))
+    keys = ([7, 8], INT32) if deletes else (None, None)
+    assert write(writer, target.records([full, {"id": 2}], schema, *keys)) == {}
+    first, second = target.rows(", ".join(("id", *columns)))
     for found, (name, _, value, otherwise) in zip(first[1:], TYPES, strict=True):
         expected = otherwise.get(target.kind, value)
         if name == "clock" and target.kind is Kind.MYSQL:
@@ -201,6 +204,15 @@ def test_every_type_is_written_into_a_table_made_for_it(target: Target) -> None:
             expected = expected.replace(tzinfo=None)
         assert found == expected, name
     assert second[1:] == (None,) * len(TYPES)
+
+
+@only("postgres")
+@pytest.mark.parametrize("exact", [True, False], ids=["binary", "text"])
+def test_values_that_cannot_even_be_sent_cost_no_others(target: Target, exact: bool) -> None:
+    target.create(f"id {'bigint' if exact else 'numeric'}, name varchar(5), amount bigint")
+    rows = [row(1, "a"), row(2, "\ud800"), row(3, "b"), row(4, "nul\0"), row(5, "longer"), row(6)]
+    assert sorted(write(target.sink(), target.records(rows))) == [1, 3, 4]
+    assert target.rows("id, name") == [(1, "a"), (3, "b"), (6, None)]
 
 
 @only("postgres")
@@ -744,17 +756,20 @@ def test_a_server_that_is_killed_while_it_is_written_to_loses_and_repeats_nothin
         with server.connect() as connection:
             target = Target(parse(server.url).kind, server.url, server.settings(), "orders",
                             connection, [])  # fmt: skip
-        writer = target.sink(auto__create="true", max__retries="1000", **settings)
+        patient = {"max.retries": "1000", "retry.backoff.ms": "20"}
+        writer = target.sink(auto__create="true", **patient, **settings)
         written = threading.Event()
         stop = threading.Event()
 
         def interrupt() -> None:
-            for _ in range(3):
-                written.clear()
-                written.wait(30)
-                server.kill()
-                server.start()
-            stop.set()
+            try:
+                for _ in range(3):
+                    written.clear()
+                    written.wait(30)
+                    server.kill()
+                    server.start()
+            finally:
+                stop.set()
 
         thread = threading.Thread(target=interrupt)
         thread.start()

@@ -10,6 +10,7 @@ import contextlib
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -97,10 +98,18 @@ class DatabaseServer(ABC):
             self._process.stop(_STOP_S)
 
     def kill(self) -> None:
-        """Ends it at once, as a power cut would, with the processes it has for its clients."""
-        if self._process is not None and self._process.alive:
-            self._process.kill_all()
-            wait_until(lambda: self._process is None or not self._process.alive, _STOP_S, "its end")
+        """Ends it at once, as a power cut would, with the processes it has for its clients: as
+        long as one of them lives, the server does not start again."""
+        process = self._process
+        if process is None or process.pid is None or not process.alive:
+            return
+        # They lead sessions of their own, so no signal to a group reaches them all.
+        children = _children(process.pid)
+        process.kill()
+        for child in children:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+        wait_until(lambda: not any(map(_lives, children)), _STOP_S, "the end of its processes")
 
     def __enter__(self) -> DatabaseServer:
         try:
@@ -321,3 +330,14 @@ class MariaDbServer(DatabaseServer):
 
 
 _NEEDED: Final = ("bin/mariadbd", "share/")
+
+
+def _children(pid: int) -> list[int]:
+    return [int(text) for text in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False

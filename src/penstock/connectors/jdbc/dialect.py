@@ -120,6 +120,7 @@ class Segment:
     table: TableName
     columns: tuple[str, ...]
     keys: tuple[int, ...]
+    forms: tuple[str, ...] = ()  # see `Dialect.forms`
 
     @property
     def others(self) -> tuple[int, ...]:
@@ -224,9 +225,17 @@ class Dialect(ABC):
     def session(self, connection: Connection) -> None:  # noqa: B027 - not all need any
         """Sets up a new connection for writing."""
 
+    def forms(
+        self, schemas: Sequence[Schema], found: Sequence[ColumnFound | None]
+    ) -> tuple[str, ...]:
+        """The dialect's names of the columns' types, if all of them are just what the schemas
+        need, and it has a faster way for such; else nothing."""
+        return ()
+
     @abstractmethod
-    def encoder(self, schema: Schema, found: ColumnFound | None) -> Encoder:
-        """How values of a schema are written into a column; UnmappedType if they cannot be."""
+    def encoder(self, schema: Schema, form: str | None = None) -> Encoder:
+        """How values of a schema are written, in the form that `forms` gave if it gave any;
+        UnmappedType if they cannot be."""
 
     def prepare(self, connection: Connection, segment: Segment) -> None:  # noqa: B027
         """Makes what `write` needs besides the table; outside of any transaction, and once per

@@ -88,7 +88,7 @@ class MySql(Dialect):
                 f"zone tables (mysql_tzinfo_to_sql) or give an offset such as GMT+2. {error}"
             ) from error
 
-    def encoder(self, schema: Schema, found: ColumnFound | None) -> Encoder:
+    def encoder(self, schema: Schema, form: str | None = None) -> Encoder:
         one = self._literal_of(schema)
 
         def encode(cells: Cells, bad: dict[int, Exception]) -> list[Value]:

