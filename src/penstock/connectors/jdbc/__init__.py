@@ -1,0 +1,1 @@
+"""JDBC source and sink: tables of relational databases as topics, and topics as tables."""

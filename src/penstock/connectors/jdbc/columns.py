@@ -1,0 +1,428 @@
+"""Columns of a database as fields of Connect structs.
+
+What a driver of the JVM calls a column's type decides its schema, as in the JVM's connector
+(reference, connectors §2.3); each database's module says what that is for its own types. Between
+`read` and `records`, cells are Arrow's:
+
+    kind                                 Arrow               Connect
+    BOOLEAN                              bool                BOOLEAN
+    BIT TINYINT SMALLINT INTEGER BIGINT  int64               INT8 … INT64, one wider if unsigned
+    REAL, DOUBLE                         double              FLOAT32, FLOAT64
+    NUMERIC, DECIMAL                     string, as written  Decimal, or what numeric.mapping says
+    STRING, BYTES                        string, binary      STRING, BYTES
+    DATE, TIME                           date32, time64(us)  Date, Time
+    TIMESTAMP                            timestamp(us)       Timestamp, or timestamp.granularity
+
+A timestamp without a zone is a wall clock's in `db.timezone`; one with a zone is in UTC here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from enum import Enum
+from typing import Final
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.data import schema as s
+from penstock.data.schema import Schema, Type, Value
+from penstock.errors import DataError
+
+
+class Sql(Enum):
+    """The types of columns."""
+
+    BOOLEAN = "BOOLEAN"
+    BIT = "BIT"
+    TINYINT = "TINYINT"
+    SMALLINT = "SMALLINT"
+    INTEGER = "INTEGER"
+    BIGINT = "BIGINT"
+    REAL = "REAL"
+    DOUBLE = "DOUBLE"
+    NUMERIC = "NUMERIC"
+    DECIMAL = "DECIMAL"
+    STRING = "STRING"
+    BYTES = "BYTES"
+    DATE = "DATE"
+    TIME = "TIME"
+    TIMESTAMP = "TIMESTAMP"
+
+
+ARROW: Final = {
+    Sql.BOOLEAN: pa.bool_(),
+    Sql.BIT: pa.int64(),
+    Sql.TINYINT: pa.int64(),
+    Sql.SMALLINT: pa.int64(),
+    Sql.INTEGER: pa.int64(),
+    Sql.BIGINT: pa.int64(),
+    Sql.REAL: pa.float64(),
+    Sql.DOUBLE: pa.float64(),
+    Sql.NUMERIC: pa.string(),
+    Sql.DECIMAL: pa.string(),
+    Sql.STRING: pa.string(),
+    Sql.BYTES: pa.binary(),
+    Sql.DATE: pa.date32(),
+    Sql.TIME: pa.time64("us"),
+    Sql.TIMESTAMP: pa.timestamp("us"),
+}
+
+NUMBERS: Final = frozenset(
+    {Sql.TINYINT, Sql.SMALLINT, Sql.INTEGER, Sql.BIGINT, Sql.NUMERIC, Sql.DECIMAL}
+)
+"""What may be an incrementing column."""
+
+
+@dataclass(frozen=True, slots=True)
+class SqlColumn:
+    """A column as the database describes it.
+
+    `precision` 0: a NUMERIC without limits. `told` is the type in the database's own words, and
+    `sql` reads it, where its bare name would not do (`%` stands for the quoted name).
+    """
+
+    name: str
+    sql_type: Sql
+    told: str
+    nullable: bool = True
+    precision: int = 0
+    scale: int = 0
+    signed: bool = True
+    zoned: bool = False
+    counts: bool = False  # the database itself gives it rising numbers
+    sql: str = "%"
+    resolution_us: int = 1  # of a timestamp
+    guessed: bool = False  # nothing says what it is; a query's, in SQLite
+    widens: bool = False  # may hold more than its type says, as SQLite's INTEGER may
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """The settings that change what a column becomes."""
+
+    numeric: str = "none"
+    granularity: str = "connect_logical"
+    zone: ZoneInfo = ZoneInfo("UTC")  # noqa: RUF009 - it is immutable
+    unlimited_scale: int = 0
+
+
+# ── schemas ──────────────────────────────────────────────────────────────────────────────────────
+
+_PRIMITIVE: Final = {
+    Sql.BOOLEAN: s.BOOLEAN,
+    Sql.BIT: s.INT8,
+    Sql.BIGINT: s.INT64,
+    Sql.REAL: s.FLOAT32,
+    Sql.DOUBLE: s.FLOAT64,
+    Sql.STRING: s.STRING,
+    Sql.BYTES: s.BYTES,
+    Sql.DATE: s.DATE,
+    Sql.TIME: s.TIME,
+}
+_INTEGERS: Final = {  # signed, unsigned
+    Sql.TINYINT: (s.INT8, s.INT16),
+    Sql.SMALLINT: (s.INT16, s.INT32),
+    Sql.INTEGER: (s.INT32, s.INT64),
+}
+_MOST_DIGITS: Final = 18  # that every INT64 holds
+_LOWEST_SCALE: Final = -84
+
+GRANULARITIES: Final = (
+    "connect_logical",
+    "micros_long",
+    "micros_string",
+    "micros_iso_datetime_string",
+    "nanos_long",
+    "nanos_string",
+    "nanos_iso_datetime_string",
+)
+
+
+def schema_of(column: SqlColumn, mapping: Mapping) -> Schema:
+    """The schema of a column's field."""
+    found = _required(column, mapping)
+    return found.as_optional() if column.nullable else found
+
+
+def _required(column: SqlColumn, mapping: Mapping) -> Schema:
+    match column.sql_type:
+        case Sql.TINYINT | Sql.SMALLINT | Sql.INTEGER:
+            signed, unsigned = _INTEGERS[column.sql_type]
+            return signed if column.signed else unsigned
+        case Sql.NUMERIC:
+            return _mapped(column, mapping)
+        case Sql.DECIMAL:
+            return s.decimal(column.scale)
+        case Sql.TIMESTAMP:
+            if mapping.granularity == "connect_logical":
+                return s.TIMESTAMP
+            return s.INT64 if mapping.granularity.endswith("_long") else s.STRING
+    return _PRIMITIVE[column.sql_type]
+
+
+def _mapped(column: SqlColumn, mapping: Mapping) -> Schema:
+    """A NUMERIC by `numeric.mapping`."""
+    if not column.precision:  # the JVM's connector takes it for one of no digits at all
+        if mapping.numeric.startswith("best_fit"):
+            return s.FLOAT64
+        return s.decimal(mapping.unlimited_scale)
+    fits = column.precision <= _MOST_DIGITS
+    whole = _LOWEST_SCALE <= column.scale < 1
+    match mapping.numeric:
+        case "precision_only" if fits and column.scale == 0:
+            return _integer(column.precision)
+        case "best_fit" if fits and whole:
+            return _integer(column.precision)
+        case "best_fit" if fits and column.scale > 0:
+            return s.FLOAT64
+        case "best_fit_eager_double" if fits and whole:
+            return _integer(column.precision)
+        case "best_fit_eager_double" if column.scale > 0:
+            return s.FLOAT64
+    return s.decimal(column.scale)
+
+
+def _integer(digits: int) -> Schema:
+    if digits > 9:
+        return s.INT64
+    if digits > 4:
+        return s.INT32
+    return s.INT16 if digits > 2 else s.INT8
+
+
+# ── values ───────────────────────────────────────────────────────────────────────────────────────
+
+Cells = Callable[[pa.Array], list[Value]]
+"""Arrow's cells as Connect values."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MANY_DIGITS: Final = Context(prec=200_000, rounding=ROUND_HALF_UP)
+_ISO: Final = "%Y-%m-%dT%H:%M:%S"
+_DAY_MS: Final = 86_400_000
+_UTC: Final = ("UTC", "Etc/UTC")
+
+
+def cells_of(column: SqlColumn, schema: Schema, mapping: Mapping) -> Cells:
+    """What turns the cells of a column into values of its schema. It raises DataError that names
+    the column for one that cannot be."""
+    match column.sql_type:
+        case Sql.REAL:
+            return lambda cells: objects(cells.cast(pa.float32(), safe=False).cast(pa.float64()))
+        case Sql.NUMERIC | Sql.DECIMAL:
+            return _numbers(column, schema)
+        case Sql.TIME:
+            return _times(column, mapping.zone)
+        case Sql.TIMESTAMP:
+            return _timestamps(column, mapping)
+    if schema.type in s.INT_BITS and schema.logical is None:
+        return _integers(column, schema)
+    return objects
+
+
+def objects(cells: pa.Array) -> list[Value]:
+    """Cells as Python's values. By way of numpy this takes a tenth of Arrow's own time."""
+    kind = cells.type
+    found: list[Value]
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        found = cells.to_numpy(zero_copy_only=False).tolist()
+    elif pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        found = cells.fill_null(0).to_numpy().tolist()
+        for at in pc.indices_nonzero(cells.is_null()).to_pylist() if cells.null_count else ():
+            found[at] = None
+    else:
+        found = cells.to_pylist()
+    return found
+
+
+def _integers(column: SqlColumn, schema: Schema) -> Cells:
+    low, high = s.int_range(schema.type)
+
+    def cells(given: pa.Array) -> list[Value]:
+        if schema.type is not Type.INT64 and len(given):
+            found = pc.min_max(given).as_py()
+            if found["min"] is not None and (found["min"] < low or found["max"] > high):
+                wrong = found["min"] if found["min"] < low else found["max"]
+                raise _refused(column, wrong, f"it does not fit {schema.type.name}")
+        return objects(given)
+
+    return cells
+
+
+def _numbers(column: SqlColumn, schema: Schema) -> Cells:
+    if schema.type is Type.FLOAT64:
+        return lambda cells: [None if each is None else float(each) for each in objects(cells)]
+    if schema.type in s.INT_BITS:
+        low, high = s.int_range(schema.type)
+        scale = 0
+    else:
+        scale = schema.scale
+    unit = Decimal(1).scaleb(-scale)
+    is_decimal = schema.logical is s.Logical.DECIMAL
+
+    def number(text: str | None) -> Value:
+        if text is None:
+            return None
+        try:
+            exact = Decimal(text)
+            found = exact.quantize(unit, context=_MANY_DIGITS)
+        except InvalidOperation:
+            raise _refused(column, text, "a Decimal has to be finite") from None
+        if found != exact:
+            raise _refused(
+                column,
+                text,
+                f"it has more than {scale} digits after the point"
+                + (
+                    "; set penstock.numeric.scale, or numeric.mapping=best_fit"
+                    if not column.precision
+                    else ""
+                ),
+            )
+        if is_decimal:
+            return found
+        whole = int(found)
+        if not low <= whole <= high:
+            raise _refused(column, text, f"it does not fit {schema.type.name}")
+        return whole
+
+    return lambda cells: [number(text) for text in objects(cells)]
+
+
+def _times(column: SqlColumn, zone: ZoneInfo) -> Cells:
+    # Java reads a time as one of 1970-01-01 in the zone, and keeps the time of it in UTC.
+    shift = timedelta(0) if column.zoned else datetime(1970, 1, 1, tzinfo=zone).utcoffset()
+    shift_ms = int((shift or timedelta(0)) / timedelta(milliseconds=1))
+
+    def of(micros: int | None) -> time | None:
+        if micros is None:
+            return None
+        ms = (micros // 1000 - shift_ms) % _DAY_MS
+        return (_EPOCH + timedelta(milliseconds=ms)).time()
+
+    return lambda cells: [of(each) for each in objects(cells.cast(pa.int64()))]
+
+
+def _timestamps(column: SqlColumn, mapping: Mapping) -> Cells:
+    def instants(cells: pa.Array) -> list[int | None]:
+        walls: list[int | None] = objects(cells.cast(pa.int64()))
+        if column.zoned or mapping.zone.key in _UTC:
+            return walls
+        return [None if each is None else instant_us(each, mapping.zone) for each in walls]
+
+    def moments(cells: pa.Array) -> list[Value]:
+        if cells.null_count or not (column.zoned or mapping.zone.key in _UTC):
+            return each_alone(cells)
+        ms = pc.floor_temporal(cells, unit="millisecond").cast(pa.int64()).to_numpy()
+        return [_EPOCH + since for since in ms.astype("timedelta64[us]").tolist()]
+
+    write = _written(mapping)
+
+    def each_alone(cells: pa.Array) -> list[Value]:
+        return [None if each is None else write(each) for each in instants(cells)]
+
+    return moments if mapping.granularity == "connect_logical" else each_alone
+
+
+def _written(mapping: Mapping) -> Callable[[int], Value]:
+    match mapping.granularity:
+        case "micros_long":
+            return lambda us: us
+        case "micros_string":
+            return str
+        case "micros_iso_datetime_string":
+            return lambda us: _iso(us, mapping.zone, f"{us % 1_000_000:06}")
+        case "nanos_long":
+            return lambda us: us * 1000
+        case "nanos_string":
+            return lambda us: str(us * 1000)
+        case "nanos_iso_datetime_string":
+            return lambda us: _iso(us, mapping.zone, f"{us % 1_000_000:06}000")
+    return lambda us: _EPOCH + timedelta(milliseconds=us // 1000)
+
+
+def _iso(us: int, zone: ZoneInfo, fraction: str) -> str:
+    at = moment(us - us % 1_000_000).astimezone(zone)
+    return f"{at.strftime(_ISO)}.{fraction}"
+
+
+def moment(us: int) -> datetime:
+    """So many microseconds after the epoch."""
+    return _EPOCH + timedelta(microseconds=us)
+
+
+def instant_us(wall_us: int, zone: ZoneInfo) -> int:
+    """When a wall clock in the zone shows so many microseconds since 1970, as Java reads it: the
+    later of two such instants, and for a time that is skipped as if it were not.
+
+    >>> instant_us(0, ZoneInfo("Europe/Berlin"))
+    -3600000000
+    """
+    wall = (_EPOCH + timedelta(microseconds=wall_us)).replace(tzinfo=zone)
+    early, late = wall.utcoffset(), wall.replace(fold=1).utcoffset()
+    assert early is not None
+    assert late is not None
+    # With a gap, the offset before it is the smaller one; with a repetition, the one after it.
+    return wall_us - min(early, late) // timedelta(microseconds=1)
+
+
+def wall_us(instant: int, zone: ZoneInfo) -> int:
+    """What a wall clock in the zone shows then, in microseconds since 1970."""
+    at = moment(instant).astimezone(zone)
+    shift = at.utcoffset()
+    assert shift is not None
+    return instant + shift // timedelta(microseconds=1)
+
+
+def _refused(column: SqlColumn, value: object, why: str) -> DataError:
+    return DataError(f"Column '{column.name}' ({column.told}) holds {value!r}: {why}.")
+
+
+# ── texts ────────────────────────────────────────────────────────────────────────────────────────
+
+_NO_DATES: Final = ("0000-00-00", "infinity", "-infinity")
+
+
+def from_texts(column: SqlColumn, cells: pa.Array) -> pa.Array:
+    """Cells as a database writes them in SQL, as Arrow's of the column's type; DataError that
+    names the column for one that is none."""
+    wanted = ARROW[column.sql_type]
+    if cells.type == wanted:
+        return cells
+    try:
+        return cells.cast(wanted)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return pa.array([_from_text(column, each) for each in cells.to_pylist()], wanted)
+
+
+def _from_text(column: SqlColumn, text: str | None) -> Value:
+    if text is None:
+        return None
+    try:
+        match column.sql_type:
+            case Sql.BOOLEAN:
+                return {"t": True, "f": False, "1": True, "0": False}[text]
+            case Sql.REAL | Sql.DOUBLE:
+                return float(text)
+            case Sql.DATE:
+                return date.fromisoformat(text)
+            case Sql.TIME:
+                return time.fromisoformat(text)
+            case Sql.TIMESTAMP:
+                return datetime.fromisoformat(text).replace(tzinfo=None)
+        return int(text)
+    except (ValueError, KeyError):
+        pass
+    why = "it is no such value that Connect has"
+    if text.startswith(_NO_DATES) or text.endswith("BC"):
+        why = "Connect's dates are from the year 1 to 9999"
+    raise _refused(column, text, why)
+
+
+def names(columns: Sequence[SqlColumn]) -> str:
+    """For messages."""
+    return ", ".join(f"'{each.name}'" for each in columns)

@@ -1,0 +1,193 @@
+"""The settings that source and sink share: where the database is and how it is spoken to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from penstock.config import checks
+from penstock.config.define import (
+    BOOLEAN,
+    HIGH,
+    INT,
+    LOW,
+    MEDIUM,
+    PASSWORD,
+    STRING,
+    Config,
+    Key,
+    Rule,
+    Secret,
+)
+from penstock.connectors.jdbc.database import Database
+from penstock.connectors.jdbc.url import parse
+from penstock.errors import ConfigInvalid
+
+_OFFSET: Final = re.compile(r"(?:GMT|UTC)?([+-])(\d{1,2})(?::?(\d{2}))?")
+
+
+def zone(name: str) -> ZoneInfo:
+    """The time zone of that name, as Java understands it (`GMT+2` too); ValueError for none.
+
+    >>> zone("GMT+2").key
+    'Etc/GMT-2'
+    """
+    try:
+        return ZoneInfo(name)
+    except (LookupError, OSError, ValueError):  # LookupError: what zoneinfo raises for none
+        found = _OFFSET.fullmatch(name)
+        if found is None or found[3] not in (None, "00"):
+            raise ValueError(f"no time zone: {name!r}") from None
+    hours = int(found[2])
+    if hours > 12:
+        raise ValueError(f"no time zone: {name!r}")
+    # POSIX counts the other way round.
+    return ZoneInfo(f"Etc/GMT{'-' if found[1] == '+' else '+'}{hours}" if hours else "UTC")
+
+
+CONNECTION_URL: Final = Key(
+    "connection.url",
+    STRING,
+    importance=HIGH,
+    doc="JDBC URL of the database: jdbc:postgresql:, jdbc:mysql:, jdbc:mariadb: or jdbc:sqlite:.",
+    group="Connection",
+    order=1,
+)
+CONNECTION_USER: Final = Key(
+    "connection.user",
+    STRING,
+    default=None,
+    importance=HIGH,
+    doc="User to connect as; wins over one in the URL.",
+    group="Connection",
+    order=2,
+)
+CONNECTION_PASSWORD: Final = Key(
+    "connection.password",
+    PASSWORD,
+    default=None,
+    importance=HIGH,
+    doc="Password to connect with; wins over one in the URL.",
+    group="Connection",
+    order=3,
+)
+CONNECTION_ATTEMPTS: Final = Key(
+    "connection.attempts",
+    INT,
+    default=3,
+    importance=LOW,
+    check=checks.at_least(1),
+    doc="How often it is tried to connect before the attempt counts as failed.",
+    group="Connection",
+    order=4,
+)
+CONNECTION_BACKOFF_MS: Final = Key(
+    "connection.backoff.ms",
+    INT,
+    default=10_000,
+    importance=LOW,
+    check=checks.at_least(0),
+    doc="Milliseconds between two attempts to connect.",
+    group="Connection",
+    order=5,
+)
+DIALECTS: Final = {
+    "PostgreSqlDatabaseDialect": ("postgresql",),
+    "MySqlDatabaseDialect": ("mysql", "mariadb"),
+    "SqliteDatabaseDialect": ("sqlite",),
+}
+DIALECT_NAME: Final = Key(
+    "dialect.name",
+    STRING,
+    default="",
+    importance=LOW,
+    check=checks.one_of("", *DIALECTS),
+    doc="The database's dialect; by default the URL's.",
+    group="Connection",
+    order=6,
+)
+
+QUOTE_SQL_IDENTIFIERS: Final = Key(
+    "quote.sql.identifiers",
+    STRING,
+    default="always",
+    importance=MEDIUM,
+    check=checks.one_of("always", "never", ignore_case=True),
+    doc="When names of tables and columns are quoted in statements.",
+)
+SQL_QUOTE_IDENTIFIERS: Final = Key(
+    "sql.quote.identifiers",
+    BOOLEAN,
+    default=True,
+    importance=LOW,
+    doc="Aiven's name of `quote.sql.identifiers`: false is `never`.",
+)
+
+
+def _bad_zone(value: str | None) -> str | None:
+    try:
+        zone(value or "")
+    except ValueError:
+        return "Invalid time zone identifier"
+    return None
+
+
+_ZONE_CHECK: Final = checks.checking("valid time zone identifier", _bad_zone)
+DB_TIMEZONE: Final = Key(
+    "db.timezone",
+    STRING,
+    default="UTC",
+    importance=MEDIUM,
+    check=_ZONE_CHECK,
+    doc="The time zone in which the database's columns without one are written and read.",
+)
+
+CONNECTION: Final[tuple[Key[object], ...]] = (
+    CONNECTION_URL,
+    CONNECTION_USER,
+    CONNECTION_PASSWORD,
+    CONNECTION_ATTEMPTS,
+    CONNECTION_BACKOFF_MS,
+    DIALECT_NAME,
+)
+QUOTING: Final[tuple[Key[object], ...]] = (QUOTE_SQL_IDENTIFIERS, SQL_QUOTE_IDENTIFIERS)
+
+
+def database_of(config: Config) -> Database:
+    """The database that a configuration names; raises ConfigInvalid for a URL that cannot be."""
+    url = parse(config[CONNECTION_URL], config[CONNECTION_USER], config[CONNECTION_PASSWORD])
+    return Database(url, config[CONNECTION_ATTEMPTS], config[CONNECTION_BACKOFF_MS])
+
+
+def quotes(config: Config) -> bool:
+    """Whether names are to be quoted."""
+    return config[SQL_QUOTE_IDENTIFIERS] and config[QUOTE_SQL_IDENTIFIERS].lower() == "always"
+
+
+def url_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
+    """The URL can be used, and the dialect is its own."""
+    text, user, password = (
+        parsed.get(key.name) for key in (CONNECTION_URL, CONNECTION_USER, CONNECTION_PASSWORD)
+    )
+    if not isinstance(text, str):
+        return
+    try:
+        url = parse(
+            text,
+            user if isinstance(user, str) else None,
+            password if isinstance(password, Secret) else None,
+        )
+    except ConfigInvalid as error:
+        yield CONNECTION_URL.name, str(error)
+        return
+    wanted = parsed.get(DIALECT_NAME.name)
+    if wanted and wanted != url.kind.value:
+        yield (
+            DIALECT_NAME.name,
+            f"dialect.name={wanted} is not for this URL; leave it out or set {url.kind.value}",
+        )
+
+
+RULES: Final[tuple[Rule, ...]] = (url_rule,)

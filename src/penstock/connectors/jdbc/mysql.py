@@ -1,0 +1,212 @@
+"""How rows get into MySQL and MariaDB: many rows with each INSERT; updates and deletes by way of a
+temporary table."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from typing import ClassVar, Final
+
+from penstock.connectors.jdbc.database import Connection, DatabaseRefused
+from penstock.connectors.jdbc.dialect import (
+    Cells,
+    ColumnFound,
+    Dialect,
+    Encoder,
+    Segment,
+    TableFound,
+    TableName,
+    UnmappedType,
+    Write,
+)
+from penstock.data.schema import Logical, Schema, Type, Value
+from penstock.errors import DataError
+
+_STATEMENT: Final = 1 << 20
+"""Characters of a statement: beyond that, longer ones are no faster."""
+
+_TABLE: Final = """\
+SELECT t.table_type, c.column_name, c.column_type, c.is_nullable = 'YES',
+  c.column_default IS NOT NULL OR c.extra LIKE '%%auto_increment%%', c.column_key = 'PRI'
+FROM information_schema.tables t JOIN information_schema.columns c
+  ON c.table_schema = t.table_schema AND c.table_name = t.table_name
+WHERE t.table_schema = COALESCE(%s, DATABASE()) AND t.table_name = %s
+ORDER BY c.ordinal_position"""
+
+
+class MySql(Dialect):
+    """MySQL from version 5.7, MariaDB from 10.3 on."""
+
+    quote = "`"
+    most_parts = 2
+    types: ClassVar = {
+        Type.INT8: "TINYINT",
+        Type.INT16: "SMALLINT",
+        Type.INT32: "INT",
+        Type.INT64: "BIGINT",
+        Type.FLOAT32: "FLOAT",
+        Type.FLOAT64: "DOUBLE",
+        Type.BOOLEAN: "TINYINT",
+        Type.STRING: "TEXT",
+        Type.BYTES: "VARBINARY(1024)",
+        Logical.DECIMAL: "DECIMAL(65,{scale})",
+        Logical.DATE: "DATE",
+        Logical.TIME: "TIME(3)",
+        Logical.TIMESTAMP: "DATETIME(3)",
+    }
+
+    def table(self, connection: Connection, table: TableName) -> TableFound | None:
+        schema = table.parts[-2] if len(table.parts) > 1 else None
+        rows = connection.rows(_TABLE, (schema, table.name))
+        if not rows:
+            return None
+        kind = "VIEW" if "VIEW" in rows[0][0] else "TABLE"
+        columns = [
+            ColumnFound(name, str(type), bool(nullable), bool(filled), bool(key))
+            for _, name, type, nullable, filled, key in rows
+        ]
+        return TableFound(kind, tuple(columns))
+
+    def session(self, connection: Connection) -> None:
+        # As the JVM's drivers ask for: a value that does not fit is refused, not cut.
+        # In texts backslashes escape, as `_string` writes them.
+        connection.execute(
+            "SET SESSION sql_mode = CONCAT(REPLACE(@@sql_mode, 'NO_BACKSLASH_ESCAPES', ''), "
+            "',STRICT_TRANS_TABLES')"
+        )
+        offset = datetime(2000, 1, 1, tzinfo=self.zone).strftime("%z")
+        fixed = self.zone.key == "UTC" or self.zone.key.startswith("Etc/")
+        zone = f"{offset[:3]}:{offset[3:]}" if fixed else self.zone.key
+        try:
+            connection.execute("SET SESSION time_zone = %s", (zone,))
+        except DatabaseRefused as error:
+            raise DatabaseRefused(
+                f"The server does not know the time zone '{zone}' of db.timezone; load its time "
+                f"zone tables (mysql_tzinfo_to_sql) or give an offset such as GMT+2. {error}"
+            ) from error
+
+    def encoder(self, schema: Schema, form: str | None = None) -> Encoder:
+        one = self._literal_of(schema)
+
+        def encode(cells: Cells, bad: dict[int, Exception]) -> list[Value]:
+            if None not in cells:
+                try:
+                    return list(map(one, cells))
+                except DataError:  # one by one, then
+                    pass
+            texts: list[Value] = []
+            for row, cell in enumerate(cells):
+                try:
+                    texts.append("NULL" if cell is None else one(cell))
+                except DataError as error:
+                    bad[row] = error
+                    texts.append("NULL")
+            return texts
+
+        return encode
+
+    def _literal_of(self, schema: Schema) -> Callable[[Value], str]:
+        match schema.logical:
+            case Logical.TIMESTAMP:
+                zone = self.zone
+                if zone.key == "UTC":
+                    return lambda value: f"'{str(value)[:-6]}'"  # without "+00:00"
+                return lambda value: f"'{value.astimezone(zone).replace(tzinfo=None)}'"
+            case Logical.DATE | Logical.TIME:
+                return lambda value: f"'{value}'"
+            case Logical.DECIMAL:
+                return lambda value: format(value, "f")
+        match schema.type:
+            case Type.STRING:
+                return _string
+            case Type.BYTES:
+                return lambda value: f"X'{value.hex()}'"
+            case Type.BOOLEAN:
+                return lambda value: "1" if value else "0"
+            case Type.FLOAT32 | Type.FLOAT64:
+                return _float
+            case Type.ARRAY | Type.MAP | Type.STRUCT:
+                raise UnmappedType(f"Unsupported source data type: {schema.type.name}")
+        return str
+
+    def prepare(self, connection: Connection, segment: Segment) -> None:
+        if segment.write in (Write.UPDATE, Write.DELETE):
+            columns = self.listed(segment.columns)
+            connection.execute(
+                f"CREATE TEMPORARY TABLE IF NOT EXISTS {_stage(segment)} AS "
+                f"SELECT {columns} FROM {self.qualified(segment.table)} LIMIT 0"
+            )
+
+    def begin_offset(self, table: TableName, mark: str) -> str:
+        marks = ", ".join([mark] * 4)
+        return f"INSERT IGNORE INTO {self.qualified(table)} VALUES ({marks})"
+
+    def write(self, connection: Connection, segment: Segment, columns: Sequence[Cells]) -> None:
+        table, names = self.qualified(segment.table), self.listed(segment.columns)
+        if segment.write in (Write.INSERT, Write.UPSERT):
+            ending = self._on_duplicate(segment) if segment.write is Write.UPSERT else ""
+            self._insert(connection, f"INSERT INTO {table} ({names}) VALUES ", columns, ending)
+            return
+        stage = _stage(segment)
+        connection.execute(f"DELETE FROM {stage}")
+        self._insert(connection, f"INSERT INTO {stage} ({names}) VALUES ", columns, "")
+        keys = (self.quoted(segment.columns[at]) for at in segment.keys)
+        same = " AND ".join(f"t.{key} = s.{key}" for key in keys)
+        if segment.write is Write.DELETE:
+            connection.execute(f"DELETE t FROM {table} AS t JOIN {stage} AS s ON {same}")
+            return
+        others = (self.quoted(segment.columns[at]) for at in segment.others)
+        changes = ", ".join(f"t.{name} = s.{name}" for name in others)
+        connection.execute(f"UPDATE {table} AS t JOIN {stage} AS s ON {same} SET {changes}")
+
+    def _insert(
+        self, connection: Connection, begin: str, columns: Sequence[Cells], ending: str
+    ) -> None:
+        rows = list(map(",".join, zip(*columns, strict=True)))
+        packet = int(connection.rows("SELECT @@max_allowed_packet")[0][0])
+        limit = min(_STATEMENT, packet // 4)  # a character may be four bytes
+        for first, last in _runs(rows, limit):
+            connection.execute(f"{begin}({'),('.join(rows[first:last])}){ending}")
+
+    def _on_duplicate(self, segment: Segment) -> str:
+        # Where all columns are keys, one is set to itself: nothing changes, and nothing fails.
+        changed = segment.others or segment.keys[:1]
+        names = [self.quoted(segment.columns[at]) for at in changed]
+        changes = ", ".join(f"{name} = VALUES({name})" for name in names)
+        return f" ON DUPLICATE KEY UPDATE {changes}"
+
+
+def _runs(rows: list[str], limit: int) -> Iterator[tuple[int, int]]:
+    """Places in `rows` between which they have about `limit` characters, one row at least."""
+    first = size = 0
+    for at, row in enumerate(rows):
+        if size and size + len(row) > limit:
+            yield first, at
+            first, size = at, 0
+        size += len(row) + 3
+    if rows:
+        yield first, len(rows)
+
+
+_SPECIAL: Final = re.compile("[\\\\'\0\n\r\x1a]")
+_ESCAPES: Final = str.maketrans(
+    {"\\": "\\\\", "'": "''", "\0": "\\0", "\n": "\\n", "\r": "\\r", "\x1a": "\\Z"}
+)
+
+
+def _string(value: str) -> str:
+    return f"'{value.translate(_ESCAPES)}'" if _SPECIAL.search(value) else f"'{value}'"
+
+
+def _float(value: float) -> str:
+    if not math.isfinite(value):
+        raise DataError(f"MySQL has no {value} among its numbers")
+    return repr(value)
+
+
+def _stage(segment: Segment) -> str:
+    said = repr((segment.write.value, segment.table.parts, segment.columns))
+    return f"`penstock_{hashlib.sha256(said.encode()).hexdigest()[:16]}`"

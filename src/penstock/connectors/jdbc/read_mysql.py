@@ -1,0 +1,162 @@
+"""MySQL and MariaDB: rows arrive as texts, and Arrow makes numbers and moments of whole columns."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from penstock.connectors.jdbc.columns import Sql, SqlColumn
+from penstock.connectors.jdbc.offsets import TableId
+from penstock.connectors.jdbc.reading import BLOCK_ROWS, Reading, block
+
+_TYPES: Final = {
+    # FIELD_TYPE of the protocol; what Connector/J calls it.
+    0: Sql.DECIMAL,
+    1: Sql.TINYINT,
+    2: Sql.SMALLINT,
+    3: Sql.INTEGER,
+    4: Sql.REAL,
+    5: Sql.DOUBLE,
+    7: Sql.TIMESTAMP,
+    8: Sql.BIGINT,
+    9: Sql.INTEGER,  # MEDIUMINT
+    10: Sql.DATE,
+    11: Sql.TIME,
+    12: Sql.TIMESTAMP,
+    13: Sql.DATE,  # YEAR
+    14: Sql.DATE,
+    15: Sql.STRING,
+    245: Sql.STRING,  # JSON
+    246: Sql.DECIMAL,
+    247: Sql.STRING,  # ENUM
+    248: Sql.STRING,  # SET
+    249: Sql.STRING,
+    250: Sql.STRING,
+    251: Sql.STRING,
+    252: Sql.STRING,
+    253: Sql.STRING,
+    254: Sql.STRING,
+    255: Sql.BYTES,  # GEOMETRY
+}
+_BIT: Final = 16
+_YEAR: Final = 13
+_TIMESTAMP: Final = 7
+_TEXTS: Final = frozenset({15, *range(249, 255)})
+_BINARY: Final = 63  # the character set of bytes
+
+_NOT_NULL: Final = 1
+_UNSIGNED: Final = 32
+_COUNTS: Final = 512
+
+_KINDS: Final = {"TABLE": "BASE TABLE", "VIEW": "VIEW", "SYSTEM TABLE": "SYSTEM VIEW"}
+
+
+class MysqlReading(Reading):
+    """Tables of MySQL or MariaDB."""
+
+    quote = "`"
+
+    def prepare(self) -> None:
+        # Columns of type TIMESTAMP are then instants in UTC, whatever the server's zone is.
+        self.connection.execute("SET SESSION time_zone = '+00:00'")
+
+    def tables(
+        self, types: Collection[str], schema: str | None, catalog: str | None
+    ) -> list[TableId]:
+        kinds = [f"'{_KINDS[each]}'" for each in types if each in _KINDS] or ["''"]
+        rows = self.connection.rows(
+            "SELECT table_schema, table_name FROM information_schema.tables "
+            f"WHERE table_type IN ({', '.join(kinds)}) AND table_schema LIKE %s ORDER BY 1, 2",
+            (self.connection.url.database if catalog is None else catalog,),
+        )
+        return [TableId(catalog, "", name) for catalog, name in rows]
+
+    def table(self, table: TableId) -> str:
+        return ".".join(self.name(part) for part in (table.catalog, table.name) if part)
+
+    def columns(self, source: str, table: TableId | None) -> tuple[list[SqlColumn], list[str]]:
+        with self.connection.errors(), contextlib.closing(self.connection.raw.cursor()) as cursor:
+            cursor.execute(f"SELECT * FROM {source} LIMIT 0")
+            fields = list(cursor._result.fields)
+        return [_column(each) for each in fields], []
+
+    def now_us(self) -> int:
+        ((found,),) = self.connection.rows(
+            "SELECT CAST(UNIX_TIMESTAMP(CURRENT_TIMESTAMP(6)) * 1000000 AS SIGNED)"
+        )
+        return int(found)
+
+    def stripe(self, key: str, keys: int, parts: int) -> str:
+        return f"({key} DIV {keys}) % {parts}"
+
+    def blocks(self, sql: str, columns: Sequence[SqlColumn]) -> Iterator[pa.RecordBatch]:
+        from pymysql.cursors import SSCursor
+
+        raw = self.connection.raw
+        decoders, raw.decoders = raw.decoders, {}  # texts: Arrow reads a column of them at once
+        try:
+            with self.connection.errors(), contextlib.closing(raw.cursor(SSCursor)) as cursor:
+                cursor.execute(sql)
+                while rows := cursor.fetchmany(BLOCK_ROWS):
+                    cells = zip(*rows, strict=True)
+                    yield block(
+                        columns, [_cells(c, v) for c, v in zip(columns, cells, strict=True)]
+                    )
+        finally:
+            raw.decoders = decoders
+
+
+def _column(field: Any) -> SqlColumn:
+    code: int = field.type_code
+    binary = field.charsetnr == _BINARY
+    precision = scale = 0
+    if code == _BIT:
+        # Connector/J: one bit is a BIT, several are bytes.
+        sql_type = Sql.BIT if field.length == 1 else Sql.BYTES
+        told = f"bit({field.length})"
+    else:
+        sql_type = _TYPES[code]
+        told = sql_type.value.lower()
+        if code in _TEXTS and binary:
+            sql_type, told = Sql.BYTES, "binary"
+    if sql_type is Sql.DECIMAL:
+        scale = field.scale
+        unsigned = bool(field.flags & _UNSIGNED)
+        precision = field.length - (1 if scale else 0) - (0 if unsigned else 1)
+        told = f"decimal({precision},{scale})"
+    digits = min(6, field.scale) if sql_type is Sql.TIMESTAMP else 6
+    return SqlColumn(
+        field.name,
+        sql_type,
+        "year" if code == _YEAR else told,
+        nullable=not field.flags & _NOT_NULL,
+        precision=precision,
+        scale=scale,
+        signed=not field.flags & _UNSIGNED,
+        zoned=code == _TIMESTAMP,
+        counts=bool(field.flags & _COUNTS),
+        resolution_us=10 ** (6 - digits),
+    )
+
+
+def _cells(column: SqlColumn, values: Sequence[Any]) -> pa.Array:
+    if column.sql_type is Sql.BIT:
+        return pa.array(
+            [None if v is None else int.from_bytes(v, "big") for v in values], pa.int64()
+        )
+    if column.sql_type is Sql.BYTES:
+        return pa.array([v.encode() if isinstance(v, str) else v for v in values], pa.binary())
+    if column.told == "year":
+        return pa.array([None if v is None else f"{int(v):04}-01-01" for v in values], pa.string())
+    if column.sql_type is Sql.TIME:
+        return pa.array([None if v is None else _padded(v) for v in values], pa.string())
+    return pa.array(values, pa.string())
+
+
+def _padded(text: str) -> str:
+    """A time as ISO has it: fractions of three or six digits."""
+    whole, dot, fraction = text.partition(".")
+    return f"{whole}.{fraction.ljust(6, '0')}" if dot else whole

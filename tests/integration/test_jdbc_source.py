@@ -1,0 +1,606 @@
+"""Tables of real PostgreSQL and MariaDB servers as records."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from typing import Any, ClassVar
+
+import pytest
+
+from penstock.api import Offsets, SourceOffset
+from penstock.connectors.jdbc.source import JdbcReader, JdbcSource
+from penstock.connectors.jdbc.source_keys import JDBC_SOURCE
+from penstock.data import schema as s
+from penstock.data.records import Records
+from penstock.data.schema import Schema
+from penstock.errors import DataError, PenstockError, Unavailable
+from penstock.testing.conformance import SourceConformance
+from penstock.testing.databases import DatabaseServer, MariaDbServer, PostgresServer
+
+MOST = 1 << 25
+
+
+@pytest.fixture(scope="module")
+def postgresql() -> Iterator[DatabaseServer]:
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def mariadb() -> Iterator[DatabaseServer]:
+    with MariaDbServer() as server:
+        yield server
+
+
+@pytest.fixture(params=["postgresql", "mariadb"])
+def server(request: pytest.FixtureRequest) -> DatabaseServer:
+    found = request.getfixturevalue(request.param)
+    assert isinstance(found, DatabaseServer)
+    return found
+
+
+def run(server: DatabaseServer, *statements: str) -> None:
+    with server.connect() as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def props(server: DatabaseServer, table: str, **settings: object) -> dict[str, str]:
+    given = {name.replace("__", "."): str(value) for name, value in settings.items()}
+    whitelist = {} if "query" in given else {"table.whitelist": table}
+    return {
+        **server.settings(),
+        "topic.prefix": "shop-",
+        "mode": "incrementing",
+        "poll.interval.ms": "0",
+        "connection.attempts": "1",
+        **whitelist,
+        **given,
+    }
+
+
+def open_reader(server: DatabaseServer, table: str, **settings: object) -> JdbcReader:
+    (task,) = JdbcSource().plan_tasks(JDBC_SOURCE.parse(props(server, table, **settings)), 1)
+    return JdbcReader(JDBC_SOURCE.parse(task))
+
+
+def read(reader: JdbcReader, start: Offsets = (), window: int = MOST) -> tuple[list[Any], Offsets]:
+    found: list[Any] = []
+    for _ in range(10_000):
+        end = reader.latest(start, window)
+        if end == start:
+            return found, end
+        for part in reader.parts(start, end):
+            for batch in reader.read(*part):
+                found += reader.records(batch).values.values
+        start = end
+    pytest.fail("there is always more")
+
+
+def only_row(reader: JdbcReader) -> tuple[dict[str, Any], Schema]:
+    (batch,) = reader.read((), reader.latest((), MOST))
+    records: Records = reader.records(batch)
+    ((schema, _, _),) = records.values.slices()
+    assert schema is not None
+    s.check(schema, records.values.values[0])
+    return records.values.values[0], schema
+
+
+@pytest.fixture
+def table(unique: Callable[[str], str]) -> str:
+    return unique("t").replace("-", "_")[:40]
+
+
+# ── what every source promises ───────────────────────────────────────────────────────────────────
+
+
+class OfServer(SourceConformance):
+    connector = JdbcSource
+    bad_configs = (
+        ({"connection.password": "wrong"}, "connection.url"),
+        ({"connection.url": "jdbc:nothing:x"}, "connection.url"),
+    )
+    mode = "incrementing"
+    stamp: ClassVar[str]
+    server: DatabaseServer
+
+    def config(self) -> dict[str, str]:
+        named = {"incrementing.column.name": "id"}
+        if self.mode != "incrementing":
+            named["timestamp.column.name"] = "changed"
+        return {**props(self.server, "notes", mode=self.mode), **named}
+
+    def add(self, numbers: range) -> None:
+        rows = ", ".join(
+            f"({each + 1}, 'note {each} {'x' * 50}', '2024-01-01 00:{each // 7:02}:00.000001')"
+            for each in numbers
+        )
+        run(self.server, f"INSERT INTO notes VALUES {rows}")
+
+    def fresh(self, server: DatabaseServer) -> None:
+        self.server = server
+        run(
+            server,
+            "DROP TABLE IF EXISTS notes",
+            "CREATE TABLE notes (id INTEGER NOT NULL PRIMARY KEY, text VARCHAR(200), "
+            f"changed {self.stamp} NOT NULL)",
+        )
+
+
+class OnPostgresql(OfServer):
+    stamp = "TIMESTAMPTZ"
+
+    @pytest.fixture(autouse=True)
+    def _fresh(self, postgresql: DatabaseServer) -> None:
+        self.fresh(postgresql)
+
+
+class OnMariaDb(OfServer):
+    stamp = "DATETIME(6)"
+
+    @pytest.fixture(autouse=True)
+    def _fresh(self, mariadb: DatabaseServer) -> None:
+        self.fresh(mariadb)
+
+
+class TestPostgresqlIncrementing(OnPostgresql):
+    pass
+
+
+class TestPostgresqlBoth(OnPostgresql):
+    mode = "timestamp+incrementing"
+
+
+class TestMariaDbIncrementing(OnMariaDb):
+    pass
+
+
+class TestMariaDbBoth(OnMariaDb):
+    mode = "timestamp+incrementing"
+
+
+# ── types ────────────────────────────────────────────────────────────────────────────────────────
+
+POSTGRESQL: Mapping[str, tuple[str, str, Schema, object]] = {
+    "b": ("boolean", "true", s.BOOLEAN, True),
+    "i2": ("smallint", "-2", s.INT16, -2),
+    "i4": ("integer", "4", s.INT32, 4),
+    "i8": ("bigint", "8", s.INT64, 8),
+    "f4": ("real", "0.5", s.FLOAT32, 0.5),
+    "f8": ("double precision", "0.1", s.FLOAT64, 0.1),
+    "inf": ("double precision", "'-Infinity'", s.FLOAT64, float("-inf")),
+    "cash": ("money", "'$1,234.50'", s.FLOAT64, 1234.5),
+    "n": ("numeric(10,3)", "12.5", s.decimal(3), Decimal("12.500")),
+    "whole": ("numeric(5)", "12345", s.decimal(0), Decimal(12345)),
+    "free": ("numeric", "7", s.decimal(0), Decimal(7)),
+    "txt": ("text", "E'a\"b,\\n\\\\ä'", s.STRING, 'a"b,\n\\ä'),
+    "empty": ("text", "''", s.STRING, ""),
+    "vc": ("varchar(9)", "'v'", s.STRING, "v"),
+    "ch": ("char(3)", "'c'", s.STRING, "c  "),
+    "j": ("json", "'{\"a\": 1}'", s.STRING, '{"a": 1}'),
+    "jb": ("jsonb", "'{\"a\":1}'", s.STRING, '{"a": 1}'),
+    "u": (
+        "uuid",
+        "'6f8f57715090da2632453988d9a1501b'",
+        s.STRING,
+        "6f8f5771-5090-da26-3245-3988d9a1501b",
+    ),
+    "x": ("xml", "'<a/>'", s.STRING, "<a/>"),
+    "mood": ("mood", "'happy'", s.STRING, "happy"),
+    "dom": ("positive", "5", s.INT32, 5),
+    "raw": ("bytea", "'\\x00ff'", s.BYTES, b"\0\xff"),
+    "noraw": ("bytea", "''", s.BYTES, b""),
+    "d": ("date", "'2024-02-29'", s.DATE, date(2024, 2, 29)),
+    "t": ("time", "'23:59:59.123456'", s.TIME, time(23, 59, 59, 123_000)),
+    "ttz": ("timetz", "'01:00:00+02'", s.TIME, time(23)),
+    "ts": (
+        "timestamp",
+        "'2024-07-01 12:00:00.123456'",
+        s.TIMESTAMP,
+        datetime(2024, 7, 1, 12, 0, 0, 123_000, tzinfo=UTC),
+    ),
+    "tstz": (
+        "timestamptz",
+        "'2024-07-01 12:00:00+02'",
+        s.TIMESTAMP,
+        datetime(2024, 7, 1, 10, tzinfo=UTC),
+    ),
+    "bit1": ("bit(1)", "B'1'", s.BOOLEAN, True),
+    "bit8": ("bit(8)", "B'10000001'", s.INT8, -127),
+    "bit9": ("bit(9)", "B'100000001'", s.BYTES, b"\x80\x80"),
+}
+MARIADB: Mapping[str, tuple[str, str, Schema, object]] = {
+    "b1": ("tinyint(1)", "1", s.INT8, 1),
+    "i1": ("tinyint", "-1", s.INT8, -1),
+    "u1": ("tinyint unsigned", "255", s.INT16, 255),
+    "u2": ("smallint unsigned", "65535", s.INT32, 65535),
+    "i3": ("mediumint", "-3", s.INT32, -3),
+    "u4": ("int unsigned", "4294967295", s.INT64, 4294967295),
+    "i8": ("bigint", "-8", s.INT64, -8),
+    "f4": ("float", "0.5", s.FLOAT32, 0.5),
+    "f8": ("double", "0.1", s.FLOAT64, 0.1),
+    "n": ("decimal(10,3)", "12.5", s.decimal(3), Decimal("12.500")),
+    "un": ("decimal(10,0) unsigned", "12", s.decimal(0), Decimal(12)),
+    "txt": ("text", "'a\"b,\\n\\\\ä🙂'", s.STRING, 'a"b,\n\\ä🙂'),
+    "empty": ("varchar(5)", "''", s.STRING, ""),
+    "j": ("json", "'{\"a\": 1}'", s.STRING, '{"a": 1}'),
+    "e": ("enum('a','b')", "'b'", s.STRING, "b"),
+    "st": ("set('a','b')", "'a,b'", s.STRING, "a,b"),
+    "raw": ("varbinary(5)", "x'00ff'", s.BYTES, b"\0\xff"),
+    "blb": ("blob", "x'ff'", s.BYTES, b"\xff"),
+    "bit1": ("bit(1)", "b'1'", s.INT8, 1),
+    "bit9": ("bit(9)", "b'100000001'", s.BYTES, b"\x01\x01"),
+    "d": ("date", "'2024-02-29'", s.DATE, date(2024, 2, 29)),
+    "y": ("year", "2024", s.DATE, date(2024, 1, 1)),
+    "t": ("time(6)", "'23:59:59.123456'", s.TIME, time(23, 59, 59, 123_000)),
+    "t0": ("time", "'23:59:59'", s.TIME, time(23, 59, 59)),
+    "dt": (
+        "datetime(6)",
+        "'2024-07-01 12:00:00.123456'",
+        s.TIMESTAMP,
+        datetime(2024, 7, 1, 12, 0, 0, 123_000, tzinfo=UTC),
+    ),
+    "ts": (
+        "timestamp",
+        "'2024-07-01 12:00:00'",
+        s.TIMESTAMP,
+        datetime(2024, 7, 1, 12, tzinfo=UTC),
+    ),
+}
+
+
+def made(server: DatabaseServer, table: str) -> Mapping[str, tuple[str, str, Schema, object]]:
+    """A table with a row of every type."""
+    types = POSTGRESQL if isinstance(server, PostgresServer) else MARIADB
+    if isinstance(server, PostgresServer):
+        run(
+            server,
+            "DROP TYPE IF EXISTS mood CASCADE",
+            "DROP DOMAIN IF EXISTS positive CASCADE",
+            "CREATE TYPE mood AS ENUM ('sad', 'happy')",
+            "CREATE DOMAIN positive AS integer CHECK (VALUE > 0)",
+        )
+    columns = ", ".join(f"{name} {each[0]} NOT NULL" for name, each in types.items())
+    maybe = ", ".join(f"o_{name} {each[0]} NULL" for name, each in types.items())
+    values = ", ".join(each[1] for each in types.values())
+    names = ", ".join(types)
+    run(
+        server,
+        f"CREATE TABLE {table} (id INTEGER NOT NULL PRIMARY KEY, {columns}, {maybe})",
+        f"INSERT INTO {table} (id, {names}) VALUES (1, {values})",
+    )
+    return types
+
+
+def test_every_type_has_its_schema_and_value(server: DatabaseServer, table: str) -> None:
+    types = made(server, table)
+    row, schema = only_row(open_reader(server, table, incrementing__column__name="id"))
+    assert schema.name == table
+    wanted = {name: each[2] for name, each in types.items()}
+    assert {name: field.schema for name in wanted if (field := schema.field(name))} == wanted
+    optional = {f"o_{name}": each[2].as_optional() for name, each in types.items()}
+    assert {name: field.schema for name in optional if (field := schema.field(name))} == optional
+    assert {name: row[name] for name in types} == {name: each[3] for name, each in types.items()}
+    assert {row[name] for name in optional} == {None}
+
+
+def test_a_query_has_the_types_and_nulls_of_its_columns(
+    postgresql: DatabaseServer, table: str
+) -> None:
+    run(
+        postgresql,
+        f"CREATE TABLE {table} (id serial PRIMARY KEY, n numeric(6,2) NOT NULL, s text)",
+        f"INSERT INTO {table} (n, s) VALUES (1.5, '100%')",
+    )
+    reader = open_reader(
+        postgresql,
+        table,
+        query=f"SELECT id, n, s FROM {table} WHERE s LIKE '%\\%'",
+        incrementing__column__name="id",
+    )
+    row, schema = only_row(reader)
+    assert row == {"id": 1, "n": Decimal("1.50"), "s": "100%"}
+    assert schema == s.struct({"id": s.INT32, "n": s.decimal(2), "s": s.OPTIONAL_STRING})
+
+
+@pytest.mark.parametrize(
+    ("mapping", "schemas"),
+    [
+        ("none", [s.decimal(0), s.decimal(0), s.decimal(2), s.decimal(20), s.decimal(0)]),
+        ("precision_only", [s.INT8, s.INT64, s.decimal(2), s.decimal(20), s.decimal(0)]),
+        ("best_fit", [s.INT8, s.INT64, s.FLOAT64, s.decimal(20), s.FLOAT64]),
+        ("best_fit_eager_double", [s.INT8, s.INT64, s.FLOAT64, s.FLOAT64, s.FLOAT64]),
+    ],
+)
+def test_numbers_are_mapped(
+    postgresql: DatabaseServer, table: str, mapping: str, schemas: list[Schema]
+) -> None:
+    run(
+        postgresql,
+        f"CREATE TABLE {table} (id serial PRIMARY KEY, a numeric(2) NOT NULL, "
+        "b numeric(18) NOT NULL, c numeric(9,2) NOT NULL, d numeric(30,20) NOT NULL, "
+        "e numeric NOT NULL)",
+        f"INSERT INTO {table} (a, b, c, d, e) VALUES (99, 999999999999999999, 1.25, 1.5, 3)",
+    )
+    row, schema = only_row(open_reader(postgresql, table, numeric__mapping=mapping))
+    found = [each.schema for each in schema.fields[1:]]
+    assert found == schemas
+    values = [Decimal(str(row[name])) for name in "abcde"]
+    assert values == [99, 999999999999999999, Decimal("1.25"), Decimal("1.5"), 3]
+
+
+def test_a_number_without_limits_needs_a_scale_for_its_fractions(
+    postgresql: DatabaseServer, table: str
+) -> None:
+    run(
+        postgresql,
+        f"CREATE TABLE {table} (id serial PRIMARY KEY, n numeric)",
+        f"INSERT INTO {table} (n) VALUES (1.25)",
+    )
+    with pytest.raises(DataError, match=r"'n' \(numeric\).*penstock.numeric.scale"):
+        only_row(open_reader(postgresql, table))
+    row, _ = only_row(open_reader(postgresql, table, penstock__numeric__scale=4))
+    assert row["n"] == Decimal("1.2500")
+
+
+def test_columns_without_a_type_of_connect_are_left_out_and_told(
+    postgresql: DatabaseServer, table: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    run(
+        postgresql,
+        f"CREATE TABLE {table} (id serial PRIMARY KEY, tags text[], net inet, name text)",
+        f"INSERT INTO {table} (tags, net, name) VALUES ('{{a,b}}', '127.0.0.1', 'n')",
+    )
+    row, _ = only_row(open_reader(postgresql, table))
+    assert row == {"id": 1, "name": "n"}
+    assert "column 'tags' is an array" in caplog.text
+    assert "column 'net' is of type inet" in caplog.text
+
+
+@pytest.mark.parametrize("value", ["'infinity'", "'0044-03-15 BC'"])
+def test_dates_that_connect_does_not_have_name_the_column(
+    postgresql: DatabaseServer, table: str, value: str
+) -> None:
+    run(
+        postgresql,
+        f"CREATE TABLE {table} (id serial PRIMARY KEY, d date)",
+        f"INSERT INTO {table} (d) VALUES ({value})",
+    )
+    with pytest.raises(DataError, match=rf"Table 'shop.public.{table}': Column 'd' \(date\)"):
+        only_row(open_reader(postgresql, table))
+
+
+def test_moments_without_a_zone_are_those_of_the_setting(
+    server: DatabaseServer, table: str
+) -> None:
+    kind = "timestamp" if isinstance(server, PostgresServer) else "datetime"
+    run(
+        server,
+        f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, at {kind} NOT NULL)",
+        f"INSERT INTO {table} VALUES (1, '2024-07-01 12:00:00'), (2, '2024-10-27 02:30:00')",
+    )
+    reader = open_reader(
+        server,
+        table,
+        mode="timestamp",
+        timestamp__column__name="at",
+        db__timezone="Europe/Berlin",
+    )
+    rows, end = read(reader, window=1)
+    assert [row["at"] for row in rows] == [
+        datetime(2024, 7, 1, 10, tzinfo=UTC),
+        datetime(2024, 10, 27, 1, 30, tzinfo=UTC),  # of the two, as Java has it
+    ]
+    assert read(reader, end) == ([], end)
+
+
+@pytest.mark.parametrize(
+    ("granularity", "value"),
+    [
+        ("micros_long", 1_719_835_200_123_456),
+        ("micros_string", "1719835200123456"),
+        ("micros_iso_datetime_string", "2024-07-01T12:00:00.123456"),
+        ("nanos_long", 1_719_835_200_123_456_000),
+        ("nanos_string", "1719835200123456000"),
+        ("nanos_iso_datetime_string", "2024-07-01T12:00:00.123456000"),
+    ],
+)
+def test_moments_keep_microseconds_where_it_is_wished(
+    server: DatabaseServer, table: str, granularity: str, value: object
+) -> None:
+    kind = "timestamp" if isinstance(server, PostgresServer) else "datetime(6)"
+    run(
+        server,
+        f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, at {kind} NOT NULL)",
+        f"INSERT INTO {table} VALUES (1, '2024-07-01 12:00:00.123456')",
+    )
+    reader = open_reader(
+        server, table, incrementing__column__name="id", timestamp__granularity=granularity
+    )
+    assert only_row(reader)[0]["at"] == value
+
+
+# ── positions ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_partitions_are_named_as_the_jvms_connector_names_them(
+    server: DatabaseServer, table: str
+) -> None:
+    run(server, f"CREATE TABLE {table} (id INTEGER PRIMARY KEY)", f"INSERT INTO {table} VALUES (3)")
+    reader = open_reader(server, table, incrementing__column__name="id")
+    whole = f"shop.public.{table}" if isinstance(server, PostgresServer) else f"shop.{table}"
+    assert reader.latest((), MOST) == [
+        SourceOffset({"protocol": "1", "table": whole}, {"incrementing": 3})
+    ]
+    for name in (f"public.{table}", table):
+        if isinstance(server, PostgresServer):
+            stored = [SourceOffset({"protocol": "1", "table": name}, {"incrementing": 3})]
+            assert reader.latest(stored, MOST) == stored
+
+
+def test_a_transaction_that_commits_late_inside_the_delay_is_not_lost(
+    postgresql: DatabaseServer, table: str
+) -> None:
+    run(
+        postgresql,
+        f"CREATE TABLE {table} (id serial PRIMARY KEY, at timestamptz NOT NULL DEFAULT now())",
+    )
+    settings: dict[str, object] = {
+        "mode": "timestamp+incrementing",
+        "timestamp__column__name": "at",
+        "incrementing__column__name": "id",
+    }
+    with postgresql.connect() as slow:
+        slow.execute("BEGIN")
+        slow.execute(f"INSERT INTO {table} DEFAULT VALUES")  # the earliest, and the last to commit
+        run(postgresql, f"INSERT INTO {table} DEFAULT VALUES")
+        hasty = open_reader(postgresql, table, **settings)
+        patient = open_reader(postgresql, table, **settings, timestamp__delay__interval__ms=60_000)
+        seen, reached = read(hasty)
+        assert [row["id"] for row in seen] == [2]
+        waited = read(patient)
+        slow.execute("COMMIT")
+    run(postgresql, f"UPDATE {table} SET at = at - interval '2 minutes'")
+    assert waited == ([], ())
+    assert [row["id"] for row in read(patient)[0]] == [1, 2]
+    assert read(hasty, reached)[0] == [], "why there is a delay"
+
+
+def test_of_a_clock_in_whole_seconds_the_running_one_is_left_for_later(
+    mariadb: DatabaseServer, table: str
+) -> None:
+    run(
+        mariadb,
+        f"CREATE TABLE {table} (id INTEGER AUTO_INCREMENT PRIMARY KEY, "
+        "at DATETIME NOT NULL DEFAULT CURRENT_TIMESTAMP)",
+    )
+    reader = open_reader(mariadb, table, mode="timestamp", timestamp__column__name="at")
+    seen: list[int] = []
+    reached: Offsets = ()
+    stop = threading.Event()
+
+    def write() -> None:
+        with mariadb.connect() as connection:
+            for _ in range(300):
+                connection.execute(f"INSERT INTO {table} () VALUES ()")
+                stop.wait(0.01)
+        stop.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        while not stop.is_set():
+            rows, reached = read(reader, reached, window=2000)
+            seen += [row["id"] for row in rows]
+    finally:
+        stop.set()
+        writer.join()
+    assert len(seen) == len(set(seen))
+    assert sorted(seen) == list(range(1, len(seen) + 1))
+    assert len(seen) > 50
+
+
+def test_what_is_written_meanwhile_is_read_once_and_in_order(
+    server: DatabaseServer, table: str
+) -> None:
+    run(server, f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, text VARCHAR(80))")
+    done = threading.Event()
+
+    def write() -> None:
+        with server.connect() as connection:
+            for low in range(0, 20_000, 500):
+                rows = ", ".join(f"({at}, 'row {at}')" for at in range(low, low + 500))
+                connection.execute(f"INSERT INTO {table} VALUES {rows}")
+        done.set()
+
+    reader = open_reader(server, table, incrementing__column__name="id")
+    writer = threading.Thread(target=write)
+    writer.start()
+    seen: list[int] = []
+    reached: Offsets = ()
+    while not done.is_set():
+        rows, reached = read(reader, reached, window=20_000)
+        seen += [row["id"] for row in rows]
+    writer.join()
+    rows, reached = read(reader, reached)
+    seen += [row["id"] for row in rows]
+    assert seen == list(range(20_000))
+
+
+def test_a_table_in_parts_is_read_once(server: DatabaseServer, table: str) -> None:
+    run(server, f"CREATE TABLE {table} (id BIGINT PRIMARY KEY)")
+    for low in range(0, 5000, 1000):
+        rows = ", ".join(f"({7 * at})" for at in range(low, low + 1000))
+        run(server, f"INSERT INTO {table} VALUES {rows}")
+    settings = {
+        "incrementing__column__name": "id",
+        "penstock__table__parts": 3,
+        "penstock__table__part__keys": 500,
+        "penstock__read__parallelism": 2,
+    }
+    given = JDBC_SOURCE.parse(props(server, table, **settings))
+    tasks = JdbcSource().plan_tasks(given, 3)
+    found = [
+        [row["id"] for row in read(JdbcReader(JDBC_SOURCE.parse(task)), window=5000)[0]]
+        for task in tasks
+    ]
+    assert all(len(each) > 1000 for each in found)
+    assert sorted(itertools.chain(*found)) == [7 * at for at in range(5000)]
+
+
+# ── failures ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_server_that_went_away_is_read_from_again_when_it_is_back(table: str) -> None:
+    with PostgresServer() as server:
+        run(
+            server,
+            f"CREATE TABLE {table} AS SELECT generate_series(1, 1000) AS id",
+            f"ALTER TABLE {table} ALTER id SET NOT NULL",
+        )
+        reader = open_reader(server, table, incrementing__column__name="id")
+        end = reader.latest((), 100)
+        first = [
+            row for batch in reader.read((), end) for row in reader.records(batch).values.values
+        ]
+        server.kill()
+        with pytest.raises(Unavailable):
+            reader.latest(end, MOST)
+        with pytest.raises(Unavailable):
+            list(reader.read((), end))
+        server.start()
+        rows, _ = read(reader, end)
+        assert [row["id"] for row in first + rows] == list(range(1, 1001))
+
+
+def test_what_is_refused_says_by_whom_and_why(server: DatabaseServer, table: str) -> None:
+    run(server, f"CREATE TABLE {table} (id INTEGER PRIMARY KEY)")
+    reader = open_reader(server, table, incrementing__column__name="id")
+    run(server, f"DROP TABLE {table}")
+    with pytest.raises(PenstockError) as refused:
+        reader.latest((), MOST)
+    assert table in str(refused.value)
+    wrong = {**props(server, table), "connection.password": "wrong"}
+    with pytest.raises(PenstockError) as refused:
+        JdbcSource().plan_tasks(JDBC_SOURCE.parse(wrong), 1)
+    assert server.user in str(refused.value)
+    assert "wrong" not in str(refused.value)
+
+
+def test_tables_of_the_same_name_in_two_schemas_need_a_choice(
+    postgresql: DatabaseServer, table: str
+) -> None:
+    run(
+        postgresql,
+        "CREATE SCHEMA IF NOT EXISTS other",
+        f"CREATE TABLE {table} (id serial PRIMARY KEY)",
+        f"CREATE TABLE other.{table} (id serial PRIMARY KEY)",
+    )
+    with pytest.raises(PenstockError, match=f"shop.other.{table}, shop.public.{table}"):
+        open_reader(postgresql, table)
+    assert open_reader(postgresql, table, schema__pattern="other").latest((), MOST) == ()
+    assert open_reader(postgresql, f"other.{table}").latest((), MOST) == ()
