@@ -95,7 +95,7 @@ class Found:
         suffix = next(suffix for kind, _, suffix in _BASES if kind is self.kind)
         cut = simple.rfind(suffix)  # the last occurrence; what follows it is lost too
         short = simple[:cut] if cut > 0 else simple
-        return frozenset({self.plugin.class_name, simple, short})
+        return frozenset({self.plugin.class_name, simple, short, *self.plugin.also})
 
 
 class Level(Enum):

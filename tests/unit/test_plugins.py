@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.metadata import EntryPoint
 
 import pytest
@@ -53,6 +54,14 @@ NAMES = ["org.example.TapSourceConnector", "TapSourceConnector", "TapSource"]
 def test_a_connector_is_found_by_full_simple_and_short_name(name: str) -> None:
     found = REGISTRY.connector(name)
     assert (found.cls, found.kind) == (Taps, Kind.SOURCE)
+
+
+def test_a_connector_is_found_by_the_names_of_those_whose_configurations_it_understands() -> None:
+    class Both(Taps):
+        plugin = replace(Taps.plugin, also=("com.example.TapSourceConnector",))
+
+    assert Registry([Both]).connector("com.example.TapSourceConnector").cls is Both
+    assert Registry([Both, OtherTaps]).connector("com.example.TapSourceConnector").cls is OtherTaps
 
 
 CONVERTERS = [

@@ -19,6 +19,7 @@ class Plugin:
     version: str
     config: ConfigDef
     task_class: str | None = None  # connectors: what `task.class` says in stored task configs
+    also: tuple[str, ...] = ()  # full names of other plugins whose configurations it understands
 
     @property
     def simple_name(self) -> str:

@@ -1,4 +1,5 @@
-"""The connectors that `penstock load NAME` knows without a file: those Kafka ships files for."""
+"""The connectors that `penstock load NAME` knows without a file: those that Kafka and Confluent's
+platform ship files for."""
 
 from __future__ import annotations
 
@@ -18,6 +19,22 @@ PREDEFINED: Final[Mapping[str, Mapping[str, str]]] = {
         "file": "test.sink.txt",
         "topics": "connect-test",
     },
+    "jdbc-source": {
+        "connector.class": "io.confluent.connect.jdbc.JdbcSourceConnector",
+        "tasks.max": "1",
+        "connection.url": "jdbc:sqlite:test.db",
+        "mode": "incrementing",
+        "incrementing.column.name": "id",
+        "topic.prefix": "test-sqlite-jdbc-",
+    },
+    "jdbc-sink": {
+        "connector.class": "io.confluent.connect.jdbc.JdbcSinkConnector",
+        "tasks.max": "1",
+        "topics": "orders",
+        "connection.url": "jdbc:sqlite:test.db",
+        "auto.create": "true",
+    },
 }
 """By name; the settings of Kafka's `connect-file-source.properties` and
-`connect-file-sink.properties`. A relative `file` begins at the folder the worker was started in."""
+`connect-file-sink.properties`, and of Confluent's quick starts with SQLite. A relative file begins
+at the folder the worker was started in."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from penstock import VERSION
 from penstock.api import Plugin, Props, SinkConnector, SinkWriter
 from penstock.config import checks
 from penstock.config.define import (
@@ -349,9 +350,10 @@ class JdbcSink(SinkConnector):
 
     plugin = Plugin(
         class_name="io.confluent.connect.jdbc.JdbcSinkConnector",
-        version="10.10.0",
+        version=VERSION,
         config=JDBC_SINK,
         task_class="io.confluent.connect.jdbc.sink.JdbcSinkTask",
+        also=("io.aiven.connect.jdbc.JdbcSinkConnector",),
     )
 
     def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
@@ -387,17 +389,6 @@ class JdbcSink(SinkConnector):
                             ]
                         ) from error
         return JdbcWriter(database, dialect, settings)
-
-
-class AivenJdbcSink(JdbcSink):
-    """The same by the name of Aiven's connector."""
-
-    plugin = Plugin(
-        class_name="io.aiven.connect.jdbc.JdbcSinkConnector",
-        version="6.10.0",
-        config=JDBC_SINK,
-        task_class="io.aiven.connect.jdbc.sink.JdbcSinkTask",
-    )
 
 
 def dialect_of(config: Config) -> Dialect:

@@ -22,7 +22,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock import KAFKA_VERSION
+from penstock import VERSION
 from penstock.api import (
     Offsets,
     Plugin,
@@ -71,9 +71,10 @@ class JdbcSource(SourceConnector):
 
     plugin = Plugin(
         class_name="io.confluent.connect.jdbc.JdbcSourceConnector",
-        version=KAFKA_VERSION,
+        version=VERSION,
         config=k.JDBC_SOURCE,
         task_class="io.confluent.connect.jdbc.source.JdbcSourceTask",
+        also=("io.aiven.connect.jdbc.JdbcSourceConnector",),
     )
 
     def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
@@ -117,16 +118,6 @@ class JdbcSource(SourceConnector):
 
     def open(self, config: Config) -> JdbcReader:
         return JdbcReader(config)
-
-
-class AivenJdbcSource(JdbcSource):
-    """The same under the name it has at Aiven."""
-
-    plugin = replace(
-        JdbcSource.plugin,
-        class_name="io.aiven.connect.jdbc.JdbcSourceConnector",
-        task_class="io.aiven.connect.jdbc.source.JdbcSourceTask",
-    )
 
 
 def _check_offset(offset: Mapping[str, Primitive]) -> None:

@@ -13,7 +13,7 @@ from penstock.connectors.jdbc.dialect import Segment, TableName, Wanted, Write
 from penstock.connectors.jdbc.keys import zone
 from penstock.connectors.jdbc.mysql import MySql
 from penstock.connectors.jdbc.postgresql import PostgreSql
-from penstock.connectors.jdbc.sink import JDBC_SINK, AivenJdbcSink, JdbcSink, settings_of
+from penstock.connectors.jdbc.sink import JDBC_SINK, JdbcSink, settings_of
 from penstock.connectors.jdbc.sqlite import Sqlite
 from penstock.data.records import Records
 from penstock.data.schema import INT64, STRING, Schema, Type, decimal, struct
@@ -83,7 +83,7 @@ class TestInserting(SqliteCase):
 
 
 class TestUpserting(SqliteCase):
-    connector = AivenJdbcSink
+    connector = JdbcSink
     idempotent = True
     ordered = False
 
@@ -93,8 +93,6 @@ class TestUpserting(SqliteCase):
 
 
 class TestDeleting(TestUpserting):
-    connector = JdbcSink
-
     def config(self) -> dict[str, str]:
         keys = {"pk.mode": "record_key", "pk.fields": "id", "delete.enabled": "true"}
         return {**super().config(), **keys}

@@ -18,7 +18,6 @@ import pytest
 from penstock.api import Offsets, SourceOffset
 from penstock.connectors.jdbc.offsets import TableId
 from penstock.connectors.jdbc.source import (
-    AivenJdbcSource,
     JdbcReader,
     JdbcSource,
     selected,
@@ -484,11 +483,6 @@ def test_ranges_of_keys_are_read_side_by_side_where_it_is_wished(shop: Shop) -> 
     read = [ids(rows_between(reader, *part)) for part in parts]
     assert [len(each) // 10 for each in read] == [2, 3, 3]
     assert list(itertools.chain(*read)) == list(range(1, 91))
-
-
-def test_the_same_connector_has_its_name_at_aiven() -> None:
-    assert AivenJdbcSource.plugin.class_name == "io.aiven.connect.jdbc.JdbcSourceConnector"
-    assert AivenJdbcSource.plugin.config is JDBC_SOURCE
 
 
 # ── records ──────────────────────────────────────────────────────────────────────────────────────
