@@ -13,11 +13,11 @@ from typing import Final, NoReturn
 import click
 from rich.console import Console
 
-from benchmarks import report
+from benchmarks import databases, report, scenarios
 from benchmarks.inputs import WrongOutcome, whole_batches
 from benchmarks.report import Figure, Problem, number_words
 from benchmarks.runtimes import PENSTOCK, REFERENCE, RunFailed, session
-from benchmarks.scenarios import SCENARIOS, WARM_RECORDS, Load, Points, Scenario
+from benchmarks.scenarios import WARM_RECORDS, Load, Points, Scenario
 from penstock import jars
 from penstock.errors import PenstockError
 from penstock.kafka.broker import Broker
@@ -30,6 +30,8 @@ SECONDS: Final = 60.0
 
 _FILE_WIDTH: Final = 140
 _PROBLEM_WORDS: Final = 300  # characters of a problem that are shown; the file has all of it
+
+SCENARIOS: Final = (*scenarios.SCENARIOS, *databases.SCENARIOS)
 
 Say = Callable[[str], None]
 
@@ -51,7 +53,7 @@ class Bench:
             runtimes = (PENSTOCK, REFERENCE) if number % 2 else (REFERENCE, PENSTOCK)
             for scenario in scenarios:
                 self._say(f"round {number + 1} of {rounds}: {scenario.title}")
-                for runtime in runtimes:
+                for runtime in (PENSTOCK,) if scenario.alone else runtimes:
                     self._measure(scenario, runtime, number)
 
     def _measure(self, scenario: Scenario, runtime: str, number: int) -> None:

@@ -78,6 +78,10 @@ def _at_most(limit: float) -> Target:
     return Target(limit, at_least=False, of_ratio=False)
 
 
+def _at_least(limit: float) -> Target:
+    return Target(limit, at_least=True, of_ratio=False)
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One line of the table."""
@@ -97,6 +101,30 @@ def _moving(scenario: str, title: str, warm: Target | None) -> tuple[Row, ...]:
         Row(scenario, "cold.from_put", "  the same from the PUT on", "rec/s"),
         Row(scenario, "warm", f"{title}, warm", "rec/s", warm),
         Row(scenario, "warm.from_put", "  the same from the PUT on", "rec/s"),
+    )
+
+
+def _sinking(scenario: str, title: str, target: Target | None) -> tuple[Row, ...]:
+    """The rows of a scenario that fills a table."""
+    return (
+        Row(scenario, "cold", f"{title}, cold", "rec/s"),
+        Row(scenario, "warm", f"{title}, warm", "rec/s", target),
+        Row(scenario, "warm.from_put", "  the same from the PUT on", "rec/s"),
+        Row(scenario, "bare", "  read and converted, not written", "rec/s"),
+        Row(scenario, "floor.bulk", "  the server's bulk load of a file", "rec/s"),
+        Row(scenario, "floor.batches", "  batches of 3,000 INSERTs", "rec/s"),
+        Row(scenario, "floor.rows", "  one INSERT after the other", "rec/s"),
+    )
+
+
+def _reading(scenario: str, title: str) -> tuple[Row, ...]:
+    """The rows of a scenario that reads a table."""
+    return (
+        Row(scenario, "cold", f"{title}, cold", "rec/s"),
+        Row(scenario, "warm", f"{title}, warm", "rec/s", _at_least(200_000)),
+        Row(scenario, "warm.from_put", "  the same from the PUT on", "rec/s"),
+        Row(scenario, "warm.memory_mb", "  memory, at most", "MB"),
+        Row(scenario, "floor.select", "  a SELECT of all rows, received", "rec/s"),
     )
 
 
@@ -125,6 +153,12 @@ ROWS: Final = (
     Row("move", "joined.moved", "  tasks that moved to it", "tasks"),
     Row("move", "joined.rest_s", "  how long each did nothing, median", "s"),
     Row("move", "joined.disturbed", "  tasks disturbed that did not", "tasks", _at_most(0)),
+    *_sinking("postgresql-insert", "topic → PostgreSQL, insert", _at_least(120_000)),
+    *_sinking("postgresql-upsert", "topic → PostgreSQL, upsert", _at_least(80_000)),
+    *_reading("postgresql-read", "PostgreSQL → topic"),
+    *_sinking("mariadb-insert", "topic → MariaDB, insert", _at_least(120_000)),
+    *_sinking("mariadb-upsert", "topic → MariaDB, upsert", _at_least(80_000)),
+    *_reading("mariadb-read", "MariaDB → topic"),
 )
 
 

@@ -119,6 +119,8 @@ class Scenario:
     measure: Callable[[Session, Load, Note], None]
     settings: Mapping[str, str] = field(default_factory=dict)
     """Of the workers, beyond their defaults."""
+    alone: bool = False
+    """Whether Kafka Connect has nothing of its own to measure beside penstock."""
 
 
 def source_config(file: Path, topic: str) -> dict[str, str]:
@@ -152,7 +154,7 @@ def from_files(session: Session, load: Load) -> Curve:
         curve = watch(ends, load.records, began, load.timeout_s, session.check)
     for name in names:
         inputs.check(inputs.values_of(session.topics, name), LINES, each, partitions=1)
-    _delete(session.topics, names)
+    delete_topics(session.topics, names)
     return curve
 
 
@@ -178,8 +180,8 @@ def cold_and_warm(run: Callable[[Session, Load], Curve]) -> Callable[[Session, L
     """The first run of the worker, and the second: the first has warmed it up."""
 
     def measure(session: Session, load: Load, note: Note) -> None:
-        _note_curve(note, "cold", run(session, load))
-        _note_curve(note, "warm", run(session, load))
+        note_curve(note, "cold", run(session, load))
+        note_curve(note, "warm", run(session, load))
 
     return measure
 
@@ -190,12 +192,14 @@ def warm_up(session: Session, load: Load) -> None:
     into_file(LINES, {})(session, load)
 
 
-def _note_curve(note: Note, name: str, curve: Curve) -> None:
+def note_curve(note: Note, name: str, curve: Curve) -> None:
+    """Notes a run's rate, and the rate from the PUT on."""
     note(name, curve.rate, curve.thinned(_CURVE_POINTS).points)
     note(f"{name}.from_put", curve.points[-1][1] / curve.took_s)
 
 
-def _delete(topics: Topics, names: Iterable[str]) -> None:
+def delete_topics(topics: Topics, names: Iterable[str]) -> None:
+    """Deletes topics, so that the next run finds the disk as this one did."""
     for done in topics.admin.delete_topics(list(names), operation_timeout=30).values():
         done.result()
 
@@ -224,7 +228,7 @@ def _first_sourced(session: Session) -> float:
     with session.running({name: source_config(file, name)}) as began:
         curve = watch(ends, 1, began, _STARTING_S, session.check)
     inputs.check(inputs.values_of(session.topics, name), LINES, 1, partitions=1)
-    _delete(session.topics, [name])
+    delete_topics(session.topics, [name])
     return curve.took_s
 
 
@@ -235,7 +239,7 @@ def _first_sunk(session: Session) -> float:
     with session.running({name: sink_config(name, file)}) as began:
         curve = watch(file_size(file), 1, began, _STARTING_S, session.check)
     inputs.check(inputs.lines_of(file), LINES, 1, PARTITIONS)
-    _delete(session.topics, [name])
+    delete_topics(session.topics, [name])
     return curve.took_s
 
 
@@ -269,7 +273,7 @@ def _latency(
         session.await_tasks(1)
         found = measure(file, session.topics, name, Pace(load.seconds))
         session.check()
-    _delete(session.topics, [name])
+    delete_topics(session.topics, [name])
     points = [(float(percent), percentile(found, percent)) for percent in range(101)]
     for percent in (50, 95, 99):
         note(f"{what}.p{percent}_ms", percentile(found, percent), points)
@@ -301,7 +305,7 @@ def idle(session: Session, load: Load, note: Note) -> None:
     note("memory_mb", after.memory_mb)
     for program, memory in sorted(after.programs.items()):
         note(f"memory_mb.{program}", memory)
-    _delete(session.topics, names)
+    delete_topics(session.topics, names)
 
 
 # ── moving to another worker ─────────────────────────────────────────────────────────────────────
@@ -321,7 +325,7 @@ def move(session: Session, load: Load, note: Note) -> None:
         names += _growing_sources(session, running, CROWD_CONNECTORS - len(names), len(names))
         _await_spread(session, len(names), 2)
         _arrival(session, names, note)
-    _delete(session.topics, names)
+    delete_topics(session.topics, names)
 
 
 def _growing_sources(
@@ -422,7 +426,7 @@ _PLAIN_JSON: Final = {
     "value.converter": _JSON_CONVERTER,
     "value.converter.schemas.enable": "false",
 }
-_JSON_WITH_SCHEMAS: Final = {
+JSON_WITH_SCHEMAS: Final = {
     "value.converter": _JSON_CONVERTER,
     "value.converter.schemas.enable": "true",
 }
@@ -435,7 +439,7 @@ SCENARIOS: Final = (
     Scenario(
         "sink-schemas",
         "topic → file, JSON with schemas",
-        cold_and_warm(into_file(SCHEMAS, _JSON_WITH_SCHEMAS)),
+        cold_and_warm(into_file(SCHEMAS, JSON_WITH_SCHEMAS)),
     ),
     Scenario(
         "sink-transforms",

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from benchmarks.__main__ import SCENARIOS
 from benchmarks.report import (
     ROWS,
     Figure,
@@ -20,7 +21,6 @@ from benchmarks.report import (
     write,
 )
 from benchmarks.runtimes import PENSTOCK, REFERENCE
-from benchmarks.scenarios import SCENARIOS
 
 
 def figures(scenario: str, name: str, runtime: str, *values: float | None) -> list[Figure]:

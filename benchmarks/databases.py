@@ -1,0 +1,371 @@
+"""Topics into tables and tables into topics, beside what the database does without anybody else.
+
+Kafka Connect has no JDBC connector of its own, so penstock is measured alone here, next to what
+the same server takes from a bulk load, from batches of INSERTs and from single ones, all of them
+sent by one client that has the rows ready.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from benchmarks import inputs
+from benchmarks.inputs import PARTITIONS, SCHEMAS, WrongOutcome
+from benchmarks.runtimes import Session
+from benchmarks.scenarios import (
+    JSON_WITH_SCHEMAS,
+    Load,
+    Note,
+    Scenario,
+    delete_topics,
+    note_curve,
+    sink_config,
+)
+from benchmarks.watching import Curve, topic_ends, usage, watch
+from penstock.connectors.jdbc.database import Connection
+from penstock.errors import PenstockError
+from penstock.testing.databases import DatabaseServer, MariaDbServer, PostgresServer
+
+_SINK: Final = "io.confluent.connect.jdbc.JdbcSinkConnector"
+_SOURCE: Final = "io.confluent.connect.jdbc.JdbcSourceConnector"
+_FILTER: Final = "org.apache.kafka.connect.transforms.Filter"
+
+_BATCH: Final = 3_000  # rows of a statement or batch, the JVM connector's default
+_SLOW_SHARE: Final = 20  # the slower ways of inserting are shown a part of the rows only
+_SLOW_MOST: Final = 20_000
+_LOOK_SHARE: Final = 10  # a look at a table may take a tenth of the time
+_MEMORY_S: Final = 1.0
+_KEYS: Final = re.compile(rb'"id":(\d+)')
+_CSV: Final = "%(id)d,user-%(name)d,%(city)s,%(score)d.5,%(active)s"
+_COLUMNS: Final = ("id", "name", "city", "score", "active")
+
+Row = tuple[object, ...]
+
+
+class Target(ABC):
+    """A database, and what is said to it in its own words."""
+
+    number: str
+    text: str
+    truth: str
+
+    @abstractmethod
+    def server(self) -> DatabaseServer:
+        """A server that is not started yet."""
+
+    @abstractmethod
+    def bulk(self, connection: Connection, table: str, file: Path) -> None:
+        """The fastest way to load a file that the database has."""
+
+    @abstractmethod
+    def batch(self, connection: Connection, sql: str, rows: Sequence[Row]) -> None:
+        """Many rows as a JVM connector sends them, within a transaction."""
+
+    def create(self, connection: Connection, table: str, key: str = "") -> None:
+        """A table for the rows of `inputs.SCHEMAS`."""
+        columns = (
+            f"id {self.number} NOT NULL {key}, name {self.text} NOT NULL, city {self.text}, "
+            f"score DOUBLE PRECISION NOT NULL, active {self.truth} NOT NULL"
+        )
+        connection.execute(f"CREATE TABLE {table} ({columns})")
+
+
+class Postgresql(Target):
+    number, text, truth = "BIGINT", "TEXT", "BOOLEAN"
+
+    def server(self) -> DatabaseServer:
+        return PostgresServer()
+
+    def bulk(self, connection: Connection, table: str, file: Path) -> None:
+        with (
+            connection.errors(),
+            connection.raw.cursor() as cursor,
+            cursor.copy(f"COPY {table} FROM STDIN (FORMAT csv)") as copy,
+            file.open("rb") as opened,
+        ):
+            while block := opened.read(1 << 20):
+                copy.write(block)
+
+    def batch(self, connection: Connection, sql: str, rows: Sequence[Row]) -> None:
+        connection.many(sql, rows)  # all sent before the first answer, as pgjdbc does
+
+
+class MariaDb(Target):
+    number, text, truth = "BIGINT", "VARCHAR(255)", "TINYINT"
+
+    def server(self) -> DatabaseServer:
+        return MariaDbServer()
+
+    def bulk(self, connection: Connection, table: str, file: Path) -> None:
+        connection.execute(
+            f"LOAD DATA LOCAL INFILE '{file}' INTO TABLE {table} CHARACTER SET utf8mb4 "
+            "FIELDS TERMINATED BY ','"
+        )
+
+    def batch(self, connection: Connection, sql: str, rows: Sequence[Row]) -> None:
+        connection.many(sql, rows)  # PyMySQL makes one statement of them, as Connector/J can
+
+
+# ── the rows ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def rows_of(records: int) -> Iterator[list[Row]]:
+    """The rows of `inputs.SCHEMAS`, in blocks."""
+    for block in inputs.generated(_CSV, records):
+        yield [_row(line.decode()) for line in block]
+
+
+def _row(line: str) -> Row:
+    number, name, city, score, active = line.split(",")
+    return int(number), name, city, float(score), active == "true"
+
+
+def write_csv(file: Path, records: int) -> None:
+    with file.open("wb") as out:
+        for block in inputs.generated(_CSV, records):
+            lines = [line.replace(b",true", b",1").replace(b",false", b",0") for line in block]
+            out.write(b"\n".join(lines) + b"\n")
+
+
+def check_table(connection: Connection, table: str, records: int) -> None:
+    """Raises WrongOutcome unless the table has every row once, as it was sent."""
+    names = len({number % 1_000 for number in range(min(records, 1_000))})
+    asked = (
+        f"SELECT COUNT(*), COUNT(DISTINCT id), SUM(id), COUNT(DISTINCT name), SUM(score), "
+        f"SUM(CASE WHEN active THEN 1 ELSE 0 END), COUNT(city) FROM {table}"
+    )
+    ((count, different, total, found, score, active, cities),) = connection.rows(asked)
+    numbers = np.arange(records, dtype=np.int64)
+    expected = (
+        records,
+        records,
+        int(numbers.sum()),
+        names,
+        float((numbers % 500 + 0.5).sum()),
+        int((numbers & 1).sum()),
+        records,
+    )
+    got = (count, different, int(total or 0), found, float(score or 0), int(active or 0), cities)
+    if got != expected:
+        raise WrongOutcome(f"'{table}' should hold {expected}, it holds {got}")
+
+
+# ── topic → table ────────────────────────────────────────────────────────────────────────────────
+
+
+def _into_table(target: Target, upserting: bool) -> Callable[[Session, Load, Note], None]:
+    keys = {"insert.mode": "upsert", "pk.mode": "record_value", "pk.fields": "id"}
+    settings = keys if upserting else {"insert.mode": "insert", "pk.mode": "none"}
+
+    def measure(session: Session, load: Load, note: Note) -> None:
+        topic = load.topic(SCHEMAS)
+        with target.server() as server, server.connect() as connection:
+            for run in ("cold", "warm"):
+                table = f"rows_{run}"
+                config = {
+                    **sink_config(topic, session.folder / "unused", PARTITIONS),
+                    **JSON_WITH_SCHEMAS,
+                    **server.settings(),
+                    **settings,
+                    "connector.class": _SINK,
+                    "table.name.format": table,
+                    "auto.create": "true",
+                }
+                config.pop("file")
+                with session.running({session.name("sink"): config}) as began:
+                    done = _count_of(connection, table)
+                    curve = watch(done, load.records, began, load.timeout_s, session.check)
+                check_table(connection, table, load.records)
+                note_curve(note, run, curve)
+            _floors(target, connection, session.folder, load, note, upserting)
+        note_curve(note, "bare", _decoded_only(session, load, topic))
+
+    return measure
+
+
+def _count_of(connection: Connection, table: str) -> Callable[[], int]:
+    """A look at how many rows a table has; the longer it takes, the more seldom."""
+    seen, next_look = 0, 0.0
+
+    def count() -> int:
+        nonlocal seen, next_look
+        began = time.monotonic()
+        if began >= next_look:
+            with contextlib.suppress(PenstockError):  # it is not there yet
+                ((seen,),) = connection.rows(f"SELECT COUNT(*) FROM {table}")
+            ended = time.monotonic()
+            next_look = ended + _LOOK_SHARE * (ended - began)
+        return seen
+
+    return count
+
+
+def _decoded_only(session: Session, load: Load, topic: str) -> Curve:
+    """The same records read and converted, and then left out by a transform: what is left of the
+    way when nothing is written. It is told by the group's offsets."""
+    name = session.name("bare")
+    config = {
+        **sink_config(topic, session.folder / "nothing.txt", PARTITIONS),
+        **JSON_WITH_SCHEMAS,
+        "transforms": "drop",
+        "transforms.drop.type": _FILTER,
+    }
+
+    def committed() -> int:
+        return sum(session.topics.committed(f"connect-{name}", topic).values())
+
+    with session.running({name: config}) as began:
+        return watch(committed, load.records, began, load.timeout_s, session.check)
+
+
+def _floors(
+    target: Target,
+    connection: Connection,
+    folder: Path,
+    load: Load,
+    note: Note,
+    keyed: bool,
+) -> None:
+    """What the server takes without any pipeline before it."""
+    key = "PRIMARY KEY" if keyed else ""
+    file = folder / "rows.csv"
+    file.parent.chmod(0o755)
+    write_csv(file, load.records)
+    target.create(connection, "floor_bulk", key)
+    began = time.monotonic()
+    target.bulk(connection, "floor_bulk", file)
+    note("floor.bulk", load.records / (time.monotonic() - began))
+    check_table(connection, "floor_bulk", load.records)
+    file.unlink()
+
+    some = max(_BATCH, min(load.records // _SLOW_SHARE, _SLOW_MOST))
+    rows = [row for block in rows_of(some) for row in block]
+    places = ", ".join([connection.placeholder] * len(_COLUMNS))
+    for name, size in (("batches", _BATCH), ("rows", 1)):
+        table = f"floor_{name}"
+        target.create(connection, table, key)
+        sql = f"INSERT INTO {table} ({', '.join(_COLUMNS)}) VALUES ({places})"
+        began = time.monotonic()
+        for start in range(0, some, _BATCH):
+            with connection.transaction():
+                if size > 1:
+                    target.batch(connection, sql, rows[start : start + _BATCH])
+                    continue
+                for row in rows[start : start + _BATCH]:
+                    connection.execute(sql, row)
+        note(f"floor.{name}", some / (time.monotonic() - began))
+        check_table(connection, table, some)
+
+
+# ── table → topic ────────────────────────────────────────────────────────────────────────────────
+
+
+def _from_table(target: Target) -> Callable[[Session, Load, Note], None]:
+    def measure(session: Session, load: Load, note: Note) -> None:
+        with target.server() as server, server.connect() as connection:
+            file = session.folder / "rows.csv"
+            file.parent.chmod(0o755)
+            write_csv(file, load.records)
+            target.create(connection, "big", "PRIMARY KEY")
+            target.bulk(connection, "big", file)
+            file.unlink()
+            note("floor.select", load.records / _selected_s(connection))
+            for run in ("cold", "warm"):
+                note_curve(note, run, _snapshot(session, load, server, note, run))
+
+    return measure
+
+
+def _selected_s(connection: Connection) -> float:
+    """How long it takes to receive the whole table, and do nothing with it."""
+    began = time.monotonic()
+    with connection.transaction(writing=False):
+        for _ in connection.stream(f"SELECT {', '.join(_COLUMNS)} FROM big"):
+            pass
+    return time.monotonic() - began
+
+
+def _snapshot(session: Session, load: Load, server: DatabaseServer, note: Note, run: str) -> Curve:
+    """The whole table into a topic, its key range shared by two tasks."""
+    prefix = session.name("table") + "-"
+    topic = f"{prefix}big"
+    session.topics.create(topic)
+    config = {
+        **server.settings(),
+        **JSON_WITH_SCHEMAS,
+        "connector.class": _SOURCE,
+        "tasks.max": "2",
+        "mode": "incrementing",
+        "incrementing.column.name": "id",
+        "table.whitelist": "big",
+        "topic.prefix": prefix,
+        "penstock.table.parts": "2",
+    }
+    ends = topic_ends(session.topics, [topic])
+    with _peak_memory(session) as peak, session.running({session.name("table"): config}) as began:
+        curve = watch(ends, load.records, began, load.timeout_s, session.check)
+    note(f"{run}.memory_mb", max(peak))
+    numbers = [
+        np.array(_KEYS.findall(b"\n".join(block)), dtype=bytes).astype(np.int64)
+        for block in inputs.values_of(session.topics, topic)
+    ]
+    found = np.sort(np.concatenate(numbers))
+    if not np.array_equal(found, np.arange(load.records)):
+        raise WrongOutcome(f"{load.records:,} rows were read, {len(found):,} records came")
+    delete_topics(session.topics, [topic])
+    return curve
+
+
+@contextlib.contextmanager
+def _peak_memory(session: Session) -> Iterator[list[float]]:
+    """What the worker and all it started use, looked at now and then."""
+    seen = [usage(session.worker.pid).memory_mb]
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(_MEMORY_S):
+            seen.append(usage(session.worker.pid).memory_mb)
+
+    thread = threading.Thread(target=look, name="memory", daemon=True)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        over.set()
+        thread.join()
+
+
+def _scenarios(name: str, title: str, target: Target) -> tuple[Scenario, ...]:
+    settings = {"offset.flush.interval.ms": "500"}  # offsets tell how far `bare` is
+    return (
+        Scenario(
+            f"{name}-insert",
+            f"topic → {title}, insert",
+            _into_table(target, upserting=False),
+            settings,
+            alone=True,
+        ),
+        Scenario(
+            f"{name}-upsert",
+            f"topic → {title}, upsert",
+            _into_table(target, upserting=True),
+            settings,
+            alone=True,
+        ),
+        Scenario(f"{name}-read", f"{title} → topic", _from_table(target), alone=True),
+    )
+
+
+SCENARIOS: Final = (
+    *_scenarios("postgresql", "PostgreSQL", Postgresql()),
+    *_scenarios("mariadb", "MariaDB", MariaDb()),
+)
