@@ -1,4 +1,4 @@
-"""What tests with real parts share: one broker, its topics, and names nobody else uses."""
+"""What tests with real parts share: a broker, database servers, and names nobody else uses."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from penstock.kafka.broker import Broker
+from penstock.testing.databases import DatabaseServer, MariaDbServer, PostgresServer
 from penstock.testing.topics import Topics
 
 os.environ.setdefault("PENSTOCK_HOME", str(Path(__file__).parents[1] / ".penstock"))
@@ -29,6 +30,20 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 def topics(broker: Broker) -> Topics:
     """The broker's topics and groups, seen by an outsider."""
     return Topics(broker.bootstrap)
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[DatabaseServer]:
+    """A PostgreSQL server, one for all tests that need one and do not stop it."""
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mariadb() -> Iterator[DatabaseServer]:
+    """The same with MariaDB."""
+    with MariaDbServer() as server:
+        yield server
 
 
 @pytest.fixture
