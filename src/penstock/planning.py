@@ -7,11 +7,20 @@ which settings (reference §3.1), what reaches which Kafka client (§2.5).
 from __future__ import annotations
 
 import logging
+import re
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from penstock.api import Converter, HeaderConverter, Predicate, SinkConnector, SourceConnector
+from penstock.api import (
+    Converter,
+    Finding,
+    HeaderConverter,
+    Predicate,
+    SinkConnector,
+    SourceConnector,
+)
 from penstock.cluster.records import RawProps
 from penstock.cluster.recovery import NO_RESTARTS, Causes, RestartPolicy
 from penstock.config import connector as keys
@@ -69,6 +78,8 @@ _SPARK_KAFKA: Final[Mapping[str, str]] = {
     "max.poll.records": "10000",  # design §4.2: half again as fast as with the defaults
     "max.partition.fetch.bytes": "5242880",
 }
+
+_LIVE_S: Final = 20.0  # how long a validation waits for a connector's look at its system
 
 _CONVERTER_TYPE: Final = "converter.type"
 _CONVERTERS: Final = (keys.KEY_CONVERTER, keys.VALUE_CONVERTER)
@@ -152,10 +163,10 @@ class Planner:
             return render.config_infos(name, [offered], _blamed(offered.validate(props), refused))
         framework = self._offered(found, props)
         plugin = found.plugin.config
-        values = [
-            *_blamed(framework.validate(props), self._problems(found, props)),
-            *plugin.validate(props),
-        ]
+        own = plugin.validate(props)
+        values = [*_blamed(framework.validate(props), self._problems(found, props)), *own]
+        if not any(value.errors for value in own):
+            values = _with_findings(values, self._live(found, props))
         parts = [
             render.config_infos(name, [framework, plugin], values),
             *self._converter_parts(props),
@@ -163,6 +174,18 @@ class Planner:
             *_restart_part(name, props),
         ]
         return render.merged_infos(name, *parts)
+
+    def _live(self, found: Found, props: Mapping[str, str | None]) -> Iterator[Finding]:
+        """What the connector finds where it connects to."""
+        assert issubclass(found.cls, SourceConnector | SinkConnector)
+        try:
+            config = found.plugin.config.parse(props)
+        except ConfigInvalid:  # a null, which is no error by itself
+            return
+        for finding in _looked(found.cls(), config):
+            error = finding.error
+            # Unlike other errors it may tell of settings besides its own.
+            yield replace(finding, error=error and self.providers.redacted(error))
 
     def _offered(self, found: Found, props: Mapping[str, str | None]) -> ConfigDef:
         """The framework's settings as a validation shows them: with what the worker would use.
@@ -698,6 +721,52 @@ def _blamed(
         known = by_name.get(name, ConfigValue(name))
         by_name[name] = known.with_error(text)
     return list(by_name.values())
+
+
+def _with_findings(values: Sequence[ConfigValue], findings: Iterable[Finding]) -> list[ConfigValue]:
+    """The values with what was found where the connector connects to."""
+    by_name = {value.name: value for value in values}
+    for each in findings:
+        value = by_name.get(each.setting, ConfigValue(each.setting))
+        if each.recommended is not None:
+            value = replace(value, recommended=tuple(each.recommended))
+        by_name[each.setting] = value if each.error is None else value.with_error(each.error)
+    return list(by_name.values())
+
+
+def _looked(connector: SourceConnector | SinkConnector, config: Config) -> list[Finding]:
+    """What a connector's own look at its system finds, as far as it gets within `_LIVE_S`."""
+    found: list[Finding] = []
+    failed: list[BaseException] = []
+
+    def gather() -> None:
+        try:
+            for finding in connector.validate_live(config):
+                found.append(finding)  # noqa: PERF402 - each counts, whatever comes after it
+        except BaseException as error:
+            failed.append(error)
+
+    # It is other people's code, and what it asks may never answer.
+    thread = threading.Thread(target=gather, name="validate-live", daemon=True)
+    thread.start()
+    thread.join(_LIVE_S)
+    said, definition = list(found), connector.plugin.config
+    if thread.is_alive():
+        text = f"It was not found out within {_LIVE_S:g} s whether this can be used."
+        return [*said, Finding(keys.CONNECTOR_CLASS.name, text)]
+    for error in failed:
+        if not isinstance(error, PenstockError):
+            raise error
+        texts = error.problems if isinstance(error, ConfigInvalid) else (str(error),)
+        said += [Finding(_named_in(text, definition), text) for text in texts]
+    return said
+
+
+def _named_in(text: str, definition: ConfigDef) -> str:
+    """The setting that a message names, the longest name of several; else the connector's class."""
+    names = sorted((key.name for key in definition.keys), key=len, reverse=True)
+    named = (name for name in names if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", text))
+    return next(named, keys.CONNECTOR_CLASS.name)
 
 
 def _texts(config: RawProps) -> dict[str, str]:

@@ -2,7 +2,7 @@
 providers, and the `Plugin` describing them."""
 
 from penstock.api.converter import Converter, HeaderConverter, Use
-from penstock.api.plugin import Plugin
+from penstock.api.plugin import Finding, Plugin
 from penstock.api.provider import ConfigProvider
 from penstock.api.sink import SinkConnector, SinkWriter
 from penstock.api.source import (
@@ -23,6 +23,7 @@ __all__ = [
     "ConfigProvider",
     "Converter",
     "Failed",
+    "Finding",
     "HeaderConverter",
     "Lookup",
     "Offsets",

@@ -1,7 +1,8 @@
-"""What a plugin says of itself."""
+"""What a plugin says of itself, and of the system it connects to."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.config.define import ConfigDef
@@ -25,3 +26,13 @@ class Plugin:
     def simple_name(self) -> str:
         """`class_name` without its package, and without the class it is nested in (`A$Key`)."""
         return self.class_name.rpartition(".")[2].rpartition("$")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a look at the system itself says of one setting, by its name: what is wrong with it, the
+    whole message, and the values that it could have; None: nothing."""
+
+    setting: str
+    error: str | None = None
+    recommended: Sequence[object] | None = None

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
-from penstock.api.plugin import Plugin
+from penstock.api.plugin import Finding, Plugin
 from penstock.config.define import Config
 from penstock.data.records import Failed, Records
 
@@ -33,6 +33,15 @@ class SinkConnector(ABC):
     """Moves records from Kafka into another system."""
 
     plugin: ClassVar[Plugin]
+
+    def validate_live(self, config: Config) -> Iterable[Finding]:
+        """What a look at the target says of a configuration which is in order by itself. Asked
+        with every validation, so before a connector is created or changed, too.
+
+        May connect, once and for some seconds; must change nothing there. A PenstockError counts as
+        an error of the setting that its message names.
+        """
+        return ()
 
     @abstractmethod
     def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:

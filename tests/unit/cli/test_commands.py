@@ -178,6 +178,8 @@ def test_the_predefined_connectors_are_listed(penstock: Penstock, workers: FakeW
     assert {line.split()[0] for line in penstock("list", "predefined").lines[1:]} == {
         "file-source",
         "file-sink",
+        "jdbc-source",
+        "jdbc-sink",
     }
     assert workers.asked == []
 
