@@ -59,18 +59,6 @@ KEY = struct({"id": INT64})
 ROW = struct({"id": INT64, "name": OPTIONAL_STRING, "amount": OPTIONAL_INT64})
 
 
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[DatabaseServer]:
-    with PostgresServer() as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def mariadb() -> Iterator[DatabaseServer]:
-    with MariaDbServer() as server:
-        yield server
-
-
 @dataclass
 class Target:
     """A database, a table in it that no other test uses, and sinks that write there."""
@@ -137,7 +125,7 @@ def write(writer: SinkWriter, records: Records) -> Failed:
     return failed
 
 
-@pytest.fixture(params=["sqlite", "postgres", "mariadb"])
+@pytest.fixture(params=["sqlite", "postgresql", "mariadb"])
 def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Target]:
     table = f"Orders_{next(_names)}"
     if request.param == "sqlite":
@@ -206,7 +194,7 @@ def test_every_type_is_written_into_a_table_made_for_it(target: Target, deletes:
     assert second[1:] == (None,) * len(TYPES)
 
 
-@only("postgres")
+@only("postgresql")
 @pytest.mark.parametrize("exact", [True, False], ids=["binary", "text"])
 def test_values_that_cannot_even_be_sent_cost_no_others(target: Target, exact: bool) -> None:
     target.create(f"id {'bigint' if exact else 'numeric'}, name varchar(5), amount bigint")
@@ -215,7 +203,7 @@ def test_values_that_cannot_even_be_sent_cost_no_others(target: Target, exact: b
     assert target.rows("id, name") == [(1, "a"), (3, "b"), (6, None)]
 
 
-@only("postgres")
+@only("postgresql")
 def test_arrays_are_written(target: Target) -> None:
     schema = struct({"id": INT32, "tags": array(OPTIONAL_STRING), "grid": array(array(INT32))})
     tags = ['a"b', "c\\d", None, "NULL", "", "x,y\n{}"]
@@ -227,7 +215,7 @@ def test_arrays_are_written(target: Target) -> None:
     assert target.rows() == [(1, tags, [[1], [2]])]
 
 
-@only("postgres")
+@only("postgresql")
 def test_texts_become_what_the_column_is(target: Target) -> None:
     target.create("id int, u uuid, j jsonb, i inet, d date, tz timestamptz")
     names = {"id": INT32, "u": STRING, "j": STRING, "i": STRING, "d": STRING, "tz": TIMESTAMP}
@@ -242,7 +230,7 @@ def test_texts_become_what_the_column_is(target: Target) -> None:
     ]
 
 
-@only("postgres", "sqlite")
+@only("postgresql", "sqlite")
 def test_numbers_that_are_none_are_written_where_there_are_such(target: Target) -> None:
     schema = struct({"id": INT32, "f": FLOAT64.as_optional(), "g": FLOAT32.as_optional()})
     values = [math.inf, -math.inf, math.nan]
@@ -265,7 +253,7 @@ def test_numbers_that_are_none_are_refused_where_there_are_not(target: Target) -
     assert target.rows() == [(0, 1.5), (3, 2.5)]
 
 
-@only("postgres", "mariadb")
+@only("postgresql", "mariadb")
 def test_timestamps_are_those_of_the_time_zone(target: Target) -> None:
     kinds = (
         ("timestamp", "timestamptz")
@@ -281,6 +269,19 @@ def test_timestamps_are_those_of_the_time_zone(target: Target) -> None:
     ((_, wall, instant),) = target.rows()
     assert wall == NOON.replace(hour=17, tzinfo=None)
     assert instant.replace(tzinfo=UTC) == NOON
+
+
+@pytest.mark.parametrize("kind", ["time(3)", "varchar(20)"])  # in two of PostgreSQL's forms
+def test_times_are_those_of_the_time_zone(target: Target, kind: str) -> None:
+    target.create(f"id int, at {kind} NULL")
+    writer = target.sink(db__timezone="GMT+5")
+    rows = [{"id": 1, "at": NOON.time()}, {"id": 2, "at": None}]
+    schema = struct({"id": INT32, "at": TIME.as_optional()})
+    assert write(writer, target.records(rows, schema)) == {}
+    (_, first), (_, none) = target.rows()
+    expected = "45296789" if target.kind is Kind.SQLITE else "17:34:56.789"  # an instant there
+    assert str(first).startswith(expected)
+    assert none is None
 
 
 def test_numbers_and_texts_are_written_as_timestamps_where_that_is_asked_for(
@@ -353,6 +354,24 @@ def test_tombstones_delete_and_what_follows_them_is_there_again(target: Target) 
     assert target.rows() == [(2, "d", None), (3, "c", None)]
     assert write(writer, target.keyed([(2, None), (4, row(4)), (4, None), (3, row(3, "e"))])) == {}
     assert target.rows() == [(3, "e", None)]
+
+
+@only("postgresql", "mariadb")  # SQLite replaces rows as wholes anyway
+def test_a_row_that_is_there_again_has_nothing_of_the_one_that_was_deleted(target: Target) -> None:
+    target.create("id bigint PRIMARY KEY, name varchar(9), amount bigint, note varchar(9)")
+    keyed = {"pk.mode": "record_key", "pk.fields": "id", "delete.enabled": "true"}
+    writer = target.sink(insert__mode="upsert", **keyed)
+    assert write(writer, target.keyed([(at, row(at, "old")) for at in range(5)])) == {}
+    target.connection.execute(f"UPDATE {target.quoted(target.table)} SET note = 'mine'")
+    batch = [(0, row(0, "new")), (1, None), (1, row(1, "new")), (2, None), (3, row(3, "new"))]
+    batch += [(3, None), (2, row(2, "new")), (2, None), (2, row(2, "newer"))]
+    assert write(writer, target.keyed(batch)) == {}
+    assert target.rows("id, name, note") == [
+        (0, "new", "mine"),
+        (1, "new", None),
+        (2, "newer", None),
+        (4, "old", "mine"),
+    ]
 
 
 def test_deletes_and_inserts_keep_their_order(target: Target) -> None:
@@ -544,7 +563,7 @@ def test_names_are_not_quoted_if_that_is_asked_for(target: Target) -> None:
         target.connection.execute(f"DROP TABLE IF EXISTS {name}")
 
 
-@only("postgres")
+@only("postgresql")
 def test_a_schema_may_qualify_the_table(target: Target) -> None:
     target.connection.execute('CREATE SCHEMA "Other"')
     try:
@@ -555,7 +574,7 @@ def test_a_schema_may_qualify_the_table(target: Target) -> None:
         target.connection.execute('DROP SCHEMA "Other" CASCADE')
 
 
-@only("postgres", "sqlite")
+@only("postgresql", "sqlite")
 def test_a_constraint_that_is_checked_at_the_end_refuses_its_row(target: Target) -> None:
     parent = f"{target.table}_parent"
     target.connection.execute(f'CREATE TABLE "{parent}" (id bigint PRIMARY KEY)')
@@ -642,7 +661,7 @@ def test_a_server_that_is_killed_gets_the_batch_when_it_is_back(
             each.close()
 
 
-@only("postgres", "mariadb")
+@only("postgresql", "mariadb")
 def test_a_connection_that_is_cut_is_made_anew(target: Target) -> None:
     writer = target.sink(auto__create="true")
     assert write(writer, target.records([row(1)])) == {}
@@ -663,7 +682,7 @@ def test_a_connection_that_is_cut_is_made_anew(target: Target) -> None:
     assert [number for number, *_ in target.rows()] == [1, 2]
 
 
-@only("postgres", "mariadb")
+@only("postgresql", "mariadb")
 def test_of_two_that_wait_for_each_other_one_is_told_to_try_again(target: Target) -> None:
     writer = target.sink(
         auto__create="true", insert__mode="upsert", pk__mode="record_value", pk__fields="id"
@@ -720,7 +739,7 @@ def _wait_for(condition: Callable[[], bool]) -> None:
     wait_until(condition, 20, "the sink to wait for a lock", poll_s=0.3)
 
 
-@only("postgres", "mariadb")
+@only("postgresql", "mariadb")
 def test_a_wrong_password_is_told_at_once_and_not_tried_again(target: Target) -> None:
     writer = target.sink(connection__password="wrong", connection__attempts="5",
                          connection__backoff__ms="60000")  # fmt: skip
@@ -730,7 +749,7 @@ def test_a_wrong_password_is_told_at_once_and_not_tried_again(target: Target) ->
     assert "wrong" not in str(refused.value)
 
 
-@only("postgres", "mariadb")
+@only("postgresql", "mariadb")
 def test_a_missing_privilege_is_told(target: Target) -> None:
     target.create("id bigint, name varchar(9), amount bigint")
     user = f"reader_{next(_names)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any, ClassVar
@@ -19,21 +19,9 @@ from penstock.data.records import Records
 from penstock.data.schema import Schema
 from penstock.errors import DataError, PenstockError, Unavailable
 from penstock.testing.conformance import SourceConformance
-from penstock.testing.databases import DatabaseServer, MariaDbServer, PostgresServer
+from penstock.testing.databases import DatabaseServer, PostgresServer
 
 MOST = 1 << 25
-
-
-@pytest.fixture(scope="module")
-def postgresql() -> Iterator[DatabaseServer]:
-    with PostgresServer() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def mariadb() -> Iterator[DatabaseServer]:
-    with MariaDbServer() as server:
-        yield server
 
 
 @pytest.fixture(params=["postgresql", "mariadb"])

@@ -147,6 +147,11 @@ ACCEPTED: Final = (
 _WRAPPED: Final = "org.apache.kafka.connect.errors.ConnectException: Failed to find any class"
 _CHANGED: Final = re.compile(r'"last_modified":\s*\d+')
 _LOCATION: Final = re.compile(r"location='[^']*'")
+_OURS_ALONE: Final = re.compile(
+    r"PluginDesc\{klass=class io\.confluent\.connect\.jdbc\.[^}]*\}, "  # in messages
+    r'|\{"class":"io\.confluent\.connect\.jdbc\.[^}]*\},'  # in lists
+)
+"""Connectors that are not among Kafka's own, as penstock tells that it has them."""
 
 
 def _ordered(value: object) -> str:
@@ -160,7 +165,7 @@ def _normalised(reply: Reply) -> tuple[object, ...]:
         # Their message is wrapped from the second time on that a class is not found, and tells
         # where plugins lie.
         body = _LOCATION.sub("location='@'", body.replace(_WRAPPED, _WRAPPED.split(": ")[1]))
-    body = _CHANGED.sub('"last_modified":0', body)
+    body = _CHANGED.sub('"last_modified":0', _OURS_ALONE.sub("", body))
     is_json = body and reply.content_type == "application/json"
     shown = _ordered(json.loads(body)) if is_json else body
     return reply.status, reply.content_type, reply.location, reply.allow, shown

@@ -234,6 +234,8 @@ def objects(cells: pa.Array) -> list[Value]:
         found = cells.fill_null(0).to_numpy().tolist()
         for at in pc.indices_nonzero(cells.is_null()).to_pylist() if cells.null_count else ():
             found[at] = None
+    elif pa.types.is_boolean(kind):  # with a null among them Arrow makes objects of them
+        found = cells.to_numpy(zero_copy_only=False).tolist()
     else:
         found = cells.to_pylist()
     return found

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
+import re
 import sqlite3
 import ssl
 import threading
@@ -81,6 +82,10 @@ class Database:
 
     def _connect(self) -> Connection:
         try:
+            if self.url.kind is Kind.OTHER:
+                from penstock.connectors.jdbc.driver import DriverConnection, open_driver
+
+                return DriverConnection(self.url, open_driver(self.url))
             return Connection(self.url, _OPEN[self.url.kind](self.url))
         except PenstockError:
             raise
@@ -116,7 +121,7 @@ class Connection:
                 return not self.raw.closed
             case Kind.MYSQL:
                 return bool(self.raw.open)
-            case Kind.SQLITE:
+            case Kind.SQLITE | Kind.OTHER:
                 return self.raw is not None
 
     @contextlib.contextmanager
@@ -172,6 +177,8 @@ class Connection:
                 self.execute("START TRANSACTION")
             case Kind.SQLITE:
                 self.execute("BEGIN IMMEDIATE" if writing else "BEGIN")
+            case Kind.OTHER:
+                raise NotImplementedError  # `driver.DriverConnection` does it
         try:
             yield
         except BaseException:
@@ -179,6 +186,17 @@ class Connection:
                 self._end("ROLLBACK")
             raise
         self._end("COMMIT")
+
+    @contextlib.contextmanager
+    def savepoint(self) -> Iterator[None]:
+        """Within a transaction: what is done inside is undone when a row is refused."""
+        self.execute("SAVEPOINT penstock")
+        try:
+            yield
+        except RowRefused:
+            self.execute("ROLLBACK TO SAVEPOINT penstock")
+            raise
+        self.execute("RELEASE SAVEPOINT penstock")
 
     def close(self) -> None:
         """Lets go of it; safe to call twice, and when it is lost."""
@@ -209,7 +227,7 @@ class Connection:
                 from pymysql.cursors import SSCursor
 
                 return self.raw.cursor(SSCursor)
-            case Kind.SQLITE:
+            case Kind.SQLITE | Kind.OTHER:
                 return self.raw.cursor()
 
     def _run(self, cursor: Any, sql: str, parameters: Parameters) -> None:
@@ -370,6 +388,10 @@ def told(kind: Kind, error: Exception) -> PenstockError:
     if isinstance(error, OverflowError | UnicodeError):
         return RowRefused(str(error))  # a value that the driver cannot even send
     match kind:
+        case Kind.OTHER:
+            from penstock.connectors.jdbc.driver import told_by_driver
+
+            return told_by_driver(error)
         case Kind.POSTGRESQL:
             return _told_postgresql(error)
         case Kind.MYSQL:
@@ -398,8 +420,20 @@ def _told_postgresql(error: Exception) -> PenstockError:
     if state.startswith(_PG_BUSY):
         return DatabaseBusy(text)
     if state.startswith(_PG_ROW):
-        return RowRefused(text)
+        column = error.diag.column_name or _copied_column(error.diag.context or "")
+        unsaid = column and f'"{column}"' not in text
+        return RowRefused(f"column '{column}': {text}" if unsaid else text)
     return DatabaseRefused(text)
+
+
+def _copied_column(context: str) -> str | None:
+    """The column that COPY was at; PostgreSQL has it in no field of its own.
+
+    >>> _copied_column('COPY orders, line 7, column note: "what a customer wrote"')
+    'note'
+    """
+    found = re.match(r"COPY .*?, line \d+, column (.+?)(?:: |, |$)", context)
+    return found and found[1]
 
 
 _REFUSALS: Final = (

@@ -12,7 +12,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, time
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from enum import Enum
 from typing import ClassVar, Final
@@ -21,6 +21,8 @@ from zoneinfo import ZoneInfo
 from penstock.connectors.jdbc.database import Connection
 from penstock.data.schema import Logical, Schema, Type, Value
 from penstock.errors import PenstockError
+
+_EPOCH_DAY: Final = date(1970, 1, 1)
 
 Cells = list[Value]
 Encoder = Callable[[Cells, dict[int, Exception]], list[Value]]
@@ -191,8 +193,10 @@ class Dialect(ABC):
                 return str(value)
             case datetime():
                 return _text(value.astimezone(self.zone).replace(tzinfo=None).isoformat(" "))
-            case date() | time():
+            case date():
                 return _text(value.isoformat())
+            case time():
+                return _text(wall_time(value, self.zone).isoformat())
             case bytes():
                 return self.binary(value)
             case str():
@@ -270,6 +274,14 @@ class Dialect(ABC):
 
 
 OFFSET_COLUMNS: Final = ("connector", "topic", "kafka_partition", "next_offset")
+
+
+def wall_time(value: time, zone: ZoneInfo) -> time:
+    """What a Connect Time, which is in UTC, is on a wall clock in the zone: as Java does it, on
+    1970-01-01."""
+    if zone.key == "UTC":
+        return value
+    return datetime.combine(_EPOCH_DAY, value, UTC).astimezone(zone).time()
 
 
 def _text(value: str) -> str:

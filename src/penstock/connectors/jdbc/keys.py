@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -12,6 +13,7 @@ from penstock.config.define import (
     BOOLEAN,
     HIGH,
     INT,
+    LIST,
     LOW,
     MEDIUM,
     PASSWORD,
@@ -21,8 +23,10 @@ from penstock.config.define import (
     Rule,
     Secret,
 )
+from penstock.connectors.jdbc import driver
 from penstock.connectors.jdbc.database import Database
-from penstock.connectors.jdbc.url import parse
+from penstock.connectors.jdbc.products import DIALECT_NAMES
+from penstock.connectors.jdbc.url import Kind, Url, parse
 from penstock.errors import ConfigInvalid
 
 _OFFSET: Final = re.compile(r"(?:GMT|UTC)?([+-])(\d{1,2})(?::?(\d{2}))?")
@@ -51,7 +55,8 @@ CONNECTION_URL: Final = Key(
     "connection.url",
     STRING,
     importance=HIGH,
-    doc="JDBC URL of the database: jdbc:postgresql:, jdbc:mysql:, jdbc:mariadb: or jdbc:sqlite:.",
+    doc="JDBC URL of the database: jdbc:postgresql:, jdbc:mysql:, jdbc:mariadb: or jdbc:sqlite:; "
+    "any other with its JDBC driver, see `penstock.jdbc.driver.jars`.",
     group="Connection",
     order=1,
 )
@@ -93,11 +98,10 @@ CONNECTION_BACKOFF_MS: Final = Key(
     group="Connection",
     order=5,
 )
-DIALECTS: Final = {
-    "PostgreSqlDatabaseDialect": ("postgresql",),
-    "MySqlDatabaseDialect": ("mysql", "mariadb"),
-    "SqliteDatabaseDialect": ("sqlite",),
-}
+DIALECTS: Final = (
+    *(kind.value for kind in (Kind.POSTGRESQL, Kind.MYSQL, Kind.SQLITE)),
+    *DIALECT_NAMES,
+)
 DIALECT_NAME: Final = Key(
     "dialect.name",
     STRING,
@@ -107,6 +111,26 @@ DIALECT_NAME: Final = Key(
     doc="The database's dialect; by default the URL's.",
     group="Connection",
     order=6,
+)
+DRIVER_JARS: Final = Key(
+    driver.JARS,
+    LIST,
+    default=(),
+    importance=LOW,
+    doc="Jars of the JDBC driver of a database other than PostgreSQL, MySQL, MariaDB and SQLite: "
+    "files, folders or `folder/*`, on every machine that runs tasks. By default those that the "
+    "environment variable CLASSPATH lists.",
+    group="Connection",
+    order=7,
+)
+DRIVER_CLASS: Final = Key(
+    driver.CLASS,
+    STRING,
+    default="",
+    importance=LOW,
+    doc="The class of that driver, if its jar does not say it.",
+    group="Connection",
+    order=8,
 )
 
 QUOTE_SQL_IDENTIFIERS: Final = Key(
@@ -151,6 +175,8 @@ CONNECTION: Final[tuple[Key[object], ...]] = (
     CONNECTION_ATTEMPTS,
     CONNECTION_BACKOFF_MS,
     DIALECT_NAME,
+    DRIVER_JARS,
+    DRIVER_CLASS,
 )
 QUOTING: Final[tuple[Key[object], ...]] = (QUOTE_SQL_IDENTIFIERS, SQL_QUOTE_IDENTIFIERS)
 
@@ -158,7 +184,18 @@ QUOTING: Final[tuple[Key[object], ...]] = (QUOTE_SQL_IDENTIFIERS, SQL_QUOTE_IDEN
 def database_of(config: Config) -> Database:
     """The database that a configuration names; raises ConfigInvalid for a URL that cannot be."""
     url = parse(config[CONNECTION_URL], config[CONNECTION_USER], config[CONNECTION_PASSWORD])
+    if url.kind is Kind.OTHER:
+        url = _with_driver(
+            url,
+            config[DRIVER_JARS],
+            config[DRIVER_CLASS],
+            config[DIALECT_NAME],
+        )
     return Database(url, config[CONNECTION_ATTEMPTS], config[CONNECTION_BACKOFF_MS])
+
+
+def _with_driver(url: Url, jars: Sequence[str], named: str, dialect: str) -> Url:
+    return replace(url, options={"jars": ",".join(jars), "class": named, "dialect": dialect})
 
 
 def quotes(config: Config) -> bool:
@@ -183,6 +220,20 @@ def url_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
         yield CONNECTION_URL.name, str(error)
         return
     wanted = parsed.get(DIALECT_NAME.name)
+    if url.kind is Kind.OTHER:
+        if wanted and wanted not in DIALECT_NAMES:
+            yield (
+                DIALECT_NAME.name,
+                f"dialect.name={wanted} is not for this URL; leave it out or set one of "
+                f"{', '.join(DIALECT_NAMES)}",
+            )
+        jars, named = parsed.get(DRIVER_JARS.name), parsed.get(DRIVER_CLASS.name)
+        listed = jars if isinstance(jars, tuple) else ()
+        missing = driver.problem(_with_driver(url, listed, str(named or ""), ""))
+        if missing is not None:
+            setting, text = missing
+            yield setting, f"Invalid value for configuration {setting}: {text}"
+        return
     if wanted and wanted != url.kind.value:
         yield (
             DIALECT_NAME.name,

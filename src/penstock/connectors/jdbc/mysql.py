@@ -21,6 +21,7 @@ from penstock.connectors.jdbc.dialect import (
     TableName,
     UnmappedType,
     Write,
+    wall_time,
 )
 from penstock.data.schema import Logical, Schema, Type, Value
 from penstock.errors import DataError
@@ -115,7 +116,10 @@ class MySql(Dialect):
                 if zone.key == "UTC":
                     return lambda value: f"'{str(value)[:-6]}'"  # without "+00:00"
                 return lambda value: f"'{value.astimezone(zone).replace(tzinfo=None)}'"
-            case Logical.DATE | Logical.TIME:
+            case Logical.TIME:
+                zone = self.zone
+                return lambda value: f"'{wall_time(value, zone)}'"
+            case Logical.DATE:
                 return lambda value: f"'{value}'"
             case Logical.DECIMAL:
                 return lambda value: format(value, "f")

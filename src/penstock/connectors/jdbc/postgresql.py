@@ -20,6 +20,7 @@ from penstock.connectors.jdbc.dialect import (
     UnmappedType,
     Wanted,
     Write,
+    wall_time,
 )
 from penstock.data.schema import Logical, Schema, Type, Value
 
@@ -117,6 +118,10 @@ class PostgreSql(Dialect):
 
     def _plain(self, form: str) -> Encoder:
         zone = self.zone
+        if form == "time" and zone.key != "UTC":
+            return lambda cells, bad: [
+                None if cell is None else wall_time(cell, zone) for cell in cells
+            ]
         if form != "timestamp":
             return lambda cells, bad: cells
         return lambda cells, bad: [
@@ -132,7 +137,10 @@ class PostgreSql(Dialect):
                 if zone.key == "UTC":
                     return str
                 return lambda value: str(value.astimezone(zone))
-            case Logical.DECIMAL | Logical.DATE | Logical.TIME:
+            case Logical.TIME:
+                zone = self.zone
+                return lambda value: str(wall_time(value, zone))
+            case Logical.DECIMAL | Logical.DATE:
                 return str
         match schema.type:
             case Type.BYTES:

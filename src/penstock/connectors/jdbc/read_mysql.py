@@ -100,11 +100,18 @@ class MysqlReading(Reading):
         try:
             with self.connection.errors(), contextlib.closing(raw.cursor(SSCursor)) as cursor:
                 cursor.execute(sql)
-                while rows := cursor.fetchmany(BLOCK_ROWS):
-                    cells = zip(*rows, strict=True)
-                    yield block(
-                        columns, [_cells(c, v) for c, v in zip(columns, cells, strict=True)]
-                    )
+                try:
+                    while rows := cursor.fetchmany(BLOCK_ROWS):
+                        cells = zip(*rows, strict=True)
+                        yield block(
+                            columns, [_cells(c, v) for c, v in zip(columns, cells, strict=True)]
+                        )
+                except BaseException:
+                    # Cursor and result would read all the rest, which may be the whole table,
+                    # before they let go; nobody needs the connection any more.
+                    cursor._result.unbuffered_active = False
+                    raw.close()
+                    raise
         finally:
             raw.decoders = decoders
 

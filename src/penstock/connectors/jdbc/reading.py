@@ -63,6 +63,14 @@ class Reading(ABC):
     def blocks(self, sql: str, columns: Sequence[SqlColumn]) -> Iterator[pa.RecordBatch]:
         """The rows of a statement that selects these columns, some thousand at a time."""
 
+    def sample(self, sql: str, columns: Sequence[SqlColumn], rows: int) -> Iterator[pa.RecordBatch]:
+        """The first rows of such a statement."""
+        return self.blocks(f"{sql} LIMIT {rows}", columns)
+
+    def first(self, sql: str, skipped: int = 0) -> list[Row]:
+        """The first row of a statement in order, after so many that are skipped; or none."""
+        return self.connection.rows(f"{sql} LIMIT 1 OFFSET {skipped}")
+
     def literal(self, at_us: int, column: SqlColumn, zone: ZoneInfo) -> str:
         """A moment as it compares with the column."""
         at = moment(at_us if column.zoned else wall_us(at_us, zone))

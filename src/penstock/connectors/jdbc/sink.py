@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from penstock import VERSION
-from penstock.api import Plugin, Props, SinkConnector, SinkWriter
+from penstock.api import Finding, Plugin, Props, SinkConnector, SinkWriter
 from penstock.config import checks
 from penstock.config.define import (
     BOOLEAN,
@@ -22,8 +22,8 @@ from penstock.config.define import (
     Key,
     invalid,
 )
-from penstock.connectors.jdbc.database import DatabaseRefused
 from penstock.connectors.jdbc.dialect import Dialect, TableName, Write
+from penstock.connectors.jdbc.dialect_generic import Generic
 from penstock.connectors.jdbc.keys import (
     CONNECTION,
     DB_TIMEZONE,
@@ -35,6 +35,7 @@ from penstock.connectors.jdbc.keys import (
 )
 from penstock.connectors.jdbc.mysql import MySql
 from penstock.connectors.jdbc.postgresql import PostgreSql
+from penstock.connectors.jdbc.products import product_of
 from penstock.connectors.jdbc.sqlite import Sqlite
 from penstock.connectors.jdbc.url import Kind
 from penstock.connectors.jdbc.writing import (
@@ -44,7 +45,6 @@ from penstock.connectors.jdbc.writing import (
     next_offsets,
     store_offsets,
 )
-from penstock.errors import ConfigInvalid
 
 _WRITES: Final = "Writes"
 _MAPPING: Final = "Data Mapping"
@@ -271,7 +271,7 @@ MERGE_HOLDLOCK: Final = Key(
     BOOLEAN,
     default=True,
     importance=LOW,
-    doc="Accepted for compatibility; of a meaning for SQL Server only.",
+    doc="Whether an upsert locks keys that are not there yet, on SQL Server.",
 )
 
 
@@ -356,6 +356,11 @@ class JdbcSink(SinkConnector):
         also=("io.aiven.connect.jdbc.JdbcSinkConnector",),
     )
 
+    def validate_live(self, config: Config) -> Iterable[Finding]:
+        from penstock.connectors.jdbc.live import sink_findings  # it looks by what is here
+
+        return sink_findings(config)
+
     def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
         return [config.props] * max_tasks
 
@@ -375,26 +380,17 @@ class JdbcSink(SinkConnector):
         return True
 
     def open(self, config: Config) -> SinkWriter:
-        settings, dialect, database = settings_of(config), dialect_of(config), database_of(config)
-        if settings.offsets is not None:
-            with database.connect() as connection:
-                if dialect.table(connection, settings.offsets) is None:
-                    try:
-                        connection.execute(dialect.create_offsets(settings.offsets))
-                    except DatabaseRefused as error:
-                        raise ConfigInvalid(
-                            [
-                                f"penstock.exactly.once needs the table {settings.offsets} "
-                                f"(penstock.offsets.table), which cannot be created: {error}"
-                            ]
-                        ) from error
-        return JdbcWriter(database, dialect, settings)
+        return JdbcWriter(database_of(config), dialect_of(config), settings_of(config))
 
 
 def dialect_of(config: Config) -> Dialect:
     """The dialect that a configuration asks for."""
-    kind = database_of(config).url.kind
-    return DIALECTS[kind](zone(config[DB_TIMEZONE]), quoting=quotes(config))
+    url, at = database_of(config).url, zone(config[DB_TIMEZONE])
+    if url.kind is Kind.OTHER:
+        return Generic(
+            at, product_of(url), quoting=quotes(config), holds_lock=config[MERGE_HOLDLOCK]
+        )
+    return DIALECTS[url.kind](at, quoting=quotes(config))
 
 
 class _Tables:

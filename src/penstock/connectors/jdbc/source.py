@@ -13,7 +13,7 @@ import itertools
 import logging
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 
 from penstock import VERSION
 from penstock.api import (
+    Finding,
     Offsets,
     Plugin,
     Primitive,
@@ -39,7 +40,9 @@ from penstock.connectors.jdbc import keys, offsets
 from penstock.connectors.jdbc import source_keys as k
 from penstock.connectors.jdbc.columns import Sql, SqlColumn
 from penstock.connectors.jdbc.database import Connection, DatabaseAway
+from penstock.connectors.jdbc.driver import DriverConnection
 from penstock.connectors.jdbc.offsets import Position, TableId
+from penstock.connectors.jdbc.read_driver import DriverReading
 from penstock.connectors.jdbc.read_mysql import MysqlReading
 from penstock.connectors.jdbc.read_postgresql import PostgresqlReading
 from penstock.connectors.jdbc.read_sqlite import SqliteReading
@@ -52,10 +55,11 @@ from penstock.errors import DataError, PenstockError
 
 log = logging.getLogger(__name__)
 
-_READINGS: Final[Mapping[Kind, type[Reading]]] = {
+READINGS: Final[Mapping[Kind, type[Reading]]] = {
     Kind.POSTGRESQL: PostgresqlReading,
     Kind.MYSQL: MysqlReading,
     Kind.SQLITE: SqliteReading,
+    Kind.OTHER: DriverReading,
 }
 _SAMPLE_ROWS: Final = 64
 _MOST_ROWS: Final = 1_000_000  # of one range, however small rows are
@@ -64,6 +68,16 @@ _SHAPE_S: Final = 60.0  # how long planning goes by what it knows of a table's c
 _US: Final = timedelta(microseconds=1)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _METADATA: Final = b"penstock.jdbc"
+
+
+class Unfit(PenstockError):
+    """A table, or the query, is not what a setting needs; `setting` is its name."""
+
+    code = "jdbc.unfit"
+
+    def __init__(self, text: str, setting: str = "") -> None:
+        self.setting = setting
+        super().__init__(text)
 
 
 class JdbcSource(SourceConnector):
@@ -77,21 +91,17 @@ class JdbcSource(SourceConnector):
         also=("io.aiven.connect.jdbc.JdbcSourceConnector",),
     )
 
+    def validate_live(self, config: Config) -> Iterable[Finding]:
+        from penstock.connectors.jdbc.live import source_findings  # it looks by what is here
+
+        return source_findings(config)
+
     def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
         if config[k.QUERY].strip():
             return [config.props]
         with contextlib.closing(_Session(config)) as session, session.reading() as reading:
-            tables = selected(config, reading.tables(_kinds(config), *_patterns(config)))
-        names: dict[str, list[TableId]] = {}
-        for table in tables:
-            names.setdefault(table.name, []).append(table)
-        twice = [str(each) for same in names.values() if len(same) > 1 for each in same]
-        if twice:
-            raise PenstockError(
-                "The topic of a table is named after the table alone, and several of these have "
-                f"the same name: {', '.join(twice)}. Name the ones to read in 'table.whitelist', "
-                "or set 'schema.pattern'."
-            )
+            tables = selected(config, tables_of(config, reading))
+        refuse_same_names(tables)
         if not tables:
             log.warning("there is no table to read yet; it is looked again now and then")
         parts = config[k.TABLE_PARTS]
@@ -134,12 +144,11 @@ def _check_offset(offset: Mapping[str, Primitive]) -> None:
 # ── which tables ─────────────────────────────────────────────────────────────────────────────────
 
 
-def _kinds(config: Config) -> list[str]:
-    return [each.upper() for each in config[k.TABLE_TYPES]]
-
-
-def _patterns(config: Config) -> tuple[str | None, str | None]:
-    return config[k.SCHEMA_PATTERN] or None, config[k.CATALOG_PATTERN] or None
+def tables_of(config: Config, reading: Reading) -> list[TableId]:
+    """The tables there are, of the kinds and where the configuration wants them."""
+    kinds = [each.upper() for each in config[k.TABLE_TYPES]]
+    schema, catalog = config[k.SCHEMA_PATTERN] or None, config[k.CATALOG_PATTERN] or None
+    return reading.tables(kinds, schema, catalog)
 
 
 def selected(config: Config, tables: Sequence[TableId]) -> list[TableId]:
@@ -160,6 +169,21 @@ def selected(config: Config, tables: Sequence[TableId]) -> list[TableId]:
             continue
         found.append(table)
     return found
+
+
+def refuse_same_names(tables: Sequence[TableId]) -> None:
+    """Raises Unfit if tables would share a topic."""
+    names: dict[str, list[TableId]] = {}
+    for table in tables:
+        names.setdefault(table.name, []).append(table)
+    twice = [str(each) for same in names.values() if len(same) > 1 for each in same]
+    if twice:
+        raise Unfit(
+            "The topic of a table is named after the table alone, and several of these have "
+            f"the same name: {', '.join(twice)}. Name the ones to read in 'table.whitelist', "
+            "or set 'schema.pattern'.",
+            k.TABLE_WHITELIST.name,
+        )
 
 
 def table_names(table: TableId) -> tuple[str, str, str]:
@@ -244,7 +268,7 @@ class _Session:
         connection = self._database.connect()
         try:
             self._isolate(connection)
-            return _READINGS[connection.kind](connection, self._quoting)
+            return READINGS[connection.kind](connection, self._quoting)
         except BaseException:
             connection.close()
             raise
@@ -253,7 +277,9 @@ class _Session:
         self._kept.append(reading)
 
     def _isolate(self, connection: Connection) -> None:
-        if self._level in ("DEFAULT", "SQL SERVER SNAPSHOT"):
+        if self._level == "DEFAULT" or (
+            self._level == "SQL SERVER SNAPSHOT" and connection.kind is not Kind.OTHER
+        ):
             return
         match connection.kind:
             case Kind.POSTGRESQL:
@@ -262,6 +288,10 @@ class _Session:
                 how = "SET SESSION TRANSACTION ISOLATION LEVEL "
             case Kind.SQLITE:
                 return  # it has one level only, the strictest
+            case Kind.OTHER:
+                assert isinstance(connection, DriverConnection)
+                connection.isolate(self._level)
+                return
         connection.execute(how + self._level)
 
 
@@ -400,9 +430,9 @@ class JdbcReader(SourceReader):
         if order.timestamp:
             held.append(order.before(self._bound_us(reading, order)))
         chosen = f" FROM {shape.source}{where(*held)}"
-        sample = f"SELECT {_list(reading, shape)}{chosen} ORDER BY {order.by} LIMIT {_SAMPLE_ROWS}"
+        sample = f"SELECT {_list(reading, shape)}{chosen} ORDER BY {order.by}"
         size = rows = 0
-        for batch in reading.blocks(sample, shape.columns):
+        for batch in reading.sample(sample, shape.columns, _SAMPLE_ROWS):
             size, rows = size + batch.nbytes, rows + batch.num_rows
         if not rows:
             return None, 0, False
@@ -410,10 +440,10 @@ class JdbcReader(SourceReader):
         if self._suffix:
             return self._look_with_suffix(order, f"SELECT {order.keys}{chosen}", most, size // rows)
         cells = f"SELECT {order.keys}{chosen} ORDER BY"
-        last = reading.connection.rows(f"{cells} {order.by} LIMIT 1 OFFSET {most - 1}")
+        last = reading.first(f"{cells} {order.by}", most - 1)
         full = bool(last)
         if not full:
-            last = reading.connection.rows(f"{cells} {order.backwards} LIMIT 1")
+            last = reading.first(f"{cells} {order.backwards}")
         if not last:
             return None, 0, False  # they were taken away meanwhile
         return self._position(order, last[0]), most * size // rows, full
@@ -704,10 +734,14 @@ class JdbcReader(SourceReader):
         self._shapes[unit] = now, shape
         return shape
 
+    def source(self, unit: Unit, reading: Reading) -> str:
+        """What is read, as it stands behind FROM."""
+        if unit.table is None:
+            return f"({self._query}) penstock_query"
+        return reading.table(unit.table)
+
     def _shape(self, unit: Unit, reading: Reading) -> Shape:
-        source = (
-            f"({self._query}) penstock_query" if unit.table is None else reading.table(unit.table)
-        )
+        source = self.source(unit, reading)
         columns, left_out = reading.columns(source, unit.table)
         for told in left_out:
             if (
@@ -715,60 +749,73 @@ class JdbcReader(SourceReader):
             ) not in self._left_out:
                 self._left_out.add(text)
                 log.warning("%s; it is left out", text)
-        if not columns:
-            raise PenstockError(f"{self._called(unit)} has no column of a type that Connect has.")
-        numbered = [each for each in columns if each.counts and each.sql_type in c.NUMBERS]
-        key = numbered[0] if len(numbered) == 1 else None
-        order = None if self._mode == k.BULK else self._order(unit, columns, key, reading)
-        return Shape(source, tuple(columns), order, key)
+        order = self.order(unit, columns, reading)
+        return Shape(source, tuple(columns), order, _numbered(columns))
 
-    def _order(
-        self, unit: Unit, columns: Sequence[SqlColumn], key: SqlColumn | None, reading: Reading
-    ) -> Order:
+    def order(self, unit: Unit, columns: Sequence[SqlColumn], reading: Reading) -> Order | None:
+        """The order in which a unit with these columns is read; None: in none. Raises Unfit if it
+        cannot be read as the settings want it."""
+        if not columns:
+            raise Unfit(
+                f"{self._called(unit)} has no column of a type that Connect has.",
+                (k.QUERY if unit.table is None else k.TABLE_WHITELIST).name,
+            )
+        if self._mode == k.BULK:
+            return None
         by_name = {each.name: each for each in columns}
+        key = _numbered(columns)
 
         def column(name: str, setting: str) -> SqlColumn:
             found = by_name.get(name) or next(
                 (each for each in columns if each.name.lower() == name.lower()), None
             )
             if found is None:
-                raise PenstockError(
+                raise Unfit(
                     f"{self._called(unit)} has no column '{name}' ({setting}); it has "
-                    f"{c.names(columns)}."
+                    f"{c.names(columns)}.",
+                    setting,
                 )
             return found
 
         number, moments = "", []
         if self._mode in (k.INCREMENTING, k.BOTH):
+            setting = self._naming(k.INCREMENTING_COLUMN, k.INCREMENTING_MAPPING)
             name = (
                 self._config[k.INCREMENTING_COLUMN]
                 or self._mapped(unit, k.INCREMENTING_MAPPING, (key.name,) if key else ())[0]
             )
-            found = column(name, k.INCREMENTING_COLUMN.name)
+            found = column(name, setting)
             if not found.guessed and (found.sql_type not in c.NUMBERS or found.scale > 0):
-                raise PenstockError(
+                raise Unfit(
                     f"{self._called(unit)}: column '{name}' ({found.told}) holds no whole numbers "
-                    f"({k.INCREMENTING_COLUMN.name})."
+                    f"({setting}).",
+                    setting,
                 )
-            self._refuse_nulls(unit, [found], k.INCREMENTING_COLUMN.name)
+            self._refuse_nulls(unit, [found], setting)
             number = reading.name(found.name)
         if self._mode in (k.TIMESTAMP, k.BOTH):
+            setting = self._naming(k.TIMESTAMP_COLUMNS, k.TIMESTAMP_MAPPING)
             names = self._config[k.TIMESTAMP_COLUMNS] or self._mapped(unit, k.TIMESTAMP_MAPPING, ())
-            moments = [column(name, k.TIMESTAMP_COLUMNS.name) for name in names]
+            moments = [column(name, setting) for name in names]
             for each in moments:
                 if not each.guessed and each.sql_type not in (Sql.TIMESTAMP, Sql.DATE):
-                    raise PenstockError(
+                    raise Unfit(
                         f"{self._called(unit)}: column '{each.name}' ({each.told}) holds no "
-                        f"timestamps ({k.TIMESTAMP_COLUMNS.name})."
+                        f"timestamps ({setting}).",
+                        setting,
                     )
             if all(each.nullable for each in moments):
-                self._refuse_nulls(unit, moments, k.TIMESTAMP_COLUMNS.name)
+                self._refuse_nulls(unit, moments, setting)
         timestamp = ", ".join(reading.comparable(each) for each in moments)
         if len(moments) > 1:
             timestamp = f"COALESCE({timestamp})"
         resolution = max((each.resolution_us for each in moments), default=1)
         at = replace(moments[0], resolution_us=resolution) if moments else None
         return Order(reading, self._zone, timestamp, at, number)
+
+    def _naming(self, named: Key[Any], mapped: Key[Any]) -> str:
+        """The setting that says which columns to go by."""
+        return (mapped if self._config[mapped] else named).name
 
     def _mapped(
         self, unit: Unit, key: Key[tuple[str, ...]], otherwise: tuple[str, ...]
@@ -778,9 +825,10 @@ class JdbcReader(SourceReader):
         if not mappings:
             if otherwise:
                 return otherwise
-            raise PenstockError(
+            raise Unfit(
                 f"{self._called(unit)} has no column, or several, that the database numbers by "
-                f"itself; name the one to go by in '{k.INCREMENTING_COLUMN.name}'."
+                f"itself; name the one to go by in '{k.INCREMENTING_COLUMN.name}'.",
+                k.INCREMENTING_COLUMN.name,
             )
         assert unit.table is not None
         called = table_names(unit.table)[:2]
@@ -790,9 +838,10 @@ class JdbcReader(SourceReader):
             if any(compile_java(pattern).fullmatch(name) for name in called)
         ]
         if len(found) != 1:
-            raise PenstockError(
+            raise Unfit(
                 f"{self._called(unit)} matches {len(found)} of the expressions in '{key.name}'; "
-                "each table has to match exactly one."
+                "each table has to match exactly one.",
+                key.name,
             )
         return found[0]
 
@@ -800,10 +849,11 @@ class JdbcReader(SourceReader):
         refuses = self._config[k.VALIDATE_NON_NULL] and unit.table is not None
         may = [each for each in columns if each.nullable]
         if refuses and may:
-            raise PenstockError(
+            raise Unfit(
                 f"Cannot make incremental queries using {setting}: {c.names(may)} of "
-                f"{self._called(unit).lower()} may be null, and rows in which it is would never be "
-                "read. Declare it NOT NULL, or set validate.non.null=false."
+                f"table '{unit.table}' may be null, and rows in which it is would never be "
+                "read. Declare it NOT NULL, or set validate.non.null=false.",
+                setting,
             )
 
     def _described(self, unit: Unit, shape: Shape) -> bytes:
@@ -820,6 +870,12 @@ class JdbcReader(SourceReader):
                 ],
             }
         )
+
+
+def _numbered(columns: Sequence[SqlColumn]) -> SqlColumn | None:
+    """The column that the database itself numbers, if there is just one."""
+    numbered = [each for each in columns if each.counts and each.sql_type in c.NUMBERS]
+    return numbered[0] if len(numbered) == 1 else None
 
 
 def _numeric(config: Config) -> str:

@@ -3,6 +3,7 @@
     jdbc:postgresql://host:port,host:port/database?currentSchema=s&ssl=true
     jdbc:mysql://host:port/database?sslMode=REQUIRED        jdbc:mariadb://…
     jdbc:sqlite:/path/to/file?busy_timeout=5000             jdbc:sqlite::memory:
+    jdbc:anything:else                                      by that database's own JDBC driver
 
 Parameters of the JVM's drivers that change what is stored or how a server is reached are
 translated; those that only tune the JVM's driver are ignored; those that would be needed and
@@ -24,11 +25,13 @@ from penstock.errors import ConfigInvalid
 
 
 class Kind(Enum):
-    """The databases that are reached without the JVM; the value is `dialect.name`'s name of it."""
+    """The databases that are reached without the JVM, and all others; the value is
+    `dialect.name`'s name of it."""
 
     POSTGRESQL = "PostgreSqlDatabaseDialect"
     MYSQL = "MySqlDatabaseDialect"
     SQLITE = "SqliteDatabaseDialect"
+    OTHER = "GenericDatabaseDialect"
 
 
 class UrlInvalid(ConfigInvalid):
@@ -43,7 +46,9 @@ class Url:
     """A database: what it is, where it is, and how its driver is to connect.
 
     `options` are those of psycopg's or PyMySQL's `connect`, or SQLite's pragmas; `mariadb` tells
-    which of the two drivers' meaning the parameters of a MySQL URL have.
+    which of the two drivers' meaning the parameters of a MySQL URL have. Of other databases
+    `database` is what comes after `jdbc:` and tells the driver, `address` the URL as it was given,
+    and `options` what the settings say of the driver.
     """
 
     kind: Kind
@@ -54,6 +59,7 @@ class Url:
     password: Secret | None = None
     options: Mapping[str, str | int | bool] = field(default_factory=dict)
     mariadb: bool = False
+    address: Secret | None = None  # it may hold a password
 
 
 def parse(text: str, user: str | None = None, password: Secret | None = None) -> Url:
@@ -75,9 +81,7 @@ def parse(text: str, user: str | None = None, password: Secret | None = None) ->
             return _mysql(scheme.lower(), rest, user, password)
         case "sqlite":
             return _sqlite(rest)
-    raise UrlInvalid(
-        f"'jdbc:{scheme}:' is none of jdbc:postgresql:, jdbc:mysql:, jdbc:mariadb: and jdbc:sqlite:"
-    )
+    return _other(text, user, password)
 
 
 # ── PostgreSQL ───────────────────────────────────────────────────────────────────────────────────
@@ -295,6 +299,30 @@ def _sqlite(rest: str) -> Url:
             raise UrlInvalid(f"'{value}' cannot be the value of SQLite's {name}")
         pragmas[name] = value
     return Url(Kind.SQLITE, f"jdbc:sqlite:{where}", database=file, options=pragmas)
+
+
+# ── others ───────────────────────────────────────────────────────────────────────────────────────
+
+_DRIVER: Final = re.compile(r"jdbc:(?P<driver>[A-Za-z][\w.+-]*(?::(?:sqlserver|sybase|thin))?):.+")
+_LOGIN: Final = re.compile(r"(?<=//)[^/@]*@|(?<=thin:)[^@]+(?=@)")
+_PARAMETERS: Final = re.compile(r"[?;].*|:\w+=.*", re.DOTALL)
+
+
+def _other(text: str, user: str | None, password: Secret | None) -> Url:
+    found = _DRIVER.fullmatch(text)
+    if found is None:
+        raise UrlInvalid(
+            "a JDBC URL has the form jdbc:DATABASE:…, such as jdbc:postgresql://host/database"
+        )
+    shown = _LOGIN.sub("", _PARAMETERS.sub("", text))
+    return Url(
+        Kind.OTHER,
+        shown,
+        database=found["driver"].lower(),
+        user=user,
+        password=password,
+        address=Secret(text),
+    )
 
 
 # ── common ───────────────────────────────────────────────────────────────────────────────────────

@@ -184,7 +184,6 @@ class JdbcWriter(SinkWriter):
         self._layouts: dict[tuple[object, ...], _Layout | PenstockError] = {}
         self._prepared: set[Segment] = set()
         self._learnt = False  # nothing is known yet that could have become wrong
-        self._offsets_ready = False
 
     def write(self, records: Records, failed: Failed) -> None:
         if not len(records):
@@ -267,11 +266,28 @@ class JdbcWriter(SinkWriter):
             connection = self._database.connect()
             try:
                 self._dialect.session(connection)
+                if self._settings.offsets is not None:
+                    self._make_offsets(connection, self._settings.offsets)
             except BaseException:
                 connection.close()
                 raise
             self._connection = connection
         return self._connection
+
+    def _make_offsets(self, connection: Connection, table: TableName) -> None:
+        """Sees to the table of `penstock.exactly.once`: here and not where the writer is opened,
+        for while the database is away it is waited for."""
+        if self._dialect.table(connection, table) is not None:
+            return
+        try:
+            connection.execute(self._dialect.create_offsets(table))
+        except DatabaseRefused as error:
+            # Not every database has IF NOT EXISTS; another task may have been faster.
+            if self._dialect.table(connection, table) is None:
+                raise TableMismatch(
+                    f"penstock.exactly.once needs the table {table} (penstock.offsets.table), "
+                    f"which cannot be created: {error}"
+                ) from error
 
     def _named(self, records: Records, row: int, error: Exception) -> Exception:
         """The error with the record it is about."""
@@ -657,16 +673,14 @@ class JdbcWriter(SinkWriter):
 
     def _by_halves(self, connection: Connection, piece: _Piece, refused: Failed) -> None:
         """Writes the rows; those that the database refuses are found by writing halves."""
-        connection.execute("SAVEPOINT penstock")
         try:
-            self._dialect.write(connection, piece.segment, piece.columns)
+            with connection.savepoint():
+                self._dialect.write(connection, piece.segment, piece.columns)
         except RowRefused as error:
-            connection.execute("ROLLBACK TO SAVEPOINT penstock")
             if len(piece.rows) == 1:
                 refused[piece.rows[0]] = error
                 return
         else:
-            connection.execute("RELEASE SAVEPOINT penstock")
             return
         middle = len(piece.rows) // 2
         self._by_halves(connection, piece.part(0, middle), refused)
@@ -739,7 +753,8 @@ def store_offsets(
 
 def _last_ones(found: list[_Piece], earlier: dict[int, _Piece], *, together: bool) -> list[_Piece]:
     """The pieces without rows after which another row has the same key; those are found in
-    `earlier` by the row that follows. `together`: also where the other is of another piece."""
+    `earlier` by the row that follows. `together`: also where the other is of another piece; then
+    what is deleted comes first, even if there is another row later."""
     if not together and len(found) > 1:
         return [one for piece in found for one in _last_ones([piece], earlier, together=True)]
     last: dict[Value, int] = {}
@@ -763,6 +778,12 @@ def _last_ones(found: list[_Piece], earlier: dict[int, _Piece], *, together: boo
             earlier[row] = piece.only([at])
         last[key] = row
     kept = set(last.values())
+    if len(found) > 1:
+        values, deletes = found
+        # A row that was deleted and is there again has nothing left of what it was, also in
+        # columns that its record does not know.
+        kept.update(dict(zip(_keys(deletes), deletes.rows, strict=True)).values())
+        found = [deletes, values]
     thinned = [
         piece.only([at for at, row in enumerate(piece.rows) if row in kept]) for piece in found
     ]

@@ -67,7 +67,7 @@ def test_parameters_are_what_the_driver_here_calls_them(
 
 BAD = [
     ("postgresql://h/d", "jdbc:"),
-    ("jdbc:oracle:thin:@h", "jdbc:oracle:"),
+    ("jdbc:oracle", "jdbc:DATABASE:"),
     ("jdbc:postgresql://h:port/d", "no port"),
     ("jdbc:postgresql://h/d?sslkey=/a.pk8", "openssl"),
     ("jdbc:postgresql://h/d?targetServerType=best", "targetServerType"),

@@ -1,0 +1,331 @@
+"""How rows get into a database by its JDBC driver: prepared statements, run for many rows at once.
+
+What a table is like is asked of the driver (`DatabaseMetaData`), as the JVM's connectors do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime, time
+from typing import Any, ClassVar
+from zoneinfo import ZoneInfo
+
+from penstock.connectors.jdbc.database import Connection
+from penstock.connectors.jdbc.dialect import (
+    OFFSET_COLUMNS,
+    Cells,
+    ColumnFound,
+    Dialect,
+    Encoder,
+    Segment,
+    TableFound,
+    TableName,
+    UnmappedType,
+    Wanted,
+    Write,
+)
+from penstock.connectors.jdbc.driver import Batch, DriverConnection
+from penstock.connectors.jdbc.products import Product, Upsert
+from penstock.data.schema import Logical, Schema, Type, Value
+
+_KINDS = {"BASE TABLE": "TABLE"}
+_FLOATS = (Type.FLOAT32, Type.FLOAT64)
+
+
+class Generic(Dialect):
+    """A database behind a JDBC driver. `holds_lock`: where MERGE can lock the keys that it did not
+    find, it does."""
+
+    quote: ClassVar[str] = '"'
+    most_parts = 3
+    types: ClassVar = {}
+
+    def __init__(
+        self, zone: ZoneInfo, product: Product, *, quoting: bool = True, holds_lock: bool = True
+    ) -> None:
+        super().__init__(zone, quoting=quoting)
+        self._product = product
+        self._quotes = product.quotes
+        self._holds_lock = holds_lock and product.holds_lock
+        self._sql_types: dict[tuple[str, str], int] = {}
+
+    # ── names ────────────────────────────────────────────────────────────────────────────────
+
+    def quoted(self, name: str) -> str:
+        if not self.quoting:
+            return name
+        begin, end = self._quotes or (self.quote, self.quote)
+        return f"{begin}{name.replace(end, end * 2)}{end}" if end else name
+
+    def session(self, connection: Connection) -> None:
+        self._meet(connection)
+
+    def _meet(self, connection: Connection) -> Any:
+        """The driver's description of the database."""
+        about = connection.raw.getMetaData()
+        if self._quotes is None:
+            mark = str(about.getIdentifierQuoteString()).strip()  # a blank: it knows none
+            self._quotes = (mark, mark)
+        return about
+
+    # ── tables ───────────────────────────────────────────────────────────────────────────────
+
+    def table(self, connection: Connection, table: TableName) -> TableFound | None:
+        with connection.errors():
+            about = self._meet(connection)
+            schema = table.parts[-2] if len(table.parts) > 1 else _current_schema(connection.raw)
+            catalog = table.parts[-3] if len(table.parts) > 2 else None
+            name = table.name
+            if not self.quoting:
+                schema, catalog = (each and _folded(about, each) for each in (schema, catalog))
+                name = _folded(about, name)
+            escape = str(about.getSearchStringEscape() or "")
+            exact = [_escaped(each, escape) for each in (schema, name)]
+            found = None
+            for row in _read(about.getTables(catalog, *exact, None), (1, 2, 3, 4)):
+                if row[2] == name:
+                    found = row
+                    break
+            if found is None:
+                return None
+            catalog, schema = found[0], found[1]
+            exact = [_escaped(each, escape) for each in (schema, name)]
+            keys = {row[0] for row in _read(about.getPrimaryKeys(catalog, schema, name), (4,))}
+            columns = []
+            for of, column, code, type, nullable, default, counts, generated in _read(
+                about.getColumns(catalog, *exact, "%"), (3, 4, 5, 6, 11, 13, 23, 24)
+            ):
+                if of != name:
+                    continue
+                self._sql_types[name, column] = int(code)
+                filled = default is not None or "YES" in (counts, generated)
+                columns.append(
+                    ColumnFound(column, type, int(nullable) != 0, filled, column in keys)
+                )
+        kind = str(found[3])
+        return TableFound(_KINDS.get(kind, kind), tuple(columns))
+
+    def column_type(self, wanted: Wanted) -> str:
+        schema = wanted.schema
+        if schema.type is Type.STRING and wanted.key and self._product.text_key:
+            return self._product.text_key
+        found = self._product.types.get(schema.logical or schema.type)
+        if found is None:
+            raise UnmappedType(
+                f"{schema.name or ''} ({schema.type.name}) type doesn't have a mapping to the SQL "
+                f"database column type of field '{wanted.name}'"
+            )
+        return found.format(scale=schema.scale) if "{scale}" in found else found
+
+    def defined(self, wanted: Wanted) -> str:
+        text = super().defined(wanted)
+        if not wanted.nullable or self._product.null:
+            return text
+        return text.removesuffix(" NULL")
+
+    def default(self, schema: Schema) -> str:
+        value = schema.default
+        text = super().default(schema)
+        if not self._product.literals:
+            return text
+        match value:
+            case datetime():
+                return f"TIMESTAMP {text}"
+            case date():
+                return f"DATE {text}"
+            case time():
+                if self._product.types[Logical.TIME] == "DATE":
+                    return f"TO_DATE('1970-01-01 {value:%H:%M:%S}', 'YYYY-MM-DD HH24:MI:SS')"
+                return f"TIME {text}"
+        return text
+
+    def boolean(self, value: bool) -> str:
+        if self._product.types[Type.BOOLEAN] == "BOOLEAN":
+            return "TRUE" if value else "FALSE"
+        return super().boolean(value)
+
+    def binary(self, value: bytes) -> str:
+        return self._product.bytes.format(hex=value.hex())
+
+    def create(self, table: TableName, wanted: Sequence[Wanted]) -> str:
+        text = super().create(table, wanted)
+        return text.replace("CREATE TABLE IF NOT EXISTS", self._product.create, 1)
+
+    def create_offsets(self, table: TableName) -> str:
+        text = super().create_offsets(table)
+        text = text.replace("CREATE TABLE IF NOT EXISTS", self._product.create, 1)
+        return text.replace("BIGINT", self._product.types[Type.INT64])
+
+    def add(self, table: TableName, wanted: Sequence[Wanted]) -> list[str]:
+        name = self.qualified(table)
+        return [
+            f"ALTER TABLE {name} {self._product.add.format(column=self.defined(each))}"
+            for each in wanted
+        ]
+
+    # ── rows ─────────────────────────────────────────────────────────────────────────────────
+
+    def encoder(self, schema: Schema, form: str | None = None) -> Encoder:
+        if not schema.type.is_primitive:
+            raise UnmappedType(f"Unsupported source data type: {schema.type.name}")
+        if schema.type is Type.STRING:
+            return _texts
+        if schema.type in _FLOATS and self._product.types[Type.FLOAT64] == "float":
+            return _finite
+        return lambda cells, bad: cells
+
+    def write(self, connection: Connection, segment: Segment, columns: Sequence[Cells]) -> None:
+        assert isinstance(connection, DriverConnection)
+        table = segment.table.name
+        if not self.quoting:
+            table = _folded(self._meet(connection), table)
+        types = [self._sql_types.get((table, name), 0) for name in segment.columns]
+        with connection.errors():
+            batch = Batch(columns, types, self.zone.key)
+        every = range(len(segment.columns))
+        match segment.write:
+            case Write.INSERT:
+                batch.run(connection, self._insert(segment), every)
+            case Write.UPDATE:
+                order = (*segment.others, *segment.keys)
+                batch.run(connection, self._update(segment, segment.others), order)
+            case Write.DELETE:
+                sql = f"DELETE FROM {self.qualified(segment.table)} WHERE {self._same(segment)}"
+                batch.run(connection, sql, segment.keys)
+            case Write.UPSERT:
+                if self._product.upsert is Upsert.TWICE:
+                    self._upsert_twice(connection, segment, batch)
+                else:
+                    batch.run(connection, self._merge(segment), every)
+
+    def _upsert_twice(self, connection: DriverConnection, segment: Segment, batch: Batch) -> None:
+        # Where all columns are keys, one is set to what it is: that tells whether there is a row.
+        changed = segment.others or segment.keys[:1]
+        order = (*changed, *segment.keys)
+        counts = batch.run(connection, self._update(segment, changed), order, counted=True)
+        missing = [row for row, count in enumerate(counts) if not count]
+        if missing:
+            every = range(len(segment.columns))
+            batch.run(connection, self._insert(segment), every, missing)
+
+    def _insert(self, segment: Segment) -> str:
+        marks = ", ".join("?" * len(segment.columns))
+        table, names = self.qualified(segment.table), self.listed(segment.columns)
+        return f"INSERT INTO {table} ({names}) VALUES ({marks})"
+
+    def _update(self, segment: Segment, changed: Sequence[int]) -> str:
+        changes = ", ".join(f"{self.quoted(segment.columns[at])} = ?" for at in changed)
+        return f"UPDATE {self.qualified(segment.table)} SET {changes} WHERE {self._same(segment)}"
+
+    def _same(self, segment: Segment) -> str:
+        return " AND ".join(f"{self.quoted(segment.columns[at])} = ?" for at in segment.keys)
+
+    def _merge(self, segment: Segment) -> str:
+        table, names = self.qualified(segment.table), self.listed(segment.columns)
+        columns = [self.quoted(name) for name in segment.columns]
+        marks = ", ".join("?" * len(columns))
+        keys = [columns[at] for at in segment.keys]
+        if self._product.upsert is Upsert.H2:
+            return f"MERGE INTO {table} ({names}) KEY ({', '.join(keys)}) VALUES ({marks})"
+        lock = " WITH (HOLDLOCK)" if self._holds_lock else ""
+        if self._product.upsert is Upsert.VALUES:
+            rows = f"(VALUES ({marks})) s ({names})"
+        else:
+            cells = ", ".join(f"? AS {name}" for name in columns)
+            rows = f"(SELECT {cells}{self._product.one_row}) s"
+        same = " AND ".join(f"t.{key} = s.{key}" for key in keys)
+        changes = ", ".join(f"{columns[at]} = s.{columns[at]}" for at in segment.others)
+        update = f"WHEN MATCHED THEN UPDATE SET {changes} " if changes else ""
+        values = ", ".join(f"s.{name}" for name in columns)
+        end = ";" if self._product.upsert is Upsert.SELECT else ""  # SQL Server asks for it
+        return (
+            f"MERGE INTO {table}{lock} t USING {rows} ON ({same}) {update}"
+            f"WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({values}){end}"
+        )
+
+    # ── the offsets that go with the rows ────────────────────────────────────────────────────
+
+    @property
+    def locking(self) -> str:  # type: ignore[override]  # of the product, not of the class
+        # SQL Server has no FOR UPDATE; the UPDATE that follows finds out that it came too late.
+        return "" if self._product.upsert is Upsert.SELECT else " FOR UPDATE"
+
+    def begin_offset(self, table: TableName, mark: str) -> str:
+        types = ["VARCHAR(249)"] * 2 + [self._product.types[Type.INT64]] * 2
+        names = [self.quoted(name) for name in OFFSET_COLUMNS]
+        pairs = zip(types, names, strict=True)
+        given = ", ".join(f"CAST({mark} AS {type}) AS {name}" for type, name in pairs)
+        same = " AND ".join(f"o.{name} = s.{name}" for name in names[:3])
+        where, listed = self.qualified(table), ", ".join(names)
+        return (
+            f"INSERT INTO {where} ({listed}) SELECT {', '.join(f's.{name}' for name in names)} "
+            f"FROM (SELECT {given}{self._product.one_row}) s "
+            f"WHERE NOT EXISTS (SELECT 1 FROM {where} o WHERE {same})"
+        )
+
+
+def _texts(cells: Cells, bad: dict[int, Exception]) -> list[Value]:
+    """Texts; one with half of a surrogate pair is no text to others."""
+    try:
+        "".join(cell for cell in cells if cell is not None).encode()
+    except UnicodeEncodeError:
+        pass
+    else:
+        return cells
+    found: list[Value] = []
+    for at, cell in enumerate(cells):
+        try:
+            if cell is not None:
+                cell.encode()
+        except UnicodeEncodeError as error:
+            bad[at] = error
+            cell = None
+        found.append(cell)
+    return found
+
+
+def _finite(cells: Cells, bad: dict[int, Exception]) -> list[Value]:
+    found: list[Value] = []
+    for at, cell in enumerate(cells):
+        if cell is not None and not math.isfinite(cell):
+            bad[at] = ValueError(f"the database has no {cell} among its numbers")
+            cell = None
+        found.append(cell)
+    return found
+
+
+def _read(result: Any, places: Sequence[int]) -> Iterator[tuple[Any, ...]]:
+    """These columns of what the driver tells about tables; None for those it does not have."""
+    try:
+        width = int(result.getMetaData().getColumnCount())
+        while result.next():
+            cells = [result.getString(at) if at <= width else None for at in places]
+            yield tuple(None if cell is None else str(cell) for cell in cells)
+    finally:
+        with contextlib.suppress(Exception):
+            result.close()
+
+
+def _current_schema(raw: Any) -> str | None:
+    with contextlib.suppress(Exception):  # drivers older than JDBC 4.1 do not know it
+        found = raw.getSchema()
+        return None if found is None else str(found)
+    return None
+
+
+def _folded(about: Any, name: str) -> str:
+    """A name as the database stores it when it is not quoted."""
+    if about.storesUpperCaseIdentifiers():
+        return name.upper()
+    return name.lower() if about.storesLowerCaseIdentifiers() else name
+
+
+def _escaped(name: str | None, escape: str) -> str | None:
+    """A name as a pattern that means only it."""
+    if name is None or not escape:
+        return name
+    for special in (escape, "_", "%"):
+        name = name.replace(special, escape + special)
+    return name
