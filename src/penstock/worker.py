@@ -168,7 +168,7 @@ class Worker:
         self.planner = Planner(config, registry, self._reloads.hold)
         self.offset_admin = OffsetAdmin(config, self._offsets, self.planner.resolved)
         self._grace_s = config[keys.TASK_SHUTDOWN_TIMEOUT] / 1000
-        self._lost_at: float | None = None  # when the group could not be reached any more
+        self._session_end: float | None = None  # known while the group cannot be reached
         self._pool = ThreadPoolExecutor(_POOL, thread_name_prefix="work")
         self._starts = ThreadPoolExecutor(_STARTS, thread_name_prefix="start")
         self._requests = ThreadPoolExecutor(_REQUESTS, thread_name_prefix="leader")
@@ -515,12 +515,19 @@ class Worker:
         return lease.read(check)
 
     def _stop_task(self, command: e.StopTask) -> None:
+        grace_s = self._grace()
+        # Spark may take its time to end a batch that was cut off; nothing is stored meanwhile.
+        lease = self._leases.get(command.task)
+        over = threading.Timer(grace_s, lease.close if lease else lambda: None)
+        over.daemon = True
+        over.start()
         try:
-            if not self._tasks.stop(command.task, self._grace()):
+            if not self._tasks.stop(command.task, grace_s):
                 log.warning("a batch was cut off; it will be done again")
         except Exception as error:
             trace = self.planner.providers.redacted(readable(error))
             log.error("the task did not stop cleanly: %s", trace)
+        over.cancel()
         self._reloads.hold(command.task, None)
         self._end_lease(command.task)
         self.metrics.ended(command.task)
@@ -709,23 +716,21 @@ class Worker:
         )
 
     def _on_joined(self, generation: int, member: str, name: str, assignment: bytes) -> None:
-        self._lost_at = None
+        self._session_end = None
         self._post(e.Joined(generation, member, name, assignment))
 
-    def _on_lost(self) -> None:
-        self._lost_at = time.monotonic()
+    def _on_lost(self, session_end: float) -> None:
+        self._session_end = session_end
         self._post(e.CoordinatorLost())
 
     def _grace(self) -> float:
         """How many seconds a task may take to stop. While the group cannot be reached no more than
         the session lasts, for after that others run the task, and what this one stores when it
         reaches Kafka again would take their positions back."""
-        lost_at = self._lost_at
-        if lost_at is None:
+        end = self._session_end
+        if end is None:
             return self._grace_s
-        # The last heartbeat that arrived may be two intervals old when the loss is noticed.
-        session_ms = self.config[keys.SESSION_TIMEOUT] - 2 * self.config[keys.HEARTBEAT_INTERVAL]
-        return max(0.0, min(self._grace_s, lost_at + session_ms / 1000 - time.monotonic()))
+        return max(0.0, min(self._grace_s, end - time.monotonic()))
 
     def _offers(self) -> list[tuple[str, bytes]]:
         answer: Future[protocol.MemberMetadata] = Future()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import gc
 import logging
-import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -41,7 +42,7 @@ class Member:
     group_id: str
     rounds: list[tuple[int, str, str, bytes]] = field(default_factory=list)
     led: list[Mapping[str, bytes]] = field(default_factory=list)
-    lost: threading.Event = field(default_factory=threading.Event)
+    lost: SimpleQueue[float] = field(default_factory=SimpleQueue)
     group: Any = None
 
     def join(self) -> None:
@@ -57,7 +58,7 @@ class Member:
                     offers=self._offers,
                     share_out=self._share_out,
                     joined=lambda *round: self.rounds.append(round),
-                    lost=self.lost.set,
+                    lost=self.lost.put,
                 ),
             )
         self.group.join()
@@ -65,6 +66,11 @@ class Member:
     def leave(self) -> None:
         if self.group is not None:
             self.group.leave(10)
+
+    @property
+    def heard(self) -> float:
+        """When the coordinator last answered a heartbeat."""
+        return float(self.group._coordinator.heartbeat.last_receive)
 
     @property
     def assignment(self) -> bytes:
@@ -160,8 +166,12 @@ def test_a_coordinator_that_goes_away_is_reported_and_found_again(
         try:
             member.join()
             wait_until(lambda: member.rounds, 30, "the first round")
+            wait_until(lambda: member.heard > 0, 30, "a heartbeat")
             own.stop()
-            assert member.lost.wait(30), "the loss was not reported"
+            gone_at = time.monotonic()
+            session_end = member.lost.get(timeout=30)
+            # Not later than the coordinator puts it out, and not before it could have known better.
+            assert member.heard < session_end < gone_at + 6.0
             rounds = len(member.rounds)
             own.start()
             wait_until(lambda: len(member.rounds) > rounds, 60, "a round after the loss")

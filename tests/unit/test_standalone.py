@@ -118,7 +118,7 @@ def test_the_only_member_leads_every_round() -> None:
             offers=lambda: [("compatible", b"new"), ("default", b"old")],
             share_out=share_out,
             joined=lambda *round: rounds.append(round),
-            lost=lambda: pytest.fail("there is no coordinator to lose"),
+            lost=lambda _: pytest.fail("there is no coordinator to lose"),
         )
     )
     group.join()
@@ -145,7 +145,7 @@ def test_a_round_the_loop_is_too_busy_for_is_held_again() -> None:
             offers=offers,
             share_out=lambda member, name, generation, members: {member: b""},
             joined=lambda generation, *_: done.append(generation),
-            lost=lambda: None,
+            lost=lambda _: None,
         )
     )
     group.join()

@@ -175,6 +175,8 @@ class Broker:
             "share.coordinator.state.topic.replication.factor": "1",
             "share.coordinator.state.topic.min.isr": "1",
             "group.initial.rebalance.delay.ms": "0",
+            # A group whose last member has left is remembered, with its generation.
+            "offsets.retention.check.interval.ms": str(7 * 24 * 3600 * 1000),
             "controlled.shutdown.enable": "false",
             # A restart waits until the session of the run before is over.
             "broker.session.timeout.ms": "6000",

@@ -30,12 +30,13 @@ _GROUPS: Final = frozenset({"connect-metrics", "connect-coordinator-metrics"})
 @dataclass(frozen=True, slots=True)
 class Callbacks:
     """What the group asks and tells. `offers` gives (protocol, metadata bytes), preferred first;
-    `share_out` the assignment bytes of every member, and is asked of the leader only."""
+    `share_out` the assignment bytes of every member, and is asked of the leader only. `lost` is
+    told until when nobody else is given what this member has, on the monotonic clock."""
 
     offers: Callable[[], Sequence[tuple[str, bytes]]]
     share_out: Callable[[str, str, int, Mapping[str, bytes]], Mapping[str, bytes]]
     joined: Callable[[int, str, str, bytes], None]
-    lost: Callable[[], None]
+    lost: Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,7 @@ class WorkerGroup:
         measured = {"metrics": self._measured, "metric_group_prefix": "connect"}
         self._client = KafkaNetClient(client_id=client_id, **measured, **client)
         self._heartbeat_s = heartbeat_interval_ms / 1000
+        self._session_s = session_timeout_ms / 1000
         self._callbacks = callbacks
         self._coordinator = _Coordinator(
             self._client,
@@ -164,16 +166,23 @@ class WorkerGroup:
         if since is None:
             return now
         if now - since > self._heartbeat_s and since != float("inf"):
-            self._callbacks.lost()
+            self._callbacks.lost(self._session_end())
             self._coordinator.request_rejoin()
             return float("inf")
         return since
+
+    def _session_end(self) -> float:
+        """When the coordinator puts this member out, at the earliest: what it answered last it had
+        heard no more than a heartbeat interval before."""
+        heard = max(self._coordinator.heartbeat.last_receive, self._coordinator.joined_at)
+        return float(heard) + self._session_s - self._heartbeat_s
 
 
 class _Coordinator(BaseCoordinator):  # type: ignore[misc]  # kafka-python is untyped
     def __init__(self, client: Any, callbacks: Callbacks, **settings: Any) -> None:
         super().__init__(client, **settings)
         self._callbacks = callbacks
+        self.joined_at = -float("inf")  # on the monotonic clock
 
     def protocol_type(self) -> str:
         return "connect"
@@ -191,4 +200,5 @@ class _Coordinator(BaseCoordinator):  # type: ignore[misc]  # kafka-python is un
     async def _on_join_complete_async(
         self, generation: int, member_id: str, protocol: str, member_assignment_bytes: bytes
     ) -> None:
+        self.joined_at = time.monotonic()
         self._callbacks.joined(generation, member_id, protocol, member_assignment_bytes)

@@ -369,7 +369,7 @@ class Watch:
             )
 
     def _steps_back(self) -> dict[str, int]:
-        """By flow, how often a stored position was followed by a lower one.
+        """By flow and side of it, how often a stored position was followed by a lower one.
 
         Who takes over begins where its predecessor had got to: from then on only the successor may
         say how far it is. A predecessor that still did would take the position back.
@@ -383,10 +383,13 @@ class Watch:
         for name, flow in self.flows.items():
             group = f"connect-{flow.sink}"
             assert group in commits, f"{group} has committed nothing"
-            each = [stored[_offset_key(flow)], *commits[group].values()]
-            found[name] = sum(
-                later < earlier for one in each for earlier, later in itertools.pairwise(one)
-            )
+            each = {"source": [stored[_offset_key(flow)]], "sink": list(commits[group].values())}
+            for kind, positions in each.items():
+                found[f"{name} {kind}"] = sum(
+                    later < earlier
+                    for one in positions
+                    for earlier, later in itertools.pairwise(one)
+                )
         return found
 
     def _measure(self) -> None:
