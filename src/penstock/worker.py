@@ -449,8 +449,12 @@ class Worker:
         except Exception as error:
             text = readable(error)
             trace = self.planner.providers.redacted(text)
-            log.error("the connector did not say what its tasks are: %s", trace)
-            self.metrics.started("connector", False)
+            if isinstance(command, e.StartConnector):
+                log.error("the connector did not say what its tasks are: %s", trace)
+                self.metrics.started("connector", False)
+            else:
+                said = self.planner.providers.redacted(str(error))
+                log.warning("its tasks stay as they are until it can say which it wants: %s", said)
             self._post(e.ConnectorPlanned(name, run, (), trace, retriable=may_pass(text)))
         else:
             if isinstance(command, e.StartConnector):

@@ -17,6 +17,7 @@ from penstock.convert.json import JsonConverter
 from penstock.convert.raw import ByteArrayConverter
 from penstock.data.records import Column, Records
 from penstock.data.schema import BYTES
+from penstock.errors import Unavailable
 from penstock.flow.plan import Tolerance, TopicGroup
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
@@ -25,6 +26,7 @@ from penstock.testing.waiting import wait_until
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 TOPIC = Key("topic", STRING, importance=HIGH, doc="Where records go.")
+SEEN = Key("seen", STRING, importance=HIGH, doc="The file that is made when something was read.")
 CELLS = [b"\x00\xff", None, b""]
 
 
@@ -61,6 +63,36 @@ class CellReader(SourceReader):
             keys=Column.of([None] * rows, None),
             values=Column.of(batch.column(0).to_pylist(), BYTES),
         )
+
+
+class Gone(SourceConnector):
+    """Cannot be read, and from then on cannot be planned either, as if its system had gone away.
+    The file says whether it was read."""
+
+    plugin = Plugin("test.Gone", "1", ConfigDef(TOPIC, SEEN))
+
+    def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
+        return [config.props]
+
+    def open(self, config: Config) -> SourceReader:
+        return GoneReader(Path(config[SEEN]))
+
+
+class GoneReader(SourceReader):
+    def __init__(self, seen: Path) -> None:
+        self._seen = seen
+
+    def latest(self, start: Offsets, max_bytes: int) -> Offsets:
+        if self._seen.exists():
+            raise Unavailable("it is away")
+        return start or [SourceOffset({"cells": "all"}, {"count": 1})]
+
+    def read(self, start: Offsets, end: Offsets) -> Iterator[pa.RecordBatch]:
+        self._seen.touch()
+        raise Unavailable("it has gone away")
+
+    def records(self, batch: pa.RecordBatch) -> Records:
+        raise NotImplementedError
 
 
 def position(file: Path, at: object) -> SourceOffset:
@@ -163,6 +195,15 @@ def test_bytes_of_a_foreign_connector_arrive_as_they_are(
     flow.await_done(task, 3)
     assert topics.values(topic) == CELLS
     assert flow.stored == [[SourceOffset({"cells": "all"}, {"count": 3})]]
+
+
+def test_a_task_whose_query_failed_ends_though_there_is_nothing_to_plan_with(
+    flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic = topics.create(unique("cells"))
+    config = Gone.plugin.config.parse({"topic": topic, "seen": str(tmp_path / "seen")})
+    flow.start(flow.source(unique("src"), topic, connector=Gone, config=config))
+    assert "it has gone away" in flow.await_failure()
 
 
 def test_a_value_its_converter_refuses_fails_the_task(

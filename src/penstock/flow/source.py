@@ -301,7 +301,8 @@ class SourceTask:
         return not self._open or self._stopping.is_set()
 
     def _latest(self, start: Offsets) -> Offsets:
-        """Where the next range ends; asked again and again while what is read is away."""
+        """Where the next range ends; asked again and again while what is read is away, unless the
+        query has failed meanwhile: then there is nothing to say."""
         boundary = self._plan.transactions and self._plan.transactions.boundary
         most = sys.maxsize if boundary is Boundary.CONNECTOR else BATCH_BYTES
         backoff = Backoff(-1, _AGAIN_MAX_MS, self._stopping.wait)
@@ -311,6 +312,8 @@ class SourceTask:
             except Exception as error:
                 if not retriable(error) or self._stopping.is_set():
                     raise
+                if self._query is not None and not self._query.alive:
+                    return start
                 log.warning("there is nothing to read for now: %s", error)
                 backoff.again()
 
