@@ -133,6 +133,28 @@ DRIVER_CLASS: Final = Key(
     order=8,
 )
 
+
+def _foreign_provider(name: str | None) -> str | None:
+    if not name or name.rpartition(".")[2] == "DefaultJdbcCredentialsProvider":
+        return None
+    return (
+        "classes of the JVM do not run here; leave it out and have a config provider look up user "
+        "and password, as in ${file:/etc/penstock/db.properties:password}"
+    )
+
+
+CREDENTIALS_PROVIDER: Final = Key(
+    "jdbc.credentials.provider.class",
+    STRING,
+    default="",
+    importance=LOW,
+    check=checks.checking("DefaultJdbcCredentialsProvider", _foreign_provider),
+    doc="Where user and password are from. Only the default provider, which takes them from "
+    "`connection.user` and `connection.password`, is there.",
+    group="Connection",
+    order=9,
+)
+
 QUOTE_SQL_IDENTIFIERS: Final = Key(
     "quote.sql.identifiers",
     STRING,
@@ -177,6 +199,7 @@ CONNECTION: Final[tuple[Key[object], ...]] = (
     DIALECT_NAME,
     DRIVER_JARS,
     DRIVER_CLASS,
+    CREDENTIALS_PROVIDER,
 )
 QUOTING: Final[tuple[Key[object], ...]] = (QUOTE_SQL_IDENTIFIERS, SQL_QUOTE_IDENTIFIERS)
 

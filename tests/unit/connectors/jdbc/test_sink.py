@@ -24,6 +24,10 @@ ROW = struct({"id": INT64, "name": STRING})
 
 class SqliteCase(SinkConformance):
     bad_configs = (
+        (
+            {"jdbc.credentials.provider.class": "com.example.Vault"},
+            "jdbc.credentials.provider.class",
+        ),
         ({"connection.url": None}, "connection.url"),
         ({"connection.url": "jdbc:oracle:thin:@db"}, "jdbc:oracle:"),
         ({"insert.mode": "upsert", "pk.mode": "none"}, "pk.mode"),
@@ -112,7 +116,8 @@ class TestExactlyOnce(SqliteCase):
 
 def test_the_settings_of_both_connectors_are_read() -> None:
     given = {"connection.url": "jdbc:sqlite:a.db", "name": "n"}
-    settings = settings_of(JDBC_SINK.parse(given))
+    provider = "io.confluent.connect.jdbc.util.DefaultJdbcCredentialsProvider"
+    settings = settings_of(JDBC_SINK.parse({**given, "jdbc.credentials.provider.class": provider}))
     assert settings.write is Write.INSERT
     assert settings.batch_rows is None
     assert settings.table_of("orders") == TableName(("orders",))
