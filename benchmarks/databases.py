@@ -31,7 +31,9 @@ from benchmarks.scenarios import (
     sink_config,
 )
 from benchmarks.watching import Curve, topic_ends, usage, watch
-from penstock.connectors.jdbc.database import Connection
+from penstock.config.define import Secret
+from penstock.connectors.jdbc.database import Connection, Database
+from penstock.connectors.jdbc.url import parse
 from penstock.errors import PenstockError
 from penstock.testing.databases import DatabaseServer, MariaDbServer, PostgresServer
 
@@ -159,6 +161,16 @@ def check_table(connection: Connection, table: str, records: int) -> None:
         raise WrongOutcome(f"'{table}' should hold {expected}, it holds {got}")
 
 
+def _connected(server: DatabaseServer) -> Connection:
+    """A connection that may also load files, where that has to be allowed."""
+    url = (
+        f"{server.url}?allowLoadLocalInfile=true"
+        if isinstance(server, MariaDbServer)
+        else server.url
+    )
+    return Database(parse(url, server.user, Secret(server.password)), attempts=1).connect()
+
+
 # ── topic → table ────────────────────────────────────────────────────────────────────────────────
 
 
@@ -168,7 +180,7 @@ def _into_table(target: Target, upserting: bool) -> Callable[[Session, Load, Not
 
     def measure(session: Session, load: Load, note: Note) -> None:
         topic = load.topic(SCHEMAS)
-        with target.server() as server, server.connect() as connection:
+        with target.server() as server, _connected(server) as connection:
             for run in ("cold", "warm"):
                 table = f"rows_{run}"
                 config = {
@@ -271,7 +283,7 @@ def _floors(
 
 def _from_table(target: Target) -> Callable[[Session, Load, Note], None]:
     def measure(session: Session, load: Load, note: Note) -> None:
-        with target.server() as server, server.connect() as connection:
+        with target.server() as server, _connected(server) as connection:
             file = session.folder / "rows.csv"
             file.parent.chmod(0o755)
             write_csv(file, load.records)
