@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from penstock.api import (
+    Connector,
     Converter,
     Finding,
     HeaderConverter,
@@ -74,9 +75,19 @@ request in flight it is idempotent, which keeps the order too and repeats nothin
 
 _CONSUMER: Final[Mapping[str, str]] = {"auto.offset.reset": "earliest"}
 
+_MEMBER: Final[Mapping[str, str]] = {
+    # Members hear of a rebalance by their heartbeats. By the usual one in 3 s, the first of two
+    # tasks to join had all partitions for as long, and more than once.
+    "heartbeat.interval.ms": "500",
+}
+"""What the member of a sink task's group has unless the user says otherwise."""
+
 _SPARK_KAFKA: Final[Mapping[str, str]] = {
     "max.poll.records": "10000",  # design §4.2: half again as fast as with the defaults
     "max.partition.fetch.bytes": "5242880",
+    # Spark reads what it knows to be there, and then asks for the ends of the partition, on the
+    # connection on which the broker may still hold back the answer to a fetch beyond them.
+    "fetch.max.wait.ms": "10",
 }
 
 _LIVE_S: Final = 20.0  # how long a validation waits for a connector's look at its system
@@ -177,7 +188,7 @@ class Planner:
 
     def _live(self, found: Found, props: Mapping[str, str | None]) -> Iterator[Finding]:
         """What the connector finds where it connects to."""
-        assert issubclass(found.cls, SourceConnector | SinkConnector)
+        assert issubclass(found.cls, Connector)
         try:
             config = found.plugin.config.parse(props)
         except ConfigInvalid:  # a null, which is no error by itself
@@ -366,7 +377,7 @@ class Planner:
         found = self._found(props)
         framework = self._framework(found, props).parse(props)
         own = found.plugin.config.parse(props)
-        assert issubclass(found.cls, SourceConnector | SinkConnector)
+        assert issubclass(found.cls, Connector)
         most = framework[keys.TASKS_MAX]
         connector = found.cls()
         planned = connector.plan_tasks(own, most)
@@ -449,6 +460,7 @@ class Planner:
                 if name not in _NOT_FOR_SPARK
             },
             commit_interval_ms=self._worker[worker_keys.OFFSET_FLUSH_INTERVAL],
+            tasks=framework[keys.TASKS_MAX],
         )
 
     def _found(self, props: Props) -> Found:
@@ -548,7 +560,7 @@ class Planner:
         return settings
 
     def _member(self, task: TaskId, java: Mapping[str, str]) -> clients.Settings:
-        settings = dict(java)
+        settings = {**_MEMBER, **java}
         settings.setdefault("group.id", keys.consumer_group(task.connector))
         settings.setdefault("client.id", f"connector-consumer-{task}")
         translated = clients.consumer(settings)
@@ -716,11 +728,7 @@ def _blamed(
     values: Sequence[ConfigValue], problems: Iterable[tuple[str, str]]
 ) -> list[ConfigValue]:
     """The values with further problems added, also of settings nobody declared."""
-    by_name = {value.name: value for value in values}
-    for name, text in problems:
-        known = by_name.get(name, ConfigValue(name))
-        by_name[name] = known.with_error(text)
-    return list(by_name.values())
+    return _with_findings(values, (Finding(name, text) for name, text in problems))
 
 
 def _with_findings(values: Sequence[ConfigValue], findings: Iterable[Finding]) -> list[ConfigValue]:
@@ -734,7 +742,7 @@ def _with_findings(values: Sequence[ConfigValue], findings: Iterable[Finding]) -
     return list(by_name.values())
 
 
-def _looked(connector: SourceConnector | SinkConnector, config: Config) -> list[Finding]:
+def _looked(connector: Connector, config: Config) -> list[Finding]:
     """What a connector's own look at its system finds, as far as it gets within `_LIVE_S`."""
     found: list[Finding] = []
     failed: list[BaseException] = []

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -19,11 +18,10 @@ from typing import Any, ClassVar
 import pytest
 
 from penstock import jars
-from penstock.api import Failed, Offsets, SinkWriter, SourceOffset
+from penstock.api import SourceOffset
 from penstock.connectors.jdbc.database import (
     Connection,
     Database,
-    DatabaseAway,
     DatabaseBusy,
     DatabaseRefused,
     RowRefused,
@@ -35,20 +33,34 @@ from penstock.connectors.jdbc.source import JdbcReader, JdbcSource
 from penstock.connectors.jdbc.source_keys import JDBC_SOURCE
 from penstock.connectors.jdbc.writing import TableMismatch
 from penstock.data import schema as s
-from penstock.data.records import Column, Records
+from penstock.data.records import Records
 from penstock.data.schema import Schema, Value
-from penstock.errors import ConfigInvalid, DataError, PenstockError, Unavailable
+from penstock.errors import ConfigInvalid, DataError, PenstockError
 from penstock.testing.conformance import (
     SinkConformance,
     SinkEndToEnd,
-    SourceConformance,
     SourceEndToEnd,
     records_of,
 )
 from penstock.testing.databases import DatabaseServer
 from penstock.testing.waiting import wait_until
 
-MOST = 1 << 25
+from .jdbc_tables import (
+    MOST,
+    NotesConformance,
+    Target,
+    ids_read_around_a_kill,
+    ids_written_around_kills,
+    only_row,
+    open_reader,
+    props,
+    read,
+    row,
+    rows_between,
+    run,
+    write,
+)
+
 _names = itertools.count(1)
 
 
@@ -100,58 +112,10 @@ def table() -> str:
     return f"Orders_{next(_names)}"
 
 
-def run(server: DatabaseServer, *statements: str) -> None:
-    with server.connect() as connection:
-        for statement in statements:
-            connection.execute(statement)
-
-
 # ── reading ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def props(server: DatabaseServer, table: str, **settings: object) -> dict[str, str]:
-    given = {name.replace("__", "."): str(value) for name, value in settings.items()}
-    whitelist = {} if "query" in given else {"table.whitelist": table}
-    return {
-        **server.settings(),
-        "topic.prefix": "shop-",
-        "mode": "incrementing",
-        "poll.interval.ms": "0",
-        "connection.attempts": "1",
-        **whitelist,
-        **given,
-    }
-
-
-def open_reader(server: DatabaseServer, table: str, **settings: object) -> JdbcReader:
-    (task,) = JdbcSource().plan_tasks(JDBC_SOURCE.parse(props(server, table, **settings)), 1)
-    return JdbcReader(JDBC_SOURCE.parse(task))
-
-
-def read(reader: JdbcReader, start: Offsets = (), window: int = MOST) -> tuple[list[Any], Offsets]:
-    found: list[Any] = []
-    for _ in range(10_000):
-        end = reader.latest(start, window)
-        if end == start:
-            return found, end
-        for part in reader.parts(start, end):
-            for batch in reader.read(*part):
-                found += reader.records(batch).values.values
-        start = end
-    pytest.fail("there is always more")
-
-
-def only_row(reader: JdbcReader) -> tuple[dict[str, Any], Schema]:
-    (batch,) = reader.read((), reader.latest((), MOST))
-    records: Records = reader.records(batch)
-    ((schema, _, _),) = records.values.slices()
-    assert schema is not None
-    s.check(schema, records.values.values[0])
-    return records.values.values[0], schema
-
-
-class OnH2(SourceConformance):
-    connector = JdbcSource
+class OnH2(NotesConformance):
     bad_configs = (
         ({"connection.password": "wrong"}, "connection.url"),
         ({"connection.url": "jdbc:nothing:x"}, "connection.url"),
@@ -159,9 +123,8 @@ class OnH2(SourceConformance):
         ({"penstock.jdbc.driver.class": "no.such.Driver"}, "penstock.jdbc.driver.class"),
         ({"dialect.name": "PostgreSqlDatabaseDialect"}, "dialect.name"),
     )
-    mode = "incrementing"
+    notes = '"notes"'
     dialect: ClassVar[str] = ""
-    server: DatabaseServer
 
     @pytest.fixture(autouse=True)
     def _fresh(self, server: H2Server) -> None:
@@ -174,17 +137,7 @@ class OnH2(SourceConformance):
         )
 
     def config(self) -> dict[str, str]:
-        named = {"incrementing.column.name": "id", "dialect.name": self.dialect}
-        if self.mode != "incrementing":
-            named["timestamp.column.name"] = "changed"
-        return {**props(self.server, "notes", mode=self.mode), **named}
-
-    def add(self, numbers: range) -> None:
-        rows = ", ".join(
-            f"({each + 1}, 'note {each} {'x' * 50}', '2024-01-01 00:{each // 7:02}:00.000001')"
-            for each in numbers
-        )
-        run(self.server, f'INSERT INTO "notes" VALUES {rows}')
+        return {**super().config(), "dialect.name": self.dialect}
 
 
 class TestIncrementing(OnH2):
@@ -382,11 +335,7 @@ def test_a_bulk_poll_reads_rows_of_all_sizes(server: H2Server, table: str) -> No
         "ELSE 'y' END FROM SYSTEM_RANGE(1, 20000)",
     )
     reader = open_reader(server, table, mode="bulk", transaction__isolation__mode="SERIALIZABLE")
-    rows = [
-        row
-        for batch in reader.read((), reader.latest((), MOST))
-        for row in reader.records(batch).values.values
-    ]
+    rows = rows_between(reader, (), reader.latest((), MOST))
     assert sorted(row["id"] for row in rows) == list(range(1, 20_001))
     assert sum(len(row["s"]) for row in rows) == 20 * 3_000_000 + 19_980
 
@@ -413,8 +362,6 @@ def test_views_and_tables_of_other_schemas_are_found(server: H2Server, table: st
 
 # ── writing ──────────────────────────────────────────────────────────────────────────────────────
 
-KEY = s.struct({"id": s.INT64})
-ROW = s.struct({"id": s.INT64, "name": s.OPTIONAL_STRING, "amount": s.OPTIONAL_INT64})
 NOON = datetime(2024, 2, 29, 12, 34, 56, 789_000, tzinfo=UTC)
 TYPES: list[tuple[str, Schema, Value]] = [
     ("i8", s.INT8, -128),
@@ -438,77 +385,14 @@ TYPES: list[tuple[str, Schema, Value]] = [
 ]
 
 
-class Target:
-    """A table that no other test uses, and sinks that write there."""
-
-    def __init__(self, server: DatabaseServer, table: str, connection: Connection) -> None:
-        self.server, self.table, self.connection = server, table, connection
-        self.opened: list[SinkWriter] = []
-
-    def props(self, **settings: str) -> dict[str, str]:
-        given = {name.replace("__", "."): text for name, text in settings.items()}
-        return {
-            "name": "sink",
-            **self.server.settings(),
-            "retry.backoff.ms": "0",
-            "connection.attempts": "1",
-            **given,
-        }
-
-    def sink(self, **settings: str) -> SinkWriter:
-        writer = JdbcSink().open(JDBC_SINK.parse(self.props(**settings)))
-        self.opened.append(writer)
-        return writer
-
-    def create(self, columns: str) -> None:
-        self.connection.execute(f'CREATE TABLE "{self.table}" ({columns})')
-
-    def rows(self, columns: str = "*") -> list[tuple[Any, ...]]:
-        return self.connection.rows(f'SELECT {columns} FROM "{self.table}" ORDER BY 1')
-
-    def records(
-        self,
-        values: Sequence[Value],
-        schema: Schema | None = ROW,
-        keys: Sequence[Value] | None = None,
-        key_schema: Schema | None = None,
-        first: int = 0,
-    ) -> Records:
-        count = len(values)
-        return Records(
-            topics=[self.table] * count,
-            partitions=[0] * count,
-            timestamps=[1_700_000_000_000] * count,
-            keys=Column.of(list(keys) if keys else [None] * count, key_schema if keys else None),
-            values=Column.gather(list(values), [None if v is None else schema for v in values]),
-            offsets=list(range(first, first + count)),
-        )
-
-    def keyed(self, rows: Sequence[tuple[int, Value]], first: int = 0) -> Records:
-        """Records with the key as a struct; a value of None is a tombstone."""
-        keys = [{"id": key} for key, _ in rows]
-        return self.records([row for _, row in rows], ROW, keys, KEY, first)
-
-
-def write(writer: SinkWriter, records: Records) -> Failed:
-    failed: Failed = {}
-    writer.write(records, failed)
-    return failed
-
-
-def row(number: int, name: str | None = None, amount: int | None = None) -> dict[str, Value]:
-    return {"id": number, "name": name, "amount": amount}
-
-
 @pytest.fixture
 def target(server: H2Server, table: str) -> Iterator[Target]:
     with server.connect() as connection:
-        made = Target(server, table, connection)
+        made = Target(server.settings(), table, connection)
         try:
             yield made
         finally:
-            for writer in made.opened:
-                writer.close()
+            made.close()
 
 
 UPSERTS = [
@@ -518,7 +402,7 @@ UPSERTS = [
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
-def test_every_type_there_and_back(target: Target, zone: str) -> None:
+def test_every_type_there_and_back(server: H2Server, target: Target, zone: str) -> None:
     columns = {name: schema for name, schema, _ in TYPES}
     schema = s.struct(
         {"id": s.INT32, **{name: each.as_optional() for name, each in columns.items()}},
@@ -529,9 +413,7 @@ def test_every_type_there_and_back(target: Target, zone: str) -> None:
     writer = target.sink(auto__create="true", db__timezone=zone, pk__mode="record_value",
                          pk__fields="id")  # fmt: skip
     assert write(writer, target.records([full, empty], schema)) == {}
-    reader = open_reader(
-        target.server, target.table, incrementing__column__name="id", db__timezone=zone
-    )
+    reader = open_reader(server, target.table, incrementing__column__name="id", db__timezone=zone)
     rows, _ = read(reader)
     assert rows[0] == full
     assert rows[1] == empty
@@ -868,62 +750,17 @@ def test_what_is_read_while_the_server_is_away_is_read_when_it_is_back() -> None
             'CREATE TABLE "t" ("id" INT PRIMARY KEY)',
             'INSERT INTO "t" SELECT X FROM SYSTEM_RANGE(1, 1000)',
         )
-        reader = open_reader(server, "t", incrementing__column__name="id")
-        end = reader.latest((), 1000)
-        first = [
-            row for batch in reader.read((), end) for row in reader.records(batch).values.values
-        ]
-        server.kill()
-        with pytest.raises(Unavailable):
-            reader.latest(end, MOST)
-        with pytest.raises(Unavailable):
-            list(reader.read((), end))
-        server.start()
-        rows, _ = read(reader, end)
-        assert [row["id"] for row in first + rows] == list(range(1, 1001))
+        assert ids_read_around_a_kill(server, "t") == list(range(1, 1001))
 
 
 @pytest.mark.parametrize("once", [False, True], ids=["upsert", "exactly-once"])
 def test_a_server_that_is_killed_while_it_is_written_to_loses_and_repeats_nothing(
     once: bool,
 ) -> None:
-    keys = {"insert.mode": "upsert", "pk.mode": "record_value", "pk.fields": "id"}
-    settings = {"penstock.exactly.once": "true"} if once else keys
     with H2Server() as server:
-        with server.connect() as connection:
-            target = Target(server, "orders", connection)
-            writer = target.sink(auto__create="true", max__retries="1000",
-                                 retry__backoff__ms="20", **settings)  # fmt: skip
-        written, stop = threading.Event(), threading.Event()
-
-        def interrupt() -> None:
-            try:
-                for _ in range(3):
-                    written.clear()
-                    written.wait(30)
-                    server.kill()
-                    server.start()
-            finally:
-                stop.set()
-
-        thread = threading.Thread(target=interrupt)
-        thread.start()
-        count = retries = 0
-        while not stop.is_set() or count < 20:
-            batch = target.records([row(count * 500 + at) for at in range(500)], first=count * 500)
-            try:
-                assert write(writer, batch) == {}
-            except (DatabaseAway, DatabaseBusy):
-                retries += 1
-                continue
-            count += 1
-            written.set()
-        thread.join(60)
-        writer.close()
-        assert retries >= 3
-        with server.connect() as connection:
-            found = connection.rows('SELECT "id" FROM "orders" ORDER BY 1')
-        assert found == [(number,) for number in range(count * 500)]
+        count, retries, found = ids_written_around_kills(server, once)
+    assert retries >= 3
+    assert found == list(range(count))
 
 
 # ── in Spark's Python workers ────────────────────────────────────────────────────────────────────

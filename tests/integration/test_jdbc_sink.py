@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
@@ -14,8 +14,6 @@ from typing import Any
 
 import pytest
 
-from penstock.api import Failed, SinkWriter
-from penstock.config.define import Secret
 from penstock.connectors.jdbc.database import (
     Connection,
     Database,
@@ -24,10 +22,11 @@ from penstock.connectors.jdbc.database import (
     DatabaseRefused,
     RowRefused,
 )
+from penstock.connectors.jdbc.keys import database_of
 from penstock.connectors.jdbc.sink import JDBC_SINK, JdbcSink
 from penstock.connectors.jdbc.url import Kind, parse
 from penstock.connectors.jdbc.writing import GaveUp, TableMismatch
-from penstock.data.records import Column, Records
+from penstock.data.records import Column
 from penstock.data.schema import (
     BOOLEAN,
     BYTES,
@@ -49,80 +48,13 @@ from penstock.data.schema import (
     decimal,
     struct,
 )
-from penstock.errors import DataError, PenstockError
+from penstock.errors import DataError
 from penstock.testing.databases import DatabaseServer, MariaDbServer, PostgresServer
 from penstock.testing.waiting import wait_until
 
+from .jdbc_tables import ROW, Target, ids_written_around_kills, row, write
+
 _names = itertools.count(1)
-
-KEY = struct({"id": INT64})
-ROW = struct({"id": INT64, "name": OPTIONAL_STRING, "amount": OPTIONAL_INT64})
-
-
-@dataclass
-class Target:
-    """A database, a table in it that no other test uses, and sinks that write there."""
-
-    kind: Kind
-    url: str
-    settings: dict[str, str]
-    table: str
-    connection: Connection
-    opened: list[SinkWriter]
-
-    def sink(self, **settings: str) -> SinkWriter:
-        given = {name.replace("__", "."): text for name, text in settings.items()}
-        props = {
-            "name": "sink",
-            **self.settings,
-            "retry.backoff.ms": "0",
-            "connection.attempts": "1",
-            **given,
-        }
-        writer = JdbcSink().open(JDBC_SINK.parse(props))
-        self.opened.append(writer)
-        return writer
-
-    def quoted(self, name: str) -> str:
-        return f"`{name}`" if self.kind is Kind.MYSQL else f'"{name}"'
-
-    def create(self, columns: str) -> None:
-        self.connection.execute(f"CREATE TABLE {self.quoted(self.table)} ({columns})")
-
-    def rows(self, columns: str = "*", order: str = "1") -> list[tuple[Any, ...]]:
-        table = self.quoted(self.table)
-        return self.connection.rows(f"SELECT {columns} FROM {table} ORDER BY {order}")
-
-    def records(
-        self,
-        values: Sequence[Value],
-        schema: Schema | None = ROW,
-        keys: Sequence[Value] | None = None,
-        key_schema: Schema | None = None,
-        first: int = 0,
-    ) -> Records:
-        count = len(values)
-        schemas = [None if value is None else schema for value in values]
-        return Records(
-            topics=[self.table] * count,
-            partitions=[0] * count,
-            timestamps=[1_700_000_000_000] * count,
-            keys=Column.of(list(keys) if keys else [None] * count, key_schema if keys else None),
-            values=Column.gather(list(values), schemas),
-            offsets=list(range(first, first + count)),
-        )
-
-    def keyed(self, rows: Sequence[tuple[int, Value]], first: int = 0) -> Records:
-        """Records with the key as a struct; a value of None is a tombstone."""
-        return self.records(
-            [row for _, row in rows], ROW, [{"id": key} for key, _ in rows], KEY, first
-        )
-
-
-def write(writer: SinkWriter, records: Records) -> Failed:
-    failed: Failed = {}
-    writer.write(records, failed)
-    return failed
 
 
 @pytest.fixture(params=["sqlite", "postgresql", "mariadb"])
@@ -134,23 +66,17 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Target]:
     else:
         server: DatabaseServer = request.getfixturevalue(request.param)
         settings, connection = server.settings(), server.connect()
-    url = settings["connection.url"]
     with connection:
-        made = Target(parse(url).kind, url, settings, table, connection, [])
+        made = Target(settings, table, connection)
         try:
             yield made
         finally:
-            for writer in made.opened:
-                writer.close()
+            made.close()
             connection.execute(f"DROP TABLE IF EXISTS {made.quoted(table)}")
 
 
 def only(*kinds: str) -> Any:
     return pytest.mark.parametrize("target", kinds, indirect=True)
-
-
-def row(number: int, name: str | None = None, amount: int | None = None) -> dict[str, Value]:
-    return {"id": number, "name": name, "amount": amount}
 
 
 # ── types ────────────────────────────────────────────────────────────────────────────────────────
@@ -606,8 +532,8 @@ def test_with_exactly_once_nothing_is_inserted_twice(target: Target) -> None:
             assert write(writer, whole.only(range(start, stop))) == {}
             writer.close()
         assert [number for number, *_ in target.rows()] == list(range(10))
-        props = {"name": "sink", **target.settings, **settings}
-        assert JdbcSink().alter_offsets(JDBC_SINK.parse(props), {(target.table, 0): 108})
+        config = JDBC_SINK.parse(target.props(**settings))
+        assert JdbcSink().alter_offsets(config, {(target.table, 0): 108})
         assert write(target.sink(**settings), whole) == {}
         assert sorted(number for number, *_ in target.rows()) == [*range(8), 8, 8, 9, 9]
     finally:
@@ -640,8 +566,7 @@ def test_a_server_that_is_killed_gets_the_batch_when_it_is_back(
 ) -> None:
     with server_class() as server:
         with server.connect() as connection:
-            target = Target(parse(server.url).kind, server.url, server.settings(), "orders",
-                            connection, [])  # fmt: skip
+            target = Target(server.settings(), "orders", connection)
             writer = target.sink(auto__create="true", max__retries="3")
             assert write(writer, target.records([row(1, "a")])) == {}
         server.kill()
@@ -657,8 +582,16 @@ def test_a_server_that_is_killed_gets_the_batch_when_it_is_back(
                 (1, "a"),
                 (2, "b"),
             ]
-        for each in target.opened:
-            each.close()
+        target.close()
+
+
+def test_a_server_that_is_killed_leaves_no_memory_behind(postgresql: DatabaseServer) -> None:
+    """What it shares with its processes are files of its folder, which goes with it."""
+    with postgresql.connect() as connection:
+        ((process,),) = connection.rows("SELECT pg_backend_pid()")
+        maps = Path(f"/proc/{process}/maps").read_text()
+    assert "/pg_dynshmem/" in maps
+    assert "/dev/shm/" not in maps
 
 
 @only("postgresql", "mariadb")
@@ -683,60 +616,62 @@ def test_a_connection_that_is_cut_is_made_anew(target: Target) -> None:
 
 
 @only("postgresql", "mariadb")
-def test_of_two_that_wait_for_each_other_one_is_told_to_try_again(target: Target) -> None:
+def test_a_sink_that_is_the_victim_of_a_deadlock_may_write_its_batch_again(target: Target) -> None:
     writer = target.sink(
         auto__create="true", insert__mode="upsert", pk__mode="record_value", pk__fields="id"
     )
-    assert write(writer, target.records([row(1, "a"), row(2, "a")])) == {}
+    assert write(writer, target.records([row(at, "old") for at in (1, 2, 3)])) == {}
     table = target.quoted(target.table)
-    outcome: list[object] = []
-    records = target.records([row(2, "sink", 5), row(1, "sink", 5)])
+    records = target.records([row(2, "new"), row(3, "new"), row(1, "new")])
+    postgresql = target.kind is Kind.POSTGRESQL
+    with (
+        _another(target) as other,
+        _another(target) as gate,
+        ThreadPoolExecutor(2) as pool,
+        other.transaction(),
+    ):
+        # PostgreSQL ends the transaction that looks first, InnoDB the one that has done less.
+        if postgresql:
+            other.execute("SET LOCAL deadlock_timeout = '1h'")
+        other.execute(
+            f"INSERT INTO {table} (id) VALUES {', '.join(f'({at})' for at in range(10, 60))}"
+        )
+        other.execute(f"UPDATE {table} SET amount = 1 WHERE id = 1")
+        with gate.transaction():
+            gate.execute(f"UPDATE {table} SET amount = 1 WHERE id = 3")
+            written = pool.submit(write, writer, records)
+            _await_waiting(target, 1)
+            updated = pool.submit(other.execute, f"UPDATE {table} SET amount = 1 WHERE id = 2")
+            _await_waiting(target, 2)
+        with pytest.raises(DatabaseBusy, match="40P01" if postgresql else "1213") as busy:
+            written.result(30)
+        assert updated.result(30) == 1
+    assert busy.value.retriable
+    assert write(writer, records) == {}
+    assert target.rows("id, name, amount") == [
+        *((at, "new", None) for at in (1, 2, 3)),
+        *((at, None, None) for at in range(10, 60)),
+    ]
 
-    def sink() -> None:
-        try:
-            outcome.append(write(writer, records))
-        except PenstockError as error:
-            outcome.append(error)
 
-    connection = target.connection
+def _another(target: Target) -> Connection:
+    return database_of(JDBC_SINK.parse(target.props(topics="t"))).connect()
+
+
+def _await_waiting(target: Target, count: int) -> None:
+    """Waits until so many connections wait for a lock."""
     waiting = (
         "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
         if target.kind is Kind.POSTGRESQL
         else "SELECT 1 FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"
     )
-    other_error: PenstockError | None = None
-    thread = threading.Thread(target=sink)
-    with _another(target) as looker:
-        try:
-            with connection.transaction():
-                connection.execute(f"UPDATE {table} SET amount = 1 WHERE id = 1")
-                thread.start()
-                _wait_for(lambda: bool(looker.rows(waiting)))
-                connection.execute(f"UPDATE {table} SET amount = 1 WHERE id = 2")
-        except DatabaseBusy as error:
-            other_error = error
-    thread.join(30)
-    assert not thread.is_alive()
-    # The database chooses; whichever it was may try again.
-    told = [each for each in (*outcome, other_error) if isinstance(each, PenstockError)]
-    assert len(told) == 1
-    assert isinstance(told[0], DatabaseBusy)
-    assert told[0].retriable
-    assert write(writer, records) == {}
-    assert target.rows("id, name") == [(1, "sink"), (2, "sink")]
-
-
-def _another(target: Target) -> Connection:
-    props = target.settings
-    url = parse(
-        props["connection.url"], props["connection.user"], Secret(props["connection.password"])
-    )
-    return Database(url).connect()
-
-
-def _wait_for(condition: Callable[[], bool]) -> None:
     # InnoDB's list of transactions is not made anew while it is asked more often than that.
-    wait_until(condition, 20, "the sink to wait for a lock", poll_s=0.3)
+    wait_until(
+        lambda: len(target.connection.rows(waiting)) == count,
+        20,
+        f"{count} to wait for a lock",
+        poll_s=0.3,
+    )
 
 
 @only("postgresql", "mariadb")
@@ -769,42 +704,39 @@ def test_a_missing_privilege_is_told(target: Target) -> None:
 def test_a_server_that_is_killed_while_it_is_written_to_loses_and_repeats_nothing(
     server_class: type[DatabaseServer], once: bool
 ) -> None:
-    keys = {"insert.mode": "upsert", "pk.mode": "record_value", "pk.fields": "id"}
-    settings = {"penstock.exactly.once": "true"} if once else keys
     with server_class() as server:
-        with server.connect() as connection:
-            target = Target(parse(server.url).kind, server.url, server.settings(), "orders",
-                            connection, [])  # fmt: skip
-        patient = {"max.retries": "1000", "retry.backoff.ms": "20"}
-        writer = target.sink(auto__create="true", **patient, **settings)
-        written = threading.Event()
-        stop = threading.Event()
+        count, retries, found = ids_written_around_kills(server, once)
+    assert retries >= 3
+    assert found == list(range(count))
 
-        def interrupt() -> None:
-            try:
-                for _ in range(3):
-                    written.clear()
-                    written.wait(30)
-                    server.kill()
-                    server.start()
-            finally:
-                stop.set()
 
-        thread = threading.Thread(target=interrupt)
-        thread.start()
-        count = retries = 0
-        while not stop.is_set() or count < 20:
-            batch = target.records([row(count * 500 + at) for at in range(500)], first=count * 500)
-            try:
-                assert write(writer, batch) == {}
-            except (DatabaseAway, DatabaseBusy):
-                retries += 1
-                continue
-            count += 1
-            written.set()
-        thread.join(30)
-        writer.close()
-        assert retries >= 3
+class SmallMariaDb(MariaDbServer):
+    """Has room for so many megabytes, of all tables together."""
+
+    room = 20
+
+    def _command(self) -> list[str]:
+        space = f"--innodb-data-file-path=ibdata1:12M:autoextend:max:{self.room}M"
+        return [*super()._command(), "--innodb-file-per-table=0", space]
+
+
+def test_a_full_disk_at_the_server_leaves_nothing_half_done_and_gets_the_batch_later() -> None:
+    with SmallMariaDb() as server:
+        assert isinstance(server, SmallMariaDb)
         with server.connect() as connection:
-            found = connection.rows("SELECT id FROM orders ORDER BY id")
-        assert found == [(number,) for number in range(count * 500)]
+            target = Target(server.settings(), "orders", connection)
+            writer = target.sink(auto__create="true")
+            assert write(writer, target.records([row(0)])) == {}
+            records = target.records([row(at, "x" * 200) for at in range(1, 60_000)])
+            with pytest.raises(DatabaseAway, match=r"orders.* full") as full:
+                write(writer, records)
+            assert full.value.retriable
+            assert target.rows("COUNT(*)") == [(1,)]
+        server.stop()
+        server.room = 100
+        server.start()
+        assert write(writer, records) == {}
+        with server.connect() as connection:
+            found = replace(target, connection=connection).rows("id")
+        assert found == [(at,) for at in range(60_000)]
+        target.close()

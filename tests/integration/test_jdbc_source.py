@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 
@@ -15,13 +15,20 @@ from penstock.api import Offsets, SourceOffset
 from penstock.connectors.jdbc.source import JdbcReader, JdbcSource
 from penstock.connectors.jdbc.source_keys import JDBC_SOURCE
 from penstock.data import schema as s
-from penstock.data.records import Records
 from penstock.data.schema import Schema
-from penstock.errors import DataError, PenstockError, Unavailable
-from penstock.testing.conformance import SourceConformance
+from penstock.errors import DataError, PenstockError
 from penstock.testing.databases import DatabaseServer, PostgresServer
 
-MOST = 1 << 25
+from .jdbc_tables import (
+    MOST,
+    NotesConformance,
+    ids_read_around_a_kill,
+    only_row,
+    open_reader,
+    props,
+    read,
+    run,
+)
 
 
 @pytest.fixture(params=["postgresql", "mariadb"])
@@ -29,53 +36,6 @@ def server(request: pytest.FixtureRequest) -> DatabaseServer:
     found = request.getfixturevalue(request.param)
     assert isinstance(found, DatabaseServer)
     return found
-
-
-def run(server: DatabaseServer, *statements: str) -> None:
-    with server.connect() as connection:
-        for statement in statements:
-            connection.execute(statement)
-
-
-def props(server: DatabaseServer, table: str, **settings: object) -> dict[str, str]:
-    given = {name.replace("__", "."): str(value) for name, value in settings.items()}
-    whitelist = {} if "query" in given else {"table.whitelist": table}
-    return {
-        **server.settings(),
-        "topic.prefix": "shop-",
-        "mode": "incrementing",
-        "poll.interval.ms": "0",
-        "connection.attempts": "1",
-        **whitelist,
-        **given,
-    }
-
-
-def open_reader(server: DatabaseServer, table: str, **settings: object) -> JdbcReader:
-    (task,) = JdbcSource().plan_tasks(JDBC_SOURCE.parse(props(server, table, **settings)), 1)
-    return JdbcReader(JDBC_SOURCE.parse(task))
-
-
-def read(reader: JdbcReader, start: Offsets = (), window: int = MOST) -> tuple[list[Any], Offsets]:
-    found: list[Any] = []
-    for _ in range(10_000):
-        end = reader.latest(start, window)
-        if end == start:
-            return found, end
-        for part in reader.parts(start, end):
-            for batch in reader.read(*part):
-                found += reader.records(batch).values.values
-        start = end
-    pytest.fail("there is always more")
-
-
-def only_row(reader: JdbcReader) -> tuple[dict[str, Any], Schema]:
-    (batch,) = reader.read((), reader.latest((), MOST))
-    records: Records = reader.records(batch)
-    ((schema, _, _),) = records.values.slices()
-    assert schema is not None
-    s.check(schema, records.values.values[0])
-    return records.values.values[0], schema
 
 
 @pytest.fixture
@@ -86,28 +46,12 @@ def table(unique: Callable[[str], str]) -> str:
 # ── what every source promises ───────────────────────────────────────────────────────────────────
 
 
-class OfServer(SourceConformance):
-    connector = JdbcSource
+class OfServer(NotesConformance):
     bad_configs = (
         ({"connection.password": "wrong"}, "connection.url"),
         ({"connection.url": "jdbc:nothing:x"}, "connection.url"),
     )
-    mode = "incrementing"
     stamp: ClassVar[str]
-    server: DatabaseServer
-
-    def config(self) -> dict[str, str]:
-        named = {"incrementing.column.name": "id"}
-        if self.mode != "incrementing":
-            named["timestamp.column.name"] = "changed"
-        return {**props(self.server, "notes", mode=self.mode), **named}
-
-    def add(self, numbers: range) -> None:
-        rows = ", ".join(
-            f"({each + 1}, 'note {each} {'x' * 50}', '2024-01-01 00:{each // 7:02}:00.000001')"
-            for each in numbers
-        )
-        run(self.server, f"INSERT INTO notes VALUES {rows}")
 
     def fresh(self, server: DatabaseServer) -> None:
         self.server = server
@@ -181,6 +125,9 @@ POSTGRESQL: Mapping[str, tuple[str, str, Schema, object]] = {
     "mood": ("mood", "'happy'", s.STRING, "happy"),
     "dom": ("positive", "5", s.INT32, 5),
     "raw": ("bytea", "'\\x00ff'", s.BYTES, b"\0\xff"),
+    "own_raw": ("sealed", "'\\xff'", s.BYTES, b"\xff"),
+    "own_bits": ("flags", "'1010000011'", s.BYTES, b"\xa0\xc0"),
+    "own_varbits": ("some_flags", "'101'", s.BYTES, b"\xa0"),
     "noraw": ("bytea", "''", s.BYTES, b""),
     "d": ("date", "'2024-02-29'", s.DATE, date(2024, 2, 29)),
     "t": ("time", "'23:59:59.123456'", s.TIME, time(23, 59, 59, 123_000)),
@@ -250,6 +197,13 @@ def made(server: DatabaseServer, table: str) -> Mapping[str, tuple[str, str, Sch
             "DROP TYPE IF EXISTS mood CASCADE",
             "DROP DOMAIN IF EXISTS positive CASCADE",
             "CREATE TYPE mood AS ENUM ('sad', 'happy')",
+            *(
+                f"DROP DOMAIN IF EXISTS {each} CASCADE"
+                for each in ("sealed", "flags", "some_flags")
+            ),
+            "CREATE DOMAIN sealed AS bytea",
+            "CREATE DOMAIN flags AS bit(10)",
+            "CREATE DOMAIN some_flags AS bit varying",
             "CREATE DOMAIN positive AS integer CHECK (VALUE > 0)",
         )
     columns = ", ".join(f"{name} {each[0]} NOT NULL" for name, each in types.items())
@@ -550,19 +504,7 @@ def test_a_server_that_went_away_is_read_from_again_when_it_is_back(table: str) 
             f"CREATE TABLE {table} AS SELECT generate_series(1, 1000) AS id",
             f"ALTER TABLE {table} ALTER id SET NOT NULL",
         )
-        reader = open_reader(server, table, incrementing__column__name="id")
-        end = reader.latest((), 100)
-        first = [
-            row for batch in reader.read((), end) for row in reader.records(batch).values.values
-        ]
-        server.kill()
-        with pytest.raises(Unavailable):
-            reader.latest(end, MOST)
-        with pytest.raises(Unavailable):
-            list(reader.read((), end))
-        server.start()
-        rows, _ = read(reader, end)
-        assert [row["id"] for row in first + rows] == list(range(1, 1001))
+        assert ids_read_around_a_kill(server, table) == list(range(1, 1001))
 
 
 def test_what_is_refused_says_by_whom_and_why(server: DatabaseServer, table: str) -> None:

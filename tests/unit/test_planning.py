@@ -520,6 +520,7 @@ def test_a_sink_consumes_in_the_group_of_its_connector() -> None:
     assert plan.consumer["group.id"] == "connect-snk"
     assert plan.consumer["client.id"] == "connector-consumer-snk-0"
     assert plan.consumer["auto.offset.reset"] == "earliest"
+    assert plan.consumer["heartbeat.interval.ms"] == "500"
     assert plan.consumer["enable.auto.commit"] is False
     assert plan.consumer["partition.assignment.strategy"] == "cooperative-sticky"
 
@@ -531,12 +532,16 @@ def test_the_connectors_consumer_settings_reach_both_the_member_and_the_reader()
         "consumer.override.group.id": "mine",
         "consumer.override.isolation.level": "read_committed",
         "consumer.override.max.poll.records": "9",
+        "consumer.override.heartbeat.interval.ms": "2000",
     }
     plan = sink_plan(props, worker)
     assert plan.consumer["group.id"] == "mine"
+    assert plan.consumer["heartbeat.interval.ms"] == "2000"
     assert plan.consumer["isolation.level"] == "read_committed"
     assert plan.spark_kafka == {
         "bootstrap.servers": "broker:9092",
+        "fetch.max.wait.ms": "10",
+        "heartbeat.interval.ms": "2000",
         "isolation.level": "read_committed",
         "max.partition.fetch.bytes": "1000",
         "max.poll.records": "9",

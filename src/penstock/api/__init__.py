@@ -1,6 +1,7 @@
 """What plugin authors implement: connectors, converters, transforms, predicates and config
 providers, and the `Plugin` describing them."""
 
+from penstock.api.connector import Connector, Props
 from penstock.api.converter import Converter, HeaderConverter, Use
 from penstock.api.plugin import Finding, Plugin
 from penstock.api.provider import ConfigProvider
@@ -9,7 +10,6 @@ from penstock.api.source import (
     AbortTransaction,
     Offsets,
     Primitive,
-    Props,
     SourceConnector,
     SourceOffset,
     SourceReader,
@@ -21,6 +21,7 @@ from penstock.data.records import Failed
 __all__ = [
     "AbortTransaction",
     "ConfigProvider",
+    "Connector",
     "Converter",
     "Failed",
     "Finding",

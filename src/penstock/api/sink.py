@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
-from typing import ClassVar
+from collections.abc import Mapping
 
-from penstock.api.plugin import Finding, Plugin
+from penstock.api.connector import Connector
 from penstock.config.define import Config
 from penstock.data.records import Failed, Records
-
-Props = Mapping[str, str]
 
 
 class SinkWriter(ABC):
@@ -29,23 +26,8 @@ class SinkWriter(ABC):
         """Lets go of what is held open."""
 
 
-class SinkConnector(ABC):
+class SinkConnector(Connector):
     """Moves records from Kafka into another system."""
-
-    plugin: ClassVar[Plugin]
-
-    def validate_live(self, config: Config) -> Iterable[Finding]:
-        """What a look at the target says of a configuration which is in order by itself. Asked
-        with every validation, so before a connector is created or changed, too.
-
-        May connect, once and for some seconds; must change nothing there. A PenstockError counts as
-        an error of the setting that its message names.
-        """
-        return ()
-
-    @abstractmethod
-    def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
-        """The configurations of the tasks to run, at most `max_tasks` of them."""
 
     def alter_offsets(self, config: Config, offsets: Mapping[tuple[str, int], int | None]) -> bool:
         """Called before a user's change of a stopped connector's offsets (by topic and partition;

@@ -10,18 +10,16 @@ Nothing here knows Spark; every method may run in another process than the one b
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import pyarrow as pa
 
-from penstock.api.plugin import Finding, Plugin
+from penstock.api.connector import Connector
 from penstock.config.define import Config
 from penstock.data.records import Records
 
 Primitive = str | int | float | bool | None
-Props = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,23 +72,8 @@ class SourceReader(ABC):
         """The Connect records of one batch that `read` yielded."""
 
 
-class SourceConnector(ABC):
+class SourceConnector(Connector):
     """Moves data from another system into Kafka."""
-
-    plugin: ClassVar[Plugin]
-
-    def validate_live(self, config: Config) -> Iterable[Finding]:
-        """What a look at the system that is read says of a configuration which is in order by
-        itself. Asked with every validation, so before a connector is created or changed, too.
-
-        May connect, once and for some seconds; must change nothing there. A PenstockError counts as
-        an error of the setting that its message names.
-        """
-        return ()
-
-    @abstractmethod
-    def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
-        """The configurations of the tasks to run, at most `max_tasks` of them."""
 
     def replan_ms(self, config: Config) -> int | None:
         """After how many milliseconds `plan_tasks` is to be asked again, since what there is to

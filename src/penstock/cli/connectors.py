@@ -249,7 +249,7 @@ def validate(session: Session, file: str, name: str | None, pairs: tuple[str, ..
     infos = answer.read(rest.VALIDATION)
     if not session.told(answer):
         _tell_validation(session, wanted, infos)
-    return Exit.INVALID if _errors(infos) else Exit.DONE
+    return Exit.INVALID if config_errors(infos) else Exit.DONE
 
 
 @click.command()
@@ -285,7 +285,7 @@ def diff(session: Session, file: str, name: str | None, pairs: tuple[str, ...], 
             show.note(f"'{wanted.name}' would not change.")
         if validation is not None:
             _tell_validation(session, wanted, validation)
-    if validation is not None and _errors(validation):
+    if validation is not None and config_errors(validation):
         return Exit.INVALID
     return Exit.DIFFERENT if found or stored is None else Exit.DONE
 
@@ -361,24 +361,25 @@ def _validated(connect: Connect, wanted: ConnectorFile) -> rest.Answer:
     return connect.ask("PUT", path, body=dict(wanted.config))
 
 
-def _errors(infos: Mapping[str, Any]) -> list[tuple[str, str | None, str]]:
+def config_errors(infos: Mapping[str, Any]) -> list[tuple[str, str | None, str]]:
     """Key, value and text of every error in a `ConfigInfos` (reference §1.8)."""
-    values = [info["value"] for info in infos.get("configs", ())]
     return [
         (value["name"], value.get("value"), error)
-        for value in values
+        for info in infos.get("configs", ())
+        if (value := info["value"]) is not None
         for error in value.get("errors") or ()
     ]
 
 
 def _tell_validation(session: Session, wanted: ConnectorFile, infos: Mapping[str, Any]) -> None:
-    errors = _errors(infos)
+    errors = config_errors(infos)
     if errors:
         rows = [(k, show.masked(k, v, session.show_secrets), error) for k, v, error in errors]
         show.table(("KEY", "VALUE", "ERROR"), rows)
     else:
         show.echo(f"'{wanted.name}' is valid.")
-    listed = {info["value"]["name"] for info in infos.get("configs", ())}
+    said = (info["value"] or info["definition"] for info in infos.get("configs", ()))
+    listed = {each["name"] for each in said}
     strange = [key for key in wanted.config if key not in listed]
     if strange:
         show.note(f"The worker says nothing about: {', '.join(strange)}. Are they spelt right?")

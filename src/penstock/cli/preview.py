@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from penstock.cli import files, show
-from penstock.cli.connectors import file_argument, name_option, set_option
+from penstock.cli.connectors import config_errors, file_argument, name_option, set_option
 from penstock.cli.exits import HasFailed, NotThere, NotValid, Unusable
 from penstock.cli.session import Session, pass_session
 from penstock.errors import PenstockError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from penstock.config.properties import ConnectorFile
     from penstock.data.records import Records
     from penstock.data.schema import Schema
-    from penstock.flow.pipeline import Failure, Pipeline
+    from penstock.flow.pipeline import Pipeline
     from penstock.flow.plan import ConverterPlan, SourcePlan
     from penstock.planning import Planner
     from penstock.plugins import Registry
@@ -160,15 +160,10 @@ def _demand_source(registry: Registry, wanted: ConnectorFile) -> None:
 
 
 def _demand_valid(planner: Planner, wanted: ConnectorFile) -> None:
-    infos = planner.validate(wanted.config)
-    errors = [
-        f"{info['value']['name']}: {error}"
-        for info in infos["configs"]
-        if info["value"] is not None
-        for error in info["value"]["errors"]
-    ]
+    errors = config_errors(planner.validate(wanted.config))
     if errors:
-        raise NotValid("\n".join(["The configuration is not valid.", *errors]))
+        told = [f"{key}: {error}" for key, _, error in errors]
+        raise NotValid("\n".join(["The configuration is not valid.", *told]))
 
 
 def _plans(planner: Planner, wanted: ConnectorFile) -> list[SourcePlan]:
@@ -293,9 +288,11 @@ class _Preview:
             _print(_cells(converted, row))
 
     def _through(self, pipeline: Pipeline, records: Records) -> Records:
+        from penstock.flow.failures import told
+
         done, failures = pipeline.run(records)
         for failure in failures:
-            text = _told(failure)
+            text = told(failure)
             if not self._plan.tolerance.tolerate_all:
                 raise HasFailed(
                     f"The task {self._plan.task} would fail: {text}",
@@ -303,10 +300,6 @@ class _Preview:
                 )
             show.note(f"A record is left out: {text}")
         return done
-
-
-def _told(failure: Failure) -> str:
-    return f"{failure.stage.value} failed in class {failure.class_name}: {failure.cause}"
 
 
 # ── what is printed ──────────────────────────────────────────────────────────────────────────────

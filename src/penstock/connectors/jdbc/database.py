@@ -18,7 +18,7 @@ import re
 import sqlite3
 import ssl
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -98,6 +98,17 @@ class Database:
 
 def _as_user(url: Url) -> str:
     return f" as '{url.user}'" if url.user else ""
+
+
+def in_quotes(name: str, quotes: tuple[str, str]) -> str:
+    """A name as it stands in statements, with what opens and closes it there; two empty texts: a
+    database that knows no quotes.
+
+    >>> in_quotes("a]b", ("[", "]"))
+    '[a]]b]'
+    """
+    begin, end = quotes
+    return f"{begin}{name.replace(end, end * 2)}{end}" if end else name
 
 
 class Connection:
@@ -296,8 +307,8 @@ def _mysql_at(host: str, port: int, url: Url) -> Any:
     try:
         with contextlib.closing(raw.cursor()) as cursor:
             if create and url.database:
-                name = url.database.replace("`", "``")
-                cursor.execute(f"CREATE DATABASE IF NOT EXISTS `{name}`")
+                name = in_quotes(url.database, ("`", "`"))
+                cursor.execute(f"CREATE DATABASE IF NOT EXISTS {name}")
                 raw.select_db(url.database)
             if variables := options.get("variables"):
                 cursor.execute(f"SET SESSION {variables}")
@@ -318,16 +329,25 @@ def _mysql_tls(url: Url) -> dict[str, Any]:
         return {"ssl_disabled": True}
     if mode == "preferred" and not files:
         return {}
-    try:
+    with _usable("serverSslCert", files.get("ssl_ca")):
         context = ssl.create_default_context(cafile=files.get("ssl_ca"))
-        context.check_hostname = mode == "verify-full"
-        if mode in ("preferred", "required"):
-            context.verify_mode = ssl.CERT_NONE
-        if "ssl_cert" in files:
+    context.check_hostname = mode == "verify-full"
+    if mode in ("preferred", "required"):
+        context.verify_mode = ssl.CERT_NONE
+    if "ssl_cert" in files:
+        with _usable("sslCert (and sslKey)", files["ssl_cert"]):
             context.load_cert_chain(files["ssl_cert"], files.get("ssl_key"))
-    except OSError as error:  # ssl.SSLError is one
-        raise UrlInvalid(f"a file for TLS cannot be used: {error}") from error
     return {"ssl": context}
+
+
+@contextlib.contextmanager
+def _usable(parameter: str, file: str | None) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:  # ssl.SSLError is one
+        raise UrlInvalid(
+            f"the file '{file}' that {parameter} names cannot be used: {error}"
+        ) from error
 
 
 def _open_sqlite(url: Url) -> Any:
@@ -365,6 +385,14 @@ _PG_BUSY: Final = ("40", "55P03", "55006", "57014", "0A000")
 _PG_ROW: Final = ("22", "23", "42804", "42846", "44", "P0001")
 """Data, constraints, a type that does not fit the column, a view's check, a trigger's refusal."""
 
+_PG_TLS: Final = {
+    "certificate verify failed": "the file that sslrootcert names has to hold the authority of the "
+    "server's certificate",
+    "does not match host name": "name the host as the certificate does, or do not check it "
+    "(sslmode=verify-ca)",
+}
+"""What may be done about a server's certificate, by words of libpq's."""
+
 _MYSQL_AWAY: Final = frozenset(
     {3, 1021, 1037, 1038, 1040, 1041, 1053, 1077, 1078, 1079, 1080, 1114, 1129, 1152, 1158, 1159}
     | {1160, 1161, 1184, 1189, 1190, 1203, 1226, 1290, 1836, 1927, 2002, 2003, 2006, 2013, 2055}
@@ -375,6 +403,16 @@ _MYSQL_ROW: Final = frozenset(
     {1048, 1062, 1136, 1216, 1217, 1264, 1265, 1292, 1364, 1366, 1367, 1369, 1406, 1411, 1416, 1451}
     | {1452, 1525, 1526, 1586, 1644, 1690, 1761, 1762, 3140, 3819, 4025, 4078}
 )
+
+_MYSQL_TLS: Final = {
+    "certificate is not valid for": "name the host as the certificate does, or do not check it "
+    "(sslMode=VERIFY_CA)",
+    **dict.fromkeys(
+        ("self-signed certificate", "self signed certificate", "issuer certificate"),
+        "the file that serverSslCert names has to hold the authority of the server's certificate",
+    ),
+}
+"""The same by words of OpenSSL's, which say enough themselves of other reasons."""
 
 _SQLITE_AWAY: Final = frozenset({7, 10, 13, 14, 15})  # NOMEM, IOERR, FULL, CANTOPEN, PROTOCOL
 _SQLITE_BUSY: Final = frozenset({5, 6, 17})  # BUSY, LOCKED, SCHEMA
@@ -404,7 +442,7 @@ def _told_postgresql(error: Exception) -> PenstockError:
     import psycopg
 
     if not isinstance(error, psycopg.Error):
-        return _told_otherwise(error)
+        return told_otherwise(error)
     state = error.sqlstate
     if state is None:
         text = str(error).strip()
@@ -454,20 +492,24 @@ _REFUSALS: Final = (
 def _unreached(text: str) -> PenstockError:
     """A failure to connect: libpq gives words for it and no code."""
     if any(words in text for words in _REFUSALS):
-        return DatabaseRefused(text)
+        return DatabaseRefused(_advised(text, _PG_TLS))
     return DatabaseAway(text)
+
+
+def _advised(text: str, advice: Mapping[str, str]) -> str:
+    return next((f"{text}; {more}" for words, more in advice.items() if words in text), text)
 
 
 def _told_mysql(error: Exception) -> PenstockError:
     import pymysql
 
     if not isinstance(error, pymysql.err.Error):
-        return _told_otherwise(error)
+        return told_otherwise(error)
     code = error.args[0] if error.args and isinstance(error.args[0], int) else None
     words = str(error.args[1]) if len(error.args) > 1 else str(error)
     text = f"{words} (error {code})" if code else words
     if code == 2003 and "certificate verify failed" in words:
-        return DatabaseRefused(text)
+        return DatabaseRefused(_advised(text, _MYSQL_TLS))
     if code in _MYSQL_AWAY:
         return DatabaseAway(text or "the connection was lost")
     if code in _MYSQL_BUSY:
@@ -479,7 +521,7 @@ def _told_mysql(error: Exception) -> PenstockError:
 
 def _told_sqlite(error: Exception) -> PenstockError:
     if not isinstance(error, sqlite3.Error):
-        return _told_otherwise(error)
+        return told_otherwise(error)
     code = getattr(error, "sqlite_errorcode", None)
     text = str(error)
     if code is None:  # the module's own: a value that cannot be bound
@@ -496,7 +538,8 @@ def _told_sqlite(error: Exception) -> PenstockError:
     return DatabaseRefused(named)
 
 
-def _told_otherwise(error: Exception) -> PenstockError:
+def told_otherwise(error: Exception) -> PenstockError:
+    """What an error means that is none of a driver's own."""
     if isinstance(error, OSError):
         return DatabaseAway(str(error))
     raise error  # a mistake of ours, with its own trace

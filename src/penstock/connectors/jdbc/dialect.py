@@ -8,6 +8,7 @@ concern.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +19,8 @@ from enum import Enum
 from typing import ClassVar, Final
 from zoneinfo import ZoneInfo
 
-from penstock.connectors.jdbc.database import Connection
+from penstock.connectors.jdbc.columns import clock_shift
+from penstock.connectors.jdbc.database import Connection, in_quotes
 from penstock.data.schema import Logical, Schema, Type, Value
 from penstock.errors import PenstockError
 
@@ -45,6 +47,11 @@ class UnmappedType(PenstockError):
     code = "jdbc.type"
 
 
+def unwritable(schema: Schema) -> UnmappedType:
+    """The error for values of a schema that no column can hold."""
+    return UnmappedType(f"Unsupported source data type: {schema.type.name}")
+
+
 @dataclass(frozen=True, slots=True)
 class TableName:
     """A table's name with what qualifies it: schema, or catalog and schema.
@@ -67,6 +74,11 @@ class TableName:
     @property
     def name(self) -> str:
         return self.parts[-1]
+
+    @property
+    def schema(self) -> str | None:
+        """What qualifies the name; None: nothing does."""
+        return self.parts[-2] if len(self.parts) > 1 else None
 
     def __str__(self) -> str:
         return ".".join(f'"{part}"' for part in self.parts)
@@ -129,13 +141,20 @@ class Segment:
         """The places of the columns that are no keys."""
         return tuple(at for at in range(len(self.columns)) if at not in self.keys)
 
+    @property
+    def stage(self) -> str:
+        """The name of a temporary table for such rows; no other segment's has it."""
+        said = repr((self.write.value, self.table.parts, self.columns))
+        return f"penstock_{hashlib.sha256(said.encode()).hexdigest()[:16]}"
+
 
 class Dialect(ABC):
     """One kind of database."""
 
-    quote: ClassVar[str]
+    quotes: tuple[str, str] = ('"', '"')
     most_parts: ClassVar[int]  # of a table's name
-    types: ClassVar[Mapping[Type | Logical, str]]
+    types: Mapping[Type | Logical, str]
+    creates: str = "CREATE TABLE IF NOT EXISTS"
 
     def __init__(self, zone: ZoneInfo, *, quoting: bool = True) -> None:
         self.zone = zone
@@ -145,9 +164,7 @@ class Dialect(ABC):
 
     def quoted(self, name: str) -> str:
         """A name as it stands in statements."""
-        if not self.quoting:
-            return name
-        return f"{self.quote}{name.replace(self.quote, self.quote * 2)}{self.quote}"
+        return in_quotes(name, self.quotes) if self.quoting else name
 
     def qualified(self, table: TableName) -> str:
         """A table's name as it stands in statements."""
@@ -217,7 +234,7 @@ class Dialect(ABC):
         keys = [each.name for each in wanted if each.key]
         if keys:
             rows.append(f"PRIMARY KEY({self.listed(keys)})")
-        return f"CREATE TABLE IF NOT EXISTS {self.qualified(table)} (\n" + ",\n".join(rows) + ")"
+        return f"{self.creates} {self.qualified(table)} (\n" + ",\n".join(rows) + ")"
 
     def add(self, table: TableName, wanted: Sequence[Wanted]) -> list[str]:
         """The statements that add columns to a table."""
@@ -252,7 +269,7 @@ class Dialect(ABC):
 
     # ── the offsets that go with the rows ────────────────────────────────────────────────────
 
-    offset_types: ClassVar[tuple[str, str]] = ("VARCHAR(249)", "BIGINT")
+    offset_types: tuple[str, str] = ("VARCHAR(249)", "BIGINT")
 
     def create_offsets(self, table: TableName) -> str:
         """The statement that creates the table of `penstock.exactly.once`."""
@@ -261,9 +278,9 @@ class Dialect(ABC):
         kinds = (text, text, number, number)
         rows = [f"{name} {kind} NOT NULL" for name, kind in zip(names, kinds, strict=True)]
         rows.append(f"PRIMARY KEY({', '.join(names[:3])})")
-        return f"CREATE TABLE IF NOT EXISTS {self.qualified(table)} ({', '.join(rows)})"
+        return f"{self.creates} {self.qualified(table)} ({', '.join(rows)})"
 
-    locking: ClassVar[str] = " FOR UPDATE"
+    locking: str = " FOR UPDATE"
 
     @abstractmethod
     def begin_offset(self, table: TableName, mark: str) -> str:
@@ -276,12 +293,25 @@ class Dialect(ABC):
 OFFSET_COLUMNS: Final = ("connector", "topic", "kafka_partition", "next_offset")
 
 
+def one_by_one(
+    convert: Callable[[Value], Value], cells: Cells, bad: dict[int, Exception]
+) -> list[Value]:
+    """The cells converted; for one that cannot be there is an entry in `bad`, and None."""
+    found: list[Value] = []
+    for at, cell in enumerate(cells):
+        try:
+            found.append(None if cell is None else convert(cell))
+        except (ValueError, OverflowError) as error:
+            bad[at] = error
+            found.append(None)
+    return found
+
+
 def wall_time(value: time, zone: ZoneInfo) -> time:
-    """What a Connect Time, which is in UTC, is on a wall clock in the zone: as Java does it, on
-    1970-01-01."""
+    """What a Connect Time, which is in UTC, is on a wall clock in the zone."""
     if zone.key == "UTC":
         return value
-    return datetime.combine(_EPOCH_DAY, value, UTC).astimezone(zone).time()
+    return (datetime.combine(_EPOCH_DAY, value, UTC) + clock_shift(zone)).time()
 
 
 def _text(value: str) -> str:

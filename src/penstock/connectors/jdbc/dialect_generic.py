@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import date, datetime, time
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from penstock.connectors.jdbc.database import Connection
@@ -22,15 +23,16 @@ from penstock.connectors.jdbc.dialect import (
     Segment,
     TableFound,
     TableName,
-    UnmappedType,
     Wanted,
     Write,
+    one_by_one,
+    unwritable,
+    wall_time,
 )
-from penstock.connectors.jdbc.driver import Batch, DriverConnection
+from penstock.connectors.jdbc.driver import BASE_TABLE, Batch, DriverConnection, metadata
 from penstock.connectors.jdbc.products import Product, Upsert
 from penstock.data.schema import Logical, Schema, Type, Value
 
-_KINDS = {"BASE TABLE": "TABLE"}
 _FLOATS = (Type.FLOAT32, Type.FLOAT64)
 
 
@@ -38,44 +40,34 @@ class Generic(Dialect):
     """A database behind a JDBC driver. `holds_lock`: where MERGE can lock the keys that it did not
     find, it does."""
 
-    quote: ClassVar[str] = '"'
     most_parts = 3
-    types: ClassVar = {}
 
     def __init__(
         self, zone: ZoneInfo, product: Product, *, quoting: bool = True, holds_lock: bool = True
     ) -> None:
         super().__init__(zone, quoting=quoting)
         self._product = product
-        self._quotes = product.quotes
+        self.quotes = product.quotes or self.quotes
+        self.types = product.types
+        self.creates = product.create
+        self.offset_types = ("VARCHAR(249)", product.types[Type.INT64])
+        if product.upsert is Upsert.SELECT:
+            # SQL Server has no FOR UPDATE; the UPDATE that follows finds out that it came too late.
+            self.locking = ""
         self._holds_lock = holds_lock and product.holds_lock
         self._sql_types: dict[tuple[str, str], int] = {}
 
-    # ── names ────────────────────────────────────────────────────────────────────────────────
-
-    def quoted(self, name: str) -> str:
-        if not self.quoting:
-            return name
-        begin, end = self._quotes or (self.quote, self.quote)
-        return f"{begin}{name.replace(end, end * 2)}{end}" if end else name
-
     def session(self, connection: Connection) -> None:
-        self._meet(connection)
-
-    def _meet(self, connection: Connection) -> Any:
-        """The driver's description of the database."""
-        about = connection.raw.getMetaData()
-        if self._quotes is None:
-            mark = str(about.getIdentifierQuoteString()).strip()  # a blank: it knows none
-            self._quotes = (mark, mark)
-        return about
+        assert isinstance(connection, DriverConnection)
+        self.quotes = self._product.quotes or connection.quotes()
 
     # ── tables ───────────────────────────────────────────────────────────────────────────────
 
     def table(self, connection: Connection, table: TableName) -> TableFound | None:
+        self.session(connection)  # not everybody who looks for a table has asked for one
         with connection.errors():
-            about = self._meet(connection)
-            schema = table.parts[-2] if len(table.parts) > 1 else _current_schema(connection.raw)
+            about = connection.raw.getMetaData()
+            schema = table.schema or _current_schema(connection.raw)
             catalog = table.parts[-3] if len(table.parts) > 2 else None
             name = table.name
             if not self.quoting:
@@ -83,18 +75,15 @@ class Generic(Dialect):
                 name = _folded(about, name)
             escape = str(about.getSearchStringEscape() or "")
             exact = [_escaped(each, escape) for each in (schema, name)]
-            found = None
-            for row in _read(about.getTables(catalog, *exact, None), (1, 2, 3, 4)):
-                if row[2] == name:
-                    found = row
-                    break
+            rows = metadata(about.getTables(catalog, *exact, None), (1, 2, 3, 4))
+            found = next((row for row in rows if row[2] == name), None)
             if found is None:
                 return None
             catalog, schema = found[0], found[1]
             exact = [_escaped(each, escape) for each in (schema, name)]
-            keys = {row[0] for row in _read(about.getPrimaryKeys(catalog, schema, name), (4,))}
+            keys = {row[0] for row in metadata(about.getPrimaryKeys(catalog, schema, name), (4,))}
             columns = []
-            for of, column, code, type, nullable, default, counts, generated in _read(
+            for of, column, code, type, nullable, default, counts, generated in metadata(
                 about.getColumns(catalog, *exact, "%"), (3, 4, 5, 6, 11, 13, 23, 24)
             ):
                 if of != name:
@@ -104,20 +93,13 @@ class Generic(Dialect):
                 columns.append(
                     ColumnFound(column, type, int(nullable) != 0, filled, column in keys)
                 )
-        kind = str(found[3])
-        return TableFound(_KINDS.get(kind, kind), tuple(columns))
+        kind = "TABLE" if found[3] == BASE_TABLE else str(found[3])
+        return TableFound(kind, tuple(columns))
 
     def column_type(self, wanted: Wanted) -> str:
-        schema = wanted.schema
-        if schema.type is Type.STRING and wanted.key and self._product.text_key:
+        if wanted.schema.type is Type.STRING and wanted.key and self._product.text_key:
             return self._product.text_key
-        found = self._product.types.get(schema.logical or schema.type)
-        if found is None:
-            raise UnmappedType(
-                f"{schema.name or ''} ({schema.type.name}) type doesn't have a mapping to the SQL "
-                f"database column type of field '{wanted.name}'"
-            )
-        return found.format(scale=schema.scale) if "{scale}" in found else found
+        return super().column_type(wanted)
 
     def defined(self, wanted: Wanted) -> str:
         text = super().defined(wanted)
@@ -136,27 +118,19 @@ class Generic(Dialect):
             case date():
                 return f"DATE {text}"
             case time():
-                if self._product.types[Logical.TIME] == "DATE":
-                    return f"TO_DATE('1970-01-01 {value:%H:%M:%S}', 'YYYY-MM-DD HH24:MI:SS')"
+                if self.types[Logical.TIME] == "DATE":
+                    clock = wall_time(value, self.zone)
+                    return f"TO_DATE('1970-01-01 {clock:%H:%M:%S}', 'YYYY-MM-DD HH24:MI:SS')"
                 return f"TIME {text}"
         return text
 
     def boolean(self, value: bool) -> str:
-        if self._product.types[Type.BOOLEAN] == "BOOLEAN":
+        if self.types[Type.BOOLEAN] == "BOOLEAN":
             return "TRUE" if value else "FALSE"
         return super().boolean(value)
 
     def binary(self, value: bytes) -> str:
         return self._product.bytes.format(hex=value.hex())
-
-    def create(self, table: TableName, wanted: Sequence[Wanted]) -> str:
-        text = super().create(table, wanted)
-        return text.replace("CREATE TABLE IF NOT EXISTS", self._product.create, 1)
-
-    def create_offsets(self, table: TableName) -> str:
-        text = super().create_offsets(table)
-        text = text.replace("CREATE TABLE IF NOT EXISTS", self._product.create, 1)
-        return text.replace("BIGINT", self._product.types[Type.INT64])
 
     def add(self, table: TableName, wanted: Sequence[Wanted]) -> list[str]:
         name = self.qualified(table)
@@ -169,20 +143,20 @@ class Generic(Dialect):
 
     def encoder(self, schema: Schema, form: str | None = None) -> Encoder:
         if not schema.type.is_primitive:
-            raise UnmappedType(f"Unsupported source data type: {schema.type.name}")
+            raise unwritable(schema)
         if schema.type is Type.STRING:
             return _texts
-        if schema.type in _FLOATS and self._product.types[Type.FLOAT64] == "float":
-            return _finite
+        if schema.type in _FLOATS and self.types[Type.FLOAT64] == "float":
+            return partial(one_by_one, _finite)
         return lambda cells, bad: cells
 
     def write(self, connection: Connection, segment: Segment, columns: Sequence[Cells]) -> None:
         assert isinstance(connection, DriverConnection)
         table = segment.table.name
-        if not self.quoting:
-            table = _folded(self._meet(connection), table)
-        types = [self._sql_types.get((table, name), 0) for name in segment.columns]
         with connection.errors():
+            if not self.quoting:
+                table = _folded(connection.raw.getMetaData(), table)
+            types = [self._sql_types.get((table, name), 0) for name in segment.columns]
             batch = Batch(columns, types, self.zone.key)
         every = range(len(segment.columns))
         match segment.write:
@@ -247,15 +221,10 @@ class Generic(Dialect):
 
     # ── the offsets that go with the rows ────────────────────────────────────────────────────
 
-    @property
-    def locking(self) -> str:  # type: ignore[override]  # of the product, not of the class
-        # SQL Server has no FOR UPDATE; the UPDATE that follows finds out that it came too late.
-        return "" if self._product.upsert is Upsert.SELECT else " FOR UPDATE"
-
     def begin_offset(self, table: TableName, mark: str) -> str:
-        types = ["VARCHAR(249)"] * 2 + [self._product.types[Type.INT64]] * 2
+        text, number = self.offset_types
         names = [self.quoted(name) for name in OFFSET_COLUMNS]
-        pairs = zip(types, names, strict=True)
+        pairs = zip((text, text, number, number), names, strict=True)
         given = ", ".join(f"CAST({mark} AS {type}) AS {name}" for type, name in pairs)
         same = " AND ".join(f"o.{name} = s.{name}" for name in names[:3])
         where, listed = self.qualified(table), ", ".join(names)
@@ -271,41 +240,19 @@ def _texts(cells: Cells, bad: dict[int, Exception]) -> list[Value]:
     try:
         "".join(cell for cell in cells if cell is not None).encode()
     except UnicodeEncodeError:
-        pass
-    else:
-        return cells
-    found: list[Value] = []
-    for at, cell in enumerate(cells):
-        try:
-            if cell is not None:
-                cell.encode()
-        except UnicodeEncodeError as error:
-            bad[at] = error
-            cell = None
-        found.append(cell)
-    return found
+        return one_by_one(_whole, cells, bad)
+    return cells
 
 
-def _finite(cells: Cells, bad: dict[int, Exception]) -> list[Value]:
-    found: list[Value] = []
-    for at, cell in enumerate(cells):
-        if cell is not None and not math.isfinite(cell):
-            bad[at] = ValueError(f"the database has no {cell} among its numbers")
-            cell = None
-        found.append(cell)
-    return found
+def _whole(text: str) -> str:
+    text.encode()
+    return text
 
 
-def _read(result: Any, places: Sequence[int]) -> Iterator[tuple[Any, ...]]:
-    """These columns of what the driver tells about tables; None for those it does not have."""
-    try:
-        width = int(result.getMetaData().getColumnCount())
-        while result.next():
-            cells = [result.getString(at) if at <= width else None for at in places]
-            yield tuple(None if cell is None else str(cell) for cell in cells)
-    finally:
-        with contextlib.suppress(Exception):
-            result.close()
+def _finite(number: float) -> float:
+    if not math.isfinite(number):
+        raise ValueError(f"the database has no {number} among its numbers")
+    return number
 
 
 def _current_schema(raw: Any) -> str | None:

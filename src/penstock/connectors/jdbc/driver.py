@@ -22,7 +22,7 @@ import sys
 import threading
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from functools import cache
 from importlib import resources
@@ -33,9 +33,8 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from penstock.connectors.jdbc.columns import ARROW, Sql
+from penstock.connectors.jdbc.columns import ARROW, Sql, clock_shift
 from penstock.connectors.jdbc.database import (
     Connection,
     DatabaseAway,
@@ -44,7 +43,9 @@ from penstock.connectors.jdbc.database import (
     Parameters,
     Row,
     RowRefused,
+    told_otherwise,
 )
+from penstock.connectors.jdbc.reading import BLOCK_ROWS
 from penstock.connectors.jdbc.url import Url
 from penstock.errors import ConfigInvalid, PenstockError
 
@@ -52,7 +53,6 @@ JARS: Final = "penstock.jdbc.driver.jars"
 CLASS: Final = "penstock.jdbc.driver.class"
 HEAP: Final = "512m"
 
-BLOCK_ROWS: Final = 8192
 _BLOCK_BYTES: Final = 1 << 24
 _SERVICE: Final = "META-INF/services/java.sql.Driver"
 _LOGIN_S: Final = 30
@@ -322,6 +322,15 @@ def open_driver(url: Url) -> Any:
     return raw
 
 
+@contextlib.contextmanager
+def _closing(closable: Any) -> Iterator[Any]:
+    try:
+        yield closable
+    finally:
+        with contextlib.suppress(Exception):
+            closable.close()
+
+
 class DriverConnection(Connection):
     """A connection of a JDBC driver. Statements have `?` for parameters."""
 
@@ -340,10 +349,10 @@ class DriverConnection(Connection):
     def execute(self, sql: str, parameters: Parameters = ()) -> int:
         with self.errors():
             if parameters:
-                with self._closing(self.raw.prepareStatement(sql)) as statement:
+                with _closing(self.raw.prepareStatement(sql)) as statement:
                     self._bind(statement, parameters)
                     return int(statement.executeUpdate())
-            with self._closing(self.raw.createStatement()) as statement:
+            with _closing(self.raw.createStatement()) as statement:
                 self._bound(statement)
                 statement.execute(sql)
                 return int(statement.getUpdateCount())
@@ -417,6 +426,12 @@ class DriverConnection(Connection):
         with contextlib.suppress(Exception):  # Oracle has no such thing, and needs none
             self.raw.releaseSavepoint(point)
 
+    def quotes(self) -> tuple[str, str]:
+        """What opens and closes names, as the driver says it; nothing does, if it says a blank."""
+        with self.errors():
+            mark = str(self.raw.getMetaData().getIdentifierQuoteString()).strip()
+        return mark, mark
+
     def isolate(self, level: str) -> None:
         """Has further transactions run in that level, in SQL's words."""
         with self.errors():
@@ -429,17 +444,9 @@ class DriverConnection(Connection):
                 raw.close()
 
     @contextlib.contextmanager
-    def _closing(self, closable: Any) -> Iterator[Any]:
-        try:
-            yield closable
-        finally:
-            with contextlib.suppress(Exception):
-                closable.close()
-
-    @contextlib.contextmanager
     def _result(self, sql: str, parameters: Parameters, most: int = 0) -> Iterator[Any]:
         prepared = self.raw.prepareStatement(sql) if parameters else self.raw.createStatement()
-        with self._closing(prepared) as statement:
+        with _closing(prepared) as statement:
             with contextlib.suppress(Exception):  # a wish, which drivers may not know
                 statement.setFetchSize(min(most, BLOCK_ROWS) or BLOCK_ROWS)
             if most:
@@ -450,7 +457,7 @@ class DriverConnection(Connection):
                 result = statement.executeQuery()
             else:
                 result = statement.executeQuery(sql)
-            with self._closing(result):
+            with _closing(result):
                 yield result
 
     def _bound(self, statement: Any) -> None:
@@ -479,6 +486,21 @@ LEVELS: Final = {
     "SERIALIZABLE": 8,
     "SQL SERVER SNAPSHOT": 4096,
 }
+
+
+BASE_TABLE: Final = "BASE TABLE"  # what some drivers call TABLE
+
+
+def metadata(result: Any, places: Sequence[int]) -> list[tuple[Any, ...]]:
+    """These columns of what the driver tells about tables, as texts; None for those it does not
+    have. The result is closed."""
+    found = []
+    with _closing(result):
+        width = int(result.getMetaData().getColumnCount())
+        while result.next():
+            cells = [result.getString(at) if at <= width else None for at in places]
+            found.append(tuple(None if cell is None else str(cell) for cell in cells))
+    return found
 
 
 # ── reading ──────────────────────────────────────────────────────────────────────────────────────
@@ -580,8 +602,7 @@ class Batch:
         self, connection: DriverConnection, sql: str, rows: Any, order: Any, *, singly: bool
     ) -> list[int]:
         jpype = _java()
-        statement = connection.raw.prepareStatement(sql)
-        try:
+        with _closing(connection.raw.prepareStatement(sql)) as statement:
             letters = "".join(letter for letter, _ in self._cells)
             types = jpype.JArray(jpype.JInt)(self._types)
             writer = _rows("Writer")(statement, letters, types)
@@ -589,9 +610,6 @@ class Batch:
                 _hand_over(jpype, writer, at, letter, cells)
             changed = writer.runSingly(rows, order) if singly else writer.run(rows, order)
             return [int(each) for each in np.array(changed)]
-        finally:
-            with contextlib.suppress(Exception):
-                statement.close()
 
 
 _DAY_US: Final = 86_400_000_000
@@ -615,6 +633,7 @@ def written(cells: Sequence[Any], zone: str) -> tuple[str, pa.Array]:
     """The letter of a column's kind, and its cells as Arrow's; moments as a clock in `zone` shows
     them.
 
+    >>> from datetime import UTC, datetime
     >>> written([datetime(1970, 1, 1, tzinfo=UTC), None], "Etc/GMT-2")[1].to_pylist()
     [7200000000, None]
     """
@@ -632,6 +651,8 @@ def written(cells: Sequence[Any], zone: str) -> tuple[str, pa.Array]:
         if letter == "M":
             found = found.cast(pa.timestamp("us", found.type.tz))
             if found.type.tz is not None and zone != "UTC":
+                import pyarrow.compute as pc  # a worker's start does not wait for it
+
                 found = pc.local_timestamp(found.cast(pa.timestamp("us", zone)))
             return letter, found.cast(wanted)
         if letter == "D":
@@ -641,9 +662,8 @@ def written(cells: Sequence[Any], zone: str) -> tuple[str, pa.Array]:
 
 
 def _clock(cells: pa.Array, zone: str) -> pa.Array:
-    """Times in UTC as those of a clock in the zone, by its offset in 1970 as Java has it."""
-    offset = datetime(1970, 1, 1, tzinfo=UTC).astimezone(ZoneInfo(zone)).utcoffset()
-    shift = (offset or timedelta(0)) // timedelta(microseconds=1)
+    """Times in UTC as those of a clock in the zone."""
+    shift = clock_shift(ZoneInfo(zone)) // timedelta(microseconds=1)
     if not shift:
         return cells
     moved = [None if each is None else (each + shift) % _DAY_US for each in cells.to_pylist()]
@@ -705,9 +725,7 @@ def told_by_driver(error: Exception) -> PenstockError:
     if not isinstance(error, jpype.JException):
         if isinstance(error, pa.ArrowException):
             return RowRefused(str(error))  # cells that are of several kinds, or of none
-        if isinstance(error, OSError):
-            return DatabaseAway(str(error))
-        raise error
+        return told_otherwise(error)
     if not isinstance(error, jpype.JClass("java.sql.SQLException")):
         return DatabaseRefused(f"{error.getClass().getName()}: {error.getMessage()}")
     failed: Any = error

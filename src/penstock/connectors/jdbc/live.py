@@ -216,6 +216,7 @@ _LISTS: Final = (k.TABLE_WHITELIST, k.TABLE_INCLUDE, k.TABLE_BLACKLIST)
 
 def _source(config: Config, connection: Connection, until: float) -> Iterator[Finding]:
     reading = READINGS[connection.kind](connection, keys.quotes(config))
+    reader = JdbcReader(config)
     units = [Unit(None)]
     chooser = k.QUERY.name
     if not config[k.QUERY].strip():
@@ -235,7 +236,7 @@ def _source(config: Config, connection: Connection, until: float) -> Iterator[Fi
             log.info("only %d of %d tables were looked at in time", len(looked), len(units))
             break
         try:
-            columns = _columns(config, unit, reading)
+            columns, _ = reading.columns(reader.source(unit, reading), unit.table)
         except (DatabaseRefused, DataError) as error:
             if time.monotonic() > until:
                 break  # it was cut off
@@ -243,16 +244,11 @@ def _source(config: Config, connection: Connection, until: float) -> Iterator[Fi
             continue
         looked.append(columns)
         try:
-            JdbcReader(config).order(unit, columns, reading)
+            reader.order(unit, columns, reading)
         except Unfit as error:
             setting = chooser if error.setting == k.TABLE_WHITELIST.name else error.setting
             yield Finding(setting, str(error))
     yield from _offered_columns(config, looked)
-
-
-def _columns(config: Config, unit: Unit, reading: Reading) -> Sequence[SqlColumn]:
-    source = JdbcReader(config).source(unit, reading)
-    return reading.columns(source, unit.table)[0]
 
 
 def _unreadable(connection: Connection, unit: Unit, error: PenstockError) -> str:
@@ -411,12 +407,9 @@ class _SinkLook:
         if found is None:
             yield from self._missing(table, name_setting)
             return
-        if found.type not in self._settings.table_types:
-            allowed = ", ".join(sorted(self._settings.table_types))
-            yield Finding(
-                sink.TABLE_TYPES.name,
-                f"Table {table} is of type {found.type}, but table.types allows only {allowed}",
-            )
+        unfit = self._settings.shut_out(table, found)
+        if unfit is not None:
+            yield Finding(sink.TABLE_TYPES.name, unfit)
             return
         lacking = self._lacks(table, found, self._needs(found))
         if lacking:
@@ -476,7 +469,7 @@ class _SinkLook:
         connection = self._connection
         match connection.kind:
             case Kind.POSTGRESQL:
-                schema = table.parts[-2] if len(table.parts) > 1 else None
+                schema = table.schema
                 if schema is not None and not self._dialect.quoting:
                     schema = schema.lower()
                 rows = connection.rows(
@@ -641,8 +634,7 @@ class _SinkLook:
             case Kind.POSTGRESQL:
                 rows = connection.rows(_POSTGRESQL_UNIQUE, (name,))
             case Kind.MYSQL:
-                schema = table.parts[-2] if len(table.parts) > 1 else None
-                rows = connection.rows(_MYSQL_UNIQUE, (schema, table.name))
+                rows = connection.rows(_MYSQL_UNIQUE, (table.schema, table.name))
             case Kind.SQLITE:
                 rows = connection.rows(_SQLITE_UNIQUE, (table.name,))
             case _:

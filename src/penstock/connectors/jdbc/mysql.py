@@ -3,12 +3,11 @@ temporary table."""
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import ClassVar, Final
+from typing import Final
 
 from penstock.connectors.jdbc.database import Connection, DatabaseRefused
 from penstock.connectors.jdbc.dialect import (
@@ -19,12 +18,12 @@ from penstock.connectors.jdbc.dialect import (
     Segment,
     TableFound,
     TableName,
-    UnmappedType,
     Write,
+    one_by_one,
+    unwritable,
     wall_time,
 )
 from penstock.data.schema import Logical, Schema, Type, Value
-from penstock.errors import DataError
 
 _STATEMENT: Final = 1 << 20
 """Characters of a statement: beyond that, longer ones are no faster."""
@@ -41,9 +40,9 @@ ORDER BY c.ordinal_position"""
 class MySql(Dialect):
     """MySQL from version 5.7, MariaDB from 10.3 on."""
 
-    quote = "`"
+    quotes = ("`", "`")
     most_parts = 2
-    types: ClassVar = {
+    types: Mapping[Type | Logical, str] = {
         Type.INT8: "TINYINT",
         Type.INT16: "SMALLINT",
         Type.INT32: "INT",
@@ -60,8 +59,7 @@ class MySql(Dialect):
     }
 
     def table(self, connection: Connection, table: TableName) -> TableFound | None:
-        schema = table.parts[-2] if len(table.parts) > 1 else None
-        rows = connection.rows(_TABLE, (schema, table.name))
+        rows = connection.rows(_TABLE, (table.schema, table.name))
         if not rows:
             return None
         kind = "VIEW" if "VIEW" in rows[0][0] else "TABLE"
@@ -96,16 +94,9 @@ class MySql(Dialect):
             if None not in cells:
                 try:
                     return list(map(one, cells))
-                except DataError:  # one by one, then
+                except (ValueError, OverflowError):  # some are bad
                     pass
-            texts: list[Value] = []
-            for row, cell in enumerate(cells):
-                try:
-                    texts.append("NULL" if cell is None else one(cell))
-                except DataError as error:
-                    bad[row] = error
-                    texts.append("NULL")
-            return texts
+            return ["NULL" if text is None else text for text in one_by_one(one, cells, bad)]
 
         return encode
 
@@ -133,14 +124,14 @@ class MySql(Dialect):
             case Type.FLOAT32 | Type.FLOAT64:
                 return _float
             case Type.ARRAY | Type.MAP | Type.STRUCT:
-                raise UnmappedType(f"Unsupported source data type: {schema.type.name}")
+                raise unwritable(schema)
         return str
 
     def prepare(self, connection: Connection, segment: Segment) -> None:
         if segment.write in (Write.UPDATE, Write.DELETE):
             columns = self.listed(segment.columns)
             connection.execute(
-                f"CREATE TEMPORARY TABLE IF NOT EXISTS {_stage(segment)} AS "
+                f"CREATE TEMPORARY TABLE IF NOT EXISTS {segment.stage} AS "
                 f"SELECT {columns} FROM {self.qualified(segment.table)} LIMIT 0"
             )
 
@@ -154,7 +145,7 @@ class MySql(Dialect):
             ending = self._on_duplicate(segment) if segment.write is Write.UPSERT else ""
             self._insert(connection, f"INSERT INTO {table} ({names}) VALUES ", columns, ending)
             return
-        stage = _stage(segment)
+        stage = segment.stage
         connection.execute(f"DELETE FROM {stage}")
         self._insert(connection, f"INSERT INTO {stage} ({names}) VALUES ", columns, "")
         keys = (self.quoted(segment.columns[at]) for at in segment.keys)
@@ -207,10 +198,5 @@ def _string(value: str) -> str:
 
 def _float(value: float) -> str:
     if not math.isfinite(value):
-        raise DataError(f"MySQL has no {value} among its numbers")
+        raise ValueError(f"MySQL has no {value} among its numbers")
     return repr(value)
-
-
-def _stage(segment: Segment) -> str:
-    said = repr((segment.write.value, segment.table.parts, segment.columns))
-    return f"`penstock_{hashlib.sha256(said.encode()).hexdigest()[:16]}`"

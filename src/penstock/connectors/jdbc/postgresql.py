@@ -3,10 +3,10 @@ into a temporary table from which one statement upserts, updates or deletes."""
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar, Final
+from functools import partial
+from typing import Final
 
 from penstock.connectors.jdbc.database import Connection
 from penstock.connectors.jdbc.dialect import (
@@ -17,9 +17,10 @@ from penstock.connectors.jdbc.dialect import (
     Segment,
     TableFound,
     TableName,
-    UnmappedType,
     Wanted,
     Write,
+    one_by_one,
+    unwritable,
     wall_time,
 )
 from penstock.data.schema import Logical, Schema, Type, Value
@@ -48,9 +49,8 @@ _KINDS: Final = {
 class PostgreSql(Dialect):
     """PostgreSQL, from version 12 on."""
 
-    quote = '"'
     most_parts = 2  # a connection sees one database
-    types: ClassVar = {
+    types: Mapping[Type | Logical, str] = {
         Type.INT8: "SMALLINT",
         Type.INT16: "SMALLINT",
         Type.INT32: "INT",
@@ -104,29 +104,30 @@ class PostgreSql(Dialect):
         plain = schema.type in _PLAIN and schema.logical is None
 
         def encode(cells: Cells, bad: dict[int, Exception]) -> list[Value]:
-            if None not in cells:
-                texts = list(map(one, cells))
+            try:
+                texts = list(map(one, cells)) if None not in cells else None
+            except (ValueError, OverflowError):  # which one it is, and why, is found out below
+                texts = None
+            if texts is not None:
                 # To look at all of them at once is much cheaper than to look at each.
                 if plain or not _SPECIAL.search("".join(texts)):
                     return texts
                 return [text.translate(_ESCAPES) for text in texts]
+            found = one_by_one(one, cells, bad)
             if plain:
-                return [_NULL if cell is None else one(cell) for cell in cells]
-            return [_NULL if cell is None else one(cell).translate(_ESCAPES) for cell in cells]
+                return [_NULL if text is None else text for text in found]
+            return [_NULL if text is None else text.translate(_ESCAPES) for text in found]
 
         return encode
 
     def _plain(self, form: str) -> Encoder:
         zone = self.zone
-        if form == "time" and zone.key != "UTC":
-            return lambda cells, bad: [
-                None if cell is None else wall_time(cell, zone) for cell in cells
-            ]
-        if form != "timestamp":
-            return lambda cells, bad: cells
-        return lambda cells, bad: [
-            None if cell is None else cell.astimezone(zone).replace(tzinfo=None) for cell in cells
-        ]
+        match form:
+            case "time" if zone.key != "UTC":
+                return partial(one_by_one, lambda cell: wall_time(cell, zone))
+            case "timestamp":
+                return partial(one_by_one, lambda cell: cell.astimezone(zone).replace(tzinfo=None))
+        return lambda cells, bad: cells
 
     def _text_of(self, schema: Schema) -> Callable[[Value], str]:
         """How a value is written so that PostgreSQL reads it as any type that can mean it."""
@@ -148,7 +149,7 @@ class PostgreSql(Dialect):
             case Type.ARRAY if schema.value_schema is not None:
                 return _array(self._text_of(schema.value_schema), schema.value_schema)
             case Type.MAP | Type.STRUCT | Type.ARRAY:
-                raise UnmappedType(f"Unsupported source data type: {schema.type.name}")
+                raise unwritable(schema)
             case Type.FLOAT32:
                 return _float32
         return str
@@ -181,25 +182,17 @@ class PostgreSql(Dialect):
     def _copy(
         self, connection: Connection, table: str, segment: Segment, columns: Sequence[Cells]
     ) -> None:
-        statement = f"COPY {table} ({self.listed(segment.columns)}) FROM STDIN"
-        if not segment.forms:
-            lines = "\n".join(map("\t".join, zip(*columns, strict=True)))
-            with (
-                connection.errors(),
-                connection.raw.cursor() as cursor,
-                cursor.copy(statement) as copy,
-            ):
-                copy.write(lines.encode())
+        form = " (FORMAT BINARY)" if segment.forms else ""
+        statement = f"COPY {table} ({self.listed(segment.columns)}) FROM STDIN{form}"
+        rows = zip(*columns, strict=True)
+        with connection.errors(), connection.raw.cursor() as cursor, cursor.copy(statement) as copy:
+            if segment.forms:
+                copy.set_types(segment.forms)
+                for row in rows:
+                    copy.write_row(row)
+            else:
+                copy.write("\n".join(map("\t".join, rows)).encode())
                 copy.write(b"\n")
-            return
-        with (
-            connection.errors(),
-            connection.raw.cursor() as cursor,
-            cursor.copy(f"{statement} (FORMAT BINARY)") as copy,
-        ):
-            copy.set_types(segment.forms)
-            for row in zip(*columns, strict=True):
-                copy.write_row(row)
 
     def _from_stage(self, segment: Segment, stage: str) -> str:
         table, names = self.qualified(segment.table), self.listed(segment.columns)
@@ -268,8 +261,7 @@ def _float32(value: float) -> str:
 
 
 def _stage(segment: Segment) -> str:
-    said = repr((segment.write.value, segment.table.parts, segment.columns))
-    return f"pg_temp.penstock_{hashlib.sha256(said.encode()).hexdigest()[:16]}"
+    return f"pg_temp.{segment.stage}"
 
 
 def _array(one: Callable[[Value], str], schema: Schema) -> Callable[[Value], str]:

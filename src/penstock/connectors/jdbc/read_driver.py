@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from penstock.connectors.jdbc.columns import Sql, SqlColumn, moment, wall_us
 from penstock.connectors.jdbc.database import Connection, Row
-from penstock.connectors.jdbc.driver import TYPES, ZONED, DriverConnection
+from penstock.connectors.jdbc.driver import BASE_TABLE, TYPES, ZONED, DriverConnection, metadata
 from penstock.connectors.jdbc.offsets import TableId
 from penstock.connectors.jdbc.products import product_of
 from penstock.connectors.jdbc.reading import Reading, block
@@ -22,7 +22,6 @@ _US: Final = timedelta(microseconds=1)
 _ORACLE_UNLIMITED: Final = -127  # the scale of a NUMBER that was declared without one
 _ABOUT: Final = "INFORMATION_SCHEMA"
 _LIMITED: Final = (Sql.NUMERIC, Sql.DECIMAL)
-_BASE_TABLE: Final = "BASE TABLE"  # what some drivers call TABLE
 
 
 class DriverReading(Reading):
@@ -36,26 +35,19 @@ class DriverReading(Reading):
         super().__init__(connection, quoting)
 
     def prepare(self) -> None:
+        self.quotes = self._product.quotes or self.connection.quotes()
         with self.connection.errors():
-            about = self.connection.raw.getMetaData()
-            mark = str(about.getIdentifierQuoteString()).strip()
             catalog = self.connection.raw.getCatalog()
-        self._quotes = self._product.quotes or (mark, mark)
         self._catalog = "" if catalog is None else str(catalog)
 
     def tables(
         self, types: Collection[str], schema: str | None, catalog: str | None
     ) -> list[TableId]:
-        wanted = [*types, *([_BASE_TABLE] if "TABLE" in types else [])]
+        wanted = [*types, *([BASE_TABLE] if "TABLE" in types else [])]
         with self.connection.errors():
-            raw = self.connection.raw
-            result = raw.getMetaData().getTables(catalog, schema, "%", _strings(wanted))
-            found = []
-            try:
-                while result.next():
-                    found.append(TableId(*(_text(result.getString(at)) for at in (1, 2, 3))))
-            finally:
-                result.close()
+            about = self.connection.raw.getMetaData()
+            result = about.getTables(catalog, schema, "%", _strings(wanted))
+            found = [TableId(*(each or "" for each in row)) for row in metadata(result, (1, 2, 3))]
         return sorted(each for each in found if schema or each.schema.upper() != _ABOUT)
 
     def table(self, table: TableId) -> str:
@@ -63,12 +55,6 @@ class DriverReading(Reading):
         outside = table.catalog and (not table.schema or table.catalog != self._catalog)
         parts = (table.catalog if outside else "", table.schema, table.name)
         return ".".join(self.name(part) for part in parts if part)
-
-    def name(self, text: str) -> str:
-        if not self._quoting:
-            return text
-        begin, end = self._quotes
-        return f"{begin}{text.replace(end, end * 2)}{end}" if end else text
 
     def columns(self, source: str, table: TableId | None) -> tuple[list[SqlColumn], list[str]]:
         found: list[SqlColumn] = []
@@ -149,7 +135,3 @@ def _strings(texts: Sequence[str]) -> Any:
     import jpype
 
     return jpype.JArray(jpype.JString)(list(texts))
-
-
-def _text(value: Any) -> str:
-    return "" if value is None else str(value)

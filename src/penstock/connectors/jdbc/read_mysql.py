@@ -57,7 +57,7 @@ _KINDS: Final = {"TABLE": "BASE TABLE", "VIEW": "VIEW", "SYSTEM TABLE": "SYSTEM 
 class MysqlReading(Reading):
     """Tables of MySQL or MariaDB."""
 
-    quote = "`"
+    quotes = ("`", "`")
 
     def prepare(self) -> None:
         # Columns of type TIMESTAMP are then instants in UTC, whatever the server's zone is.

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 
 from penstock.connectors.jdbc.columns import ARROW, SqlColumn, from_texts, moment, wall_us
-from penstock.connectors.jdbc.database import Connection, Row
+from penstock.connectors.jdbc.database import Connection, Row, in_quotes
 from penstock.connectors.jdbc.offsets import Position, TableId
 from penstock.errors import DataError
 
@@ -28,7 +28,7 @@ Rows = Sequence[tuple[object, ...]]
 class Reading(ABC):
     """A connection of which tables are read."""
 
-    quote: str = '"'
+    quotes: tuple[str, str] = ('"', '"')
 
     def __init__(self, connection: Connection, quoting: bool) -> None:
         self.connection = connection
@@ -86,9 +86,7 @@ class Reading(ABC):
 
     def name(self, text: str) -> str:
         """A name as it stands in statements."""
-        if not self._quoting:
-            return text
-        return f"{self.quote}{text.replace(self.quote, self.quote * 2)}{self.quote}"
+        return in_quotes(text, self.quotes) if self._quoting else text
 
     def table(self, table: TableId) -> str:
         """A table as it stands in statements."""

@@ -20,7 +20,6 @@ from typing import Any, Final
 
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock import VERSION
 from penstock.api import (
@@ -51,6 +50,7 @@ from penstock.connectors.jdbc.url import Kind
 from penstock.data import schema as s
 from penstock.data.records import Column, Records
 from penstock.data.schema import Schema
+from penstock.data.structs import structs_of
 from penstock.errors import DataError, PenstockError
 
 log = logging.getLogger(__name__)
@@ -905,12 +905,10 @@ def _too_wide(batch: pa.RecordBatch) -> Iterator[str]:
     """The columns of 32 bits that hold more, which only SQLite's can."""
     if b'"widens":true' not in batch.schema.metadata[_METADATA]:
         return
-    low, high = s.int_range(s.Type.INT32)
     for each in orjson.loads(batch.schema.metadata[_METADATA])["columns"]:
-        if each["widens"] and each["sql_type"] == Sql.INTEGER.value:
-            found = pc.min_max(batch.column(each["name"])).as_py()
-            if found["min"] is not None and (found["min"] < low or found["max"] > high):
-                yield each["name"]
+        widens = each["widens"] and each["sql_type"] == Sql.INTEGER.value
+        if widens and c.not_within(batch.column(each["name"]), s.Type.INT32) is not None:
+            yield each["name"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -940,6 +938,5 @@ class _Rows:
         )
 
     def values(self, batch: pa.RecordBatch) -> list[s.Value]:
-        names = self.schema.field_names
         cells = [read(column) for read, column in zip(self.cells, batch.columns, strict=True)]
-        return [dict(zip(names, row, strict=False)) for row in zip(*cells, strict=True)]
+        return structs_of(self.schema.field_names)(cells)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from penstock.connectors.jdbc.database import Connection
 from penstock.connectors.jdbc.dialect import (
@@ -14,9 +14,10 @@ from penstock.connectors.jdbc.dialect import (
     Segment,
     TableFound,
     TableName,
-    UnmappedType,
     Wanted,
     Write,
+    one_by_one,
+    unwritable,
 )
 from penstock.data.logical import date_to_days, time_to_ms, timestamp_to_ms
 from penstock.data.schema import Logical, Schema, Type, Value
@@ -26,10 +27,9 @@ class Sqlite(Dialect):
     """SQLite. Dates, times and timestamps are milliseconds since the epoch, as the JVM's driver
     stores them unless it is told otherwise."""
 
-    quote = '"'
     most_parts = 2
     locking = ""  # the transaction holds the only lock there is
-    types: ClassVar = {
+    types: Mapping[Type | Logical, str] = {
         Type.INT8: "INTEGER",
         Type.INT16: "INTEGER",
         Type.INT32: "INTEGER",
@@ -46,7 +46,7 @@ class Sqlite(Dialect):
     }
 
     def table(self, connection: Connection, table: TableName) -> TableFound | None:
-        schema = f"{self.quoted(table.parts[-2])}." if len(table.parts) > 1 else ""
+        schema = f"{self.quoted(table.schema)}." if table.schema else ""
         kinds = connection.rows(
             f"SELECT type, name FROM {schema}sqlite_master "
             "WHERE type IN ('table', 'view') AND lower(name) = lower(?)",
@@ -79,11 +79,7 @@ class Sqlite(Dialect):
         one = _value_of(schema)
         if one is None:
             return lambda cells, bad: cells
-
-        def encode(cells: Cells, bad: dict[int, Exception]) -> list[Value]:
-            return [None if cell is None else one(cell) for cell in cells]
-
-        return encode
+        return partial(one_by_one, one)
 
     def begin_offset(self, table: TableName, mark: str) -> str:
         marks = ", ".join([mark] * 4)
@@ -123,5 +119,5 @@ def _value_of(schema: Schema) -> Callable[[Value], Value] | None:
     if schema.type is Type.BOOLEAN:
         return int
     if not schema.type.is_primitive:
-        raise UnmappedType(f"Unsupported source data type: {schema.type.name}")
+        raise unwritable(schema)
     return None

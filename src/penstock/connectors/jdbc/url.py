@@ -100,6 +100,12 @@ _LIBPQ: Final[Mapping[str, str]] = {
 }
 """Parameters of pgjdbc that are libpq's under another name."""
 
+_CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "sslmode": ("disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
+    "sslNegotiation": ("postgres", "direct"),
+    "channelBinding": ("disable", "prefer", "require"),
+    "gssEncMode": ("disable", "allow", "prefer", "require"),
+}
 _SERVER_TYPES: Final[Mapping[str, str]] = {
     "any": "any",
     "primary": "read-write",
@@ -129,6 +135,11 @@ def _postgresql(rest: str, user: str | None, password: Secret | None) -> Url:
     }
     if "sslmode" not in given and given.get("ssl", "false").lower() in ("true", ""):
         options["sslmode"] = "verify-full"  # pgjdbc since 42.2.5
+    for name, choices in _CHOICES.items():
+        if given.get(name, choices[0]) not in choices:
+            raise UrlInvalid(f"{name} '{given[name]}' is none of {', '.join(choices)}")
+    if given.get("gssEncMode") == "allow":  # if the server wants it, which libpq does not know
+        options["gssencmode"] = "prefer"
     if key := given.get("sslkey"):
         if key.lower().endswith((".pk8", ".p12", ".pfx")):
             raise UrlInvalid(
@@ -221,6 +232,8 @@ def _mysql(scheme: str, rest: str, user: str | None, password: Secret | None) ->
     ):
         if theirs in given:
             options[ours] = given[theirs].removeprefix("file://")
+    if "ssl_key" in options and "ssl_cert" not in options:
+        raise UrlInvalid("sslKey names the key of a certificate; name that with sslCert")
     for theirs, ours in (("connectTimeout", "connect_timeout"), ("socketTimeout", "read_timeout")):
         if ms := _whole(given, theirs):
             options[ours] = max(1, round(ms / 1000))

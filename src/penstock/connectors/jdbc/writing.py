@@ -16,11 +16,12 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from enum import Enum
 from typing import Final
 
 from penstock.api import Failed, SinkWriter
+from penstock.connectors.jdbc.columns import moment
 from penstock.connectors.jdbc.database import (
     Connection,
     Database,
@@ -40,6 +41,7 @@ from penstock.connectors.jdbc.dialect import (
     UnmappedType,
     Wanted,
     Write,
+    one_by_one,
 )
 from penstock.data.records import Records
 from penstock.data.schema import (
@@ -57,7 +59,6 @@ log = logging.getLogger(__name__)
 
 KAFKA_KEYS: Final = ("__connect_topic", "__connect_partition", "__connect_offset")
 _KAFKA_SCHEMAS: Final = (STRING, INT32, INT64)
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class KeyMode(Enum):
@@ -105,6 +106,13 @@ class Settings:
     trims_errors: bool = False
     offsets: TableName | None = None  # of `penstock.exactly.once`
     tolerates: bool = False  # the framework goes on after a refused record
+
+    def shut_out(self, table: TableName, found: TableFound) -> str | None:
+        """Why `table.types` keeps a table from being written to; None: it does not."""
+        if found.type in self.table_types:
+            return None
+        allowed = ", ".join(sorted(self.table_types))
+        return f"Table {table} is of type {found.type}, but table.types allows only {allowed}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -572,7 +580,7 @@ class JdbcWriter(SinkWriter):
         default = schema.default if self._settings.defaults else None
         convert: Callable[[Value], Value] | None = None
         if name in self._settings.timestamp_fields and schema.type in (Type.INT64, Type.STRING):
-            convert = _moment_ns if self._settings.nanoseconds else _moment_us
+            convert = _moment_ns if self._settings.nanoseconds else moment
             if schema.type is Type.STRING:
                 convert = _moment_text
             default = None if default is None else convert(default)
@@ -588,11 +596,9 @@ class JdbcWriter(SinkWriter):
         found = self._tables.get(table) or self._dialect.table(connection, table)
         if found is None:
             found = self._created(connection, table, wanted)
-        if found.type not in self._settings.table_types:
-            allowed = ", ".join(sorted(self._settings.table_types))
-            raise TableMismatch(
-                f"Table {table} is of type {found.type}, but table.types allows only {allowed}"
-            )
+        unfit = self._settings.shut_out(table, found)
+        if unfit is not None:
+            raise TableMismatch(unfit)
         missing = [each for each in wanted if found.column(each.name) is None]
         if missing:
             found = self._evolved(connection, table, found.type, missing)
@@ -717,18 +723,13 @@ def next_offsets(
     places: Iterable[tuple[str, int]],
 ) -> dict[tuple[str, int], int]:
     """Where each partition goes on by the offsets table; locked until the transaction ends."""
-    mark = connection.placeholder
-    names = [dialect.quoted(name) for name in OFFSET_COLUMNS]
-    name = dialect.qualified(table)
+    begin = dialect.begin_offset(table, connection.placeholder)
+    next_offset, row = _offset_row(connection, dialect)
+    select = f"SELECT {next_offset} FROM {dialect.qualified(table)} WHERE {row}{dialect.locking}"
     found = {}
     for place in sorted(places):
-        connection.execute(dialect.begin_offset(table, mark), (connector, *place, 0))
-        rows = connection.rows(
-            f"SELECT {names[3]} FROM {name} WHERE {names[0]} = {mark} AND {names[1]} = {mark} "
-            f"AND {names[2]} = {mark}{dialect.locking}",
-            (connector, *place),
-        )
-        found[place] = int(rows[0][0])
+        connection.execute(begin, (connector, *place, 0))
+        found[place] = int(connection.rows(select, (connector, *place))[0][0])
     return found
 
 
@@ -741,14 +742,17 @@ def store_offsets(
 ) -> None:
     """Makes the offsets table say where each partition goes on; those it knows only, if not
     locked by `next_offsets` before."""
-    mark = connection.placeholder
-    names = [dialect.quoted(name) for name in OFFSET_COLUMNS]
+    next_offset, row = _offset_row(connection, dialect)
+    changed = f"{next_offset} = {connection.placeholder}"
+    update = f"UPDATE {dialect.qualified(table)} SET {changed} WHERE {row}"
     for place, at in sorted(reached.items()):
-        connection.execute(
-            f"UPDATE {dialect.qualified(table)} SET {names[3]} = {mark} WHERE {names[0]} = {mark} "
-            f"AND {names[1]} = {mark} AND {names[2]} = {mark}",
-            (at, connector, *place),
-        )
+        connection.execute(update, (at, connector, *place))
+
+
+def _offset_row(connection: Connection, dialect: Dialect) -> tuple[str, str]:
+    """The offsets table's column for offsets, and what holds for the row of a partition."""
+    *keys, next_offset = (dialect.quoted(name) for name in OFFSET_COLUMNS)
+    return next_offset, " AND ".join(f"{key} = {connection.placeholder}" for key in keys)
 
 
 def _last_ones(found: list[_Piece], earlier: dict[int, _Piece], *, together: bool) -> list[_Piece]:
@@ -810,29 +814,14 @@ def _cells(
     name = source.field
     cells = chosen if name is None else [value.get(name) for value in chosen]
     if source.convert is not None:
-        cells = _converted(cells, source.convert, bad)
+        cells = one_by_one(source.convert, cells, bad)
     if source.default is not None and None in cells:
         cells = [source.default if cell is None else cell for cell in cells]
     return cells
 
 
-def _converted(cells: Cells, convert: Callable[[Value], Value], bad: dict[int, Exception]) -> Cells:
-    done: Cells = []
-    for at, cell in enumerate(cells):
-        try:
-            done.append(None if cell is None else convert(cell))
-        except (ValueError, OverflowError) as error:
-            bad[at] = error
-            done.append(None)
-    return done
-
-
-def _moment_us(value: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=value)
-
-
 def _moment_ns(value: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=value // 1000)
+    return moment(value // 1000)
 
 
 def _moment_text(value: str) -> datetime:

@@ -18,7 +18,7 @@ from penstock.connectors.jdbc.database import (
     RowRefused,
     told,
 )
-from penstock.connectors.jdbc.url import Kind, parse
+from penstock.connectors.jdbc.url import Kind, UrlInvalid, parse
 from penstock.errors import PenstockError
 from penstock.kafka.broker import free_port
 
@@ -75,6 +75,13 @@ def test_codes_of_mysql(code: int, expected: type[PenstockError]) -> None:
     error = told(Kind.MYSQL, pymysql.err.OperationalError(code, "its words"))
     assert type(error) is expected
     assert str(error) == f"its words (error {code})"
+
+
+@pytest.mark.parametrize("parameter", ["serverSslCert", "sslCert"])
+def test_a_file_for_tls_that_cannot_be_used_is_named_with_its_parameter(parameter: str) -> None:
+    url = parse(f"jdbc:mysql://127.0.0.1:1/d?sslMode=REQUIRED&{parameter}=absent.pem")
+    with pytest.raises(UrlInvalid, match=rf"connection\.url: the file 'absent\.pem'.*{parameter}"):
+        Database(url).connect()
 
 
 def in_transaction(connection: Connection, *statements: str) -> None:

@@ -17,13 +17,22 @@ import pytest
 
 from penstock.config.define import Secret
 from penstock.connectors.jdbc import driver
+from penstock.connectors.jdbc.columns import Mapping as Columns
+from penstock.connectors.jdbc.columns import Sql, SqlColumn, cells_of
 from penstock.connectors.jdbc.database import (
     DatabaseAway,
     DatabaseBusy,
     DatabaseRefused,
     RowRefused,
 )
-from penstock.connectors.jdbc.dialect import Segment, TableName, UnmappedType, Wanted, Write
+from penstock.connectors.jdbc.dialect import (
+    Segment,
+    TableName,
+    UnmappedType,
+    Wanted,
+    Write,
+    wall_time,
+)
 from penstock.connectors.jdbc.dialect_generic import Generic
 from penstock.connectors.jdbc.driver import jars_of, meaning, problem, written
 from penstock.connectors.jdbc.keys import database_of
@@ -217,6 +226,27 @@ def test_cells_of_several_kinds_are_refused() -> None:
         written([1, "a"], "UTC")
 
 
+@pytest.mark.parametrize(
+    ("zone", "clock"),
+    [
+        ("UTC", time(9, 30)),
+        ("Europe/London", time(10, 30)),  # it had summer time all that winter
+        ("Asia/Kolkata", time(15)),
+        ("Africa/Monrovia", time(8, 45, 30)),
+    ],
+)
+def test_times_are_those_of_a_clock_in_1970_to_all_who_write_and_read(
+    zone: str, clock: time
+) -> None:
+    assert wall_time(time(9, 30), ZoneInfo(zone)) == clock
+    _, array = written([time(9, 30), None], zone)
+    cells = array.cast(pa.time64("us"))
+    assert cells.to_pylist() == [clock, None]
+    column = SqlColumn("at", Sql.TIME, "time")
+    read = cells_of(column, s.TIME, Columns(zone=ZoneInfo(zone)))
+    assert read(cells) == [time(9, 30), None]
+
+
 # ── statements ───────────────────────────────────────────────────────────────────────────────────
 
 TABLE = TableName(("app", "t"))
@@ -235,9 +265,9 @@ MERGES: Mapping[str, str] = {
 }
 
 
-def dialect(url: str, *, holds_lock: bool = True) -> Generic:
+def dialect(url: str, zone: str = "UTC", *, holds_lock: bool = True) -> Generic:
     product: Product = product_of(parse(url))
-    return Generic(ZoneInfo("UTC"), product, holds_lock=holds_lock)
+    return Generic(ZoneInfo(zone), product, holds_lock=holds_lock)
 
 
 @pytest.mark.parametrize("url", MERGES)
@@ -284,6 +314,11 @@ def test_a_table_is_created_in_the_words_of_the_database(url: str) -> None:
     assert dialect(url).create(TableName(("t",)), FULL) == CREATED[url]
 
 
+def test_a_default_time_is_a_clocks_in_the_zone() -> None:
+    at = dialect("jdbc:oracle:thin:@x", "Etc/GMT-2").default(replace(s.TIME, default=time(9, 30)))
+    assert at == "TO_DATE('1970-01-01 11:30:00', 'YYYY-MM-DD HH24:MI:SS')"
+
+
 def test_columns_are_added_one_by_one() -> None:
     wanted = [Wanted("a", s.OPTIONAL_STRING), Wanted("b", s.OPTIONAL_INT64)]
     assert dialect("jdbc:oracle:thin:@x").add(TABLE, wanted) == [
@@ -312,6 +347,15 @@ def test_numbers_that_are_none_are_refused_where_there_are_not() -> None:
     assert encode([1.5, float("nan"), None], bad) == [1.5, None, None]
     assert list(bad) == [1]
     assert dialect("jdbc:h2:x").encoder(s.FLOAT64)([float("inf")], {}) == [float("inf")]
+
+
+def test_half_a_surrogate_pair_is_refused_and_costs_nothing_else() -> None:
+    bad: dict[int, Exception] = {}
+    encode = dialect("jdbc:h2:x").encoder(s.STRING)
+    assert encode(["ä", None], bad) == ["ä", None]
+    assert not bad
+    assert encode(["ä", "a\ud800", None, ""], bad) == ["ä", None, None, ""]
+    assert list(bad) == [1]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -16,7 +17,17 @@ from penstock.connectors.jdbc.postgresql import PostgreSql
 from penstock.connectors.jdbc.sink import JDBC_SINK, JdbcSink, settings_of
 from penstock.connectors.jdbc.sqlite import Sqlite
 from penstock.data.records import Records
-from penstock.data.schema import INT64, STRING, Schema, Type, decimal, struct
+from penstock.data.schema import (
+    FLOAT64,
+    INT64,
+    STRING,
+    TIMESTAMP,
+    Schema,
+    Type,
+    Value,
+    decimal,
+    struct,
+)
 from penstock.testing.conformance import SinkConformance, records_of
 
 ROW = struct({"id": INT64, "name": STRING})
@@ -192,3 +203,47 @@ def test_names_cannot_end_their_quotes() -> None:
 def test_the_columns_that_are_no_keys_are_the_others() -> None:
     segment = Segment(Write.UPDATE, TableName(("t",)), ("a", "b", "c"), (1,))
     assert segment.others == (0, 2)
+
+
+NAN = float("nan")
+FIRST = datetime(1, 1, 1, tzinfo=UTC)  # of the year before in America
+WRITTEN: list[tuple[Schema, list[Value], list[Value], list[int]]] = [
+    (FLOAT64, [1.5, 2.0], ["1.5", "2.0"], []),
+    (FLOAT64, [1.5, NAN, 2.0], ["1.5", "NULL", "2.0"], [1]),
+    (FLOAT64, [NAN, None, 2.0], ["NULL", "NULL", "2.0"], [0]),
+    (
+        TIMESTAMP,
+        [FIRST, datetime(2024, 1, 1, 5, tzinfo=UTC)],
+        ["NULL", "'2024-01-01 00:00:00'"],
+        [0],
+    ),
+]
+
+
+@pytest.mark.parametrize(("schema", "cells", "written", "wrong"), WRITTEN)
+def test_a_cell_that_mysql_cannot_have_is_no_matter_to_the_others(
+    schema: Schema, cells: list[Value], written: list[Value], wrong: list[int]
+) -> None:
+    bad: dict[int, Exception] = {}
+    assert MySql(zone("America/New_York")).encoder(schema)(cells, bad) == written
+    assert list(bad) == wrong
+
+
+LATE: Value = datetime(2024, 1, 1, 5, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("form", "cells", "written"),
+    [
+        (None, [FIRST, LATE], ["\\N", "2024-01-01 00:00:00-05:00"]),
+        (None, [FIRST, None], ["\\N", "\\N"]),
+        ("timestamp", [FIRST, LATE, None], [None, datetime(2024, 1, 1), None]),  # noqa: DTZ001
+    ],
+)
+def test_a_moment_that_postgresql_cannot_have_is_no_matter_to_the_others(
+    form: str | None, cells: list[Value], written: list[Value]
+) -> None:
+    bad: dict[int, Exception] = {}
+    dialect = PostgreSql(zone("America/New_York"))
+    assert dialect.encoder(TIMESTAMP, form)(cells, bad) == written
+    assert list(bad) == [0]

@@ -1,0 +1,33 @@
+"""Structs of columns.
+
+A function made for the names at hand, as `dataclasses` makes methods, takes a quarter of the time
+of `dict(zip(names, row))`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+from penstock.data.schema import Value
+
+Columns = Sequence[Sequence[Value]]
+"""One per field, all as long as each other."""
+
+
+@lru_cache(maxsize=256)
+def structs_of(names: tuple[str, ...]) -> Callable[[Columns], list[Value]]:
+    """What makes a struct with these fields of every row of columns.
+
+    >>> structs_of(("id", "it's"))([[1, 2], ["a", None]])
+    [{'id': 1, "it's": 'a'}, {'id': 2, "it's": None}]
+    """
+    if not names:
+        raise ValueError("columns without names have no rows to count")
+    cells = [f"cell{at}" for at in range(len(names))]
+    members = ", ".join(f"{name!r}: {cell}" for name, cell in zip(names, cells, strict=True))
+    row = f"({', '.join(cells)},)"
+    made: Callable[[Columns], list[Value]] = eval(  # of texts that `repr` has quoted
+        f"lambda columns: [{{{members}}} for {row} in zip(*columns, strict=True)]"
+    )
+    return made

@@ -1,0 +1,254 @@
+"""What the tests of the JDBC connectors with real servers share: tables read as records, records
+written into tables, and servers that are killed meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import pytest
+
+from penstock.api import Failed, Offsets, SinkWriter
+from penstock.connectors.jdbc.database import Connection, DatabaseAway, DatabaseBusy
+from penstock.connectors.jdbc.sink import JDBC_SINK, JdbcSink
+from penstock.connectors.jdbc.source import JdbcReader, JdbcSource
+from penstock.connectors.jdbc.source_keys import JDBC_SOURCE
+from penstock.connectors.jdbc.url import Kind
+from penstock.data import schema as s
+from penstock.data.records import Column, Records
+from penstock.data.schema import Schema, Value
+from penstock.errors import Unavailable
+from penstock.testing.conformance import SourceConformance
+from penstock.testing.databases import DatabaseServer
+
+MOST: Final = 1 << 25  # more than any test's table has
+
+KEY: Final = s.struct({"id": s.INT64})
+ROW: Final = s.struct({"id": s.INT64, "name": s.OPTIONAL_STRING, "amount": s.OPTIONAL_INT64})
+
+_KILLS: Final = 3
+_BATCH: Final = 500
+_KILL_S: Final = 60
+
+
+def run(server: DatabaseServer, *statements: str) -> None:
+    with server.connect() as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+# ── reading ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def props(server: DatabaseServer, table: str, **settings: object) -> dict[str, str]:
+    """A source's settings; in the names of those given, two underscores are a dot."""
+    given = {name.replace("__", "."): str(value) for name, value in settings.items()}
+    whitelist = {} if "query" in given else {"table.whitelist": table}
+    return {
+        **server.settings(),
+        "topic.prefix": "shop-",
+        "mode": "incrementing",
+        "poll.interval.ms": "0",
+        "connection.attempts": "1",
+        **whitelist,
+        **given,
+    }
+
+
+def open_reader(server: DatabaseServer, table: str, **settings: object) -> JdbcReader:
+    (task,) = JdbcSource().plan_tasks(JDBC_SOURCE.parse(props(server, table, **settings)), 1)
+    return JdbcReader(JDBC_SOURCE.parse(task))
+
+
+def read(reader: JdbcReader, start: Offsets = (), window: int = MOST) -> tuple[list[Any], Offsets]:
+    """All rows there are, and where they end."""
+    found: list[Any] = []
+    for _ in range(10_000):
+        end = reader.latest(start, window)
+        if end == start:
+            return found, end
+        for part in reader.parts(start, end):
+            found += rows_between(reader, *part)
+        start = end
+    pytest.fail("there is always more")
+
+
+def rows_between(reader: JdbcReader, start: Offsets, end: Offsets) -> list[Any]:
+    """The rows of one range, read at one go."""
+    return [row for batch in reader.read(start, end) for row in reader.records(batch).values.values]
+
+
+def only_row(reader: JdbcReader) -> tuple[dict[str, Any], Schema]:
+    (batch,) = reader.read((), reader.latest((), MOST))
+    records: Records = reader.records(batch)
+    ((schema, _, _),) = records.values.slices()
+    assert schema is not None
+    s.check(schema, records.values.values[0])
+    return records.values.values[0], schema
+
+
+def ids_read_around_a_kill(server: DatabaseServer, table: str) -> list[int]:
+    """The ids of a table whose server is killed when a part is read; it is tried in vain, and the
+    rest is read when it is back."""
+    reader = open_reader(server, table, incrementing__column__name="id")
+    end = reader.latest((), 100)
+    first = rows_between(reader, (), end)
+    server.kill()
+    with pytest.raises(Unavailable):
+        reader.latest(end, MOST)
+    with pytest.raises(Unavailable):
+        list(reader.read((), end))
+    server.start()
+    rows, _ = read(reader, end)
+    return [row["id"] for row in first + rows]
+
+
+class NotesConformance(SourceConformance):
+    """A table `notes` as a source; who inherits creates it anew for each test."""
+
+    connector = JdbcSource
+    mode = "incrementing"
+    notes = "notes"  # as it is written in SQL
+    server: DatabaseServer
+
+    def config(self) -> dict[str, str]:
+        named = {"incrementing.column.name": "id"}
+        if self.mode != "incrementing":
+            named["timestamp.column.name"] = "changed"
+        return {**props(self.server, "notes", mode=self.mode), **named}
+
+    def add(self, numbers: range) -> None:
+        rows = ", ".join(
+            f"({each + 1}, 'note {each} {'x' * 50}', '2024-01-01 00:{each // 7:02}:00.000001')"
+            for each in numbers
+        )
+        run(self.server, f"INSERT INTO {self.notes} VALUES {rows}")
+
+
+# ── writing ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass
+class Target:
+    """A database, a table in it that no other test uses, and sinks that write there."""
+
+    database: dict[str, str]  # the settings that name it
+    table: str
+    connection: Connection
+    opened: list[SinkWriter] = field(default_factory=list)
+
+    @property
+    def kind(self) -> Kind:
+        return self.connection.kind
+
+    @property
+    def url(self) -> str:
+        return self.database["connection.url"]
+
+    def props(self, **settings: str) -> dict[str, str]:
+        """A sink's settings; in the names of those given, two underscores are a dot."""
+        return {
+            "name": "sink",
+            **self.database,
+            "retry.backoff.ms": "0",
+            "connection.attempts": "1",
+            **{name.replace("__", "."): text for name, text in settings.items()},
+        }
+
+    def sink(self, **settings: str) -> SinkWriter:
+        writer = JdbcSink().open(JDBC_SINK.parse(self.props(**settings)))
+        self.opened.append(writer)
+        return writer
+
+    def close(self) -> None:
+        """Closes its sinks."""
+        for writer in self.opened:
+            writer.close()
+
+    def quoted(self, name: str) -> str:
+        return f"`{name}`" if self.kind is Kind.MYSQL else f'"{name}"'
+
+    def create(self, columns: str) -> None:
+        self.connection.execute(f"CREATE TABLE {self.quoted(self.table)} ({columns})")
+
+    def rows(self, columns: str = "*", order: str = "1") -> list[tuple[Any, ...]]:
+        table = self.quoted(self.table)
+        return self.connection.rows(f"SELECT {columns} FROM {table} ORDER BY {order}")
+
+    def records(
+        self,
+        values: Sequence[Value],
+        schema: Schema | None = ROW,
+        keys: Sequence[Value] | None = None,
+        key_schema: Schema | None = None,
+        first: int = 0,
+    ) -> Records:
+        count = len(values)
+        schemas = [None if value is None else schema for value in values]
+        return Records(
+            topics=[self.table] * count,
+            partitions=[0] * count,
+            timestamps=[1_700_000_000_000] * count,
+            keys=Column.of(list(keys) if keys else [None] * count, key_schema if keys else None),
+            values=Column.gather(list(values), schemas),
+            offsets=list(range(first, first + count)),
+        )
+
+    def keyed(self, rows: Sequence[tuple[int, Value]], first: int = 0) -> Records:
+        """Records with the key as a struct; a value of None is a tombstone."""
+        keys = [{"id": key} for key, _ in rows]
+        return self.records([row for _, row in rows], ROW, keys, KEY, first)
+
+
+def row(number: int, name: str | None = None, amount: int | None = None) -> dict[str, Value]:
+    return {"id": number, "name": name, "amount": amount}
+
+
+def write(writer: SinkWriter, records: Records) -> Failed:
+    failed: Failed = {}
+    writer.write(records, failed)
+    return failed
+
+
+def ids_written_around_kills(server: DatabaseServer, once: bool) -> tuple[int, int, list[int]]:
+    """A sink writes batches, again if they fail, while the server is killed and started a few
+    times: how many rows it was given, numbered from 0, how often it had to try again, and the ids
+    that are in the table in the end."""
+    keys = {"insert.mode": "upsert", "pk.mode": "record_value", "pk.fields": "id"}
+    settings = {"penstock.exactly.once": "true"} if once else keys
+    with server.connect() as connection:
+        target = Target(server.settings(), "orders", connection)
+    writer = target.sink(
+        auto__create="true", max__retries="1000", retry__backoff__ms="20", **settings
+    )
+    written, over = threading.Event(), threading.Event()
+
+    def interrupt() -> None:
+        try:
+            for _ in range(_KILLS):
+                written.clear()
+                written.wait(_KILL_S)
+                server.kill()
+                server.start()
+        finally:
+            over.set()
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    count = retries = 0
+    while not over.is_set() or count < 20 * _BATCH:
+        batch = target.records([row(count + at) for at in range(_BATCH)], first=count)
+        try:
+            assert write(writer, batch) == {}
+        except (DatabaseAway, DatabaseBusy):
+            retries += 1
+            continue
+        count += _BATCH
+        written.set()
+    thread.join(_KILL_S)
+    target.close()
+    with server.connect() as connection:
+        found = replace(target, connection=connection).rows(target.quoted("id"))
+    return count, retries, [number for (number,) in found]
