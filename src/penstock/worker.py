@@ -444,12 +444,13 @@ class Worker:
 
     def _plan(self, command: e.StartConnector | e.AskConnector) -> None:
         name, run = command.connector, command.run
+        starting = isinstance(command, e.StartConnector)
         try:
             planned = self.planner.planned(name, command.config)
         except Exception as error:
             text = readable(error)
             trace = self.planner.providers.redacted(text)
-            if isinstance(command, e.StartConnector):
+            if starting:
                 log.error("the connector did not say what its tasks are: %s", trace)
                 self.metrics.started("connector", False)
             else:
@@ -457,7 +458,7 @@ class Worker:
                 log.warning("its tasks stay as they are until it can say which it wants: %s", said)
             self._post(e.ConnectorPlanned(name, run, (), trace, retriable=may_pass(text)))
         else:
-            if isinstance(command, e.StartConnector):
+            if starting:
                 self.metrics.started("connector", True)
             configs = tuple(planned.configs)
             self._post(e.ConnectorPlanned(name, run, configs, again_ms=planned.again_ms))
@@ -522,16 +523,18 @@ class Worker:
         grace_s = self._grace()
         # Spark may take its time to end a batch that was cut off; nothing is stored meanwhile.
         lease = self._leases.get(command.task)
-        over = threading.Timer(grace_s, lease.close if lease else lambda: None)
-        over.daemon = True
-        over.start()
+        over = threading.Timer(grace_s, lease.close) if lease else None
+        if over is not None:
+            over.daemon = True
+            over.start()
         try:
             if not self._tasks.stop(command.task, grace_s):
                 log.warning("a batch was cut off; it will be done again")
         except Exception as error:
             trace = self.planner.providers.redacted(readable(error))
             log.error("the task did not stop cleanly: %s", trace)
-        over.cancel()
+        if over is not None:
+            over.cancel()
         self._reloads.hold(command.task, None)
         self._end_lease(command.task)
         self.metrics.ended(command.task)

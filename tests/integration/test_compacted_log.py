@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 import pytest
 
@@ -10,6 +12,9 @@ from penstock.errors import Unavailable
 from penstock.kafka.broker import Broker, free_port
 from penstock.kafka.log import CompactedLog, Dropped, Entry
 from penstock.testing.topics import Topics
+from penstock.testing.waiting import wait_until
+
+_TURNS: Final = 20
 
 
 class Reader:
@@ -62,6 +67,18 @@ def test_what_is_appended_is_received_in_order_with_its_place(reader: Reader) ->
     assert [future.result(30) for future in sent] == [(0, number) for number in range(5)]
     log.read_to_end(30)
     assert received == [Entry(0, number, b"key", b"%d" % number) for number in range(5)]
+
+
+def test_what_is_appended_is_received_at_once(reader: Reader) -> None:
+    received: list[Entry] = []
+    log = reader.open(received)
+    log.start()
+    began = time.monotonic()
+    for number in range(_TURNS):
+        log.append(b"key", b"%d" % number).result(30)
+        wait_until(lambda count=number + 1: len(received) == count, 30, "the record", poll_s=0.002)
+    # A reader that waits for more before it hands over what came takes 0.2 s for each.
+    assert time.monotonic() - began < _TURNS * 0.1
 
 
 def test_starting_receives_everything_there_was(reader: Reader) -> None:

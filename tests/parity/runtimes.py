@@ -58,7 +58,8 @@ class Runtime:
             headers["Content-Length"] = str(len(body or b""))
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=100)
         with contextlib.closing(connection):
-            connection.putrequest(ask.method, ask.path, skip_accept_encoding=True)
+            path = self._own(ask.path.encode()).decode()
+            connection.putrequest(ask.method, path, skip_accept_encoding=True)
             for name, text in headers.items():
                 connection.putheader(name, text)
             connection.endheaders(body)
@@ -74,8 +75,8 @@ class Runtime:
             body=self.placed(text),
         )
 
-    def _own(self, body: bytes) -> bytes:
-        return body.replace(b"@worker@", self.name.encode()).replace(
+    def _own(self, asked: bytes) -> bytes:
+        return asked.replace(b"@worker@", self.name.encode()).replace(
             b"@dir@", str(self.folder).encode()
         )
 

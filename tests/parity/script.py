@@ -1,7 +1,7 @@
 """The requests that both runtimes are asked, in order, as a table.
 
-`@worker@` stands for a name that differs between the two (topics, group), `@dir@` for the folder
-of the test; both are put back to these words before answers are compared.
+`@worker@` in a path or a body stands for a name that differs between the two (topics, groups),
+`@dir@` for the folder of the test; both are put back to these words before answers are compared.
 """
 
 from __future__ import annotations
@@ -471,6 +471,7 @@ def pair(partition: object, offset: object) -> dict[str, object]:
     return {"partition": partition, "offset": offset}
 
 
+_SINK: Final = "off-sink-@worker@"  # its consumer group is named after it, and both use one broker
 _FILE: Final = {"filename": "@dir@/@worker@-in"}
 _PLACE: Final = {"kafka_topic": "@worker@-off", "kafka_partition": 0}
 
@@ -543,33 +544,33 @@ OFFSETS: Final = [
     Ask("DELETE", "/connectors/off-source/offsets"),
     offsets("off-source"),
     Ask("DELETE", "/connectors/off-source/offsets"),
-    create("off-sink", sink(topics="@worker@-off", file="@dir@/@worker@-off-out")),
-    offsets("off-sink", {"kafka_offset": 3}),
-    alter("off-sink", pair(_PLACE, {"kafka_offset": 1})),
-    Ask("PUT", "/connectors/off-sink/stop"),
-    status("off-sink", "STOPPED"),
-    alter("off-sink", pair(None, {"kafka_offset": 1})),
-    alter("off-sink", {"offset": {"kafka_offset": 1}}),
-    alter("off-sink", pair({"kafka_topic": "t"}, {"kafka_offset": 1})),
-    alter("off-sink", pair({**_PLACE, "kafka_topic": None}, {"kafka_offset": 1})),
-    alter("off-sink", pair({**_PLACE, "kafka_partition": None}, {"kafka_offset": 1})),
-    alter("off-sink", pair({**_PLACE, "kafka_partition": "x"}, {"kafka_offset": 1})),
-    alter("off-sink", pair({**_PLACE, "kafka_partition": 1.5}, {"kafka_offset": 1})),
-    alter("off-sink", pair(_PLACE, {"nope": 1})),
-    alter("off-sink", pair(_PLACE, {"kafka_offset": "x"})),
-    alter("off-sink", pair(_PLACE, {"kafka_offset": None})),
-    alter("off-sink", pair(_PLACE, {"kafka_offset": "2"})),
-    offsets("off-sink", {"kafka_offset": 2}),
-    alter("off-sink", pair({**_PLACE, "kafka_partition": "0"}, {"kafka_offset": 1})),
-    offsets("off-sink", {"kafka_offset": 1}),
-    alter("off-sink", pair(_PLACE, None)),
-    offsets("off-sink"),
-    alter("off-sink", pair(_PLACE, {"kafka_offset": 1})),
-    Ask("DELETE", "/connectors/off-sink/offsets"),
-    offsets("off-sink"),
-    Ask("DELETE", "/connectors/off-sink/offsets"),
+    create(_SINK, sink(topics="@worker@-off", file="@dir@/@worker@-off-out")),
+    offsets(_SINK, {"kafka_offset": 3}),
+    alter(_SINK, pair(_PLACE, {"kafka_offset": 1})),
+    Ask("PUT", f"/connectors/{_SINK}/stop"),
+    status(_SINK, "STOPPED"),
+    alter(_SINK, pair(None, {"kafka_offset": 1})),
+    alter(_SINK, {"offset": {"kafka_offset": 1}}),
+    alter(_SINK, pair({"kafka_topic": "t"}, {"kafka_offset": 1})),
+    alter(_SINK, pair({**_PLACE, "kafka_topic": None}, {"kafka_offset": 1})),
+    alter(_SINK, pair({**_PLACE, "kafka_partition": None}, {"kafka_offset": 1})),
+    alter(_SINK, pair({**_PLACE, "kafka_partition": "x"}, {"kafka_offset": 1})),
+    alter(_SINK, pair({**_PLACE, "kafka_partition": 1.5}, {"kafka_offset": 1})),
+    alter(_SINK, pair(_PLACE, {"nope": 1})),
+    alter(_SINK, pair(_PLACE, {"kafka_offset": "x"})),
+    alter(_SINK, pair(_PLACE, {"kafka_offset": None})),
+    alter(_SINK, pair(_PLACE, {"kafka_offset": "2"})),
+    offsets(_SINK, {"kafka_offset": 2}),
+    alter(_SINK, pair({**_PLACE, "kafka_partition": "0"}, {"kafka_offset": 1})),
+    offsets(_SINK, {"kafka_offset": 1}),
+    alter(_SINK, pair(_PLACE, None)),
+    offsets(_SINK),
+    alter(_SINK, pair(_PLACE, {"kafka_offset": 1})),
+    Ask("DELETE", f"/connectors/{_SINK}/offsets"),
+    offsets(_SINK),
+    Ask("DELETE", f"/connectors/{_SINK}/offsets"),
     delete("off-source"),
-    delete("off-sink"),
+    delete(_SINK),
 ]
 """How far connectors have got, read and changed."""
 

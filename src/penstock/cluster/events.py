@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.cluster.protocol import MemberMetadata
-from penstock.cluster.records import ConfigRecord, RawProps, StatusRecord, Target
+from penstock.cluster.records import ConfigRecord, RawProps, Status, StatusRecord, Target
 from penstock.ids import TaskId
 
 Reply = object
@@ -153,10 +153,12 @@ Operation = (
 
 @dataclass(frozen=True, slots=True)
 class Restarting:
-    """Everybody is told to restart what they run of these: the connector, tasks by number."""
+    """Everybody is told to restart what they run of a connector. The statuses are those of the
+    moment this was decided, RESTARTING where it is: the workers' own may be there before anybody
+    shows these."""
 
-    connector: bool
-    tasks: frozenset[int]
+    connector: Status
+    tasks: Mapping[int, Status]
 
 
 @dataclass(frozen=True, slots=True)

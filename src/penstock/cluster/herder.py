@@ -668,10 +668,16 @@ class _Turn:
         if status is None:
             result = e.Refused(404, f"Status for connector {name} not found")
         else:
-            tasks = self.state.statuses.tasks_of(name) if operation.include_tasks else {}
-            hit = {t.number for t, s in tasks.items() if not only_failed or s.state is State.FAILED}
-            itself = not only_failed or status.state is State.FAILED
-            result = e.Done(restarting=e.Restarting(itself, frozenset(hit)))
+
+            def told(status: Status, *, included: bool = True) -> Status:
+                hit = included and (not only_failed or status.state is State.FAILED)
+                return replace(status, state=State.RESTARTING) if hit else status
+
+            tasks = {
+                task.number: told(each, included=operation.include_tasks)
+                for task, each in self.state.statuses.tasks_of(name).items()
+            }
+            result = e.Done(restarting=e.Restarting(told(status), tasks))
         request = RestartRequest(name, operation.include_tasks, only_failed)
         return self._write(name, reply, result, [(request,)], read_back=False)
 

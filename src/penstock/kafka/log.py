@@ -32,6 +32,7 @@ from penstock.kafka.clients import Settings
 log = logging.getLogger(__name__)
 
 _FETCH_S: Final = 0.2
+_MOST: Final = 1000  # handed over at once
 _RETRY_S: Final = 0.1
 START_S: Final = 60.0
 _CHECK_S: Final = 0.5
@@ -187,7 +188,11 @@ class CompactedLog:
 
     def _read(self) -> None:
         while not self._closing.is_set():
-            messages = self._consumer.consume(1000, _FETCH_S)
+            first = self._consumer.poll(_FETCH_S)
+            if first is None:
+                continue
+            # Asked to wait for several, librdkafka waits as long as it may for them.
+            messages = [first, *self._consumer.consume(_MOST, 0)]
             entries: list[Entry] = []
             ends: list[tuple[int, int]] = []
             for message in messages:

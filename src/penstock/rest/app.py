@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 import re
 from collections.abc import Mapping, Sequence
@@ -27,6 +29,8 @@ from penstock.worker import Worker
 log = logging.getLogger(__name__)
 
 _JSON: Final = "application/json"
+_PASS_OVER_BYTES: Final = 16 << 20
+_PASS_OVER_S: Final = 1.0
 _ABSOLUTE: Final = re.compile(r"^https?://[^/]*", re.IGNORECASE)
 """How a target begins that is for a proxy; a server has to take it, too (RFC 9112, 3.2.2)."""
 _BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
@@ -69,9 +73,23 @@ def application(context: Context, routes: Sequence[Route] = ROUTES) -> ASGIApp:
                 log.exception("%s %s failed", request.method, request.url.path)
             body = {"error_code": code, "message": message}
             response = _response(Answer(status, body), typed=not isinstance(error, Unroutable))
+        if "expect" not in request.headers:
+            await _pass_over(request)
         await response(scope, receive, send)
 
     return door
+
+
+async def _pass_over(request: Request) -> None:
+    """Reads a body that nobody wanted, up to a limit: a connection that is closed before the other
+    side has sent everything may take the answer with it."""
+    passed = 0
+    with contextlib.suppress(TimeoutError, ClientDisconnect):
+        async with asyncio.timeout(_PASS_OVER_S):
+            async for part in request.stream():  # what was read already is at hand
+                passed += len(part)
+                if passed >= _PASS_OVER_BYTES:
+                    return
 
 
 async def _serve(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from penstock import KAFKA_COMMIT, KAFKA_VERSION
 from penstock.cluster.events import Restarting
 from penstock.cluster.herder_state import HerderState
-from penstock.cluster.records import VERSIONED, RawProps, State, Status
+from penstock.cluster.records import VERSIONED, RawProps, Status
 from penstock.config import render
 from penstock.config.checks import version_range_problem
 from penstock.config.connector import CONNECTOR_VERSION, SINK, SOURCE
@@ -56,29 +57,13 @@ def connector_status(state: HerderState, registry: Registry, name: str) -> Json 
     status = state.statuses.connector(name)
     if status is None:
         return None
-    found = _plugin(state, registry, name)
-    return {
-        "name": name,
-        "connector": _state(status, found),
-        "tasks": [
-            {"id": task.number, **_state(each, found)}
-            for task, each in state.statuses.tasks_of(name).items()
-        ],
-        "type": connector_type(state, registry, name),
-    }
+    tasks = {task.number: each for task, each in state.statuses.tasks_of(name).items()}
+    return _state_info(state, registry, name, status, tasks)
 
 
-def restarting(state: HerderState, registry: Registry, name: str, told: Restarting) -> Json | None:
+def restarting(state: HerderState, registry: Registry, name: str, told: Restarting) -> Json:
     """`ConnectorStateInfo` in which what is about to be restarted is that already (KIP-745)."""
-    shown = connector_status(state, registry, name)
-    if shown is None:
-        return None
-    if told.connector:
-        shown["connector"]["state"] = State.RESTARTING.value
-    for task in shown["tasks"]:
-        if task["id"] in told.tasks:
-            task["state"] = State.RESTARTING.value
-    return shown
+    return _state_info(state, registry, name, told.connector, told.tasks)
 
 
 def task_status(state: HerderState, registry: Registry, name: str, number: int) -> Json | None:
@@ -173,6 +158,18 @@ def plugin_config(registry: Registry, name: str, version: str = LATEST) -> list[
             if key.name not in own
         ]
     return [render.config_key_info(key) for key in keys]
+
+
+def _state_info(
+    state: HerderState, registry: Registry, name: str, status: Status, tasks: Mapping[int, Status]
+) -> Json:
+    found = _plugin(state, registry, name)
+    return {
+        "name": name,
+        "connector": _state(status, found),
+        "tasks": [{"id": number, **_state(each, found)} for number, each in tasks.items()],
+        "type": connector_type(state, registry, name),
+    }
 
 
 def _state(status: Status, found: Found | None) -> Json:

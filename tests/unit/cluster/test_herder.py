@@ -720,9 +720,9 @@ def test_of_several_requests_the_widest_counts() -> None:
     assert shown(commands).count(("c", "RESTARTING")) == 1
 
 
-def known(worker: Worker, *states: State) -> None:
+def known(worker: Worker, *states: State, version: str | None = None) -> None:
     """These are the known statuses of connector `c` and its tasks."""
-    first, *tasks = (Status(state, ME, 1, None) for state in states)
+    first, *tasks = (Status(state, ME, 1, None, version) for state in states)
     worker.status(
         ConnectorStatus("c", first),
         *(TaskStatus(TaskId("c", number), status) for number, status in enumerate(tasks)),
@@ -732,20 +732,23 @@ def known(worker: Worker, *states: State) -> None:
 @pytest.mark.parametrize(
     ("include_tasks", "only_failed", "connector", "tasks"),
     [
-        (True, False, True, {0, 1}),
-        (True, True, False, {1}),
-        (False, True, False, set()),
+        (True, False, State.RESTARTING, [State.RESTARTING, State.RESTARTING]),
+        (True, True, State.RUNNING, [State.RUNNING, State.RESTARTING]),
+        (False, False, State.RESTARTING, [State.RUNNING, State.FAILED]),
+        (False, True, State.RUNNING, [State.RUNNING, State.FAILED]),
     ],
 )
 def test_a_restart_of_several_is_written_for_all_workers_to_read(
-    include_tasks: bool, only_failed: bool, connector: bool, tasks: set[int]
+    include_tasks: bool, only_failed: bool, connector: State, tasks: list[State]
 ) -> None:
     worker = leader(ConnectorConfig("c", CONFIG), *task_set(2))
-    known(worker, State.RUNNING, State.RUNNING, State.FAILED)
+    known(worker, State.RUNNING, State.RUNNING, State.FAILED, version="4.2.0")
     commands = worker.take(e.Requested("r", e.RestartAll("c", include_tasks, only_failed)))
     [append] = only(e.AppendConfig, commands)
     assert append.records == (RestartRequest("c", include_tasks, only_failed),)
-    restarting = e.Restarting(connector, frozenset(tasks))
+    known(worker, *[State.UNASSIGNED] * 3)  # some worker was quicker than the answer
+    now, *then = (Status(state, ME, 1, None, "4.2.0") for state in (connector, *tasks))
+    restarting = e.Restarting(now, dict(enumerate(then)))
     assert answers(worker.take(e.Appended(append.ticket, 9))) == [
         ("r", e.Done(restarting=restarting))
     ]
