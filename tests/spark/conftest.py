@@ -126,6 +126,7 @@ class Flow:
         commit_interval_ms: int = 500,
         regex: str | None = None,
         consumer: Mapping[str, str] | None = None,
+        tasks: int = 1,
     ) -> SinkPlan:
         self._runs += 1
         java = {
@@ -153,6 +154,7 @@ class Flow:
             },
             {"bootstrap.servers": self._bootstrap},
             commit_interval_ms,
+            tasks,
         )
 
     def start(self, plan: FlowPlan, start: Offsets = ()) -> TaskId:

@@ -155,6 +155,33 @@ def test_partitions_are_shared_when_a_second_member_joins_and_come_back_when_it_
     )
 
 
+@pytest.mark.parametrize("regex", [False, True])
+def test_of_tasks_that_begin_together_none_reads_what_another_is_for(
+    flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path, regex: bool
+) -> None:
+    topic, name, file = topics.create(unique("lines"), partitions=4), unique("snk"), tmp_path / "o"
+    for partition in range(4):
+        topics.append(topic, [b"%d-%d" % (partition, at) for at in range(5)], partition=partition)
+    both = [
+        flow.sink(name, topic, file, task=task, tasks=2, regex=topic if regex else None)
+        for task in range(2)
+    ]
+    tasks = [flow.start(plan) for plan in both]  # the first is given everything, until it hears
+    for task in tasks:
+        flow.await_done(task, 10)
+    lines = sorted(f"{partition}-{at}" for partition in range(4) for at in range(5))
+    assert sorted(content(file).split()) == lines
+    assert [flow.done(task) for task in tasks] == [10, 10]
+
+
+def test_a_task_does_not_wait_for_ever_for_others(
+    flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic, name = topics.create(unique("lines"), partitions=4), unique("snk")
+    topics.append(topic, [b"line"])
+    flow.await_done(flow.start(flow.sink(name, topic, tmp_path / "o", tasks=2)), 1)
+
+
 def test_new_topics_that_match_the_pattern_are_read(
     flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
 ) -> None:

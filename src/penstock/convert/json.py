@@ -33,7 +33,15 @@ from penstock.convert.json_read import (
     schemaless,
 )
 from penstock.convert.json_schema import read_schema, schema_node
-from penstock.convert.json_write import DecimalFormat, Write, dump, schemaless_bytes, writer
+from penstock.convert.json_write import (
+    DecimalFormat,
+    Write,
+    WriteMany,
+    batch_writer,
+    dump,
+    schemaless_bytes,
+    writer,
+)
 from penstock.convert.settings import CONVERTER_TYPE
 from penstock.data.records import Column, Failed, Run
 from penstock.data.schema import Schema, Type, Value
@@ -158,6 +166,30 @@ class _Plan:
     read_many: ReadMany | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Writing:
+    """How values of one schema are written: each by itself, which raises for what it cannot, and
+    many at once. With a `head` the message begins with it and ends with a brace."""
+
+    write: WriteBytes
+    write_many: WriteMany | None = None
+    head: bytes = b""
+
+    def alike(self, values: list[Value]) -> list[bytes] | None:
+        """The messages of many values; None when one of them needs a closer look."""
+        if self.write_many is None:
+            return None
+        try:
+            nodes = self.write_many(values)
+            if nodes is None:
+                return None
+            bodies = map(orjson.dumps, nodes)
+            head = self.head
+            return [head + body + b"}" for body in bodies] if head else list(bodies)
+        except Exception:  # which one it is, and why, is found out one by one
+            return None
+
+
 _BARE: Final = _Plan(None, read_schemaless_strictly, schemaless)
 
 
@@ -182,7 +214,7 @@ class JsonConverter(Converter):
         size = config[CACHE_SIZE]
         self._plans_by_head: _Recent[bytes, _Plan] = _Recent(size)
         self._plans_by_schema: _Recent[str, _Plan] = _Recent(size)
-        self._writers: _Recent[Schema | None, WriteBytes] = _Recent(size)
+        self._writings: _Recent[Schema | None, _Writing] = _Recent(size)
         # The head of the last message, everything before its payload; none is like this one.
         self._last: tuple[bytes, _Plan] = (b"\0", _BARE)
         content = config[SCHEMA_CONTENT]
@@ -347,34 +379,38 @@ class JsonConverter(Converter):
         append = cells.append
         values = column.values
         for schema, start, stop in column.slices():
-            write = self._writer(schema)
+            writing = self._writing(schema)
+            if (alike := writing.alike(values[start:stop])) is not None:
+                cells += alike
+                continue
             for row in range(start, stop):
                 try:
-                    append(write(values[row]))
+                    append(writing.write(values[row]))
                 except Exception as cause:
                     failed[row] = _data_error(cause, _NOT_WRITTEN)
                     append(None)
         return cells
 
-    def _writer(self, schema: Schema | None) -> WriteBytes:
-        """The function that writes the messages of a schema; it raises for what it cannot."""
-        write = self._writers.get(schema)
-        if write is None:
-            write = self._writers.put(schema, self._new_writer(schema))
-        return write
+    def _writing(self, schema: Schema | None) -> _Writing:
+        """How the messages of a schema are written."""
+        writing = self._writings.get(schema)
+        if writing is None:
+            writing = self._writings.put(schema, self._new_writing(schema))
+        return writing
 
-    def _new_writer(self, schema: Schema | None) -> WriteBytes:
+    def _new_writing(self, schema: Schema | None) -> _Writing:
         if schema is None:
-            return _write_bare_in_envelope if self._enveloped else _write_bare
+            return _Writing(_write_bare_in_envelope if self._enveloped else _write_bare)
         try:
             node = self._node_writer(schema)
+            many = batch_writer(schema, decimals=self._decimals, replace_null=self._replace_null)
             if not self._enveloped:
-                return lambda value: dump(node(value))
+                return _Writing(lambda value: dump(node(value)), many)
             described = dump(schema_node(schema, lambda of, value: self._node_writer(of)(value)))
         except Exception as cause:
-            return _refuse(_data_error(cause, _NOT_WRITTEN))
+            return _Writing(_refuse(_data_error(cause, _NOT_WRITTEN)))
         head = b'{"schema":' + described + _COMPACT_PAYLOAD
-        return lambda value: head + dump(node(value)) + b"}"
+        return _Writing(lambda value: head + dump(node(value)) + b"}", many, head)
 
     def _node_writer(self, schema: Schema) -> Write:
         return writer(schema, decimals=self._decimals, replace_null=self._replace_null)

@@ -25,7 +25,7 @@ from typing import Final
 
 import orjson
 
-from penstock.convert.shapes import FieldWork, Shapes
+from penstock.convert.shapes import FieldWork, Shapes, both_ends, columns_of
 from penstock.data.logical import (
     bytes_to_decimal,
     days_to_date,
@@ -309,24 +309,14 @@ class _Compiler:
         fields = [self._field(each) for each in schema.fields]
 
         def read_structs(nodes: list[Value]) -> list[Value] | None:
-            if set(map(type, nodes)) != {dict} or set(map(tuple, nodes)) != {names}:
+            columns = columns_of(names, nodes)
+            if columns is None:
                 return None
-            for field, column in zip(
-                fields, zip(*map(dict.values, nodes), strict=True), strict=True
-            ):
-                kinds = set(map(type, column))
-                if field.null_stays:
-                    kinds.discard(type(None))
-                if not kinds:
-                    continue
-                if kinds != {field.natural}:
+            for field, column in zip(fields, columns, strict=True):
+                if not field.stand(column):
                     name, convert = field.name, field.convert
                     for node, value in zip(nodes, column, strict=True):
                         node[name] = convert(value)
-                elif field.fits is not None:
-                    there = [value for value in column if value is not None]
-                    if not (field.fits(min(there)) and field.fits(max(there))):
-                        return None
             return nodes
 
         return read_structs if names else lambda nodes: None
@@ -340,6 +330,7 @@ class _Compiler:
             natural if schema.logical is None else None,
             fits,
             null_stays=schema.optional and (schema.default is None or not self._replace_null),
+            all_fit=fits and both_ends(fits),
         )
 
 

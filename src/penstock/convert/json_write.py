@@ -24,7 +24,7 @@ from typing import Final
 
 import orjson
 
-from penstock.convert.shapes import FieldWork, Shapes
+from penstock.convert.shapes import AllFit, Cells, FieldWork, Fits, Shapes, both_ends, columns_of
 from penstock.data.logical import (
     date_to_days,
     decimal_to_bytes,
@@ -43,11 +43,15 @@ from penstock.data.schema import (
     java_class,
     pairs,
 )
+from penstock.data.structs import structs_of
 from penstock.data.text import decimal_text, double_text, shortest_float32
 from penstock.errors import DataError
 
 Write = Callable[[Value], Value]
 """What `orjson` can write for a Connect value."""
+
+WriteMany = Callable[[list[Value]], list[Value] | None]
+"""The same for many values at once; None where one of them needs a closer look."""
 
 
 class DecimalFormat(Enum):
@@ -65,6 +69,20 @@ def base64_text(data: bytes) -> str:
 def writer(schema: Schema | None, *, decimals: DecimalFormat, replace_null: bool) -> Write:
     """The function that writes a schema's values, null included; it raises DataError."""
     return _Compiler(decimals, replace_null).slot(schema)
+
+
+def batch_writer(
+    schema: Schema | None, *, decimals: DecimalFormat, replace_null: bool
+) -> WriteMany | None:
+    """The function that writes many values of one schema, a field at a time; None for schemas that
+    have no such short cut.
+
+    It gives what `writer` would, or None, and raises what that would raise, without telling for
+    which value.
+    """
+    if schema is None or schema.type is not Type.STRUCT or not schema.fields:
+        return None
+    return _Compiler(decimals, replace_null).structs(schema)
 
 
 def schemaless_bytes(value: Value) -> bytes:
@@ -248,34 +266,59 @@ class _Compiler:
 
         return write_struct
 
+    def structs(self, schema: Schema) -> WriteMany:
+        names = schema.field_names
+        fields = [self._field(each) for each in schema.fields]
+        structs = structs_of(names)
+
+        def write_structs(values: list[Value]) -> list[Value] | None:
+            columns = columns_of(names, values)
+            if columns is None:
+                return None
+            natural = True
+            for at, field in enumerate(fields):
+                if not field.stand(columns[at]):
+                    columns[at] = list(map(field.convert, columns[at]))
+                    natural = False
+            return values if natural else structs(columns)
+
+        return write_structs
+
     def _field(self, field: Field) -> FieldWork:
         schema = field.schema
-        natural, fits = _NATURAL.get(schema.type, (None, None))
+        natural, fits, all_fit = _NATURAL.get(schema.type, (None, None, None))
         return FieldWork(
             field.name,
             self.slot(schema),
             natural if schema.logical is None else None,
             fits,
             null_stays=schema.optional and (schema.default is None or not self._replace_null),
+            all_fit=all_fit,
         )
 
 
-def _within(type: Type) -> Callable[[Value], bool]:
-    low, high = int_range(type)
-    return range(low, high + 1).__contains__
+def _within(kind: Type) -> tuple[type, Fits, AllFit]:
+    low, high = int_range(kind)
+    fits = range(low, high + 1).__contains__
+    return int, fits, both_ends(fits)
 
 
-_NATURAL: Final[Mapping[Type, tuple[type, Callable[[Value], bool] | None]]] = {
-    Type.STRING: (str, None),
-    Type.BOOLEAN: (bool, None),
-    Type.FLOAT64: (float, isfinite),
-    **{type: (int, _within(type)) for type in INT_BITS},
+def _all_finite(column: Cells) -> bool:
+    """What is not finite makes the sum so; one that overflows costs a closer look."""
+    return isfinite(sum(column))
+
+
+_NATURAL: Final[Mapping[Type, tuple[type, Fits | None, AllFit | None]]] = {
+    Type.STRING: (str, None, None),
+    Type.BOOLEAN: (bool, None, None),
+    Type.FLOAT64: (float, isfinite, _all_finite),
+    **{each: _within(each) for each in INT_BITS},
 }
-"""Types whose values `orjson` writes as they are if of the class, and the check says so."""
+"""Types whose values `orjson` writes as they are if of the class, and the checks say so."""
 
 
 def _natural_writer(schema: Schema) -> Write:
-    kind, fits = _NATURAL[schema.type]
+    kind, fits, _ = _NATURAL[schema.type]
 
     def write_natural(value: Value) -> Value:
         if type(value) is kind and (fits is None or fits(value)):

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.errors import PenstockError, StartupFailed
+from penstock.flow import checkpoints
 from penstock.flow import session as spark_session
 from penstock.flow.causes import mark
 from penstock.ids import TaskId
@@ -188,7 +189,7 @@ class Query(ABC):
         writer = (
             frame.writeStream.foreachBatch(self._on_batch)
             .queryName(f"{self._task}#{self._run}")
-            .option("checkpointLocation", self._checkpoint.as_uri())
+            .option("checkpointLocation", checkpoints.location(self._checkpoint))
         )
         with _with_settings(self._spark, self._settings):
             self._query = writer.start()

@@ -88,9 +88,9 @@ class Failures:
                     self._send(tolerance.dead_letters, failure, letter)
         if not tolerance.tolerate_all:
             first = failures[0]
+            where = f" for {_place(original(first.origin))}"
             raise ToleranceExceeded(
-                f"Tolerance exceeded in error handler: {first.stage.value} failed in class "
-                f"{first.class_name} for {_place(original(first.origin))}: {first.cause}"
+                f"Tolerance exceeded in error handler: {told(first, where)}"
             ) from first.cause
 
     def flush(self) -> int:
@@ -141,6 +141,11 @@ class Failures:
     def _lost(self, topic: str, error: object) -> None:
         self._lost_letters += 1
         log.error("Could not produce message to dead letter queue. topic=%s: %s", topic, error)
+
+
+def told(failure: Failure, where: str = "") -> str:
+    """What failed, and why; `where` follows the class."""
+    return f"{failure.stage.value} failed in class {failure.class_name}{where}: {failure.cause}"
 
 
 def context_headers(

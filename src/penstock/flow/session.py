@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 from penstock import jars
 from penstock.config.properties import render_properties
 from penstock.errors import StartupFailed
-from penstock.flow import remote
+from penstock.flow import checkpoints, remote
 from penstock.plugin_path import ROOTS
 
 if TYPE_CHECKING:
@@ -131,6 +131,7 @@ def _session(settings: Mapping[str, str], folder: Path | None) -> SparkSession:
         kind = SparkContext if folder is None else WatchedContext
         context = kind(conf=conf, gateway=gateway)
         session = SparkSession.builder.getOrCreate()
+        checkpoints.prepare(session)
     except Exception as error:  # py4j and PySpark raise what they like here
         raise StartupFailed(
             f"Spark did not start with spark.master={settings['spark.master']}: {error}"

@@ -2,9 +2,11 @@
 
 The member (librdkafka) gets partitions, heartbeats and commits; the records themselves are read by
 Spark, for exactly the partitions the member owns (design §4.4). While there is nothing to read
-there is no query: the member waits for a record, and where one comes a query takes over. What is
-written is committed every `offset.flush.interval.ms`, and before a partition is given back, which
-happens only after the batch in hand is written.
+there is no query: the member waits for a record, and where one comes a query takes over. The first
+of several tasks that begin together is given everything until the others are there; it waits for
+them, rather than have a query that must give up what it began. What is written is committed every
+`offset.flush.interval.ms`, and before a partition is given back, which happens only after the batch
+in hand is written.
 """
 
 from __future__ import annotations
@@ -70,6 +72,9 @@ _NO_MORE_THAN_ONE: Final[Mapping[str, int]] = {
 """The member only wants to know that there is a record, not to have it."""
 
 _TOPICS_REFRESH_S: Final = 5.0
+_HEARTBEAT_MS: Final = 3000  # librdkafka's, where none is set
+_JOIN_S: Final = 0.5
+"""How long after its next heartbeat a member is sure to have heard of one that joined with it."""
 _RETRY_COMMIT_S: Final = 1.0
 _KAFKA_TIMEOUT_S: Final = 30.0
 
@@ -151,7 +156,10 @@ class SinkTask:
         self._owned: dict[Place, int] = {}  # where the next batch of each partition starts
         self._uncommitted: dict[Place, int] = {}
         self._query: SinkQuery | None = None
-        self._moved = False  # what we own is not what the query reads, or read before it ended
+        self._moved = False  # there may be more to read, or in other partitions, than a query does
+        self._subscribed: list[str] = []
+        self._share: int | None = None  # how many partitions are for it when all tasks are there
+        self._settled_by = 0.0  # from then on it reads whatever it owns, whoever has joined
         self._watched: set[Place] = set()  # where the member waits for a record
         self._small = False  # what the record was that came last
         self._stopping = threading.Event()
@@ -202,14 +210,13 @@ class SinkTask:
 
     def _loop(self) -> str | None:
         """Runs until the task is stopped, or until its query fails; then its trace."""
-        subscribed: list[str] = []
         refresh, commit = 0.0, time.monotonic() + self._plan.commit_interval_ms / 1000
         while not self._stopping.is_set():
             now = time.monotonic()
             if now >= refresh:
                 topics = self._topics()
-                if topics and topics != subscribed:
-                    subscribed = topics
+                if topics and topics != self._subscribed:
+                    self._subscribed = topics
                     self._consumer.subscribe(
                         topics,
                         on_assign=self._on_assign,
@@ -217,21 +224,22 @@ class SinkTask:
                         on_lost=self._on_lost,
                     )
                 refresh = now + _TOPICS_REFRESH_S if self._plan.topics_regex else float("inf")
-            if not subscribed:
+            if not self._subscribed:
                 self._stopping.wait(0.2)
                 continue
             message = self._consumer.poll(0.1)
             if message is not None and message.error() is None and self._watched:
                 self._small = len(message) + len(message.key() or b"") < _SMALL
-                self._read()
+                self._pause()
+                self._moved = True
             if now >= commit:
                 in_order = self._commit()
                 commit = now + (
                     self._plan.commit_interval_ms / 1000 if in_order else _RETRY_COMMIT_S
                 )
             query = self._query
-            if self._moved:
-                self._read()  # there was a query, so there may be more to read
+            if self._moved and self._is_settled(now):
+                self._read()  # there was a record, or a query, so there may be more to read
             elif query is not None and not query.alive:
                 return query.ended()
             elif query is not None and query.idle_s > IDLE_S:
@@ -245,10 +253,32 @@ class SinkTask:
         pattern = compile_java(self._plan.topics_regex)
         return sorted(t for t in known if t not in _INTERNAL and pattern.fullmatch(t))
 
+    def _is_settled(self, now: float) -> bool:
+        """Whether it may read what it owns: no more than its share, or nobody else came for it."""
+        if now >= self._settled_by:
+            return True
+        if self._share is None:
+            self._share = self._fair_share()
+        return len(self._owned) <= self._share
+
+    def _fair_share(self) -> int:
+        """The most partitions a task has when all are there; 0, so that it waits, if Kafka does not
+        say how many there are."""
+        try:
+            known = self._consumer.list_topics(timeout=_JOIN_S).topics
+        except KafkaException as error:
+            log.debug("how many partitions there are is not known yet: %s", error)
+            return 0
+        partitions = sum(len(known[name].partitions) for name in self._subscribed if name in known)
+        return -(-partitions // self._plan.tasks)
+
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         if not partitions:
             consumer.incremental_assign(partitions)
             return
+        if not self._settled_by and self._plan.tasks > 1:
+            heartbeat_ms = int(self._plan.consumer.get("heartbeat.interval.ms", _HEARTBEAT_MS))
+            self._settled_by = time.monotonic() + heartbeat_ms / 1000 + _JOIN_S
         for at in consumer.committed(partitions, timeout=_KAFKA_TIMEOUT_S):
             if at.offset < 0:
                 at.offset = self._reset(at)
@@ -267,7 +297,7 @@ class SinkTask:
             self._moved = True
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self._moved = self._query is not None
+        self._moved = self._moved or self._query is not None
         self._end_query(self._grace_s)
         self._commit()
         self._forget(partitions)
@@ -276,7 +306,7 @@ class SinkTask:
     def _on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         # Somebody else owns them already: what the batch in hand writes is written twice, but
         # nothing of it may be committed from here.
-        self._moved = self._query is not None
+        self._moved = self._moved or self._query is not None
         self._forget(partitions)
         self._end_query(0)
         consumer.incremental_unassign(partitions)
@@ -313,10 +343,14 @@ class SinkTask:
             log.debug("not watched yet: %s", error)
             self._moved = True
 
-    def _read(self) -> None:
-        """Replaces the waiting, or a query that read something else, by one for what we own."""
+    def _pause(self) -> None:
+        """Ends the waiting for a record."""
         self._consumer.pause([TopicPartition(*place) for place in self._watched])
         self._watched = set()
+
+    def _read(self) -> None:
+        """Replaces the waiting, or a query that read something else, by one for what we own."""
+        self._pause()
         self._moved = False
         self._end_query(self._grace_s)
         with self._lock:

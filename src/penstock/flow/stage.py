@@ -310,7 +310,7 @@ class Writing:
 
 
 _OPENED: dict[TaskId, tuple[int, float, Any]] = {}
-_IDLE_S: Final = 300.0
+_IDLE_S: Final = 60.0  # as long as Spark keeps a process that nobody uses
 
 
 def _open(plan: FlowPlan, kind: Callable[[Any], Any]) -> Any:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.api import Converter, Failed, Use
 from penstock.convert.json import JsonConverter
+from penstock.convert.json_write import DecimalFormat, dump, writer
 from penstock.convert.text import StringConverter
 from penstock.data import schema as s
 from penstock.data.logical import ms_to_time, unscaled_to_decimal
@@ -218,6 +219,59 @@ def test_a_bad_value_never_costs_its_neighbours(column: Column, at: int) -> None
     cells = converter.from_connect(["t"] * len(mixed), mixed, failed)
     assert cells == [*good[:at], None, *good[at:]]
     assert failed.keys() == {at}
+
+
+ODD: st.SearchStrategy[Value] = st.sampled_from([None, True, 1, "text", "\ud800", b"", [], {}])
+"""What may be in a field whatever its schema says."""
+ODD_FLOATS: st.SearchStrategy[Value] = st.sampled_from([1e308, float("nan"), float("-inf")])
+ODD_INTEGERS: st.SearchStrategy[Value] = st.sampled_from([200, -(2**15), 2**31, 2**63, True])
+
+
+def nearly(of: Schema, values: st.SearchStrategy[Value]) -> st.SearchStrategy[Value]:
+    """Values of a schema, and some that are its class's but none of its values."""
+    if of.type in INT_BITS:
+        return values | ODD_INTEGERS
+    return values | (ODD_FLOATS if of.type is s.Type.FLOAT64 else ODD)
+
+
+@st.composite
+def structs(draw: st.DrawFn) -> tuple[Schema, list[Value]]:
+    """A schema of structs, and some that it may describe, or nearly."""
+    parts = draw(st.dictionaries(TEXT, _leaves(), min_size=1, max_size=4))
+    fields = {
+        name: of.as_optional() if draw(st.booleans()) else of for name, (of, _) in parts.items()
+    }
+    cells = {
+        name: draw(st.sampled_from([each, each | ODD, nearly(of, each)]))
+        for name, (of, each) in parts.items()
+    }
+    alike: st.SearchStrategy[Value] = st.fixed_dictionaries(cells)
+    unlike: st.SearchStrategy[Value] = st.none() | st.dictionaries(TEXT, ODD, max_size=2)
+    turned = alike.map(lambda struct: dict(reversed(struct.items())))
+    given_ = draw(st.sampled_from([alike, alike | turned | unlike]))
+    return s.struct(fields), draw(st.lists(given_, min_size=1, max_size=4))
+
+
+@given(typed=structs(), decimals=DECIMAL_FORMATS)
+@settings(max_examples=300)
+def test_many_structs_are_written_as_each_by_itself(
+    typed: tuple[Schema, list[Value]], decimals: str
+) -> None:
+    schema, values = typed
+    node = writer(schema, decimals=DecimalFormat(decimals), replace_null=True)
+    each: list[bytes | None] = []
+    refused = set()
+    for row, value in enumerate(values):
+        try:
+            each.append(dump(node(value)))
+        except (DataError, TypeError, ValueError):
+            each.append(None)
+            refused.add(row)
+    failed: Failed = {}
+    converter = json_converter(schemas_enable="false", decimal_format=decimals)
+    cells = converter.from_connect(["t"] * len(values), Column.of(values, schema), failed)
+    assert cells == each
+    assert failed.keys() == refused
 
 
 @given(data=st.lists(st.binary(max_size=30) | st.none(), max_size=6), enveloped=st.booleans())

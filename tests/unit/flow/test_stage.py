@@ -156,9 +156,9 @@ def test_what_was_idle_for_long_is_closed(monkeypatch: pytest.MonkeyPatch) -> No
     now = [1000.0]
     monkeypatch.setattr(stage.time, "monotonic", lambda: now[0])
     idle, busy = opened("idle", 1), opened("busy", 1)
-    now[0] += 200
+    now[0] += 40
     opened("busy", 1)
-    now[0] += 200
+    now[0] += 40
     assert opened("busy", 1) is busy
     assert idle.closed
     assert not busy.closed
