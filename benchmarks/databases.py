@@ -12,7 +12,7 @@ import re
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -44,7 +44,6 @@ _FILTER: Final = "org.apache.kafka.connect.transforms.Filter"
 _BATCH: Final = 3_000  # rows of a statement or batch, the JVM connector's default
 _SLOW_SHARE: Final = 20  # the slower ways of inserting are shown a part of the rows only
 _SLOW_MOST: Final = 20_000
-_LOOK_SHARE: Final = 10  # a look at a table may take a tenth of the time
 _MEMORY_S: Final = 1.0
 _KEYS: Final = re.compile(rb'"id":(\d+)')
 _CSV: Final = "%(id)d,user-%(name)d,%(city)s,%(score)d.5,%(active)s"
@@ -56,9 +55,9 @@ Row = tuple[object, ...]
 class Target(ABC):
     """A database, and what is said to it in its own words."""
 
-    number: str
     text: str
     truth: str
+    parameters = ""  # what its URL needs for a client that loads files
 
     @abstractmethod
     def server(self) -> DatabaseServer:
@@ -68,21 +67,35 @@ class Target(ABC):
     def bulk(self, connection: Connection, table: str, file: Path) -> None:
         """The fastest way to load a file that the database has."""
 
-    @abstractmethod
-    def batch(self, connection: Connection, sql: str, rows: Sequence[Row]) -> None:
-        """Many rows as a JVM connector sends them, within a transaction."""
+    def connect(self, server: DatabaseServer) -> Connection:
+        """A connection that may also load files."""
+        url = parse(server.url + self.parameters, server.user, Secret(server.password))
+        return Database(url, attempts=1).connect()
 
     def create(self, connection: Connection, table: str, key: str = "") -> None:
         """A table for the rows of `inputs.SCHEMAS`."""
         columns = (
-            f"id {self.number} NOT NULL {key}, name {self.text} NOT NULL, city {self.text}, "
+            f"id BIGINT NOT NULL {key}, name {self.text} NOT NULL, city {self.text}, "
             f"score DOUBLE PRECISION NOT NULL, active {self.truth} NOT NULL"
         )
         connection.execute(f"CREATE TABLE {table} ({columns})")
 
+    def fill(
+        self, connection: Connection, table: str, key: str, folder: Path, records: int
+    ) -> float:
+        """Creates a table with these many rows; the seconds it took to load them."""
+        file = folder / "rows.csv"
+        write_csv(file, records)
+        self.create(connection, table, key)
+        began = time.monotonic()
+        self.bulk(connection, table, file)
+        took_s = time.monotonic() - began
+        file.unlink()
+        return took_s
+
 
 class Postgresql(Target):
-    number, text, truth = "BIGINT", "TEXT", "BOOLEAN"
+    text, truth = "TEXT", "BOOLEAN"
 
     def server(self) -> DatabaseServer:
         return PostgresServer()
@@ -97,24 +110,23 @@ class Postgresql(Target):
             while block := opened.read(1 << 20):
                 copy.write(block)
 
-    def batch(self, connection: Connection, sql: str, rows: Sequence[Row]) -> None:
-        connection.many(sql, rows)  # all sent before the first answer, as pgjdbc does
+
+class _LargerMariaDb(MariaDbServer):
+    buffer_pool_mb = 512  # the rows of a run, as a server for as many would have
 
 
 class MariaDb(Target):
-    number, text, truth = "BIGINT", "VARCHAR(255)", "TINYINT"
+    text, truth = "VARCHAR(255)", "TINYINT"
+    parameters = "?allowLoadLocalInfile=true"
 
     def server(self) -> DatabaseServer:
-        return MariaDbServer()
+        return _LargerMariaDb()
 
     def bulk(self, connection: Connection, table: str, file: Path) -> None:
         connection.execute(
             f"LOAD DATA LOCAL INFILE '{file}' INTO TABLE {table} CHARACTER SET utf8mb4 "
             "FIELDS TERMINATED BY ','"
         )
-
-    def batch(self, connection: Connection, sql: str, rows: Sequence[Row]) -> None:
-        connection.many(sql, rows)  # PyMySQL makes one statement of them, as Connector/J can
 
 
 # ── the rows ─────────────────────────────────────────────────────────────────────────────────────
@@ -161,16 +173,6 @@ def check_table(connection: Connection, table: str, records: int) -> None:
         raise WrongOutcome(f"'{table}' should hold {expected}, it holds {got}")
 
 
-def _connected(server: DatabaseServer) -> Connection:
-    """A connection that may also load files, where that has to be allowed."""
-    url = (
-        f"{server.url}?allowLoadLocalInfile=true"
-        if isinstance(server, MariaDbServer)
-        else server.url
-    )
-    return Database(parse(url, server.user, Secret(server.password)), attempts=1).connect()
-
-
 # ── topic → table ────────────────────────────────────────────────────────────────────────────────
 
 
@@ -180,7 +182,7 @@ def _into_table(target: Target, upserting: bool) -> Callable[[Session, Load, Not
 
     def measure(session: Session, load: Load, note: Note) -> None:
         topic = load.topic(SCHEMAS)
-        with target.server() as server, _connected(server) as connection:
+        with target.server() as server, target.connect(server) as connection:
             for run in ("cold", "warm"):
                 table = f"rows_{run}"
                 config = {
@@ -205,18 +207,13 @@ def _into_table(target: Target, upserting: bool) -> Callable[[Session, Load, Not
 
 
 def _count_of(connection: Connection, table: str) -> Callable[[], int]:
-    """A look at how many rows a table has; the longer it takes, the more seldom."""
-    seen, next_look = 0, 0.0
+    """A look at how many rows a table has."""
 
     def count() -> int:
-        nonlocal seen, next_look
-        began = time.monotonic()
-        if began >= next_look:
-            with contextlib.suppress(PenstockError):  # it is not there yet
-                ((seen,),) = connection.rows(f"SELECT COUNT(*) FROM {table}")
-            ended = time.monotonic()
-            next_look = ended + _LOOK_SHARE * (ended - began)
-        return seen
+        with contextlib.suppress(PenstockError):  # it is not there yet
+            ((found,),) = connection.rows(f"SELECT COUNT(*) FROM {table}")
+            return int(found)
+        return 0
 
     return count
 
@@ -249,15 +246,9 @@ def _floors(
 ) -> None:
     """What the server takes without any pipeline before it."""
     key = "PRIMARY KEY" if keyed else ""
-    file = folder / "rows.csv"
-    file.parent.chmod(0o755)
-    write_csv(file, load.records)
-    target.create(connection, "floor_bulk", key)
-    began = time.monotonic()
-    target.bulk(connection, "floor_bulk", file)
-    note("floor.bulk", load.records / (time.monotonic() - began))
+    took_s = target.fill(connection, "floor_bulk", key, folder, load.records)
+    note("floor.bulk", load.records / took_s)
     check_table(connection, "floor_bulk", load.records)
-    file.unlink()
 
     some = max(_BATCH, min(load.records // _SLOW_SHARE, _SLOW_MOST))
     rows = [row for block in rows_of(some) for row in block]
@@ -270,7 +261,9 @@ def _floors(
         for start in range(0, some, _BATCH):
             with connection.transaction():
                 if size > 1:
-                    target.batch(connection, sql, rows[start : start + _BATCH])
+                    # psycopg sends all before the first answer, as pgjdbc does; PyMySQL makes one
+                    # statement of them, as Connector/J can.
+                    connection.many(sql, rows[start : start + _BATCH])
                     continue
                 for row in rows[start : start + _BATCH]:
                     connection.execute(sql, row)
@@ -283,13 +276,8 @@ def _floors(
 
 def _from_table(target: Target) -> Callable[[Session, Load, Note], None]:
     def measure(session: Session, load: Load, note: Note) -> None:
-        with target.server() as server, _connected(server) as connection:
-            file = session.folder / "rows.csv"
-            file.parent.chmod(0o755)
-            write_csv(file, load.records)
-            target.create(connection, "big", "PRIMARY KEY")
-            target.bulk(connection, "big", file)
-            file.unlink()
+        with target.server() as server, target.connect(server) as connection:
+            target.fill(connection, "big", "PRIMARY KEY", session.folder, load.records)
             note("floor.select", load.records / _selected_s(connection))
             for run in ("cold", "warm"):
                 note_curve(note, run, _snapshot(session, load, server, note, run))
