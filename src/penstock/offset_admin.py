@@ -10,7 +10,9 @@ from __future__ import annotations
 import json
 import logging
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
+from threading import Event
 from typing import Any, Final
 
 from confluent_kafka import (
@@ -42,6 +44,8 @@ Json = dict[str, Any]
 
 NOT_GIVEN: Final = "Partitions / offsets need to be provided for an alter offsets request"
 _TIMEOUT_S: Final = 30.0
+_LEAVING_S: Final = 5.0
+_RETRY_S: Final = 0.1
 _STILL_THERE: Final = frozenset(
     {
         KafkaError.UNKNOWN_MEMBER_ID,
@@ -167,19 +171,26 @@ class OffsetAdmin:
             )
         gone = {Place(*place) for place, offset in places.items() if offset is None}
         admin = self._admin(name, props)
+
+        def alter() -> None:
+            request = [ConsumerGroupTopicPartitions(group, rows)]
+            [answer] = admin.alter_consumer_group_offsets(request).values()
+            for row in answer.result(_TIMEOUT_S).topic_partitions or []:
+                if row.error is not None:
+                    raise KafkaException(row.error)
+
+        def forget() -> None:
+            other = KafkaAdminClient(**clients.member(self._java(name, props)))
+            try:
+                other.delete_group_offsets(group, gone)
+            finally:
+                other.close()
+
         try:
             if rows:
-                request = [ConsumerGroupTopicPartitions(group, rows)]
-                [answer] = admin.alter_consumer_group_offsets(request).values()
-                for row in answer.result(_TIMEOUT_S).topic_partitions or []:
-                    if row.error is not None:
-                        raise KafkaException(row.error)
+                _when_left(alter)
             if gone:
-                other = KafkaAdminClient(**clients.member(self._java(name, props)))
-                try:
-                    other.delete_group_offsets(group, gone)
-                finally:
-                    other.close()
+                _when_left(forget)
         except (KafkaException, AnyKafkaError) as error:
             raise _sink_failure(name, "alter", error) from error
 
@@ -187,10 +198,32 @@ class OffsetAdmin:
         group = _group(name, props)
         admin = self._admin(name, props)
         try:
-            admin.delete_consumer_groups([group])[group].result(_TIMEOUT_S)
+            _when_left(lambda: admin.delete_consumer_groups([group])[group].result(_TIMEOUT_S))
         except KafkaException as error:
-            if error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:  # then there is nothing
+            if _code(error) != KafkaError.GROUP_ID_NOT_FOUND:  # then there is nothing
                 raise _sink_failure(name, "reset", error) from error
+
+
+def _when_left(change: Callable[[], object]) -> None:
+    """Makes a change that Kafka refuses for as long as a group has members. Tasks that have just
+    been stopped may be on their way out, so it is tried for a while."""
+    deadline = time.monotonic() + _LEAVING_S
+    while True:
+        try:
+            change()
+        except (KafkaException, AnyKafkaError) as error:
+            if _code(error) not in _STILL_THERE or time.monotonic() > deadline:
+                raise
+            Event().wait(_RETRY_S)
+        else:
+            return
+
+
+def _code(error: Exception) -> object:
+    """Kafka's number of an error, from either client."""
+    if isinstance(error, KafkaException):
+        return error.args[0].code()
+    return getattr(error, "errno", None)
 
 
 def _asked(name: str, found: Found, props: RawProps, offsets: Any, verb: str) -> bool:
@@ -259,10 +292,8 @@ def _integer(value: object, bits: int, what: str, title: str) -> int:
 
 
 def _sink_failure(name: str, verb: str, error: Exception) -> PenstockError:
-    cause = error.args[0] if isinstance(error, KafkaException) else None
-    code = cause.code() if cause is not None else getattr(error, "errno", None)
-    if code not in _STILL_THERE:
-        text = str(cause.str() if cause is not None else error)
+    if _code(error) not in _STILL_THERE:
+        text = error.args[0].str() if isinstance(error, KafkaException) else str(error)
         return PenstockError(
             f"Failed to {verb} consumer group offsets for connector {name}: {text}"
         )

@@ -454,6 +454,7 @@ class Planner:
             topics=framework[keys.TOPICS],
             topics_regex=framework[keys.TOPICS_REGEX] or None,
             consumer=self._member(task, consumer),
+            group_admin=clients.member(consumer),
             spark_kafka={
                 name: text
                 for name, text in {**_SPARK_KAFKA, **consumer}.items()

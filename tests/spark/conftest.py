@@ -152,6 +152,7 @@ class Flow:
                 **clients.consumer({**java, "group.id": f"connect-{name}"}).settings,
                 "partition.assignment.strategy": "cooperative-sticky",
             },
+            clients.member(java),
             {"bootstrap.servers": self._bootstrap},
             commit_interval_ms,
             tasks,

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupState,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 from pyspark import cloudpickle
 
 from penstock.api import Failed, Plugin, Props, SinkConnector, SinkWriter
@@ -153,6 +160,48 @@ def test_partitions_are_shared_when_a_second_member_joins_and_come_back_when_it_
     wait_until(
         lambda: topics.committed(group, topic) == dict.fromkeys(range(4), 3), 10, "all committed"
     )
+
+
+def test_a_task_that_is_stopped_while_it_joins_is_not_waited_for(
+    flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic, name, file = topics.create(unique("lines")), unique("snk"), tmp_path / "out.txt"
+    # So that for some seconds the first does not hear that the group is shared out anew.
+    slowly = {"heartbeat.interval.ms": "8000"}
+    flow.start(flow.sink(name, topic, file, task=0, consumer=slowly))
+    wait_until(lambda: group(topics, name) == (STABLE, 1), 60, "the first to be there")
+    second = flow.start(flow.sink(name, topic, file, task=1, consumer=slowly))
+    wait_until(lambda: group(topics, name) == (JOINING, 2), 6, "the second to wait for the first")
+    assert flow.stop(second)
+    assert group(topics, name) == (JOINING, 1)
+    wait_until(lambda: group(topics, name) == (STABLE, 1), 20, "the group to go on")
+
+
+def test_a_task_may_be_stopped_at_any_moment_of_its_joining(
+    flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic, name, file = topics.create(unique("lines"), 3), unique("snk"), tmp_path / "out.txt"
+    quick = {"heartbeat.interval.ms": "100"}
+    flow.start(flow.sink(name, topic, file, task=0, consumer=quick))
+    wait_until(lambda: group(topics, name) == (STABLE, 1), 60, "the first to be there")
+    for moment in range(16):
+        second = flow.start(flow.sink(name, topic, file, task=1, consumer=quick))
+        threading.Event().wait(0.025 * moment)
+        began = time.monotonic()
+        assert flow.stop(second)
+        assert time.monotonic() - began < 5
+        wait_until(lambda: group(topics, name) == (STABLE, 1), 5, "the first to be alone again")
+
+
+def group(topics: Topics, sink: str) -> tuple[ConsumerGroupState, int]:
+    """The state of a sink's group, and how many members it has."""
+    [found] = topics.admin.describe_consumer_groups([f"connect-{sink}"]).values()
+    described = found.result()
+    return described.state, len(described.members)
+
+
+STABLE = ConsumerGroupState.STABLE
+JOINING = ConsumerGroupState.PREPARING_REBALANCING
 
 
 @pytest.mark.parametrize("regex", [False, True])

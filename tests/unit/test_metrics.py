@@ -55,6 +55,7 @@ SINK_PLAN = SinkPlan(
     None,
     {},
     {},
+    {},
 )
 SOURCE_PLAN = SourcePlan(
     SOURCE, 1, FileStreamSource, FILE_SOURCE.parse({"topic": "t"}), CONVERSION, Tolerance(), {}

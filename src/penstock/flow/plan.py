@@ -166,6 +166,7 @@ class SinkPlan:
     topics: tuple[str, ...]
     topics_regex: str | None
     consumer: Settings = field(repr=False)  # the group member, in librdkafka's names
+    group_admin: Mapping[str, object] = field(repr=False)  # its group, in kafka-python's names
     spark_kafka: Mapping[str, str] = field(repr=False)  # the reader, in Java's names
     commit_interval_ms: int = 60_000
     tasks: int = 1  # how many the connector has, at most

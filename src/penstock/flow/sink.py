@@ -19,11 +19,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 
 from penstock.config.regex import compile_java
 from penstock.flow import offsets, remote
 from penstock.flow.engine import IDLE_S, Committed, Place, Query, Report, readable
+from penstock.flow.members import put_out
 from penstock.flow.plan import SinkPlan
 from penstock.flow.source import batch_done
 from penstock.flow.stage import RESULT_DDL, SinkStage
@@ -75,7 +82,14 @@ _TOPICS_REFRESH_S: Final = 5.0
 _HEARTBEAT_MS: Final = 3000  # librdkafka's, where none is set
 _JOIN_S: Final = 0.5
 """How long after its next heartbeat a member is sure to have heard of one that joined with it."""
+_NAMED_S: Final = 0.2
+"""How long Kafka takes at most, as a rule, to give a new member its id."""
+_POLL_S: Final = 0.1
 _RETRY_COMMIT_S: Final = 1.0
+_LAST_COMMIT_S: Final = 3.0
+_WHILE_SHARED_OUT: Final = frozenset(
+    {KafkaError.ILLEGAL_GENERATION, KafkaError.REBALANCE_IN_PROGRESS}
+)
 _KAFKA_TIMEOUT_S: Final = 30.0
 
 
@@ -163,6 +177,7 @@ class SinkTask:
         self._watched: set[Place] = set()  # where the member waits for a record
         self._small = False  # what the record was that came last
         self._stopping = threading.Event()
+        self._closing = False
         self._grace_s = 5.0
         self._in_time = True
         run = about(plan.task)(self._run)
@@ -203,10 +218,23 @@ class SinkTask:
             trace = readable(error)
         finally:
             self._in_time = self._end_query(self._grace_s)
-            self._commit()
-            self._consumer.close()
+            self._commit_at_last()
+            self._leave()
         if trace is not None and not self._stopping.is_set():
             self._failed(trace)
+
+    def _leave(self) -> None:
+        member: str | None = None
+        try:
+            if self._subscribed and not self._consumer.memberid():
+                self._consumer.poll(_NAMED_S)
+            member = self._consumer.memberid()
+            self._closing = True
+            self._consumer.close()
+        except Exception as error:  # its callbacks' errors, too
+            log.warning("the consumer was not closed in order: %s", error)
+        if member:
+            put_out(self._plan.group_admin, str(self._plan.consumer["group.id"]), member)
 
     def _loop(self) -> str | None:
         """Runs until the task is stopped, or until its query fails; then its trace."""
@@ -227,15 +255,15 @@ class SinkTask:
             if not self._subscribed:
                 self._stopping.wait(0.2)
                 continue
-            message = self._consumer.poll(0.1)
+            message = self._consumer.poll(_POLL_S)
             if message is not None and message.error() is None and self._watched:
                 self._small = len(message) + len(message.key() or b"") < _SMALL
                 self._pause()
                 self._moved = True
             if now >= commit:
-                in_order = self._commit()
+                refusal = self._commit()
                 commit = now + (
-                    self._plan.commit_interval_ms / 1000 if in_order else _RETRY_COMMIT_S
+                    _RETRY_COMMIT_S if refusal else self._plan.commit_interval_ms / 1000
                 )
             query = self._query
             if self._moved and self._is_settled(now):
@@ -273,7 +301,7 @@ class SinkTask:
         return -(-partitions // self._plan.tasks)
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        if not partitions:
+        if not partitions or self._closing:  # a consumer that is being closed is told nothing more
             consumer.incremental_assign(partitions)
             return
         if not self._settled_by and self._plan.tasks > 1:
@@ -373,13 +401,27 @@ class SinkTask:
                     self._owned[place] = position
                     self._uncommitted[place] = position
 
-    def _commit(self) -> bool:
-        """Commits what is written; False if Kafka refused. That is no loss: it is tried again, or,
-        if the partition moved on, its new owner gets the records once more."""
+    def _commit_at_last(self) -> None:
+        """Commits before it leaves. Kafka gets a commit that is made while the group is shared out
+        anew after that is done, and refuses it then as an old one's; it takes the next."""
+        until = time.monotonic() + _LAST_COMMIT_S
+        while (refusal := self._commit()) and time.monotonic() < until:
+            error = refusal.args[0] if refusal.args else None
+            if not (isinstance(error, KafkaError) and error.code() in _WHILE_SHARED_OUT):
+                return
+            try:
+                self._consumer.poll(_POLL_S)
+            except Exception as failure:  # its callbacks' errors, too
+                log.warning("offsets were not committed again: %s", readable(failure))
+                return
+
+    def _commit(self) -> Exception | None:
+        """Commits what is written; why Kafka refused it, if so. That is no loss: it is tried again,
+        or, if the partition moved on, its new owner gets the records once more."""
         with self._lock:
             positions = dict(self._uncommitted)
         if not positions:
-            return True
+            return None
         rows = [TopicPartition(topic, part, at) for (topic, part), at in positions.items()]
         began = time.monotonic()
         error: Exception | None = None
@@ -390,10 +432,9 @@ class SinkTask:
             log.warning("offsets were not committed: %s", error)
         ms, owned = (time.monotonic() - began) * 1000, len(self._owned)
         self._report(Committed(self._plan.task, self._plan.run, error is None, ms, owned))
-        if error is not None:
-            return False
-        with self._lock:
-            for place, position in positions.items():
-                if self._uncommitted.get(place) == position:
-                    del self._uncommitted[place]
-        return True
+        if error is None:
+            with self._lock:
+                for place, position in positions.items():
+                    if self._uncommitted.get(place) == position:
+                        del self._uncommitted[place]
+        return error
