@@ -7,9 +7,10 @@ Kafka Connect's own offsets say.
 
 from __future__ import annotations
 
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from penstock.flow.compiled import compiled
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,11 +22,8 @@ _CLASS: Final = "penstock.Scratch"
 def prepare(spark: SparkSession) -> None:
     """Makes the driver's JVM know such files; once, before the first query."""
     jvm: Any = spark._jvm
-    compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
-    compiler.cook(resources.files(__package__).joinpath("Scratch.java").read_text())
     conf = jvm.org.apache.hadoop.conf.Configuration(False)
-    conf.setClassLoader(compiler.getClassLoader())
+    conf.setClassLoader(compiled(spark, "Scratch.java").getClassLoader())
     conf.set(f"fs.{_SCHEME}.impl", _CLASS)
     # Hadoop keeps the one it has opened, so nobody else has to find its class.
     jvm.org.apache.hadoop.fs.FileSystem.get(jvm.java.net.URI.create(f"{_SCHEME}:///"), conf)

@@ -13,7 +13,7 @@ import threading
 import time
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -151,11 +151,8 @@ percent. Its task goes on, and starts another one when there is something to do.
 class Query(ABC):
     """One run of one task's query. Subclasses say what it reads and what happens after a batch."""
 
-    def __init__(
-        self, spark: SparkSession, task: TaskId, run: int, settings: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, spark: SparkSession, task: TaskId, run: int) -> None:
         self._spark = spark
-        self._settings = settings or {}
         self._task = task
         self._run = run
         self._checkpoint = spark_session.scratch() / f"{task}-{run}-{time.monotonic_ns()}"
@@ -173,7 +170,7 @@ class Query(ABC):
     def frame(self, checkpoint: Path) -> DataFrame:
         """The plan: everything up to the stage's result rows. May prepare the checkpoint."""
 
-    def take(self, frame: DataFrame) -> Any:
+    def take(self, frame: DataFrame, checkpoint: Path, batch: int) -> Any:
         """Runs a batch; the rows of its stage."""
         return frame.collect()
 
@@ -191,8 +188,7 @@ class Query(ABC):
             .queryName(f"{self._task}#{self._run}")
             .option("checkpointLocation", checkpoints.location(self._checkpoint))
         )
-        with _with_settings(self._spark, self._settings):
-            self._query = writer.start()
+        self._query = writer.start()
 
     @property
     def batch_ms(self) -> float:
@@ -252,7 +248,8 @@ class Query(ABC):
             self._began_at = time.monotonic()
         try:
             with about(self._task):
-                self.after(self._checkpoint, batch, self.take(frame))
+                rows = self.take(frame, self._checkpoint, batch)
+                self.after(self._checkpoint, batch, rows)
         except BaseException as error:
             if not self._stopping:
                 self.failure = readable(error)
@@ -262,25 +259,6 @@ class Query(ABC):
                 self._in_batch = False
                 self._rested_at = time.monotonic()
                 self._turn.notify_all()
-
-
-_STARTING: Final = threading.Lock()
-
-
-@contextlib.contextmanager
-def _with_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Session settings for a query that is started meanwhile, and for no other: it takes a copy.
-    What the user has set is left alone."""
-    with _STARTING:
-        user = spark.sparkContext.getConf()
-        own = {name: text for name, text in settings.items() if not user.contains(name)}
-        for name, text in own.items():
-            spark.conf.set(name, text)
-        try:
-            yield
-        finally:
-            for name in own:
-                spark.conf.unset(name)
 
 
 _NOISE: Final = ("JVM stacktrace:", "\n\tat org.apache.spark", "\nDriver stacktrace:")

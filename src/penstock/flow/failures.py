@@ -189,13 +189,13 @@ def _place(letter: Letter) -> str:
     return where
 
 
-def consumed(raw: Records, timestamp_types: Sequence[int] = ()) -> Original:
+def consumed(raw: Records, timestamp_type: int = 0) -> Original:
     """The originals of a sink's batch: what was consumed, byte for byte."""
+    kind = _TIMESTAMP_TYPES.get(timestamp_type, "NoTimestampType")
 
     def original(origin: int) -> Letter:
         topic, partition = raw.topics[origin], raw.partitions[origin]
         offset, timestamp = raw.offsets[origin], raw.timestamps[origin]
-        kind = timestamp_types[origin] if timestamp_types else 0
         return Letter(
             topic=topic,
             partition=partition,
@@ -207,7 +207,7 @@ def consumed(raw: Records, timestamp_types: Sequence[int] = ()) -> Original:
             described=(
                 f"consumed record is {{topic='{topic}', partition={partition}, offset={offset}, "
                 f"timestamp={timestamp}, "
-                f"timestampType={_TIMESTAMP_TYPES.get(kind, 'NoTimestampType')}}}"
+                f"timestampType={kind}}}"
             ),
         )
 

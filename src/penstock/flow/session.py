@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 from penstock import jars
 from penstock.config.properties import render_properties
 from penstock.errors import StartupFailed
-from penstock.flow import checkpoints, remote
+from penstock.flow import checkpoints, reading, remote
 from penstock.plugin_path import ROOTS
 
 if TYPE_CHECKING:
@@ -132,6 +132,7 @@ def _session(settings: Mapping[str, str], folder: Path | None) -> SparkSession:
         context = kind(conf=conf, gateway=gateway)
         session = SparkSession.builder.getOrCreate()
         checkpoints.prepare(session)
+        reading.prepare(session, scratch() / "java")
     except Exception as error:  # py4j and PySpark raise what they like here
         raise StartupFailed(
             f"Spark did not start with spark.master={settings['spark.master']}: {error}"

@@ -1,12 +1,12 @@
 """A sink task: a member of the connector's consumer group, and the query that reads for it.
 
-The member (librdkafka) gets partitions, heartbeats and commits; the records themselves are read by
-Spark, for exactly the partitions the member owns (design §4.4). While there is nothing to read
-there is no query: the member waits for a record, and where one comes a query takes over. The first
-of several tasks that begin together is given everything until the others are there; it waits for
-them, rather than have a query that must give up what it began. What is written is committed every
-`offset.flush.interval.ms`, and before a partition is given back, which happens only after the batch
-in hand is written.
+The member (librdkafka) gets partitions, heartbeats and commits; the records themselves are read in
+Spark (`reading`), for exactly the partitions the member owns (design §4.4). While there is nothing
+to read there is no query: the member waits for a record, and where one comes a query takes over.
+The first of several tasks that begin together is given everything until the others are there; it
+waits for them, rather than have a query that must give up what it began. What is written is
+committed every `offset.flush.interval.ms`, and before a partition is given back, which happens only
+after the batch in hand is written.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from confluent_kafka import (
 )
 
 from penstock.config.regex import compile_java
-from penstock.flow import offsets, remote
+from penstock.flow import offsets, reading, remote
 from penstock.flow.engine import IDLE_S, Committed, Place, Query, Report, readable
 from penstock.flow.members import put_out
 from penstock.flow.plan import SinkPlan
@@ -50,23 +50,6 @@ to stop soon: a stage that is asked to stop leaves the rest of its batch."""
 
 _REMOTE_BATCH_RECORDS: Final = 200_000  # executors elsewhere cannot be asked
 
-_SMALL: Final = 2048  # bytes
-_UNGUARDED: Final[Mapping[str, str]] = {
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "4000",
-}
-"""For small records. Spark adds up the bytes of an Arrow batch anew for every record; with few
-records per batch it need not (docs/performance.md)."""
-_COLUMNS: Final = (
-    "topic",
-    "partition",
-    "offset",
-    "unix_millis(timestamp) AS timestamp",
-    "timestampType",
-    "key",
-    "value",
-    "to_json(headers) AS headers",  # null, where there are none; an array of structs is slow
-)
 _INTERNAL: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 """Kafka's own topics; a pattern does not mean them."""
 
@@ -103,14 +86,20 @@ class SinkQuery(Query):
         start: Positions,
         committed: Callable[[Positions], None],
         report: Report,
-        *,
-        small: bool,
     ) -> None:
-        super().__init__(spark, plan.task, plan.run, _UNGUARDED if small else {})
+        super().__init__(spark, plan.task, plan.run)
         self._plan = plan
         self._start = start
+        self._next = dict(start)  # where the next batch of each partition starts
+        self._records = 0  # of the last batch
         self._committed = committed
         self._report = report
+
+    @property
+    def progress(self) -> Mapping[str, Any]:
+        """What Spark tells of the last batch, with its records; those Spark itself has not seen."""
+        found = super().progress
+        return {**found, "numInputRows": self._records} if found else found
 
     def frame(self, checkpoint: Path) -> DataFrame:
         assign: dict[str, list[int]] = {}
@@ -119,32 +108,49 @@ class SinkQuery(Query):
             assign.setdefault(topic, []).append(partition)
             starting.setdefault(topic, {})[str(partition)] = position
         elsewhere = remote.is_remote(str(self._spark.sparkContext.master))
-        read = (
+        return (
             self._spark.readStream.format("kafka")
             .options(**{f"kafka.{name}": text for name, text in self._plan.spark_kafka.items()})
             .option("assign", orjson.dumps(assign).decode())
             .option("startingOffsets", orjson.dumps(starting).decode())
             .option("maxOffsetsPerTrigger", _REMOTE_BATCH_RECORDS if elsewhere else BATCH_RECORDS)
-            .option("includeHeaders", "true")
             .option("failOnDataLoss", "false")  # as `auto.offset.reset`: go on with what is left
             .load()
         )
-        return read.selectExpr(*_COLUMNS).mapInArrow(
-            SinkStage(self._plan, str(self._asked_to_stop)), RESULT_DDL
-        )
+
+    def take(self, frame: DataFrame, checkpoint: Path, batch: int) -> list[Any]:
+        """Of Spark's own frame only the account is used: what the batch is to read."""
+        reached = _places(offsets.reached(checkpoint, batch))
+        spans = [
+            reading.Span(*place, start, reached[place])
+            for place, start in self._next.items()
+            if start < reached.get(place, start)
+        ]
+        self._next = reached
+        if not spans:
+            return []
+        stage = SinkStage(self._plan, str(self._asked_to_stop))
+        read = reading.frame(frame.sparkSession, self._plan.spark_kafka, spans)
+        return read.mapInArrow(stage, RESULT_DDL).collect()
 
     def after(self, checkpoint: Path, batch: int, rows: list[Any]) -> None:
         # Where a stage left its part of the batch, because it was asked to stop, counts; and what
         # has no part in it stays where it was.
         positions = {(row.topic, row.partition): row.position for row in rows if row.topic}
         if all(row.whole for row in rows):
-            positions = {
-                (topic, int(partition)): position
-                for topic, partitions in offsets.reached(checkpoint, batch).items()
-                for partition, position in partitions.items()
-            }
+            positions = self._next
+        self._records = sum(row.records for row in rows)
         self._committed(positions)
         self._report(batch_done(self._plan.task, self._plan.run, rows, self.batch_ms))
+
+
+def _places(reached: Mapping[str, Mapping[str, int]]) -> dict[Place, int]:
+    """Positions as Spark notes them."""
+    return {
+        (topic, int(partition)): position
+        for topic, partitions in reached.items()
+        for partition, position in partitions.items()
+    }
 
 
 class SinkTask:
@@ -175,7 +181,6 @@ class SinkTask:
         self._share: int | None = None  # how many partitions are for it when all tasks are there
         self._settled_by = 0.0  # from then on it reads whatever it owns, whoever has joined
         self._watched: set[Place] = set()  # where the member waits for a record
-        self._small = False  # what the record was that came last
         self._stopping = threading.Event()
         self._closing = False
         self._grace_s = 5.0
@@ -257,7 +262,6 @@ class SinkTask:
                 continue
             message = self._consumer.poll(_POLL_S)
             if message is not None and message.error() is None and self._watched:
-                self._small = len(message) + len(message.key() or b"") < _SMALL
                 self._pause()
                 self._moved = True
             if now >= commit:
@@ -384,9 +388,7 @@ class SinkTask:
         with self._lock:
             start = dict(self._owned)
         if start:
-            query = SinkQuery(
-                self._spark, self._plan, start, self._reached, self._report, small=self._small
-            )
+            query = SinkQuery(self._spark, self._plan, start, self._reached, self._report)
             query.start()
             self._query = query
 

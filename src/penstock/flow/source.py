@@ -117,7 +117,7 @@ class ExactlyOnceQuery(SourceQuery):
     def frame(self, checkpoint: Path) -> DataFrame:
         return self.ranges.frame().mapInArrow(ConvertStage(self._plan), CONVERTED_DDL)
 
-    def take(self, frame: DataFrame) -> pa.Table:
+    def take(self, frame: DataFrame, checkpoint: Path, batch: int) -> pa.Table:
         return frame.toArrow()
 
     def after(self, checkpoint: Path, batch: int, rows: pa.Table) -> None:

@@ -11,7 +11,6 @@ import contextlib
 import gc
 import os
 import time
-from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -37,6 +36,7 @@ from penstock.flow.pipeline import (
 )
 from penstock.flow.plan import FlowPlan, SinkPlan, SourcePlan
 from penstock.flow.ranges import decode
+from penstock.flow.reading import Chunk, chunks
 from penstock.flow.sending import Refused, Sending
 from penstock.ids import TaskId
 from penstock.logs import concern
@@ -153,7 +153,7 @@ class ConvertStage:
 
 @dataclass(frozen=True, slots=True)
 class SinkStage:
-    """Kafka's bytes converted and written to the target; the target has them when it returns.
+    """Chunks of Kafka's bytes converted and written to the target, which has them when it returns.
 
     Once there is a file at `stop`, the rest of the batch is left for another time.
     """
@@ -166,12 +166,10 @@ class SinkStage:
         whole = True
         with marked():
             writing: Writing = _open(self.plan, Writing)
-            for batch in batches:
-                if os.path.exists(self.stop) or not writing.write(batch, counts, self.stop):
+            for chunk in chunks(batches):
+                if os.path.exists(self.stop) or not writing.write(chunk, counts, self.stop):
                     whole = False
-                    for (
-                        _
-                    ) in batches:  # read, not left: what the stage tells has to reach the driver
+                    for _ in batches:  # not left: what the stage tells has to reach the driver
                         pass
                     break
             counts.lost += writing.failures.flush()
@@ -264,10 +262,10 @@ class Writing:
         self._pipeline = Pipeline(sink_steps(plan.conversion), plan.tolerance)
         self.failures = Failures(plan.task, plan.tolerance)
 
-    def write(self, batch: pa.RecordBatch, counts: Counts, stop: str) -> bool:
-        """Writes one batch; False if it was not, because there is a file at `stop`."""
-        raw = _consumed(batch)
-        original = failures.consumed(raw, _cells(batch, "timestampType"))
+    def write(self, chunk: Chunk, counts: Counts, stop: str) -> bool:
+        """Writes what Kafka has; False if it was not, because there is a file at `stop`."""
+        raw = chunk.records
+        original = failures.consumed(raw, chunk.timestamp_type)
         records, failed = self._pipeline.run(raw)
         self.failures.report(failed, original)
         refused = self._put(records, stop, counts)
@@ -278,7 +276,7 @@ class Writing:
         counts.records += len(raw)
         counts.failed += len(failed) + len(refused)
         counts.done += len(records) - len(refused)
-        counts.places |= _ends(raw)
+        counts.places[raw.topics[0], raw.partitions[0]] = raw.offsets[-1] + 1
         return True
 
     def close(self) -> None:
@@ -354,35 +352,6 @@ _PIECE: Final = 1 << 20
 _COLLECT_AFTER: Final = 200_000
 
 
-def _consumed(batch: pa.RecordBatch) -> Records:
-    """A batch as Spark read it: keys, values and headers are bytes."""
-    return Records(
-        topics=_cells(batch, "topic"),
-        partitions=_cells(batch, "partition"),
-        timestamps=_cells(batch, "timestamp"),
-        keys=Column.of(_cells(batch, "key"), BYTES),
-        values=Column.of(_cells(batch, "value"), BYTES),
-        offsets=_cells(batch, "offset"),
-        headers=_header_cells(batch.column("headers")),
-    )
-
-
-def _header_cells(column: pa.StringArray) -> list[Any]:
-    """The headers of every record, which come as JSON with the values in base64; an empty list when
-    there are none at all."""
-    if column.null_count == len(column):
-        return []
-    return [
-        [_header(header) for header in orjson.loads(text)] if text else []
-        for text in column.to_pylist()
-    ]
-
-
-def _header(cells: dict[str, str]) -> Header:
-    value = cells.get("value")
-    return Header(cells["key"], None if value is None else b64decode(value))
-
-
 def _converted(records: Records) -> pa.RecordBatch:
     headers: list[bytes | None] = [None] * len(records)
     if any(records.headers):
@@ -427,23 +396,6 @@ def unpacked(rows: pa.Table) -> Records:
         values=Column.of(rows.column("value").to_pylist(), BYTES),
         headers=headers,
     )
-
-
-def _cells(batch: pa.RecordBatch, name: str) -> list[Any]:
-    column = batch.column(name)
-    if pa.types.is_integer(column.type):
-        return column.to_numpy().tolist()  # type: ignore[no-any-return]
-    return column.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
-
-
-def _ends(raw: Records) -> dict[tuple[str, int | None], int | None]:
-    """The offset after the last record of each partition; records of one are in order."""
-    places = zip(raw.topics, raw.partitions, strict=True)
-    if len(raw) and raw.topics.count(raw.topics[0]) == raw.partitions.count(
-        raw.partitions[0]
-    ) == len(raw):
-        return {(raw.topics[0], raw.partitions[0]): raw.offsets[-1] + 1}
-    return {place: offset + 1 for place, offset in zip(places, raw.offsets, strict=True)}
 
 
 def _result(counts: Counts, whole: bool = True) -> pa.RecordBatch:

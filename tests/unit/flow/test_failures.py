@@ -77,7 +77,7 @@ def test_failures_are_logged_as_far_as_wanted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     tolerance = Tolerance(tolerate_all, log=log, log_messages=messages)
-    original = failures.consumed(consumed(), [0, 1, 0])
+    original = failures.consumed(consumed(), 1)
     if tolerate_all:
         Failures(TASK, tolerance).report([BAD], original)
     else:

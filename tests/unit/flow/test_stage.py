@@ -63,18 +63,6 @@ def test_a_result_counts_once_and_names_every_place(
     assert result.to_pylist() == [{**row, "whole": whole} for row in rows]
 
 
-def test_the_ends_of_partitions_are_behind_their_last_records() -> None:
-    def ends(topics: list[str], partitions: list[int | None], offsets: list[int]) -> Any:
-        cells = Column.of([None] * len(topics), None)
-        none = [None] * len(topics)
-        return stage._ends(Records(topics, partitions, none, cells, cells, offsets))
-
-    assert ends(["a", "a"], [1, 1], [5, 9]) == {("a", 1): 10}
-    assert ends(["a", "b", "a"], [1, 1, 1], [5, 9, 6]) == {("a", 1): 7, ("b", 1): 10}
-    assert ends(["a", "a"], [1, 2], [5, 9]) == {("a", 1): 6, ("a", 2): 10}
-    assert ends([], [], []) == {}
-
-
 def test_converted_records_travel_as_arrow_and_back() -> None:
     records = Records(
         topics=["a", "b", "a"],

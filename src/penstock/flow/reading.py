@@ -1,0 +1,146 @@
+"""How a sink's batch is read: Kafka's records in chunks, some thousand to a row.
+
+Spark's streaming source plans the batches and keeps the account of them; the records themselves are
+read by `KafkaReading.java`, in Spark's tasks, one for each partition of a topic. Spark's own reader
+makes a row of every record, of which its way to Python takes every one apart again; a chunk goes
+that way as one row whose cells are the buffers of Arrow's columns (decision 14).
+"""
+
+from __future__ import annotations
+
+import zipfile
+from base64 import b64decode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from penstock.data.records import Column, Header, Records
+from penstock.data.schema import BYTES
+from penstock.flow.compiled import compiled
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_CLASS: Final = "penstock.KafkaReading"
+_CHUNK_DDL: Final = (
+    "topic string, partition int, timestamp_type int, offsets binary, timestamps binary, "
+    "keys_there binary, key_ends binary, keys binary, "
+    "values_there binary, value_ends binary, values binary, "
+    "headers_there binary, header_ends binary, headers binary"
+)
+"""Numbers are little-endian, of 8 bytes, and of 4 for what ends where. `…_there` is a bit for each
+record and empty where none is null; the three of headers are empty where no record has any."""
+
+_PATIENCE_MS: Final = 120_000  # as Spark's reader has it
+_PER_BATCH: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What of a partition is in a batch; a negative start means the first record there is."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Records of one partition, in order."""
+
+    records: Records
+    timestamp_type: int
+
+
+def prepare(spark: SparkSession, folder: Path) -> None:
+    """Makes the JVMs of the driver and the executors know the reader; once, before it is used. Its
+    archive is written to `folder`."""
+    jvm: Any = spark._jvm
+    classes = compiled(spark, "KafkaReading.java").getBytecodes()
+    archive = folder / "kafka-reading.jar"
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(archive, "w") as jar:
+        for name in classes:
+            jar.writestr(f"{name.replace('.', '/')}.class", bytes(classes[name]))
+    context: Any = spark.sparkContext._jsc
+    context.addJar(archive.as_uri())
+    jvm.java.lang.Thread.currentThread().getContextClassLoader().addURL(
+        jvm.java.net.URI.create(archive.as_uri()).toURL()
+    )
+
+
+def frame(
+    spark: SparkSession,
+    kafka: Mapping[str, str],
+    spans: Sequence[Span],
+    patience_ms: int = _PATIENCE_MS,
+) -> DataFrame:
+    """A frame with a partition for each span, and a row for each chunk of it.
+
+    `kafka` are the consumer's settings in Java's names; `spark` is the query's own session, which
+    is set up for chunks. Running it raises when Kafka gives nothing for `patience_ms`; what Kafka
+    has no more, it goes past.
+    """
+    from pyspark.sql import DataFrame
+
+    jvm: Any = spark._jvm
+    session: Any = spark._jsparkSession
+    if spark.conf.get(_PER_BATCH) != "1":
+        spark.conf.set(_PER_BATCH, "1")  # a chunk is an Arrow batch's worth
+    told = "\n".join(f"{each.partition} {each.start} {each.end} {each.topic}" for each in spans)
+    encoder = jvm.org.apache.spark.sql.Encoders.row(
+        jvm.org.apache.spark.sql.types.StructType.fromDDL(_CHUNK_DDL)
+    )
+    numbers = session.range(0, len(spans), 1, len(spans))
+    reading = jvm.penstock.KafkaReading(dict(kafka), patience_ms, told)
+    return DataFrame(numbers.mapPartitions(reading, encoder), spark)
+
+
+def chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[Chunk]:
+    """The chunks in the Arrow batches of a `frame`."""
+    for batch in batches:
+        for row in range(batch.num_rows):
+            yield _chunk({name: batch.column(name)[row] for name in batch.schema.names})
+
+
+def _chunk(cells: Mapping[str, pa.Scalar]) -> Chunk:
+    topic, partition = cells["topic"].as_py(), cells["partition"].as_py()
+    offsets = np.frombuffer(cells["offsets"].as_buffer(), "<i8").tolist()
+    count = len(offsets)
+    records = Records(
+        topics=[topic] * count,
+        partitions=[partition] * count,
+        timestamps=np.frombuffer(cells["timestamps"].as_buffer(), "<i8").tolist(),
+        keys=Column.of(_strings(cells, "key", count), BYTES),
+        values=Column.of(_strings(cells, "value", count), BYTES),
+        offsets=offsets,
+        headers=[
+            [_header(each) for each in orjson.loads(text)] if text else []
+            for text in _strings(cells, "header", count)
+        ]
+        if len(cells["header_ends"].as_buffer())
+        else [],
+    )
+    return Chunk(records, cells["timestamp_type"].as_py())
+
+
+def _strings(cells: Mapping[str, pa.Scalar], what: str, count: int) -> list[Any]:
+    there = cells[f"{what}s_there"].as_buffer()
+    buffers = [
+        there if len(there) else None,
+        cells[f"{what}_ends"].as_buffer(),
+        cells[f"{what}s"].as_buffer(),
+    ]
+    column = pa.Array.from_buffers(pa.binary(), count, buffers)
+    return column.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
+
+
+def _header(cells: dict[str, str]) -> Header:
+    value = cells.get("value")
+    return Header(cells["key"], None if value is None else b64decode(value))
