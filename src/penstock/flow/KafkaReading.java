@@ -61,6 +61,7 @@ public class KafkaReading implements MapPartitionsFunction {
     /** The chunks of spans, one after the other. */
     private class Chunks implements Iterator, TaskCompletionListener {
         private final Iterator numbers;
+        private final Chunk chunk = new Chunk();
         private Source source = null;
         private long end;
         private Row next = null;
@@ -109,7 +110,7 @@ public class KafkaReading implements MapPartitionsFunction {
 
         /** The next chunk; null where the span is over. */
         private Row read() {
-            Chunk chunk = new Chunk(source.place);
+            chunk.clear(source.place);
             while (!chunk.full()) {
                 ConsumerRecord record = source.peek(end, patienceMs);
                 if (record == null) {
@@ -141,8 +142,9 @@ public class KafkaReading implements MapPartitionsFunction {
             this.place = place;
             this.name = name;
             Map all = new HashMap(settings);
-            all.put("key.deserializer", "org.apache.kafka.common.serialization.ByteArrayDeserializer");
-            all.put("value.deserializer", "org.apache.kafka.common.serialization.ByteArrayDeserializer");
+            // What is fetched is copied once, by us.
+            all.put("key.deserializer", "org.apache.kafka.common.serialization.ByteBufferDeserializer");
+            all.put("value.deserializer", "org.apache.kafka.common.serialization.ByteBufferDeserializer");
             all.put("enable.auto.commit", "false");
             all.put("auto.offset.reset", "none");
             this.consumer = new KafkaConsumer(all);
@@ -274,17 +276,22 @@ public class KafkaReading implements MapPartitionsFunction {
 
     /** Records of one partition, as the buffers of Arrow columns. */
     private static class Chunk {
-        private final TopicPartition place;
-        private int records = 0;
-        private int timestampType = -1;
+        private TopicPartition place;
+        private int records;
+        private int timestampType;
         private long[] offsets = new long[64];
         private long[] timestamps = new long[64];
         private final Cells keys = new Cells();
         private final Cells values = new Cells();
         private final Cells headers = new Cells();
 
-        Chunk(TopicPartition place) {
+        /** Makes room for other records, in the arrays it has. */
+        void clear(TopicPartition place) {
             this.place = place;
+            records = 0;
+            keys.clear();
+            values.clear();
+            headers.clear();
         }
 
         boolean full() {
@@ -304,12 +311,12 @@ public class KafkaReading implements MapPartitionsFunction {
             offsets[records] = record.offset();
             timestamps[records] = record.timestamp();
             timestampType = record.timestampType().id;
-            keys.add((byte[]) record.key());
-            values.add((byte[]) record.value());
+            keys.add((ByteBuffer) record.key());
+            values.add((ByteBuffer) record.value());
             Header[] told = record.headers().toArray();
             if (told.length > 0) {
                 headers.pad(records);
-                headers.add(json(told));
+                headers.add(ByteBuffer.wrap(json(told)));
             }
             records++;
         }
@@ -333,14 +340,21 @@ public class KafkaReading implements MapPartitionsFunction {
 
     /** Byte strings in a row, as Arrow has them: where each ends, which are there, and all bytes. */
     private static class Cells {
-        int records = 0;
-        int size = 0;
-        private boolean gaps = false;
+        int records;
+        int size;
+        private boolean gaps;
         private byte[] data = new byte[1024];
         private int[] ends = new int[64];
         private byte[] there = new byte[8];
 
-        void add(byte[] cell) {
+        void clear() {
+            records = 0;
+            size = 0;
+            gaps = false;
+            Arrays.fill(there, (byte) 0);
+        }
+
+        void add(ByteBuffer cell) {
             if (records + 1 >= ends.length) {
                 ends = Arrays.copyOf(ends, 2 * ends.length);
                 there = Arrays.copyOf(there, 2 * there.length);
@@ -348,11 +362,12 @@ public class KafkaReading implements MapPartitionsFunction {
             if (cell == null) {
                 gaps = true;
             } else {
-                if (size + cell.length > data.length) {
-                    data = Arrays.copyOf(data, Math.max(2 * data.length, size + cell.length));
+                int length = cell.remaining();
+                if (size + length > data.length) {
+                    data = Arrays.copyOf(data, Math.max(2 * data.length, size + length));
                 }
-                System.arraycopy(cell, 0, data, size, cell.length);
-                size += cell.length;
+                cell.get(data, size, length);
+                size += length;
                 there[records >> 3] |= (byte) (1 << (records & 7));
             }
             records++;
