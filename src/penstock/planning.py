@@ -85,8 +85,8 @@ _MEMBER: Final[Mapping[str, str]] = {
 _SPARK_KAFKA: Final[Mapping[str, str]] = {
     "max.poll.records": "10000",  # design §4.2: half again as fast as with the defaults
     "max.partition.fetch.bytes": "5242880",
-    # Spark reads what it knows to be there, and then asks for the ends of the partition, on the
-    # connection on which the broker may still hold back the answer to a fetch beyond them.
+    # A consumer that rests has asked for what comes next. Whatever else it asks on that connection
+    # waits while the broker holds the answer back.
     "fetch.max.wait.ms": "10",
 }
 

@@ -22,6 +22,7 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from functools import lru_cache
 from math import isfinite, isnan
+from operator import itemgetter
 from typing import Final
 from zlib import crc32
 
@@ -145,6 +146,12 @@ def _map_order(keys: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(hash_map_order(keys))
 
 
+@lru_cache(maxsize=4096)
+def _order_matters(keys: tuple[str, ...]) -> bool:
+    """Whether a map with these keys, filled in another order, may be printed in another one."""
+    return hash_map_order(keys) != hash_map_order(reversed(keys))
+
+
 def _struct_text(schema: Schema) -> TextOf:
     parts = [(each.name, text_of(each.schema)) for each in schema.fields]
 
@@ -173,18 +180,23 @@ def _all_plain(values: list[Value]) -> list[str] | None:
 
 
 def _maps_alike(values: list[Value]) -> list[str] | None:
-    """The texts of maps that all have the same keys, filled in the same order."""
+    """The texts of maps that all have the same keys, filled in the same order where it matters."""
     if set(map(type, values)) != _DICT:
         return None
-    found = set(map(tuple, values))
-    if len(found) != 1:
-        return None
-    (keys,) = found
+    keys = tuple(values[0])
     if not keys or not set(map(type, keys)) <= _STR:
         return None
     order = _map_order(keys)
+    if _order_matters(keys):
+        if set(map(tuple, values)) != {keys}:
+            return None
+    elif set(map(len, values)) != {len(keys)}:
+        return None
+    try:
+        columns = [_printable(column, _any_text) for column in _columns(values, order)]
+    except KeyError:
+        return None
     inside = ", ".join(f"{_escaped(key)}=%s" for key in order)
-    columns = [_printable(column, _any_text) for column in _columns(values, order)]
     return [f"{{{inside}}}" % row for row in zip(*columns, strict=True)]
 
 
@@ -210,11 +222,15 @@ def _struct_texts(schema: Schema, text: TextOf) -> TextsOf:
     return struct_texts
 
 
-def _columns(values: list[Value], names: Sequence[Value]) -> list[list[Value]]:
-    return [[value[name] for value in values] for name in names]
+def _columns(values: list[Value], names: Sequence[Value]) -> list[Sequence[Value]]:
+    """The members of many maps by name; raises KeyError where one is missing."""
+    if len(names) == 1:
+        (name,) = names
+        return [[value[name] for value in values]]
+    return list(zip(*map(itemgetter(*names), values), strict=True))
 
 
-def _printable(column: list[Value], text: TextOf) -> Sequence[Value]:
+def _printable(column: Sequence[Value], text: TextOf) -> Sequence[Value]:
     """Values that `%s` prints as `text` would."""
     kinds = set(map(type, column))
     if text is _any_text:
@@ -227,7 +243,7 @@ def _printable(column: list[Value], text: TextOf) -> Sequence[Value]:
     return list(map(text, column))
 
 
-def _double_texts(values: list[float]) -> Sequence[Value]:
+def _double_texts(values: Sequence[float]) -> Sequence[Value]:
     """`double_text` of each."""
     if min(values) >= 1e-3 and max(values) < 1e7 and not isnan(sum(values)):
         # The same shortest digits, in a fraction of the time.

@@ -150,6 +150,11 @@ MANY: list[tuple[Schema | None, list[Value]]] = [
     (None, [{"a": 1}, {"b": 1}, 5, None, [1]]),
     (None, [{"a": {"c": 1, "b": [1.5]}}, {"a": True}]),
     (None, [{}, {}]),
+    (None, [{"a": 1, "b": 2}, {"b": 3, "a": 4}]),
+    (None, [{"Aa": 1, "BB": 2}, {"BB": 3, "Aa": 4}]),  # of one bucket, printed as they were put
+    (None, [{"a": 1, "b": 2}, {"a": 3, "c": 4}]),
+    (None, [{"a": 1, "b": 2}, {"a": 3, "b": 4, "c": 5}]),
+    (None, [{"a": 1}, {"a": 2, "b": 3}]),
     (None, [{1: "x"}, {True: "y"}]),
     (s.struct({"a": s.INT8, "b": s.OPTIONAL_STRING}), [{"a": 1, "b": "x"}, {"a": 2, "b": "%"}]),
     (s.struct({"a": s.INT8, "b": s.OPTIONAL_STRING}), [{"a": 1, "b": None}, {"a": 2}]),
