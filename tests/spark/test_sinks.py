@@ -17,6 +17,7 @@ from confluent_kafka import (
     KafkaException,
     TopicPartition,
 )
+from confluent_kafka.admin import ConsumerGroupDescription
 from pyspark import cloudpickle
 
 from penstock.api import Failed, Plugin, Props, SinkConnector, SinkWriter
@@ -134,8 +135,8 @@ def test_partitions_are_shared_when_a_second_member_joins_and_come_back_when_it_
     group, file = f"connect-{name}", tmp_path / "out.txt"
 
     def shares() -> list[int]:
-        found = topics.admin.describe_consumer_groups([group])[group].result()
-        return sorted(len(member.assignment.topic_partitions) for member in found.members)
+        members = described(topics, name).members
+        return sorted(len(member.assignment.topic_partitions) for member in members)
 
     def append(text: str) -> None:
         for partition in range(4):
@@ -195,9 +196,14 @@ def test_a_task_may_be_stopped_at_any_moment_of_its_joining(
 
 def group(topics: Topics, sink: str) -> tuple[ConsumerGroupState, int]:
     """The state of a sink's group, and how many members it has."""
-    [found] = topics.admin.describe_consumer_groups([f"connect-{sink}"]).values()
-    described = found.result()
-    return described.state, len(described.members)
+    found = described(topics, sink)
+    return found.state, len(found.members)
+
+
+def described(topics: Topics, sink: str) -> ConsumerGroupDescription:
+    """What Kafka knows of a sink's group."""
+    [answer] = topics.admin.describe_consumer_groups([f"connect-{sink}"]).values()
+    return answer.result()
 
 
 STABLE = ConsumerGroupState.STABLE

@@ -41,8 +41,13 @@ public class KafkaReading implements MapPartitionsFunction {
     private static final int MOST_BYTES = 1 << 20;
     private static final long POLL_MS = 1000;
     private static final long IDLE_MS = 60000;
-    private static final Map IDLE = new HashMap(); // what Source.name says -> Source, or what it is guarded by
-    private static boolean closing = false;
+    private static final Map IDLE = new HashMap(); // Source.name -> Source; guarded by itself
+
+    static {
+        Thread closer = new Thread(new Closer(), "kafka-reading-closer");
+        closer.setDaemon(true);
+        closer.start();
+    }
 
     private final Map settings; // of the consumer, in Kafka's names
     private final long patienceMs; // without any progress
@@ -233,12 +238,6 @@ public class KafkaReading implements MapPartitionsFunction {
         Source other;
         synchronized (IDLE) {
             other = (Source) IDLE.put(source.name, source);
-            if (!closing) {
-                closing = true;
-                Thread closer = new Thread(new Closer(), "kafka-reading-closer");
-                closer.setDaemon(true);
-                closer.start();
-            }
         }
         if (other != null) {
             other.close();
@@ -267,9 +266,7 @@ public class KafkaReading implements MapPartitionsFunction {
                     }
                 }
             } catch (InterruptedException e) {
-                synchronized (IDLE) {
-                    closing = false;
-                }
+                LOG.warn("idle consumers are not closed any more: {}", e.toString());
             }
         }
     }

@@ -8,7 +8,6 @@ from typing import Final
 
 from kafka import KafkaAdminClient
 from kafka.admin import MemberToRemove
-from kafka.errors import KafkaError
 
 log = logging.getLogger(__name__)
 
@@ -31,5 +30,5 @@ def put_out(settings: Mapping[str, object], group: str, member: str) -> None:
             client.remove_group_members(group, [MemberToRemove(member_id=member)])
         finally:
             client.close()
-    except (KafkaError, OSError) as error:
-        log.debug("%s may be waited for in %s until its session ends: %s", member, group, error)
+    except Exception as error:  # whatever it is, its task has ended and has to go on to say so
+        log.warning("%s may be waited for in %s until its session ends: %s", member, group, error)

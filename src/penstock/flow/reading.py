@@ -26,7 +26,6 @@ from penstock.flow.compiled import compiled
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_CLASS: Final = "penstock.KafkaReading"
 _CHUNK_DDL: Final = (
     "topic string, partition int, timestamp_type int, offsets binary, timestamps binary, "
     "keys_there binary, key_ends binary, keys binary, "

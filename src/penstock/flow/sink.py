@@ -89,8 +89,7 @@ class SinkQuery(Query):
     ) -> None:
         super().__init__(spark, plan.task, plan.run)
         self._plan = plan
-        self._start = start
-        self._next = dict(start)  # where the next batch of each partition starts
+        self._next = start  # where the next batch of each partition starts
         self._records = 0  # of the last batch
         self._committed = committed
         self._report = report
@@ -104,7 +103,7 @@ class SinkQuery(Query):
     def frame(self, checkpoint: Path) -> DataFrame:
         assign: dict[str, list[int]] = {}
         starting: dict[str, dict[str, int]] = {}
-        for (topic, partition), position in sorted(self._start.items()):
+        for (topic, partition), position in sorted(self._next.items()):
             assign.setdefault(topic, []).append(partition)
             starting.setdefault(topic, {})[str(partition)] = position
         elsewhere = remote.is_remote(str(self._spark.sparkContext.master))
@@ -136,7 +135,9 @@ class SinkQuery(Query):
     def after(self, checkpoint: Path, batch: int, rows: list[Any]) -> None:
         # Where a stage left its part of the batch, because it was asked to stop, counts; and what
         # has no part in it stays where it was.
-        positions = {(row.topic, row.partition): row.position for row in rows if row.topic}
+        positions: Positions = {
+            (row.topic, row.partition): row.position for row in rows if row.topic
+        }
         if all(row.whole for row in rows):
             positions = self._next
         self._records = sum(row.records for row in rows)
