@@ -31,7 +31,7 @@ from penstock.config import checks
 from penstock.config.define import HIGH, INT, LOW, STRING, Config, ConfigDef, Key
 from penstock.data.records import Column, Records
 from penstock.data.schema import STRING as STRING_SCHEMA
-from penstock.data.text import texts_of
+from penstock.data.text import texts_of, utf8
 from penstock.errors import PenstockError, StartupFailed, Unsupported
 
 SOURCE_FILE: Final = Key(
@@ -290,17 +290,17 @@ class LineWriter(SinkWriter):
             ) from error
 
     def write(self, records: Records, failed: Failed) -> None:
-        lines: list[str] = []
-        for schema, start, stop in records.values.slices():
-            lines += texts_of(schema)(records.values.values[start:stop])
+        lines = [
+            utf8(texts_of(schema, "\n")(records.values.values[start:stop]))
+            for schema, start, stop in records.values.slices()
+        ]
         if lines:
-            lines.append("")
-            self._append("\n".join(lines).encode())
+            self._append(lines[0] if len(lines) == 1 else b"".join(lines))
 
     def close(self) -> None:
         os.close(self._handle)
 
-    def _append(self, data: bytes) -> None:
+    def _append(self, data: bytes | memoryview) -> None:
         fcntl.flock(self._handle, fcntl.LOCK_EX)
         try:
             before = os.fstat(self._handle).st_size

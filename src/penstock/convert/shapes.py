@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Final
 
 from penstock.data.schema import Value
@@ -80,7 +81,7 @@ def columns_of(names: tuple[str, ...], structs: list[Value]) -> list[Cells] | No
     another order than `names`."""
     if set(map(type, structs)) != {dict} or set(map(tuple, structs)) != {names}:
         return None
-    return list(zip(*map(dict.values, structs), strict=True))
+    return [list(map(itemgetter(name), structs)) for name in names]
 
 
 def both_ends(fits: Fits) -> AllFit:

@@ -18,21 +18,29 @@ alone, so that the same value always gives the same text.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from functools import lru_cache
 from math import isfinite, isnan
 from operator import itemgetter
-from typing import Final
+from typing import Any, Final
 from zlib import crc32
 
+import numpy as np
 import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.data.java_maps import hash_map_order
 from penstock.data.schema import Schema, Type, Value, float32, pairs
 
 TextOf = Callable[[Value], str]
-TextsOf = Callable[[list[Value]], list[str]]
+TextsOf = Callable[[list[Value]], pa.Array]
+Piece = Any
+"""A piece of the texts of many values: one `str` for all, or an Arrow array of each one's."""
+Alike = Callable[[list[Value]], list[Piece] | None]
+"""The pieces, in order, that make up the texts of many values; None where these are not alike."""
 
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS: Final = (
@@ -47,17 +55,36 @@ def text(schema: Schema | None, value: Value) -> str:
     return text_of(schema)(value)
 
 
-def texts_of(schema: Schema | None) -> TextsOf:
-    """The function that gives the Java texts of many values of one schema (and of nulls).
+def texts_of(schema: Schema | None, end: str = "") -> TextsOf:
+    """The function that gives the Java texts of many values of one schema (and of nulls), each with
+    `end` behind it, as an Arrow array of `large_string`.
 
-    The same texts as `text_of` gives, made a field at a time where the values are alike.
+    The texts are those of `text_of`, made a field at a time where the values are alike. Half of a
+    surrogate pair, which UTF-8 does not have, is `?`, as where Java writes one.
     """
     text = text_of(schema)
+    alike: Alike | None = None
     if schema is None:
-        return lambda values: _all_plain(values) or _maps_alike(values) or list(map(text, values))
-    if schema.type is Type.STRUCT and schema.logical is None:
-        return _struct_texts(schema, text)
-    return lambda values: _all_plain(values) or list(map(text, values))
+        alike = _maps_alike
+    elif schema.type is Type.STRUCT and schema.logical is None and schema.fields:
+        alike = _structs_alike(schema)
+
+    def texts(values: list[Value]) -> pa.Array:
+        pieces: list[Piece] | None = None
+        if alike is not None and set(map(type, values)) == _DICT:
+            pieces = alike(values)
+        return _together([*(pieces or [_printed(values, text)]), end])
+
+    return texts
+
+
+def utf8(texts: pa.Array) -> memoryview:
+    """The bytes of all texts of an array that `texts_of` gave, one behind the other; not copied."""
+    _, ends, data = texts.buffers()
+    if data is None or not len(texts):
+        return memoryview(b"")
+    stops = memoryview(ends).cast("q")
+    return memoryview(data)[stops[texts.offset] : stops[texts.offset + len(texts)]]
 
 
 def text_of(schema: Schema | None) -> TextOf:
@@ -174,92 +201,107 @@ _ANY_MAP: Final = _map_text(_any_text, _any_text)
 # --- many at a time ------------------------------------------------------------------------------
 
 
-def _all_plain(values: list[Value]) -> list[str] | None:
-    """The values themselves if all are texts."""
-    return values if set(map(type, values)) == _STR else None
-
-
-def _maps_alike(values: list[Value]) -> list[str] | None:
+def _maps_alike(values: list[Value]) -> list[Piece] | None:
     """The texts of maps that all have the same keys, filled in the same order where it matters."""
-    if set(map(type, values)) != _DICT:
-        return None
     keys = tuple(values[0])
     if not keys or not set(map(type, keys)) <= _STR:
         return None
-    order = _map_order(keys)
     if _order_matters(keys):
         if set(map(tuple, values)) != {keys}:
             return None
     elif set(map(len, values)) != {len(keys)}:
         return None
-    try:
-        columns = [_printable(column, _any_text) for column in _columns(values, order)]
-    except KeyError:
-        return None
-    inside = ", ".join(f"{_escaped(key)}=%s" for key in order)
-    return [f"{{{inside}}}" % row for row in zip(*columns, strict=True)]
-
-
-def _struct_texts(schema: Schema, text: TextOf) -> TextsOf:
-    names = schema.field_names
-    texts = [text_of(field.schema) for field in schema.fields]
-    template = f"Struct{{{','.join(f'{_escaped(name)}=%s' for name in names)}}}"
-
-    def struct_texts(values: list[Value]) -> list[str]:
-        if not names or set(map(type, values)) != _DICT:
-            return list(map(text, values))
+    pieces: list[Piece] = ["{"]
+    for key in _map_order(keys):
         try:
-            columns = _columns(values, names)
-        except KeyError:  # a struct may leave out what is null
-            return list(map(text, values))
-        printable: list[Sequence[Value]] = []
-        for column, of in zip(columns, texts, strict=True):
-            if None in column:  # such a field has no text at all
-                return list(map(text, values))
-            printable.append(_printable(column, of))
-        return [template % row for row in zip(*printable, strict=True)]
-
-    return struct_texts
+            column = list(map(itemgetter(key), values))
+        except KeyError:
+            return None
+        pieces += [f"{key}=", _printed(column, _any_text), ", "]
+    pieces[-1] = "}"
+    return pieces
 
 
-def _columns(values: list[Value], names: Sequence[Value]) -> list[Sequence[Value]]:
-    """The members of many maps by name; raises KeyError where one is missing."""
-    if len(names) == 1:
-        (name,) = names
-        return [[value[name] for value in values]]
-    return list(zip(*map(itemgetter(*names), values), strict=True))
+def _structs_alike(schema: Schema) -> Alike:
+    fields = [(field.name, text_of(field.schema)) for field in schema.fields]
+
+    def structs_alike(values: list[Value]) -> list[Piece]:
+        members = [_printed(_members(values, name), of, null=None) for name, of in fields]
+        if any(each.null_count for each in members):  # what is null is left out
+            shown = [
+                _together([f",{name}=", each]).fill_null("")
+                for (name, _), each in zip(fields, members, strict=True)
+            ]
+            return [pc.utf8_replace_slice(_together(shown), 0, 1, "Struct{"), "}"]
+        pieces: list[Piece] = ["Struct{"]
+        for (name, _), each in zip(fields, members, strict=True):
+            pieces += [f"{name}=", each, ","]
+        pieces[-1] = "}"
+        return pieces
+
+    return structs_alike
 
 
-def _printable(column: Sequence[Value], text: TextOf) -> Sequence[Value]:
-    """Values that `%s` prints as `text` would."""
+def _members(structs: list[Value], name: str) -> list[Value]:
+    """A field of many structs, which may leave out what is null."""
+    try:
+        return list(map(itemgetter(name), structs))
+    except KeyError:
+        return [struct.get(name) for struct in structs]
+
+
+def _together(pieces: Sequence[Piece]) -> pa.Array:
+    """Texts one behind the other, row by row; null where one of them is."""
+    some = [piece for piece in pieces if not isinstance(piece, str) or piece]
+    if len(some) == 1 and not isinstance(some[0], str):
+        return some[0]
+    operands = [pa.scalar(each, _TEXT) if isinstance(each, str) else each for each in some]
+    return pc.binary_join_element_wise(*operands, _NOTHING)
+
+
+def _printed(column: Sequence[Value], text: TextOf, null: str | None = "null") -> pa.Array:
+    """The texts of many values; `null` is that of None."""
     kinds = set(map(type, column))
-    if text is _any_text:
-        if kinds <= _PRINT_THEMSELVES:
-            return column
-        if kinds == _BOOL:
-            return ["true" if value else "false" for value in column]
-        if kinds == _FLOAT:
-            return _double_texts(column)
-    return list(map(text, column))
+    holes = type(None) in kinds
+    kinds.discard(type(None))
+    texts: pa.Array | None = None
+    with suppress(OverflowError, UnicodeEncodeError, pa.ArrowInvalid):
+        if kinds == _STR:
+            texts = pa.array(column, _TEXT)
+        elif kinds == _INT:
+            texts = pa.array(column, pa.int64()).cast(_TEXT)
+        elif kinds == _BOOL:
+            texts = pa.array(column, pa.bool_()).cast(_TEXT)
+        elif kinds == _FLOAT and text is _any_text:
+            texts = pa.array(_double_texts(column, holes), _TEXT)
+    if texts is None:
+        told = [None if value is None else _encodable(text(value)) for value in column]
+        texts = pa.array(told, _TEXT)
+    return texts.fill_null(null) if holes and null is not None else texts
 
 
-def _double_texts(values: Sequence[float]) -> Sequence[Value]:
-    """`double_text` of each."""
-    if min(values) >= 1e-3 and max(values) < 1e7 and not isnan(sum(values)):
-        # The same shortest digits, in a fraction of the time.
-        return orjson.dumps(values)[1:-1].decode().split(",")
-    return list(map(double_text, values))
+def _double_texts(values: Sequence[float | None], holes: bool) -> list[str | None]:
+    """`double_text` of each, None for None."""
+    there = [value for value in values if value is not None] if holes else values
+    size = np.abs(np.array(there, np.float64))
+    if not np.all((size >= 1e-3) & (size < 1e7) | (size == 0)):
+        return [None if value is None else double_text(value) for value in values]
+    # The same shortest digits, in a fraction of the time.
+    texts: list[str | None] = [*orjson.dumps(values)[1:-1].decode().split(",")]
+    return [None if each == "null" else each for each in texts] if holes else texts
 
 
-def _escaped(name: str) -> str:
-    return name.replace("%", "%%")
+def _encodable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
 
 
+_TEXT: Final = pa.large_string()
+_NOTHING: Final = pa.scalar("", _TEXT)
 _STR: Final = {str}
 _DICT: Final = {dict}
 _BOOL: Final = {bool}
 _FLOAT: Final = {float}
-_PRINT_THEMSELVES: Final = {int, str}
+_INT: Final = {int}
 
 
 def _moment_text(moment: datetime) -> str:

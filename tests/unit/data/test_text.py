@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.data import schema as s
 from penstock.data.schema import Schema, Type, Value
-from penstock.data.text import double_text, float_text, text, texts_of
+from penstock.data.text import double_text, float_text, text, texts_of, utf8
 
 NESTED = s.struct(
     {
@@ -134,13 +134,13 @@ DOUBLES = [0.001, 0.1, 1.0, 100.0, 123456.789, 9999999.999999998, 1 / 3, 5e-3, 2
 def test_many_doubles_have_the_texts_of_each(more: list[float]) -> None:
     values = [*DOUBLES, *more]
     rows: list[Value] = [{"x": value} for value in values]
-    assert texts_of(None)(rows) == [text(None, row) for row in rows]
+    assert texts_of(None)(rows).to_pylist() == [text(None, row) for row in rows]
 
 
 @given(st.lists(st.floats(min_value=1e-3, max_value=1e7, exclude_max=True), min_size=1))
 def test_doubles_within_javas_plain_range_print_alike(values: list[float]) -> None:
     rows: list[Value] = [{"x": value} for value in values]
-    assert texts_of(None)(rows) == [f"{{x={double_text(value)}}}" for value in values]
+    assert texts_of(None)(rows).to_pylist() == [f"{{x={double_text(value)}}}" for value in values]
 
 
 MANY: list[tuple[Schema | None, list[Value]]] = [
@@ -160,6 +160,14 @@ MANY: list[tuple[Schema | None, list[Value]]] = [
     (s.struct({"a": s.INT8, "b": s.OPTIONAL_STRING}), [{"a": 1, "b": None}, {"a": 2}]),
     (s.struct({"f": s.FLOAT32, "t": s.BOOLEAN}), [{"f": 0.5, "t": True}, {"f": 1e10, "t": False}]),
     (s.struct({}), [{}, {}]),
+    (
+        s.struct({"a": s.OPTIONAL_INT8, "b": s.OPTIONAL_FLOAT64, "c": s.OPTIONAL_STRING}),
+        [{"a": 1, "b": 0.5, "c": None}, {"a": None, "c": None}, {"a": 2, "b": 1e9, "c": "x"}],
+    ),
+    (s.struct({"a": s.OPTIONAL_STRING, "b": s.STRING}), [{"a": None, "b": "null"}, {"b": "y"}]),
+    (None, [{"a": 0.0, "b": None}, {"a": -0.0, "b": 1.5}, {"a": -2.25, "b": None}]),
+    (None, [{"a": 2**63, "b": 1}, {"a": -(2**70), "b": None}]),
+    (None, [{"a": 1, "b": 1}, {"a": 1.0, "b": True}]),
     (s.OPTIONAL_STRING, ["a", None]),
     (s.FLOAT32, [0.5, 1e10]),
 ]
@@ -167,4 +175,17 @@ MANY: list[tuple[Schema | None, list[Value]]] = [
 
 @pytest.mark.parametrize(("schema", "values"), MANY)
 def test_many_at_a_time_have_the_texts_of_each(schema: Schema | None, values: list[Value]) -> None:
-    assert texts_of(schema)(values) == [text(schema, value) for value in values]
+    assert texts_of(schema)(values).to_pylist() == [text(schema, value) for value in values]
+
+
+def test_what_is_behind_the_texts_is_in_their_bytes() -> None:
+    texts = texts_of(None, "\n")(["ä", None, "", {"a": 1}])
+    assert bytes(utf8(texts)) == "ä\nnull\n\n{a=1}\n".encode()
+    assert bytes(utf8(texts.slice(1, 2))) == b"null\n\n"
+    assert bytes(utf8(texts_of(None, "\n")([]))) == b""
+
+
+@pytest.mark.parametrize("row", ["x\ud800y", {"a": "x\ud800y"}, ["x\ud800y"]])
+def test_half_a_surrogate_pair_is_a_question_mark(row: Value) -> None:
+    (told,) = texts_of(None)([row]).to_pylist()
+    assert "x?y" in told
