@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from typing import ClassVar
 
 from penstock.api.connector import Connector
 from penstock.config.define import Config
@@ -11,7 +12,13 @@ from penstock.data.records import Failed, Records
 
 
 class SinkWriter(ABC):
-    """Writes one task's records to the target; stays open over many batches."""
+    """Writes one task's records to the target; stays open over many batches.
+
+    A writer that can use values as Arrow's arrays, a field at a time, says so by `takes_fields`;
+    the values of a batch may be `Fields` then. For others these would only be a detour.
+    """
+
+    takes_fields: ClassVar[bool] = False
 
     @abstractmethod
     def write(self, records: Records, failed: Failed) -> None:

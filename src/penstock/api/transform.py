@@ -21,6 +21,10 @@ class Transform(ABC):
 
     plugin: ClassVar[Plugin]
 
+    keeps_fields: bool = False
+    """Whether `apply` does without looking at each value of `Fields`, so that a sink's values may
+    come and go as such. For other transforms they would be a detour."""
+
     def __init__(self, config: Config) -> None:
         self.config = config
 

@@ -31,7 +31,7 @@ from penstock.config import checks
 from penstock.config.define import HIGH, INT, LOW, STRING, Config, ConfigDef, Key
 from penstock.data.records import Column, Records
 from penstock.data.schema import STRING as STRING_SCHEMA
-from penstock.data.text import texts_of, utf8
+from penstock.data.text import column_texts, utf8
 from penstock.errors import PenstockError, StartupFailed, Unsupported
 
 SOURCE_FILE: Final = Key(
@@ -280,6 +280,8 @@ class LineWriter(SinkWriter):
     """Appends whole lines under a lock: several tasks may share the file, and a write that fails
     half way (a full disk) leaves nothing of itself behind."""
 
+    takes_fields = True
+
     def __init__(self, file: str) -> None:
         self._file = file
         try:
@@ -290,10 +292,7 @@ class LineWriter(SinkWriter):
             ) from error
 
     def write(self, records: Records, failed: Failed) -> None:
-        lines = [
-            utf8(texts_of(schema, "\n")(records.values.values[start:stop]))
-            for schema, start, stop in records.values.slices()
-        ]
+        lines = list(map(utf8, column_texts(records.values, end="\n")))
         if lines:
             self._append(lines[0] if len(lines) == 1 else b"".join(lines))
 

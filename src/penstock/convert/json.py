@@ -14,12 +14,20 @@ from itertools import islice
 from typing import Final, Generic, TypeVar, cast
 
 import orjson
+import pyarrow as pa
 
 from penstock import KAFKA_VERSION
 from penstock.api.converter import Converter, Use
 from penstock.api.plugin import Plugin
 from penstock.config.checks import one_of
 from penstock.config.define import BOOLEAN, HIGH, INT, LOW, STRING, Config, ConfigDef, Key, Width
+from penstock.convert.json_fields import (
+    Attempts,
+    ReadFields,
+    map_fields,
+    payloads,
+    struct_fields,
+)
 from penstock.convert.json_read import (
     Inexact,
     Malformed,
@@ -43,6 +51,7 @@ from penstock.convert.json_write import (
     writer,
 )
 from penstock.convert.settings import CONVERTER_TYPE
+from penstock.data.columns import Fields
 from penstock.data.records import Column, Failed, Run
 from penstock.data.schema import Schema, Type, Value
 from penstock.errors import DataError
@@ -164,6 +173,7 @@ class _Plan:
     from_bytes: Read
     from_node: Read
     read_many: ReadMany | None = None
+    read_fields: ReadFields | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +200,7 @@ class _Writing:
             return None
 
 
-_BARE: Final = _Plan(None, read_schemaless_strictly, schemaless)
+_BARE: Final = _Plan(None, read_schemaless_strictly, schemaless, None, map_fields)
 
 
 class JsonConverter(Converter):
@@ -217,6 +227,7 @@ class JsonConverter(Converter):
         self._writings: _Recent[Schema | None, _Writing] = _Recent(size)
         # The head of the last message, everything before its payload; none is like this one.
         self._last: tuple[bytes, _Plan] = (b"\0", _BARE)
+        self._attempts = Attempts()
         content = config[SCHEMA_CONTENT]
         self._fixed: _Plan | None = None
         if self._enveloped and content is not None and content.strip():
@@ -234,6 +245,27 @@ class JsonConverter(Converter):
         if self._enveloped and self._fixed is None:
             return self._read_envelopes(cells, failed)
         return self._read_payloads(self._fixed or _BARE, cells, failed)
+
+    def to_fields(self, cells: pa.Array) -> Fields | None:
+        if cells.null_count or not len(cells) or not self._attempts.due():
+            return None
+        fields = self._read_fields(cells)
+        self._attempts.told(fields is not None)
+        return fields
+
+    def _read_fields(self, cells: pa.Array) -> Fields | None:
+        if not self._enveloped or self._fixed is not None:
+            read = (self._fixed or _BARE).read_fields
+            return read(cells) if read else None
+        head, plan = self._last
+        first = cells[0].as_py()
+        if not first.startswith(head):
+            found = self._find(first)
+            if found is None:
+                return None
+            self._last = head, plan = found
+        bodies = payloads(cells, head) if plan.read_fields else None
+        return plan.read_fields(bodies) if plan.read_fields and bodies is not None else None
 
     def _read_payloads(self, plan: _Plan, cells: Sequence[bytes | None], failed: Failed) -> Column:
         """The column of messages that are payloads of one schema, or of none."""
@@ -365,6 +397,7 @@ class JsonConverter(Converter):
                     _bytes_reader(read),
                     read,
                     batch_reader(schema, replace_null=self._replace_null),
+                    struct_fields(schema, replace_null=self._replace_null),
                 ),
             )
         return plan

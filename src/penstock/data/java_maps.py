@@ -4,6 +4,7 @@ one comes in that order."""
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 
 def hash_map_order(keys: Iterable[str], buckets: int = 16) -> list[str]:
@@ -25,6 +26,18 @@ def hash_map_copy(keys: Iterable[str]) -> list[str]:
     """These keys in the order of `new HashMap<>(map)`, a map that lists them in this order."""
     distinct = list(dict.fromkeys(keys))
     return hash_map_order(distinct, copy_buckets(len(distinct)))
+
+
+@lru_cache(maxsize=4096)
+def map_order(keys: tuple[str, ...]) -> tuple[str, ...]:
+    """`hash_map_order`, kept for the keys of many maps that are alike."""
+    return tuple(hash_map_order(keys))
+
+
+@lru_cache(maxsize=4096)
+def order_matters(keys: tuple[str, ...]) -> bool:
+    """Whether a map with these keys, filled in another order, may list them in another one."""
+    return hash_map_order(keys) != hash_map_order(reversed(keys))
 
 
 def copy_buckets(size: int) -> int:

@@ -17,11 +17,10 @@ alone, so that the same value always gives the same text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
-from functools import lru_cache
 from math import isfinite, isnan
 from operator import itemgetter
 from typing import Any, Final
@@ -32,7 +31,9 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.data.java_maps import hash_map_order
+from penstock.data.columns import Fields
+from penstock.data.java_maps import map_order, order_matters
+from penstock.data.records import Column
 from penstock.data.schema import Schema, Type, Value, float32, pairs
 
 TextOf = Callable[[Value], str]
@@ -76,6 +77,13 @@ def texts_of(schema: Schema | None, end: str = "") -> TextsOf:
         return _together([*(pieces or [_printed(values, text)]), end])
 
     return texts
+
+
+def column_texts(column: Column, end: str = "") -> list[pa.Array]:
+    """The texts of a column, as `texts_of` gives them; an array for each of its runs."""
+    if isinstance(column, Fields) and len(column):
+        return [_together([*_of_fields(column), end])]
+    return [texts_of(of, end)(column.values[start:stop]) for of, start, stop in column.slices()]
 
 
 def utf8(texts: pa.Array) -> memoryview:
@@ -158,25 +166,13 @@ def _map_text(of_key: TextOf, of_value: TextOf) -> TextOf:
             return _any_text(value)
         if type(value) is dict:
             keys = tuple(value)
-            order = _map_order(keys) if set(map(type, keys)) <= _STR else keys
+            order = map_order(keys) if set(map(type, keys)) <= _STR else keys
             inside = ", ".join([f"{of_key(key)}={of_value(value[key])}" for key in order])
         else:
             inside = ", ".join(f"{of_key(key)}={of_value(each)}" for key, each in pairs(value))
         return f"{{{inside}}}"
 
     return map_text
-
-
-@lru_cache(maxsize=4096)
-def _map_order(keys: tuple[str, ...]) -> tuple[str, ...]:
-    """The order in which a map filled in this order is printed."""
-    return tuple(hash_map_order(keys))
-
-
-@lru_cache(maxsize=4096)
-def _order_matters(keys: tuple[str, ...]) -> bool:
-    """Whether a map with these keys, filled in another order, may be printed in another one."""
-    return hash_map_order(keys) != hash_map_order(reversed(keys))
 
 
 def _struct_text(schema: Schema) -> TextOf:
@@ -206,18 +202,22 @@ def _maps_alike(values: list[Value]) -> list[Piece] | None:
     keys = tuple(values[0])
     if not keys or not set(map(type, keys)) <= _STR:
         return None
-    if _order_matters(keys):
+    if order_matters(keys):
         if set(map(tuple, values)) != {keys}:
             return None
     elif set(map(len, values)) != {len(keys)}:
         return None
+    try:
+        columns = {key: list(map(itemgetter(key), values)) for key in keys}
+    except KeyError:
+        return None
+    return _map_pieces({key: _printed(columns[key], _any_text) for key in keys})
+
+
+def _map_pieces(members: Mapping[str, pa.Array]) -> list[Piece]:
     pieces: list[Piece] = ["{"]
-    for key in _map_order(keys):
-        try:
-            column = list(map(itemgetter(key), values))
-        except KeyError:
-            return None
-        pieces += [f"{key}=", _printed(column, _any_text), ", "]
+    for key in map_order(tuple(members)):
+        pieces += [f"{key}=", members[key], ", "]
     pieces[-1] = "}"
     return pieces
 
@@ -226,20 +226,29 @@ def _structs_alike(schema: Schema) -> Alike:
     fields = [(field.name, text_of(field.schema)) for field in schema.fields]
 
     def structs_alike(values: list[Value]) -> list[Piece]:
-        members = [_printed(_members(values, name), of, null=None) for name, of in fields]
-        if any(each.null_count for each in members):  # what is null is left out
-            shown = [
-                _together([f",{name}=", each]).fill_null("")
-                for (name, _), each in zip(fields, members, strict=True)
-            ]
-            return [pc.utf8_replace_slice(_together(shown), 0, 1, "Struct{"), "}"]
-        pieces: list[Piece] = ["Struct{"]
-        for (name, _), each in zip(fields, members, strict=True):
-            pieces += [f"{name}=", each, ","]
-        pieces[-1] = "}"
-        return pieces
+        return _struct_pieces(
+            {name: _printed(_members(values, name), of, null=None) for name, of in fields}
+        )
 
     return structs_alike
+
+
+def _struct_pieces(members: Mapping[str, pa.Array]) -> list[Piece]:
+    if any(each.null_count for each in members.values()):  # what is null is left out
+        shown = [_together([f",{name}=", each]).fill_null("") for name, each in members.items()]
+        return [pc.utf8_replace_slice(_together(shown), 0, 1, "Struct{"), "}"]
+    pieces: list[Piece] = ["Struct{"]
+    for name, each in members.items():
+        pieces += [f"{name}=", each, ","]
+    pieces[-1] = "}"
+    return pieces
+
+
+def _of_fields(fields: Fields) -> list[Piece]:
+    texts = {name: _shown(member) for name, member in fields.members.items()}
+    if fields.schema is not None:
+        return _struct_pieces(texts)
+    return _map_pieces(texts) if texts else ["{}"]
 
 
 def _members(structs: list[Value], name: str) -> list[Value]:
@@ -269,26 +278,35 @@ def _printed(column: Sequence[Value], text: TextOf, null: str | None = "null") -
         if kinds == _STR:
             texts = pa.array(column, _TEXT)
         elif kinds == _INT:
-            texts = pa.array(column, pa.int64()).cast(_TEXT)
+            texts = _shown(pa.array(column, pa.int64()))
         elif kinds == _BOOL:
-            texts = pa.array(column, pa.bool_()).cast(_TEXT)
+            texts = _shown(pa.array(column, pa.bool_()))
         elif kinds == _FLOAT and text is _any_text:
-            texts = pa.array(_double_texts(column, holes), _TEXT)
+            texts = _shown(pa.array(column, pa.float64()))
     if texts is None:
         told = [None if value is None else _encodable(text(value)) for value in column]
         texts = pa.array(told, _TEXT)
     return texts.fill_null(null) if holes and null is not None else texts
 
 
-def _double_texts(values: Sequence[float | None], holes: bool) -> list[str | None]:
-    """`double_text` of each, None for None."""
-    there = [value for value in values if value is not None] if holes else values
-    size = np.abs(np.array(there, np.float64))
+def _shown(array: pa.Array) -> pa.Array:
+    """The texts of texts, integers, booleans or doubles; null where these are."""
+    if array.type == _TEXT:
+        return array
+    return _double_texts(array) if pa.types.is_floating(array.type) else array.cast(_TEXT)
+
+
+def _double_texts(array: pa.Array) -> pa.Array:
+    """`double_text` of each."""
+    numbers = array.fill_null(1.0).to_numpy(zero_copy_only=False)
+    size = np.abs(numbers)
     if not np.all((size >= 1e-3) & (size < 1e7) | (size == 0)):
-        return [None if value is None else double_text(value) for value in values]
+        told = [None if each is None else double_text(each) for each in array.to_pylist()]
+        return pa.array(told, _TEXT)
     # The same shortest digits, in a fraction of the time.
-    texts: list[str | None] = [*orjson.dumps(values)[1:-1].decode().split(",")]
-    return [None if each == "null" else each for each in texts] if holes else texts
+    digits = orjson.dumps(numbers, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1].decode()
+    texts = pc.split_pattern(pa.array([digits], _TEXT), ",").flatten()
+    return pc.if_else(array.is_valid(), texts, None) if array.null_count else texts
 
 
 def _encodable(text: str) -> str:

@@ -17,6 +17,7 @@ from enum import Enum
 from typing import Final
 
 from penstock.api import HeaderConverter, Predicate, Transform, Use
+from penstock.data.columns import Cells
 from penstock.data.records import Column, Failed, Header, Records
 from penstock.flow.plan import Conversion, Tolerance, TransformPlan
 
@@ -175,9 +176,22 @@ def _without(records: Records, origins: Mapping[int, object] | set[int]) -> Reco
     return records.only([row for row, at in enumerate(records.origins) if at not in origins])
 
 
-def sink_steps(plan: Conversion) -> list[Step]:
-    """From what was consumed (keys, values and headers are bytes) to what the sink is given."""
+def sink_steps(plan: Conversion, *, fields: bool = False) -> list[Step]:
+    """From what was consumed (keys, values and headers are bytes) to what the sink is given; its
+    values may be `Fields` where they can be."""
     key, value, header = _built(plan)
+    transforms = [(each, each.kind(each.config)) for each in plan.transforms]
+    if any(each.predicate or not transform.keeps_fields for each, transform in transforms):
+        fields = False
+
+    def values(records: Records, failed: Failed) -> Records:
+        cells = records.values
+        if fields and isinstance(cells, Cells):
+            found = value.to_fields(cells.array)
+            if found is not None:
+                return records.with_values(found)
+        return records.with_values(value.to_connect(records.topics, cells.values, failed))
+
     return [
         Step(
             Stage.KEY_CONVERTER,
@@ -186,15 +200,9 @@ def sink_steps(plan: Conversion) -> list[Step]:
                 key.to_connect(records.topics, records.keys.values, failed)
             ),
         ),
-        Step(
-            Stage.VALUE_CONVERTER,
-            value.plugin.class_name,
-            lambda records, failed: records.with_values(
-                value.to_connect(records.topics, records.values.values, failed)
-            ),
-        ),
+        Step(Stage.VALUE_CONVERTER, value.plugin.class_name, values),
         Step(Stage.HEADER_CONVERTER, header.plugin.class_name, _headers(_read_headers(header))),
-        *map(_transform, plan.transforms),
+        *(_transform(each, transform) for each, transform in transforms),
     ]
 
 
@@ -211,7 +219,7 @@ def source_steps(plan: Conversion) -> list[Step]:
         return records.with_values(Column.of(cells, None))
 
     return [
-        *map(_transform, plan.transforms),
+        *(_transform(each, each.kind(each.config)) for each in plan.transforms),
         Step(Stage.HEADER_CONVERTER, header.plugin.class_name, _headers(_write_headers(header))),
         Step(Stage.KEY_CONVERTER, key.plugin.class_name, keys),
         Step(Stage.VALUE_CONVERTER, value.plugin.class_name, values),
@@ -222,8 +230,7 @@ def _built(plan: Conversion) -> tuple[HeaderConverter, HeaderConverter, HeaderCo
     return plan.key.build(Use.KEY), plan.value.build(Use.VALUE), plan.header.build(Use.HEADER)
 
 
-def _transform(plan: TransformPlan) -> Step:
-    transform = plan.kind(plan.config)
+def _transform(plan: TransformPlan, transform: Transform) -> Step:
     apply: Apply = transform.apply
     if plan.predicate is not None:
         kind, config = plan.predicate

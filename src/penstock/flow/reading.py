@@ -19,7 +19,8 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from penstock.data.records import Column, Header, Records
+from penstock.data.columns import Cells
+from penstock.data.records import Header, Records
 from penstock.data.schema import BYTES
 from penstock.flow.compiled import compiled
 
@@ -116,12 +117,12 @@ def _chunk(cells: Mapping[str, pa.Scalar]) -> Chunk:
         topics=[topic] * count,
         partitions=[partition] * count,
         timestamps=np.frombuffer(cells["timestamps"].as_buffer(), "<i8").tolist(),
-        keys=Column.of(_strings(cells, "key", count), BYTES),
-        values=Column.of(_strings(cells, "value", count), BYTES),
+        keys=Cells(_strings(cells, "key", count), BYTES),
+        values=Cells(_strings(cells, "value", count), BYTES),
         offsets=offsets,
         headers=[
             [_header(each) for each in orjson.loads(text)] if text else []
-            for text in _strings(cells, "header", count)
+            for text in _strings(cells, "header", count).to_pylist()
         ]
         if len(cells["header_ends"].as_buffer())
         else [],
@@ -129,15 +130,14 @@ def _chunk(cells: Mapping[str, pa.Scalar]) -> Chunk:
     return Chunk(records, cells["timestamp_type"].as_py())
 
 
-def _strings(cells: Mapping[str, pa.Scalar], what: str, count: int) -> list[Any]:
+def _strings(cells: Mapping[str, pa.Scalar], what: str, count: int) -> pa.Array:
     there = cells[f"{what}s_there"].as_buffer()
     buffers = [
         there if len(there) else None,
         cells[f"{what}_ends"].as_buffer(),
         cells[f"{what}s"].as_buffer(),
     ]
-    column = pa.Array.from_buffers(pa.binary(), count, buffers)
-    return column.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
+    return pa.Array.from_buffers(pa.binary(), count, buffers)
 
 
 def _header(cells: dict[str, str]) -> Header:

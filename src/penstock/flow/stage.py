@@ -259,7 +259,8 @@ class Writing:
         plugin = plan.connector.plugin
         self._class_name = plugin.task_class or plugin.class_name
         self._writer = plan.connector().open(plan.config)
-        self._pipeline = Pipeline(sink_steps(plan.conversion), plan.tolerance)
+        steps = sink_steps(plan.conversion, fields=self._writer.takes_fields)
+        self._pipeline = Pipeline(steps, plan.tolerance)
         self.failures = Failures(plan.task, plan.tolerance)
 
     def write(self, chunk: Chunk, counts: Counts, stop: str) -> bool:

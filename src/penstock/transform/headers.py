@@ -73,6 +73,7 @@ HEADER_FROM: Final = ConfigDef(FIELDS, HEADERS, OPERATION, REPLACE_NULL)
 class DropHeaders(Transform):
     """Removes headers by name, however many there are of one."""
 
+    keeps_fields = True
     plugin = plugin("DropHeaders", DROP_HEADERS)
 
     def __init__(self, config: Config) -> None:
@@ -94,6 +95,7 @@ class DropHeaders(Transform):
 class InsertHeader(Transform):
     """Adds one header, behind those there are."""
 
+    keeps_fields = True
     plugin = plugin("InsertHeader", INSERT_HEADER)
 
     def __init__(self, config: Config) -> None:

@@ -14,7 +14,7 @@ from penstock.errors import ConfigInvalid, DataError
 from penstock.transform.java import named_fields
 from penstock.transform.moments import to_moments
 from penstock.transform.settings import REPLACE_NULL, plugin
-from penstock.transform.side import Plan, Rows, SideTransform, fill, is_record
+from penstock.transform.side import ChangeMembers, Plan, Rows, SideTransform, fill, is_record
 
 
 def _field(name: str, what: str) -> Key[str | None]:
@@ -136,10 +136,14 @@ class InsertField(SideTransform):
             self._inserts.append(
                 _Insert(name, schema, lambda rows: [static] * len(rows.places), static)
             )
+        self._always = {each.name: each.always for each in self._inserts if each.always is not None}
+        if len(self._always) == len(self._inserts):
+            self.keeps_fields = True
 
     def plan(self, schema: Schema | None) -> Plan:
         if schema is None:
-            return self.planned(None, None, self._change(lambda values: values, _same_cells))
+            same = self._change(lambda values: values, _same_cells)
+            return self.planned(None, None, same, self._inserted())
         if not is_record(schema):
             return self.planned(schema, schema, lambda values, rows: values)
         fields = [(field.name, field.schema) for field in schema.fields]
@@ -153,7 +157,14 @@ class InsertField(SideTransform):
             fields=named_fields(fields),
         )
         prepared = fill(schema, new, replace_null=self._replace_null)
-        return self.planned(schema, new, self._change(prepared, _struct_cells))
+        changed = self._change(prepared, _struct_cells)
+        return self.planned(schema, new, changed, self._inserted())
+
+    def _inserted(self) -> ChangeMembers | None:
+        """How members are added that are the same for all records; None if one is not."""
+        if len(self._always) < len(self._inserts):
+            return None
+        return lambda members: members | self._always
 
     def _change(
         self,

@@ -24,7 +24,15 @@ from penstock.errors import DataError
 from penstock.transform.java import class_name
 from penstock.transform.numbers import decimal_to_int, read_decimal, to_float64
 from penstock.transform.settings import REPLACE_NULL, plugin
-from penstock.transform.side import Plan, Rows, SideTransform, fill, is_record
+from penstock.transform.side import (
+    ChangeMembers,
+    Members,
+    Plan,
+    Rows,
+    SideTransform,
+    fill,
+    is_record,
+)
 
 FIELDS: Final = Key(
     "fields",
@@ -107,12 +115,14 @@ class MaskField(SideTransform):
         self._names = config[FIELDS]
         self._replacement = config[REPLACEMENT]
         self._replace_null = config[REPLACE_NULL]
+        self.keeps_fields = True
 
     def plan(self, schema: Schema | None) -> Plan:
         if schema is None:
             mask = self._schemaless_mask()
             masks = [(name, mask) for name in self._names]
-            return self.planned(None, None, _change(masks, lambda values: values))
+            change = _change(masks, lambda values: values)
+            return self.planned(None, None, change, _of_members(masks))
         if not is_record(schema):
             return self.planned(schema, schema, lambda values, rows: values)
         masks = [
@@ -121,7 +131,7 @@ class MaskField(SideTransform):
             if field.name in self._names
         ]
         prepared = fill(schema, schema, replace_null=self._replace_null)
-        return self.planned(schema, schema, _change(masks, prepared))
+        return self.planned(schema, schema, _change(masks, prepared), _of_members(masks))
 
     def _schemaless_mask(self) -> MaskColumn:
         if self._replacement is None:
@@ -197,6 +207,17 @@ def _change(
             for copy, cell in zip(copies, cells, strict=True):
                 copy[name] = cell
         return copies
+
+    return change
+
+
+def _of_members(masks: list[tuple[str, MaskColumn]]) -> ChangeMembers:
+    """The same for `Fields`, whose members have values of one class each."""
+
+    def change(members: Members) -> Members:
+        for name, mask in masks:
+            (members[name],) = mask(members[name][:1].to_pylist())
+        return members
 
     return change
 

@@ -7,11 +7,21 @@ from typing import Final
 
 from penstock.config.checks import entries
 from penstock.config.define import LIST, MEDIUM, Config, ConfigDef, Key, invalid
+from penstock.data.records import Column, Records
 from penstock.data.schema import Schema, Type, Value
 from penstock.errors import ConfigInvalid, DataError
 from penstock.transform.java import named_fields
 from penstock.transform.settings import PAIRS, REPLACE_NULL, Entries, plugin
-from penstock.transform.side import Change, Plan, Rows, SideTransform, fill_kept, is_record
+from penstock.transform.side import (
+    Change,
+    ChangeMembers,
+    Members,
+    Plan,
+    Rows,
+    SideTransform,
+    fill_kept,
+    is_record,
+)
 
 Prepare = Callable[[list[Value]], list[Value]]
 
@@ -84,6 +94,7 @@ class ReplaceField(SideTransform):
         self._renames = _pairs(config[RENAMES])
         self._origins = {new: old for old, new in self._renames.items()}
         self._replace_null = config[REPLACE_NULL]
+        self.keeps_fields = True
 
     def _keeps(self, name: str) -> bool:
         return name not in self._exclude and (not self._include or name in self._include)
@@ -91,7 +102,7 @@ class ReplaceField(SideTransform):
     def plan(self, schema: Schema | None) -> Plan:
         if schema is None:
             change = self._included if self._include else self._changed_copies(self._exclude)
-            return self.planned(None, None, change)
+            return self.planned(None, None, change, _of_members(change))
         if not is_record(schema):
             return self.planned(schema, schema, lambda values, rows: values)
         kept = [field for field in schema.fields if self._keeps(field.name)]
@@ -116,13 +127,16 @@ class ReplaceField(SideTransform):
         prepared = fill_kept(schema, becomes, replace_null=self._replace_null)
         if len(kept) * 2 >= len(schema.fields):
             drop = [field.name for field in schema.fields if field not in kept]
-            return self.planned(schema, new, self._changed_copies(drop, prepared))
+            change = self._changed_copies(drop, prepared)
+            return self.planned(schema, new, change, _of_members(self._changed_copies(drop)))
         chosen = [(old, field.name) for old, field in becomes.items()]
 
         def choose(values: list[Value], rows: Rows) -> list[Value]:
             return [{new: value.get(old) for old, new in chosen} for value in prepared(values)]
 
-        return self.planned(schema, new, choose)
+        return self.planned(
+            schema, new, choose, lambda members: {new: members[old] for old, new in chosen}
+        )
 
     def _changed_copies(self, drop: Iterable[str], prepared: Prepare | None = None) -> Change:
         """The function that copies maps or structs, removes what is to go and renames the rest."""
@@ -162,7 +176,18 @@ class ReplaceField(SideTransform):
         return made
 
 
+def _of_members(change: Change) -> ChangeMembers:
+    """The same for `Fields`: what it does has to do with names only."""
+
+    def change_members(members: Members) -> Members:
+        (changed,) = change([members], _NO_ROWS)
+        return changed  # type: ignore[no-any-return]
+
+    return change_members
+
+
 _NOT_THERE: Final = object()
+_NO_ROWS: Final = Rows(Records([], [], [], Column([], []), Column([], [])), ())
 
 
 class ReplaceFieldKey(ReplaceField):

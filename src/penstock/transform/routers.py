@@ -108,6 +108,7 @@ def _group(template: str, at: int, match: re.Match[str]) -> tuple[str, int]:
 class RegexRouter(Transform):
     """Renames topics by a regular expression."""
 
+    keeps_fields = True
     plugin = plugin("RegexRouter", REGEX_ROUTER)
 
     def __init__(self, config: Config) -> None:
@@ -146,6 +147,7 @@ class RegexRouter(Transform):
 class TimestampRouter(Transform):
     """Puts the date of records into the names of their topics."""
 
+    keeps_fields = True
     plugin = plugin("TimestampRouter", TIMESTAMP_ROUTER)
 
     def __init__(self, config: Config) -> None:

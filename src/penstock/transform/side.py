@@ -9,10 +9,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from penstock.api.transform import Transform
 from penstock.config.define import Config
+from penstock.data.columns import Fields
 from penstock.data.records import Column, Failed, Records, Run
 from penstock.data.schema import Field, Schema, Type, Value
 from penstock.errors import DataError, PenstockError
@@ -32,6 +33,13 @@ Change = Callable[[list[Value], Rows], list[Value]]
 """Makes new values of a list of them, one for each; raises if one of them cannot be changed: a
 DataError, or any other exception for a value that is not of the kind it takes at all."""
 
+Members = dict[str, Any]
+"""The members of `Fields` by name: an array each, or one value for all rows."""
+
+ChangeMembers = Callable[[Members], Members]
+"""The same as a Change for all values of `Fields`, none of whose members is null anywhere; raises
+if some of them cannot be changed."""
+
 Refusal = Callable[[Value], DataError]
 """What is said about a value that a Change does not take."""
 
@@ -40,12 +48,14 @@ Refusal = Callable[[Value], DataError]
 class Plan:
     """What becomes of the values of one schema.
 
-    `refusal` words why a value is not taken.
+    `refusal` words why a value is not taken. `members` is there where `Fields` can be changed
+    without looking at their values.
     """
 
     schema: Schema | None
     change: Change
     refusal: Refusal
+    members: ChangeMembers | None = None
 
 
 class SideTransform(Transform):
@@ -63,6 +73,7 @@ class SideTransform(Transform):
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
+        self.keeps_fields = self.of_keys
         self._plans: dict[Schema | None, Plan] = {}
 
     @abstractmethod
@@ -76,6 +87,10 @@ class SideTransform(Transform):
 
     def changed(self, records: Records, column: Column, failed: Failed) -> Column:
         """The column with every run changed as planned."""
+        if isinstance(column, Fields):
+            fields = self._changed_fields(column)
+            if fields is not None:
+                return fields
         values: list[Value] = []
         runs: list[Run] = []
         for schema, start, stop in column.slices():
@@ -90,6 +105,16 @@ class SideTransform(Transform):
                 values += done(plan, part, rows, failed)
                 runs.append(Run(stop, plan.schema))
         return Column(values, runs)
+
+    def _changed_fields(self, column: Fields) -> Fields | None:
+        """None where the values have to be looked at, be it to find out what is wrong with one."""
+        plan = self.plan_of(column.schema)
+        if plan.members is None or any(each.null_count for each in column.members.values()):
+            return None
+        try:
+            return Fields.made_of(plan.schema, plan.members(dict(column.members)), len(column))
+        except Exception:
+            return None
 
     def plan_of(self, schema: Schema | None) -> Plan:
         """The plan for a schema, kept for the next time."""
@@ -128,9 +153,17 @@ class SideTransform(Transform):
 
         return refuse
 
-    def planned(self, old: Schema | None, new: Schema | None, change: Change) -> Plan:
+    def planned(
+        self,
+        old: Schema | None,
+        new: Schema | None,
+        change: Change,
+        members: ChangeMembers | None = None,
+    ) -> Plan:
         """The plan for maps or structs; any other value is refused."""
-        return Plan(new, change if is_record(old) else _no_value_will_do, self.refusal(old))
+        if not is_record(old):
+            return Plan(new, _no_value_will_do, self.refusal(old))
+        return Plan(new, change, self.refusal(old), members)
 
 
 def is_record(schema: Schema | None) -> bool:

@@ -6,12 +6,14 @@ from copy import deepcopy
 from datetime import datetime
 from typing import Any, Final
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.api import Failed, Predicate, Transform
 from penstock.data import schema as s
+from penstock.data.columns import Fields
 from penstock.data.java_dates import DateFormat
 from penstock.data.logical import ms_to_timestamp
 from penstock.data.records import Column, Header, Records
@@ -33,12 +35,16 @@ CONFIGS: Final[list[tuple[str, dict[str, str]]]] = [
     ("HoistField$Value", {"field": "whole"}),
     ("InsertField$Value", {"topic.field": "t", "timestamp.field": "w", "offset.field": "o"}),
     ("InsertField$Value", {"static.field": "s", "static.value": "x"}),
+    ("InsertField$Value", {"static.field": "a!", "static.value": "x"}),
     ("InsertHeader", {"header": "h", "value.literal": "12"}),
     ("MaskField$Value", {"fields": "a,b"}),
     ("MaskField$Value", {"fields": "b", "replacement": "7"}),
+    ("MaskField$Value", {"fields": "a,d", "replacement": "1.5"}),
     ("RegexRouter", {"regex": "t(.*)", "replacement": "x$1"}),
     ("ReplaceField$Value", {"exclude": "a"}),
     ("ReplaceField$Value", {"include": "b"}),
+    ("ReplaceField$Value", {"exclude": "a,b", "renames": "d:a"}),
+    ("ReplaceField$Value", {"renames": "a:Aa,b:BB"}),
     ("ReplaceField$Value", {"renames": "a:b2,b:a"}),
     ("SetSchemaMetadata$Value", {"schema.name": "N"}),
     ("TimestampConverter$Value", {**TIMES, "field": "a"}),
@@ -168,3 +174,36 @@ MOMENTS: Final = st.integers(-11_676_096_000_000, 221_845_392_000_000).map(ms_to
 def test_what_is_written_reads_as_the_same_moment(pattern: str, moment: datetime) -> None:
     format = DateFormat(pattern)
     assert format.parse_moment(format.format_moment(moment)) == moment
+
+
+FIELDS: Final = s.struct(
+    {
+        "a": s.INT64,
+        "b": Schema(s.Type.STRING, default="none", optional=True),
+        "d": s.OPTIONAL_FLOAT64,
+        "e": s.BOOLEAN,
+    }
+)
+FIELD_ROWS: Final = st.lists(
+    st.tuples(INTS, st.none() | TEXTS, st.none() | st.floats(-9, 9), st.booleans()),
+    min_size=1,
+    max_size=4,
+)
+
+
+@pytest.mark.parametrize("schema", [None, FIELDS])
+@pytest.mark.parametrize(("name", "config"), CONFIGS)
+@settings(max_examples=15, deadline=None)
+@given(rows=FIELD_ROWS)
+def test_fields_become_what_their_values_would(
+    name: str, config: dict[str, str], schema: Schema | None, rows: list[tuple[Value, ...]]
+) -> None:
+    whole = [row for row in rows if schema is not None or None not in row]
+    arrays = [
+        pa.array([row[at] for row in whole], kind)
+        for at, kind in enumerate([pa.int64(), pa.large_string(), pa.float64(), pa.bool_()])
+    ]
+    fields = Fields(schema, dict(zip("abde", arrays, strict=True)), len(whole))
+    plain = batch([(schema, value) for value in fields.values])
+    plugin = made(name, config)
+    assert outcome(plugin, plain.with_values(fields)) == outcome(plugin, plain)

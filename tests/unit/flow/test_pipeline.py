@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
 from penstock.api import Converter, Failed, HeaderConverter, Plugin, Predicate, Transform, Use
 from penstock.config.define import Config, ConfigDef
+from penstock.convert.json import JSON_CONVERTER, JsonConverter
+from penstock.data.columns import Cells, Fields
 from penstock.data.records import Column, Header, Records
 from penstock.data.schema import INT8, OPTIONAL_STRING, STRING
 from penstock.errors import DataError, Unavailable
@@ -20,6 +24,7 @@ from penstock.flow.pipeline import (
     source_steps,
 )
 from penstock.flow.plan import Conversion, ConverterPlan, Tolerance, TransformPlan
+from penstock.transform.replace_field import REPLACE_FIELD, ReplaceFieldValue
 
 NOTHING = ConfigDef().parse({})
 RETRY = Tolerance(retry_timeout_ms=10_000)
@@ -78,6 +83,16 @@ class Starts(Predicate):
         values = records.values.values
         failed |= {row: DataError("null") for row, value in enumerate(values) if value is None}
         return [value is not None and value.startswith("x") for value in values]
+
+
+class Look(Transform):
+    """Looks at every value."""
+
+    plugin = Plugin("test.Look", "1", ConfigDef())
+
+    def apply(self, records: Records, failed: Failed) -> Records:
+        assert not isinstance(records.values, Fields)
+        return records
 
 
 TEXT = ConverterPlan(Text, NOTHING)
@@ -292,3 +307,36 @@ def test_a_header_converter_need_not_be_a_converter() -> None:
     steps = sink_steps(Conversion(TEXT, TEXT, ConverterPlan(Only, NOTHING)))
     records, _ = Pipeline(steps, Tolerance()).run(batch(b"a", headers=[[Header("h", b"x")]]))
     assert list(records.headers[0]) == [Header("h", 7, INT8)]
+
+
+JSON = ConverterPlan(JsonConverter, JSON_CONVERTER.parse({"schemas.enable": "false"}))
+
+
+def fields(values: list[bytes | None], *transforms: TransformPlan, wanted: bool = True) -> Column:
+    """The values that a writer is given who takes fields."""
+    steps = sink_steps(Conversion(TEXT, JSON, TEXT, transforms), fields=wanted)
+    records = batch(*values).with_values(Cells(pa.array(values, pa.binary()), None))
+    return Pipeline(steps, Tolerance()).run(records)[0].values
+
+
+def test_who_takes_fields_is_given_them_where_all_values_are_alike() -> None:
+    alike: list[bytes | None] = [b'{"a":1}', b'{"a":2}']
+    told = Column.of([{"a": 1}, {"a": 2}], None)
+    assert isinstance(fields(alike), Fields)
+    assert fields(alike) == told
+    for column in (fields(alike, wanted=False), fields([*alike, None])):
+        assert not isinstance(column, Fields)
+        assert column.values[:2] == told.values
+
+
+def test_one_that_fails_costs_the_others_no_more_than_the_short_cut() -> None:
+    assert fields([b'{"a":1}', b"{", b'{"a":2}']).values == [{"a": 1}, {"a": 2}]
+
+
+def test_transforms_that_look_at_values_are_given_no_fields() -> None:
+    drop = TransformPlan("drop", ReplaceFieldValue, REPLACE_FIELD.parse({"exclude": "a"}))
+    look = TransformPlan("look", Look, NOTHING)
+    assert isinstance(fields([b'{"a":1,"b":2}'], drop), Fields)
+    assert not isinstance(fields([b'{"a":1,"b":2}'], drop, look), Fields)
+    guarded = replace(drop, predicate=(Starts, NOTHING))
+    assert not isinstance(fields([b'{"a":1,"b":2}'], guarded), Fields)

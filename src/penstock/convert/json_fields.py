@@ -1,0 +1,198 @@
+"""JSON objects that are all alike, read into `Fields` by Arrow: no Python object for a record.
+
+Arrow's reader is stricter than `orjson`, Jackson and Kafka Connect in most things and laxer in a
+few, and says nothing of what it could not tell apart: whether a number was written as an integer,
+whether a member was null or missing. So it is used only where that makes no difference; everything
+else gives None, and is for `json_read` to do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import json as arrow_json
+
+from penstock.data.columns import NATURAL, Fields
+from penstock.data.java_maps import order_matters
+from penstock.data.schema import INT_BITS, Field, Schema, Type, Value, int_range
+
+ReadFields = Callable[[pa.Array], Fields | None]
+"""The fields of an array of `binary`, one JSON text in each and no nulls; None where these need a
+closer look."""
+
+_OPENING: Final = ord("{")
+_CLOSING: Final = ord("}")
+_NEWLINE: Final = b"\n"
+_ESCAPE: Final = b"\\"
+_ARROW: Final[Mapping[Type, pa.DataType]] = {
+    Type.STRING: pa.large_string(),
+    Type.BOOLEAN: pa.bool_(),
+    Type.FLOAT64: pa.float64(),
+    **dict.fromkeys(INT_BITS, pa.int64()),
+}
+_MOST_ATTEMPTS_LEFT_OUT: Final = 63
+
+
+class Attempts:
+    """Whether to try what often goes wrong: the more often it did, the more rarely, but at least
+    once in 64 times."""
+
+    def __init__(self) -> None:
+        self._left_out = 0
+        self._to_leave_out = 0
+
+    def due(self) -> bool:
+        if self._left_out < self._to_leave_out:
+            self._left_out += 1
+            return False
+        self._left_out = 0
+        return True
+
+    def told(self, went_well: bool) -> None:
+        more = min(2 * self._to_leave_out + 1, _MOST_ATTEMPTS_LEFT_OUT)
+        self._to_leave_out = 0 if went_well else more
+
+
+def struct_fields(schema: Schema | None, *, replace_null: bool) -> ReadFields | None:
+    """The function that reads payloads of a schema; None if that is not one of structs whose fields
+    are all texts, booleans, integers or doubles."""
+    if schema is None or schema.type is not Type.STRUCT or schema.logical is not None:
+        return None
+    if not schema.fields or any(
+        field.schema.logical is not None or field.schema.type not in _ARROW
+        for field in schema.fields
+    ):
+        return None
+    kinds = {field.name: _ARROW[field.schema.type] for field in schema.fields}
+
+    def read(texts: pa.Array) -> Fields | None:
+        members = _members(texts, kinds)
+        if members is None:
+            return None
+        for field in schema.fields:
+            if not _stands(field, members[field.name], replace_null):
+                return None
+        return Fields(schema, members, len(texts))
+
+    return read
+
+
+def _stands(field: Field, member: pa.Array, replace_null: bool) -> bool:
+    """Whether the values of a field are what Kafka Connect would make of them."""
+    schema = field.schema
+    null_stays = schema.optional and (schema.default is None or not replace_null)
+    if member.null_count and not null_stays:
+        return False
+    if schema.type in INT_BITS and schema.type is not Type.INT64:
+        low, high = int_range(schema.type)
+        ends = pc.min_max(member).as_py()
+        return ends["min"] is None or (low <= ends["min"] and ends["max"] <= high)
+    return True
+
+
+def map_fields(texts: pa.Array) -> Fields | None:
+    """Reads JSON without a schema whose objects are all like the first."""
+    try:
+        first = orjson.loads(texts[0].as_py())
+    except ValueError:
+        return None
+    kinds = _kinds(first)
+    members = _members(texts, kinds) if kinds else None
+    if members is None or any(member.null_count for member in members.values()):
+        return None
+    if any(
+        pa.types.is_floating(member.type) and not _floats(texts, name, member)
+        for name, member in members.items()
+    ):
+        return None
+    return Fields(None, members, len(texts))
+
+
+def _kinds(node: Value) -> dict[str, pa.DataType] | None:
+    if type(node) is not dict or not node or order_matters(tuple(node)):
+        return None
+    kinds = {name: NATURAL.get(type(value)) for name, value in node.items()}
+    return None if None in kinds.values() else kinds
+
+
+def _floats(texts: pa.Array, name: str, member: pa.Array) -> bool:
+    """Whether no value of a member was written as an integer, which would be another value."""
+    numbers = member.to_numpy()
+    if not np.any(numbers == np.floor(numbers)):
+        return True
+    data = bytes(_joined(texts))
+    if _ESCAPE in data:  # the name might be written in another way, too
+        return False
+    quoted = re.escape(orjson.dumps(name))
+    return re.search(quoted + rb"\s*:\s*-?\d+\s*[,}]", data) is None
+
+
+def _members(texts: pa.Array, kinds: Mapping[str, pa.DataType]) -> dict[str, pa.Array] | None:
+    """The members of objects that have no others than these; null where one is null or missing.
+
+    Each text has to begin with the object's brace and end with it. Then no two of them are one
+    value together: a brace that opens cannot follow one that closes within any, so that as many
+    objects as texts are one each.
+    """
+    if not _in_braces(texts):
+        return None
+    data = _joined(texts)
+    try:
+        str(data, "utf-8")  # which Arrow's reader would not notice
+        table = arrow_json.read_json(
+            pa.BufferReader(data),
+            arrow_json.ReadOptions(use_threads=False, block_size=max(1 << 10, len(data) + 1)),
+            arrow_json.ParseOptions(
+                explicit_schema=pa.schema(kinds.items()), unexpected_field_behavior="error"
+            ),
+        )
+    except (pa.ArrowException, UnicodeDecodeError, OverflowError):
+        return None
+    if table.num_rows != len(texts):
+        return None
+    members: dict[str, pa.Array] = {}
+    for name in kinds:
+        member = table.column(name).combine_chunks()
+        if pa.types.is_floating(member.type) and not _plain(member):
+            return None
+        members[name] = member
+    return members
+
+
+def _plain(member: pa.Array) -> bool:
+    """Whether none of the doubles is NaN or infinite, which is no JSON, or a zero with a sign,
+    which an integer does not have."""
+    numbers = member.fill_null(1.0).to_numpy(zero_copy_only=False)
+    return bool(np.all(np.isfinite(numbers) & ((numbers != 0) | ~np.signbit(numbers))))
+
+
+def _in_braces(texts: pa.Array) -> bool:
+    ends = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset :][: len(texts) + 1]
+    if np.any(ends[1:] == ends[:-1]):
+        return False
+    data = np.frombuffer(texts.buffers()[2], np.uint8)
+    return bool(np.all(data[ends[:-1]] == _OPENING) and np.all(data[ends[1:] - 1] == _CLOSING))
+
+
+def _joined(texts: pa.Array) -> memoryview:
+    """A line for each text, in UTF-8 or whatever it is."""
+    lines = pc.binary_join_element_wise(texts, _NEWLINE, b"")
+    ends = np.frombuffer(lines.buffers()[1], np.int32)[lines.offset :][: len(lines) + 1]
+    return memoryview(lines.buffers()[2])[ends[0] : ends[-1]]
+
+
+def payloads(cells: pa.Array, head: bytes) -> pa.Array | None:
+    """What is between `head` and the closing brace in messages that all have both."""
+    if not pc.all(pc.starts_with(cells, pattern=head)).as_py():
+        return None
+    ends = np.frombuffer(cells.buffers()[1], np.int32)[cells.offset + 1 :][: len(cells)]
+    data = np.frombuffer(cells.buffers()[2], np.uint8)
+    if not np.all(data[ends - 1] == _CLOSING):
+        return None
+    return pc.binary_slice(cells, len(head), -1)

@@ -1,0 +1,119 @@
+"""Columns that Arrow holds, whose values are made when somebody asks for them.
+
+What looks at `values` need not know of these. What does know goes without a Python object for
+every record: a converter that reads `Cells`, a writer that takes `Fields` (docs/decisions, 15).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from penstock.data.java_maps import order_matters
+from penstock.data.records import Column, Run
+from penstock.data.schema import Schema, Value
+from penstock.data.structs import structs_of
+
+
+class _Held(Column):
+    """A column of one schema whose values are made once, when they are asked for."""
+
+    __slots__ = ("_count", "_made")
+
+    def __init__(self, count: int, schema: Schema | None) -> None:
+        self.runs = [Run(count, schema)] if count else []
+        self._count = count
+        self._made: list[Value] | None = None
+
+    @property
+    def values(self) -> list[Value]:  # type: ignore[override]  # nobody sets it
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    def _make(self) -> list[Value]:
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __eq__(self, other: object) -> bool:
+        """Columns are alike if their values and runs are, whoever holds them."""
+        if not isinstance(other, Column):
+            return NotImplemented
+        return self.runs == other.runs and self.values == other.values
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Cells(_Held):
+    """Byte strings (an array of `binary`), and nulls."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: pa.Array, schema: Schema | None) -> None:
+        super().__init__(len(array), schema)
+        self.array = array
+
+    def _make(self) -> list[Value]:
+        return _values(self.array)
+
+
+class Fields(_Held):
+    """Maps (without a schema) or structs that have all of the same members: an array for each.
+
+    A member is an array of `large_string`, `int64`, `float64` or `bool`. Only that of a struct's
+    optional field may have nulls.
+    """
+
+    __slots__ = ("members", "schema")
+
+    def __init__(self, schema: Schema | None, members: Mapping[str, pa.Array], count: int) -> None:
+        super().__init__(count, schema)
+        self.schema = schema
+        self.members = members
+
+    @classmethod
+    def made_of(
+        cls, schema: Schema | None, members: Mapping[str, Any], count: int
+    ) -> Fields | None:
+        """Fields of arrays, and of values that are the same in all rows; None where these are no
+        `str`, `int`, `float` or `bool`, or where the order matters in which a map was filled."""
+        if schema is None and order_matters(tuple(members)):
+            return None
+        arrays: dict[str, pa.Array] = {}
+        for name, given in members.items():
+            if not isinstance(given, pa.Array):
+                kind = NATURAL.get(type(given))
+                if kind is None:
+                    return None
+                given = pa.repeat(pa.scalar(given, kind), count)
+            arrays[name] = given
+        return cls(schema, arrays, count)
+
+    def only(self, rows: Sequence[int]) -> Fields:
+        places = pa.array(rows, pa.int64())
+        members = {name: array.take(places) for name, array in self.members.items()}
+        return Fields(self.schema, members, len(rows))
+
+    def _make(self) -> list[Value]:
+        if not self.members:
+            return [{} for _ in range(self._count)]
+        return structs_of(tuple(self.members))([_values(each) for each in self.members.values()])
+
+
+NATURAL: Final[Mapping[type, pa.DataType]] = {
+    str: pa.large_string(),
+    bool: pa.bool_(),
+    float: pa.float64(),
+    int: pa.int64(),
+}
+"""What a member's values are, and what Arrow holds them as."""
+
+
+def _values(array: pa.Array) -> list[Any]:
+    if array.null_count and not pa.types.is_binary(array.type):
+        return array.to_pylist()  # type: ignore[no-any-return]  # numpy would take nulls for NaN
+    return array.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
