@@ -65,23 +65,31 @@ class Fields(_Held):
     """Maps (without a schema) or structs that have all of the same members: an array for each.
 
     A member is an array of `large_string`, `int64`, `float64` or `bool`. Only that of a struct's
-    optional field may have nulls.
+    optional field may have nulls. Not all maps need have been filled in the same order: `loose` are
+    the members that may have changed places, by default all. How a map is printed must not depend
+    on it (`order_matters`).
     """
 
-    __slots__ = ("members", "schema")
+    __slots__ = ("loose", "members", "schema")
 
-    def __init__(self, schema: Schema | None, members: Mapping[str, pa.Array], count: int) -> None:
+    def __init__(
+        self,
+        schema: Schema | None,
+        members: Mapping[str, pa.Array],
+        count: int,
+        loose: frozenset[str] | None = None,
+    ) -> None:
         super().__init__(count, schema)
         self.schema = schema
         self.members = members
+        self.loose = frozenset(members) if loose is None else loose
 
-    @classmethod
-    def made_of(
-        cls, schema: Schema | None, members: Mapping[str, Any], count: int
-    ) -> Fields | None:
-        """Fields of arrays, and of values that are the same in all rows; None where these are no
-        `str`, `int`, `float` or `bool`, or where the order matters in which a map was filled."""
-        if schema is None and order_matters(tuple(members)):
+    def changed(self, schema: Schema | None, members: Mapping[str, Any]) -> Fields | None:
+        """The same rows with other members: arrays, and values that all rows have. New ones come
+        last. None where these values are no `str`, `int`, `float` or `bool`, or where it is not
+        known how the maps would be printed."""
+        loose = self.loose.intersection(members)
+        if schema is None and order_matters(tuple(members), loose):
             return None
         arrays: dict[str, pa.Array] = {}
         for name, given in members.items():
@@ -89,14 +97,14 @@ class Fields(_Held):
                 kind = NATURAL.get(type(given))
                 if kind is None:
                     return None
-                given = pa.repeat(pa.scalar(given, kind), count)
+                given = pa.repeat(pa.scalar(given, kind), len(self))
             arrays[name] = given
-        return cls(schema, arrays, count)
+        return Fields(schema, arrays, len(self), loose)
 
     def only(self, rows: Sequence[int]) -> Fields:
         places = pa.array(rows, pa.int64())
         members = {name: array.take(places) for name, array in self.members.items()}
-        return Fields(self.schema, members, len(rows))
+        return Fields(self.schema, members, len(rows), self.loose)
 
     def _make(self) -> list[Value]:
         if not self.members:

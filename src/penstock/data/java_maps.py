@@ -35,9 +35,13 @@ def map_order(keys: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=4096)
-def order_matters(keys: tuple[str, ...]) -> bool:
-    """Whether a map with these keys, filled in another order, may list them in another one."""
-    return hash_map_order(keys) != hash_map_order(reversed(keys))
+def order_matters(keys: tuple[str, ...], loose: frozenset[str] | None = None) -> bool:
+    """Whether a map with these keys may list them in another order if it was filled in another one:
+    `loose` are those that may change places among each other, by default all."""
+    turned = [key for key in reversed(keys) if loose is None or key in loose]
+    others = iter(turned)
+    other = [next(others) if loose is None or key in loose else key for key in keys]
+    return hash_map_order(keys) != hash_map_order(other)
 
 
 def copy_buckets(size: int) -> int:

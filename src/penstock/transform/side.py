@@ -112,7 +112,7 @@ class SideTransform(Transform):
         if plan.members is None or any(each.null_count for each in column.members.values()):
             return None
         try:
-            return Fields.made_of(plan.schema, plan.members(dict(column.members)), len(column))
+            return column.changed(plan.schema, plan.members(dict(column.members)))
         except Exception:
             return None
 

@@ -58,14 +58,21 @@ def test_a_batch_takes_them_for_columns() -> None:
 
 
 def test_a_member_may_be_one_value_for_all_rows() -> None:
-    ids = pa.array([1, 2], pa.int64())
-    made = Fields.made_of(None, {"id": ids, "s": "x", "f": 1.0, "t": True, "n": 7}, 2)
-    assert made is not None
+    fields = two(None)
     same = {"s": "x", "f": 1.0, "t": True, "n": 7}
+    made = fields.changed(None, {"id": fields.members["id"], **same})
+    assert made is not None
     assert repr(made.values) == repr([{"id": 1, **same}, {"id": 2, **same}])
-    assert Fields.made_of(None, {"id": ids, "s": b"x"}, 2) is None
+    assert fields.changed(None, {"s": b"x"}) is None
 
 
-def test_maps_whose_order_matters_are_no_fields() -> None:
-    assert Fields.made_of(None, {"Aa": 1, "BB": 2}, 1) is None  # of one bucket
-    assert Fields.made_of(s.struct({"Aa": s.INT64, "BB": s.INT64}), {"Aa": 1, "BB": 2}, 1)
+def test_maps_are_fields_if_it_is_known_how_they_are_printed() -> None:
+    ids = pa.array([1, 2], pa.int64())
+    fields = Fields(None, {"Aa": ids, "id": ids}, 2)
+    added = fields.changed(None, {**fields.members, "BB": 5})  # of one bucket with Aa, and last
+    assert added is not None
+    assert added.values[0] == {"Aa": 1, "id": 1, "BB": 5}
+    assert added.only([0]).changed(None, added.members) is not None
+    both = Fields(None, {"Aa": ids, "BB": ids}, 2)
+    assert both.changed(None, both.members) is None
+    assert both.changed(s.struct({"Aa": s.INT64, "BB": s.INT64}), both.members) is not None
