@@ -119,6 +119,33 @@ def test_every_byte_of_a_record_arrives(
         assert list(zip(row.names, row.headers, strict=True)) == record.get("headers", [])
 
 
+def test_what_values_begin_with_goes_along_once(
+    read: Callable[..., list[Any]], broker: Broker, topic: str
+) -> None:
+    """Chunks of values that all begin alike, that begin with less of it, with something else, with
+    nothing more, and that are no values at all."""
+    long, other = b"schema " * 20, b"another " * 20
+    values: list[bytes | None] = [
+        *(long + b"%d" % at for at in range(9_000)),
+        *(long[:100] + b"%d" % at for at in range(3_000)),
+        *(None if at % 3 else long[:100] for at in range(3_000)),
+        *(other + b"%d" % at for at in range(6_000)),
+        *(b"" if at % 2 else long + b"%d" % at for at in range(100)),
+        *(None for _ in range(10)),
+        *(long for _ in range(5_000)),
+    ]
+    produce(broker, topic, *({"value": each} for each in values))
+    spans = [
+        Span(topic, 0, at, min(at + 10_000, len(values))) for at in range(0, len(values), 10_000)
+    ]
+    rows = [row for span in spans for row in read(span)]
+    assert offsets(rows) == list(range(len(values)))
+    assert [row.value for row in rows] == values
+    # Where they go on alike, chunks are as large as without; some thousand.
+    assert rows[5_000].of == 4_000
+    assert rows[-1].of >= 900
+
+
 def test_spans_of_several_partitions_are_read_and_no_more_than_them(
     read: Callable[..., list[Any]], topics: Topics, topic: str
 ) -> None:
@@ -144,11 +171,20 @@ def test_it_goes_on_where_it_was_and_back_where_it_is_told(
         assert all(row.value == b"%d" % row.offset for row in rows)
 
 
+def test_values_that_begin_alike_are_not_too_many(
+    read: Callable[..., list[Any]], topics: Topics, topic: str
+) -> None:
+    topics.append(topic, [b"x" * 700_000] * 20, partition=0)
+    rows = read(Span(topic, 0, 0, 20))
+    assert all(row.value == b"x" * 700_000 for row in rows)
+    assert max(row.of for row in rows) == 6  # four megabytes, were each there by itself
+
+
 def test_a_chunk_has_some_thousand_records_or_a_megabyte(
     read: Callable[..., list[Any]], topics: Topics, topic: str
 ) -> None:
     topics.append(topic, [b"small"] * 9000, partition=0)
-    topics.append(topic, [b"x" * 700_000] * 5, partition=1)
+    topics.append(topic, [b"%d" % at + b"x" * 700_000 for at in range(5)], partition=1)
     rows = read(Span(topic, 0, 0, 9000), Span(topic, 1, 0, 5))
     assert {row.of for row in rows if row.partition == 0} == {4000, 1000}
     assert [row.of for row in rows if row.partition == 1] == [2, 2, 2, 2, 1]

@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import ClassVar
 
-import pyarrow as pa
-
 from penstock.api.plugin import Plugin
 from penstock.config.define import Config
-from penstock.data.columns import Fields
+from penstock.data.columns import Cells, Fields
 from penstock.data.records import Column, Failed
 
 
@@ -45,10 +43,10 @@ class HeaderConverter(ABC):
     ) -> Column:
         """The values of `cells` with their schemas; `topics[i]` is the topic of cell i."""
 
-    def to_fields(self, cells: pa.Array) -> Fields | None:
-        """What `to_connect` would give for these cells (an array of `binary`), for writers that
-        take `Fields`. None, which is always right, leaves them to `to_connect`; so it has to be
-        where a cell is null or fails."""
+    def to_fields(self, cells: Cells) -> Fields | None:
+        """What `to_connect` would give for the values of these, for writers that take `Fields`.
+        None, which is always right, leaves them to `to_connect`; so it has to be where a cell is
+        null or fails."""
         return None
 
     @abstractmethod

@@ -14,7 +14,6 @@ from itertools import islice
 from typing import Final, Generic, TypeVar, cast
 
 import orjson
-import pyarrow as pa
 
 from penstock import KAFKA_VERSION
 from penstock.api.converter import Converter, Use
@@ -51,7 +50,7 @@ from penstock.convert.json_write import (
     writer,
 )
 from penstock.convert.settings import CONVERTER_TYPE
-from penstock.data.columns import Fields
+from penstock.data.columns import Cells, Fields
 from penstock.data.records import Column, Failed, Run
 from penstock.data.schema import Schema, Type, Value
 from penstock.errors import DataError
@@ -246,19 +245,19 @@ class JsonConverter(Converter):
             return self._read_envelopes(cells, failed)
         return self._read_payloads(self._fixed or _BARE, cells, failed)
 
-    def to_fields(self, cells: pa.Array) -> Fields | None:
-        if cells.null_count or not len(cells) or not self._attempts.due():
+    def to_fields(self, cells: Cells) -> Fields | None:
+        if cells.rests.null_count or not len(cells) or not self._attempts.due():
             return None
         fields = self._read_fields(cells)
         self._attempts.told(fields is not None)
         return fields
 
-    def _read_fields(self, cells: pa.Array) -> Fields | None:
+    def _read_fields(self, cells: Cells) -> Fields | None:
         if not self._enveloped or self._fixed is not None:
             read = (self._fixed or _BARE).read_fields
-            return read(cells) if read else None
+            return read(cells.whole()) if read else None
         head, plan = self._last
-        first = cells[0].as_py()
+        first = cells.head + cells.rests[0].as_py()
         if not first.startswith(head):
             found = self._find(first)
             if found is None:

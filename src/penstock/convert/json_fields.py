@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
-from penstock.data.columns import NATURAL, Fields
+from penstock.data.columns import NATURAL, Cells, Fields
 from penstock.data.java_maps import order_matters
 from penstock.data.schema import INT_BITS, Field, Schema, Type, Value, int_range
 
@@ -173,11 +173,10 @@ def _plain(member: pa.Array) -> bool:
 
 
 def _in_braces(texts: pa.Array) -> bool:
-    ends = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset :][: len(texts) + 1]
-    if np.any(ends[1:] == ends[:-1]):
+    if not _closed(texts):
         return False
-    data = np.frombuffer(texts.buffers()[2], np.uint8)
-    return bool(np.all(data[ends[:-1]] == _OPENING) and np.all(data[ends[1:] - 1] == _CLOSING))
+    starts = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset :][: len(texts)]
+    return bool(np.all(np.frombuffer(texts.buffers()[2], np.uint8)[starts] == _OPENING))
 
 
 def _joined(texts: pa.Array) -> memoryview:
@@ -187,12 +186,22 @@ def _joined(texts: pa.Array) -> memoryview:
     return memoryview(lines.buffers()[2])[ends[0] : ends[-1]]
 
 
-def payloads(cells: pa.Array, head: bytes) -> pa.Array | None:
+def payloads(cells: Cells, head: bytes) -> pa.Array | None:
     """What is between `head` and the closing brace in messages that all have both."""
-    if not pc.all(pc.starts_with(cells, pattern=head)).as_py():
+    if not cells.head.startswith(head):
+        whole = cells.whole()
+        if not pc.all(pc.starts_with(whole, pattern=head)).as_py() or not _closed(whole):
+            return None
+        return pc.binary_slice(whole, len(head), -1)
+    if not _closed(cells.rests):
         return None
-    ends = np.frombuffer(cells.buffers()[1], np.int32)[cells.offset + 1 :][: len(cells)]
-    data = np.frombuffer(cells.buffers()[2], np.uint8)
-    if not np.all(data[ends - 1] == _CLOSING):
-        return None
-    return pc.binary_slice(cells, len(head), -1)
+    rests = pc.binary_slice(cells.rests, 0, -1)
+    return Cells(rests, None, cells.head[len(head) :]).whole()
+
+
+def _closed(texts: pa.Array) -> bool:
+    """Whether each ends with a brace."""
+    ends = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset :][: len(texts) + 1]
+    if np.any(ends[1:] == ends[:-1]):
+        return False
+    return bool(np.all(np.frombuffer(texts.buffers()[2], np.uint8)[ends[1:] - 1] == _CLOSING))

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.data.java_maps import order_matters
 from penstock.data.records import Column, Run
@@ -49,16 +50,26 @@ class _Held(Column):
 
 
 class Cells(_Held):
-    """Byte strings (an array of `binary`), and nulls."""
+    """Byte strings, and nulls: `head`, which all of them begin with, and what follows it (`rests`,
+    an array of `binary`). What is the same in many records, such as a schema, is there once."""
 
-    __slots__ = ("array",)
+    __slots__ = ("head", "rests")
 
-    def __init__(self, array: pa.Array, schema: Schema | None) -> None:
-        super().__init__(len(array), schema)
-        self.array = array
+    def __init__(self, rests: pa.Array, schema: Schema | None, head: bytes = b"") -> None:
+        super().__init__(len(rests), schema)
+        self.rests = rests
+        self.head = head
+
+    def whole(self) -> pa.Array:
+        """The byte strings as an array of `binary`."""
+        if not self.head:
+            return self.rests
+        return pc.binary_join_element_wise(self.head, self.rests, b"")
 
     def _make(self) -> list[Value]:
-        return _values(self.array)
+        head = self.head
+        rests = _values(self.rests)
+        return [None if rest is None else head + rest for rest in rests] if head else rests
 
 
 class Fields(_Held):

@@ -39,6 +39,9 @@ public class KafkaReading implements MapPartitionsFunction {
     private static final Logger LOG = LoggerFactory.getLogger("penstock.KafkaReading");
     private static final int MOST_RECORDS = 4000; // what a processor's cache likes, as measured
     private static final int MOST_BYTES = 1 << 20;
+    private static final int MOST_WHOLE = 1 << 22; // bytes of values with their heads
+    private static final int LEAST_HEAD = 64; // bytes; less are not worth it
+    private static final byte[] NO_HEAD = new byte[0];
     private static final long POLL_MS = 1000;
     private static final long IDLE_MS = 60000;
     private static final Map IDLE = new HashMap(); // Source.name -> Source; guarded by itself
@@ -115,7 +118,8 @@ public class KafkaReading implements MapPartitionsFunction {
 
         /** The next chunk; null where the span is over. */
         private Row read() {
-            chunk.clear(source.place);
+            Source from = source;
+            chunk.clear(source.place, source.head);
             while (!chunk.full()) {
                 ConsumerRecord record = source.peek(end, patienceMs);
                 if (record == null) {
@@ -129,6 +133,7 @@ public class KafkaReading implements MapPartitionsFunction {
                 chunk.add(record);
                 source.ahead = null;
             }
+            from.head = chunk.head();
             return chunk.row();
         }
     }
@@ -141,6 +146,7 @@ public class KafkaReading implements MapPartitionsFunction {
         Iterator fetched = Collections.emptyIterator();
         ConsumerRecord ahead = null; // the record that is next, where it is known
         long position = -1; // where it goes on
+        byte[] head = NO_HEAD; // what the values of late begin with, such as a schema
         long restingSince = 0;
 
         Source(TopicPartition place, Map settings, Object name) {
@@ -274,6 +280,7 @@ public class KafkaReading implements MapPartitionsFunction {
     /** Records of one partition, as the buffers of Arrow columns. */
     private static class Chunk {
         private TopicPartition place;
+        private byte[] head;
         private int records;
         private int timestampType;
         private long[] offsets = new long[64];
@@ -283,8 +290,9 @@ public class KafkaReading implements MapPartitionsFunction {
         private final Cells headers = new Cells();
 
         /** Makes room for other records, in the arrays it has. */
-        void clear(TopicPartition place) {
+        void clear(TopicPartition place, byte[] head) {
             this.place = place;
+            this.head = head;
             records = 0;
             keys.clear();
             values.clear();
@@ -292,12 +300,38 @@ public class KafkaReading implements MapPartitionsFunction {
         }
 
         boolean full() {
-            return records >= MOST_RECORDS || keys.size + values.size + headers.size >= MOST_BYTES;
+            return records >= MOST_RECORDS || keys.size + values.size + headers.size >= MOST_BYTES
+                || values.size + (long) records * head.length >= MOST_WHOLE;
         }
 
-        /** Whether it is of the same kind as the others: a chunk has one type of timestamps. */
+        /**
+         * Whether it is of the same kind as the others: a chunk has one type of timestamps, and one
+         * head of all values. The first decides.
+         */
         boolean takes(ConsumerRecord record) {
-            return records == 0 || record.timestampType().id == timestampType;
+            ByteBuffer value = (ByteBuffer) record.value();
+            int alike = value == null ? head.length : alike(value);
+            if (records > 0) {
+                return alike == head.length && record.timestampType().id == timestampType;
+            }
+            if (alike < head.length) {
+                head = alike < LEAST_HEAD ? NO_HEAD : Arrays.copyOf(head, alike);
+            }
+            return true;
+        }
+
+        /** How much of the head a value begins with. */
+        private int alike(ByteBuffer value) {
+            if (head.length == 0) {
+                return 0;
+            }
+            int different = value.mismatch(ByteBuffer.wrap(head));
+            return different < 0 ? head.length : different;
+        }
+
+        /** What the next values will begin with, if they go on as these do. */
+        byte[] head() {
+            return head.length > 0 ? head : values.head();
         }
 
         void add(ConsumerRecord record) {
@@ -309,7 +343,11 @@ public class KafkaReading implements MapPartitionsFunction {
             timestamps[records] = record.timestamp();
             timestampType = record.timestampType().id;
             keys.add((ByteBuffer) record.key());
-            values.add((ByteBuffer) record.value());
+            ByteBuffer value = (ByteBuffer) record.value();
+            if (value != null) {
+                value.position(value.position() + head.length);
+            }
+            values.add(value);
             Header[] told = record.headers().toArray();
             if (told.length > 0) {
                 headers.pad(records);
@@ -329,7 +367,7 @@ public class KafkaReading implements MapPartitionsFunction {
                 place.topic(), Integer.valueOf(place.partition()), Integer.valueOf(timestampType),
                 bytes(offsets, records), bytes(timestamps, records),
                 keys.there(), keys.ends(), keys.bytes(),
-                values.there(), values.ends(), values.bytes(),
+                head, values.there(), values.ends(), values.bytes(),
                 headers.there(), headers.ends(), headers.bytes()
             });
         }
@@ -380,6 +418,16 @@ public class KafkaReading implements MapPartitionsFunction {
 
         byte[] bytes() {
             return Arrays.copyOf(data, size);
+        }
+
+        /** What all of several cells begin with; nothing where that is little. */
+        byte[] head() {
+            int head = records > 1 ? ends[1] : 0;
+            for (int i = 1; i < records && head >= LEAST_HEAD; i++) {
+                int different = Arrays.mismatch(data, 0, head, data, ends[i], ends[i + 1]);
+                head = different < 0 ? head : different;
+            }
+            return head < LEAST_HEAD ? NO_HEAD : Arrays.copyOf(data, head);
         }
 
         /** Empty where there are no records at all. */

@@ -187,7 +187,7 @@ def sink_steps(plan: Conversion, *, fields: bool = False) -> list[Step]:
     def values(records: Records, failed: Failed) -> Records:
         cells = records.values
         if fields and isinstance(cells, Cells):
-            found = value.to_fields(cells.array)
+            found = value.to_fields(cells)
             if found is not None:
                 return records.with_values(found)
         return records.with_values(value.to_connect(records.topics, cells.values, failed))

@@ -30,11 +30,12 @@ if TYPE_CHECKING:
 _CHUNK_DDL: Final = (
     "topic string, partition int, timestamp_type int, offsets binary, timestamps binary, "
     "keys_there binary, key_ends binary, keys binary, "
-    "values_there binary, value_ends binary, values binary, "
+    "value_head binary, values_there binary, value_ends binary, values binary, "
     "headers_there binary, header_ends binary, headers binary"
 )
 """Numbers are little-endian, of 8 bytes, and of 4 for what ends where. `…_there` is a bit for each
-record and empty where none is null; the three of headers are empty where no record has any."""
+record and empty where none is null; the three of headers are empty where no record has any. What is
+in `value_head` all values begin with; `values` are what follows."""
 
 _PATIENCE_MS: Final = 120_000  # as Spark's reader has it
 _PER_BATCH: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -118,7 +119,7 @@ def _chunk(cells: Mapping[str, pa.Scalar]) -> Chunk:
         partitions=[partition] * count,
         timestamps=np.frombuffer(cells["timestamps"].as_buffer(), "<i8").tolist(),
         keys=Cells(_strings(cells, "key", count), BYTES),
-        values=Cells(_strings(cells, "value", count), BYTES),
+        values=Cells(_strings(cells, "value", count), BYTES, cells["value_head"].as_py()),
         offsets=offsets,
         headers=[
             [_header(each) for each in orjson.loads(text)] if text else []

@@ -11,8 +11,9 @@ import pytest
 from penstock.api.converter import Use
 from penstock.convert.json import JsonConverter
 from penstock.convert.json_fields import Attempts
-from penstock.data.columns import Fields
+from penstock.data.columns import Cells, Fields
 from penstock.data.records import Column
+from penstock.data.schema import BYTES
 from penstock.data.text import column_texts
 
 FIELDS = [
@@ -32,7 +33,7 @@ def converter(**settings: str) -> JsonConverter:
 
 
 def fields_of(json: JsonConverter, cells: Sequence[bytes | None]) -> Fields | None:
-    return json.to_fields(pa.array(cells, pa.binary()))
+    return json.to_fields(Cells(pa.array(cells, pa.binary()), BYTES))
 
 
 def one_by_one(json: JsonConverter, cells: Sequence[bytes | None]) -> Column:
@@ -223,13 +224,28 @@ def test_nulls_among_the_cells_are_none() -> None:
 
 def test_a_part_of_an_array_is_read_from_where_it_begins() -> None:
     cells = pa.array([b"no", b'{"a":1}', b'{"a":2}', b"json"], pa.binary()).slice(1, 2)
-    fields = converter(schemas_enable="false").to_fields(cells)
+    fields = converter(schemas_enable="false").to_fields(Cells(cells, BYTES))
     assert fields is not None
     assert fields.values == [{"a": 1}, {"a": 2}]
     cells = pa.array([b"no", *enveloped(PLAIN, PLAIN), b"json"], pa.binary()).slice(1, 2)
-    fields = converter().to_fields(cells)
+    fields = converter().to_fields(Cells(cells, BYTES))
     assert fields is not None
     assert [value["l"] for value in fields.values] == [3, 3]
+
+
+@pytest.mark.parametrize("size", [1, 100, -30, -1, None])
+def test_what_all_messages_begin_with_may_be_there_once(size: int | None) -> None:
+    """Whether that is less than the schema, the schema, or some of the payload, too."""
+    cells = enveloped(PLAIN, PLAIN.replace(b'"t":true', b'"t":false'))
+    head = cells[0][: cells[0].index(b'"t"')][:size]
+    rests = pa.array([cell.removeprefix(head) for cell in cells], pa.binary())
+    fields = converter().to_fields(Cells(rests, BYTES, head))
+    assert fields is not None
+    assert_same(fields, one_by_one(converter(), cells))
+    assert converter().to_fields(Cells(pa.array([b"", b"}"], pa.binary()), BYTES, head)) is None
+    bare = converter(schemas_enable="false").to_fields(Cells(pa.array([b"1}"]), BYTES, b'{"a":'))
+    assert bare is not None
+    assert bare.values == [{"a": 1}]
 
 
 def test_what_goes_wrong_is_tried_more_and_more_rarely() -> None:

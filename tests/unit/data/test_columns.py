@@ -21,6 +21,13 @@ def test_cells_are_bytes_and_nulls() -> None:
     assert len(cells) == 3
     assert cells == Column.of([b"a", None, b""], s.BYTES)
     assert cells.only([2, 0]) == Column.of([b"", b"a"], s.BYTES)
+    assert cells.whole() is cells.rests
+
+
+def test_what_all_cells_begin_with_is_there_once() -> None:
+    cells = Cells(pa.array([b"a", None, b""], pa.binary()), s.BYTES, b"head")
+    assert cells == Column.of([b"heada", None, b"head"], s.BYTES)
+    assert cells.whole().to_pylist() == cells.values
 
 
 def test_fields_are_structs() -> None:
