@@ -189,7 +189,7 @@ def test_a_chunk_has_some_thousand_records_or_a_megabyte(
     assert {row.of for row in rows if row.partition == 0} == {4000, 1000}
     assert [row.of for row in rows if row.partition == 1] == [2, 2, 2, 2, 1]
     assert [row.offset for row in rows if row.partition == 0] == list(range(9000))
-    assert all(len(row.value) == 700_000 for row in rows if row.partition == 1)
+    assert all(len(row.value) == 700_001 for row in rows if row.partition == 1)
 
 
 def test_offsets_that_are_no_records_are_gone_past(
