@@ -11,11 +11,20 @@ import json
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from penstock.api import Use
+from penstock.convert.json import JsonConverter
+from penstock.data.columns import Cells
 
-from ...parity.converter_cases import Case, ours, stored  # noqa: TID252 - no package of ours
+from ...parity.converter_cases import (  # noqa: TID252 - no package of ours
+    Case,
+    json_cell,
+    ours,
+    stored,
+)
+from ...parity.typed import schema_json, value_json  # noqa: TID252
 
 Json = Any
 
@@ -132,3 +141,18 @@ def test_headers_are_converted_as_values_are() -> None:
     asked = [case for case in stored("converters") if known(case) is None]
     for case in asked:
         assert ours(question(case), Use.HEADER) == ours(question(case), Use.VALUE), case
+
+
+def test_json_that_is_read_into_fields_is_what_kafka_connect_said() -> None:
+    taken = 0
+    for case in CASES:
+        if case["of"] != "JsonConverter" or "read" not in case:
+            continue
+        config = JsonConverter.plugin.config.parse({**case.get("config", {})})
+        cells = Cells(pa.array([json_cell(case["read"])], pa.binary()), None)
+        fields = JsonConverter(config, Use.VALUE).to_fields(cells)
+        if fields is not None:
+            taken += 1
+            given = [schema_json(fields.schema), value_json(fields.schema, fields.values[0])]
+            assert told({**case, "gives": given}) == told(case)
+    assert taken >= 10
