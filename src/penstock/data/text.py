@@ -246,8 +246,8 @@ def _struct_pieces(members: Mapping[str, pa.Array]) -> list[Piece]:
 
 def _of_fields(fields: Fields) -> list[Piece]:
     texts = {name: _shown(member) for name, member in fields.members.items()}
-    if fields.schema is not None:
-        return _struct_pieces(texts)
+    if fields.schema is not None:  # whose order counts, whatever that of the members
+        return _struct_pieces({name: texts[name] for name in fields.schema.field_names})
     return _map_pieces(texts) if texts else ["{}"]
 
 

@@ -18,6 +18,7 @@ from penstock.data.java_dates import DateFormat
 from penstock.data.logical import ms_to_timestamp
 from penstock.data.records import Column, Header, Records
 from penstock.data.schema import Schema, Value
+from penstock.data.text import column_texts
 from penstock.plugins import Registry
 from penstock.transform import BUILT_IN
 
@@ -206,4 +207,11 @@ def test_fields_become_what_their_values_would(
     fields = Fields(schema, dict(zip("abde", arrays, strict=True)), len(whole))
     plain = batch([(schema, value) for value in fields.values])
     plugin = made(name, config)
-    assert outcome(plugin, plain.with_values(fields)) == outcome(plugin, plain)
+    held = plain.with_values(fields)
+    assert outcome(plugin, held) == outcome(plugin, plain)
+    if isinstance(plugin, Transform):
+        assert texts(plugin.apply(held, {}).values) == texts(plugin.apply(plain, {}).values)
+
+
+def texts(column: Column) -> list[str]:
+    return [text for array in column_texts(column) for text in array.to_pylist()]
