@@ -7,23 +7,45 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 
-from penstock.kafka.broker import Broker
+from penstock.errors import StartupFailed
+from penstock.kafka.broker import Broker, disk_free_mb
 from penstock.testing.databases import DatabaseServer, MariaDbServer, PostgresServer
 from penstock.testing.topics import Topics
 
 os.environ.setdefault("PENSTOCK_HOME", str(Path(__file__).parents[1] / ".penstock"))
 
+ROOM_MB: Final = 6_000  # what all tests together write, and some
+
 _numbers = itertools.count(1)
+_shared: list[Broker] = []
 
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A real broker, one for all tests that need one."""
-    with Broker(tmp_path_factory.mktemp("broker")) as running:
+    folder = tmp_path_factory.mktemp("broker")
+    if (room_mb := disk_free_mb(folder)) < ROOM_MB:
+        pytest.exit(
+            f"Tests with a broker need {ROOM_MB} MB for what they write; {room_mb} MB are free in "
+            f"{folder.parents[1]}. Make room there, or name another place with TMPDIR.",
+            returncode=1,
+        )
+    with Broker(folder) as running:
+        _shared.append(running)
         yield running
+
+
+def pytest_runtest_setup() -> None:
+    """Nothing can be learned from tests without their broker: the run ends with its last words."""
+    for each in _shared:
+        try:
+            each.check()
+        except StartupFailed as problem:
+            pytest.exit(str(problem), returncode=1)
 
 
 @pytest.fixture(scope="session")

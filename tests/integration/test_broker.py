@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 from penstock.errors import StartupFailed
 from penstock.kafka.broker import Broker, free_port, port_in_use
 from penstock.testing.topics import Topics
+from penstock.testing.waiting import wait_until
 
 # A broker that comes back has to wait until the one before is given up.
 QUICK = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "300"}
@@ -63,6 +66,18 @@ def test_a_broker_that_cannot_start_says_its_last_words(tmp_path: Path) -> None:
     with pytest.raises(StartupFailed, match=r"num\.partitions"):
         broker.start()
     assert broker.pid is None
+
+
+def test_a_broker_that_ended_by_itself_says_its_last_words(own: Broker) -> None:
+    own.check()  # not started: nothing to say
+    own.start().check()
+    assert own.pid is not None
+    os.kill(own.pid, signal.SIGTERM)
+    wait_until(lambda: own.pid is None, 30, "the broker to end")
+    with pytest.raises(StartupFailed, match=r"(?s)Kafka ended by itself .* MB are free .*shut"):
+        own.check()
+    own.stop()
+    own.check()  # stopped: as it should be
 
 
 def test_stopping_twice_does_no_harm(tmp_path: Path) -> None:

@@ -141,6 +141,15 @@ class Broker:
             self._process.wait()
             self._process = None
 
+    def check(self) -> None:
+        """Raises StartupFailed, with its last words, when the broker has ended by itself."""
+        if self._process and self._process.poll() is not None:
+            raise StartupFailed(
+                f"Kafka ended by itself (exit code {self._process.returncode}); "
+                f"{disk_free_mb(self.folder)} MB are free where it keeps its data. "
+                f"Its last words, from {self.folder}:\n{self._last_words()}"
+            )
+
     def wait(self) -> int:
         """Blocks until the broker ends by itself; its exit code."""
         return self._process.wait() if self._process else 0
@@ -204,11 +213,7 @@ class Broker:
             {"bootstrap.servers": self.bootstrap, "log_level": 0, "reconnect.backoff.ms": 50}
         )
         while time.monotonic() < deadline:
-            if self._process.poll() is not None:
-                raise StartupFailed(
-                    f"Kafka ended while starting (exit code {self._process.returncode}). "
-                    f"Its last words, from {self.folder}:\n{self._last_words()}"
-                )
+            self.check()
             if not port_in_use(self.port):
                 Event().wait(0.05)
                 continue
