@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import orjson
@@ -175,15 +175,15 @@ def _plain(member: pa.Array) -> bool:
 def _in_braces(texts: pa.Array) -> bool:
     if not _closed(texts):
         return False
-    starts = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset :][: len(texts)]
-    return bool(np.all(np.frombuffer(texts.buffers()[2], np.uint8)[starts] == _OPENING))
+    starts = _bounds(texts)[:-1]
+    return bool(np.all(_data(texts)[starts] == _OPENING))
 
 
 def _joined(texts: pa.Array) -> memoryview:
     """A line for each text, in UTF-8 or whatever it is."""
     lines = pc.binary_join_element_wise(texts, _NEWLINE, b"")
-    ends = np.frombuffer(lines.buffers()[1], np.int32)[lines.offset :][: len(lines) + 1]
-    return memoryview(lines.buffers()[2])[ends[0] : ends[-1]]
+    bounds = _bounds(lines)
+    return memoryview(lines.buffers()[2])[bounds[0] : bounds[-1]]
 
 
 def payloads(cells: Cells, head: bytes) -> pa.Array | None:
@@ -201,7 +201,16 @@ def payloads(cells: Cells, head: bytes) -> pa.Array | None:
 
 def _closed(texts: pa.Array) -> bool:
     """Whether each ends with a brace."""
-    ends = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset :][: len(texts) + 1]
-    if np.any(ends[1:] == ends[:-1]):
+    bounds = _bounds(texts)
+    if np.any(bounds[1:] == bounds[:-1]):
         return False
-    return bool(np.all(np.frombuffer(texts.buffers()[2], np.uint8)[ends[1:] - 1] == _CLOSING))
+    return bool(np.all(_data(texts)[bounds[1:] - 1] == _CLOSING))
+
+
+def _bounds(texts: pa.Array) -> Any:
+    """Where in their data the texts begin, and where the last one ends."""
+    return np.frombuffer(texts.buffers()[1], np.int32)[texts.offset :][: len(texts) + 1]
+
+
+def _data(texts: pa.Array) -> Any:
+    return np.frombuffer(texts.buffers()[2], np.uint8)
