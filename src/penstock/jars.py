@@ -7,13 +7,15 @@ home (`PENSTOCK_HOME`, by default `~/.penstock`); a folder is complete or absent
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
 from importlib.util import find_spec
@@ -76,9 +78,20 @@ def folder(which: str, say: Callable[[str], None] = lambda text: None) -> Path:
     fingerprint = hashlib.sha256("".join(jar.sha256 for jar in jars).encode()).hexdigest()[:12]
     target = home() / "jars" / f"{which}-{fingerprint}"
     if not target.is_dir():
-        say(f"fetching {len(jars)} jars for {which}")
-        _fetch(jars, target)
+        with _nobody_else_fetching():
+            if not target.is_dir():
+                say(f"fetching {len(jars)} jars for {which}")
+                _fetch(jars, target)
     return target
+
+
+@contextmanager
+def _nobody_else_fetching() -> Iterator[None]:
+    """Ivy's cache is for one process at a time; others wait, and find what was fetched."""
+    home().mkdir(parents=True, exist_ok=True)
+    with (home() / "fetching.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def java() -> str:
@@ -126,11 +139,7 @@ def _fetch(jars: Iterable[Jar], target: Path) -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         for jar in jars:
             _check(jar, got / jar.file, done.stdout + done.stderr)
-        try:
-            got.rename(target)
-        except OSError:
-            if not target.is_dir():  # else another process fetched the same set meanwhile
-                raise
+        got.rename(target)
 
 
 def _check(jar: Jar, file: Path, log: str) -> None:

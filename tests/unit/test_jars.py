@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,17 @@ def test_archives_are_fetched_once(
     assert (folder / "thing-1.0.jar").read_bytes() == DATA
     assert jars.folder("spark", said.append) == folder
     assert said == ["fetching 1 jars for spark"]
+    assert (home / "calls").read_text() == "fetched\n"
+
+
+def test_two_who_need_the_same_archives_fetch_them_once(
+    home: Path, fake_java: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_java('openjdk version "17"', RETRIEVE)
+    only(monkeypatch, ARCHIVE)
+    with ThreadPoolExecutor(4) as pool:
+        folders = set(pool.map(jars.folder, ["spark"] * 4))
+    assert [(folder / "thing-1.0.jar").read_bytes() for folder in folders] == [DATA]
     assert (home / "calls").read_text() == "fetched\n"
 
 
