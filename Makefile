@@ -8,6 +8,7 @@ READY := $(VENV)/.ready-$(shell cksum requirements/dev.txt pyproject.toml | cksu
 
 FILE ?=
 KEEP ?=
+JOBS ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help setup jars demo test test-fast check format lock bench docs clean
@@ -37,13 +38,14 @@ check: $(READY) ## format, lint, types, import layers, unit and property tests: 
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-logo > .penstock-imports.log || (cat .penstock-imports.log; rm .penstock-imports.log; exit 1)
 	@rm -f .penstock-imports.log
-	@$(BIN)/pytest -q tests/unit tests/property
+	@$(BIN)/pytest -q -n auto tests/unit tests/property
 
 # A JVM inside the test process; together with what all other tests leave behind it crashes at the end.
 ALONE := tests/integration/test_jdbc_driver.py
 
 test: check ## everything: also Spark, a real broker, worker processes, and the real Kafka Connect
-	@$(BIN)/pytest -q tests/sim tests/spark tests/integration tests/e2e tests/parity --ignore=$(ALONE)
+	@$(BIN)/pytest -q -n $(JOBS) --dist loadfile tests/sim tests/spark tests/integration tests/e2e tests/parity \
+	  --ignore=$(ALONE)
 	@$(BIN)/pytest -q $(ALONE)
 
 format: $(READY) ## format the code and mend what the linter can

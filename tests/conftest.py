@@ -29,23 +29,24 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A real broker, one for all tests that need one."""
     folder = tmp_path_factory.mktemp("broker")
     if (room_mb := disk_free_mb(folder)) < ROOM_MB:
-        pytest.exit(
+        pytest.fail(
             f"Tests with a broker need {ROOM_MB} MB for what they write; {room_mb} MB are free in "
             f"{folder.parents[1]}. Make room there, or name another place with TMPDIR.",
-            returncode=1,
+            pytrace=False,
         )
     with Broker(folder) as running:
         _shared.append(running)
         yield running
 
 
-def pytest_runtest_setup() -> None:
-    """Nothing can be learned from tests without their broker: the run ends with its last words."""
-    for each in _shared:
-        try:
-            each.check()
-        except StartupFailed as problem:
-            pytest.exit(str(problem), returncode=1)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Nothing can be learned from a test whose broker has ended, but from the broker's words."""
+    if "broker" in getattr(item, "fixturenames", ()):
+        for each in _shared:
+            try:
+                each.check()
+            except StartupFailed as problem:
+                pytest.fail(str(problem), pytrace=False)
 
 
 @pytest.fixture(scope="session")
