@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
 
 START_S: Final = 240.0
+REST_S: Final = 4.0
 LINES_S: Final = 400
 WIDE: Final = 3  # partitions of the topic whose sink has several tasks
 FLOWS: Final = {"a": 1, "b": 1, "wide": WIDE}
@@ -123,6 +125,23 @@ class Pair:
     def generation(self) -> int:
         return read_group_log(self.topics).generation(self.group)
 
+    def rest(self) -> int:
+        """The generation, once there was no other for a while. Who stops a task that was deleted
+        asks for a round when it is done, which nobody can see coming; and one takes the others up
+        to a heartbeat to hear of."""
+        seen = self.generation()
+        since = time.monotonic()
+
+        def rests() -> bool:
+            nonlocal seen, since
+            now = self.generation()
+            if now != seen:
+                seen, since = now, time.monotonic()
+            return time.monotonic() - since > REST_S
+
+        wait_until(rests, START_S, "the group to rest", poll_s=0.5)
+        return seen
+
     def put(self, connector: str, config: dict[str, str]) -> None:
         """Changes a configuration, through one worker or the other."""
         path = f"/connectors/{connector}/config"
@@ -170,7 +189,7 @@ def pour(topics: Topics, cluster: str) -> None:
 
 
 def test_foreign_and_corrupt_records_are_passed_over(pair: Pair, cluster: str) -> None:
-    before, starts, generation = pair.shared(), pair.cluster.starts(), pair.generation()
+    before, starts, generation = pair.shared(), pair.cluster.starts(), pair.rest()
     with pair.watch.trial() as trial:
         pour(pair.topics, cluster)  # what was there before they started, they are through with
         pair.watch.arriving()
@@ -211,7 +230,7 @@ def test_an_internal_request_signed_with_another_key_is_refused(pair: Pair, numb
 def test_a_second_worker_on_the_same_port_does_not_start_and_nobody_notices(
     pair: Pair, broker: Broker, tmp_path: Path
 ) -> None:
-    before, starts, generation = pair.shared(), pair.cluster.starts(), pair.generation()
+    before, starts, generation = pair.shared(), pair.cluster.starts(), pair.rest()
     port = pair.workers[0].url.rpartition(":")[2]
     settings = {**worker_settings(broker.bootstrap, pair.group), "listeners": pair.workers[0].url}
     with pair.watch.trial() as trial:
@@ -265,7 +284,7 @@ def test_a_task_that_fails_fails_alone(
     if kind == "source":
         wait_until(lambda: topics.values(topic) == [b"one"], START_S, "the line")
     before = owners_but(pair, name)
-    starts, generation = pair.cluster.starts(), pair.generation()
+    starts, generation = pair.cluster.starts(), pair.rest()
     with pair.watch.trial() as trial:
         if kind == "source":
             file.rename(away)
