@@ -159,7 +159,12 @@ class Worker:
         )
         self._client = clients.admin(config.props).settings
         self._admin, self.kafka_cluster_id = admin.connect(self._client)
-        self._session = Session(keys.spark_settings(config), log.info, registry.roots)
+        self._session = Session(
+            keys.spark_settings(config),
+            log.info,
+            registry.roots,
+            encrypted=keys.kafka_encrypted(config),
+        )
         self._offsets = OffsetStore(config)
         self.loggers = Loggers(clock)
         self.metrics = Metrics(clock)

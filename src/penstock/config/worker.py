@@ -1045,6 +1045,14 @@ def spark_settings(config: Config) -> dict[str, str]:
     return {name: value for name, value in config.props.items() if name.startswith("spark.")}
 
 
+def kafka_encrypted(config: Config) -> bool:
+    """Whether the worker, or any client that its connectors get from it, talks to Kafka by TLS."""
+    return any(
+        name.endswith("security.protocol") and "SSL" in text.upper()
+        for name, text in config.props.items()
+    )
+
+
 def rest_ssl_settings(config: Config, prefix: str = "listeners.https.") -> dict[str, str]:
     """The TLS settings of https listeners: those with the prefix if there are any, without it;
     else the plain `ssl.*` (never a mixture, reference §1.1). Pass `admin.listeners.https.` for

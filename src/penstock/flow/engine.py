@@ -87,10 +87,13 @@ class Session:
         settings: Mapping[str, str],
         say: Callable[[str], None],
         roots: Sequence[str] = (),
+        *,
+        encrypted: bool = False,
     ) -> None:
         self._settings = settings
         self._say = say
         self._roots = roots
+        self._encrypted = encrypted
         self._there = threading.Event()
         self._spark: SparkSession | None = None
         self._error: BaseException | None = None
@@ -103,7 +106,9 @@ class Session:
     def start(self) -> None:
         """Starts Spark; blocks. Whoever waits in `get` gets the error, if any."""
         try:
-            self._spark = spark_session.start(self._settings, self._say, self._roots)
+            self._spark = spark_session.start(
+                self._settings, self._say, self._roots, encrypted=self._encrypted
+            )
         except BaseException as error:
             self._error = error
             raise

@@ -42,12 +42,6 @@ _DEFAULTS: Final[Mapping[str, str]] = {
     "spark.scheduler.mode": "FAIR",
     "spark.speculation": "false",
     "spark.driver.memory": "1g",
-    # Half of the heap for what is young: a sink's batch is all garbage. And the optimizing compiler
-    # only for what runs fifty times as often as where it begins by itself: it took more of both
-    # cores than all that it made faster (docs/performance.md).
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:NewRatio=1 -Xss4m "
-    "-XX:Tier4InvocationThreshold=250000 -XX:Tier4MinInvocationThreshold=30000 "
-    "-XX:Tier4CompileThreshold=750000 -XX:Tier4BackEdgeThreshold=2000000",
     "spark.python.daemon.module": "penstock.flow.daemon",
     "spark.python.worker.reuse": "true",
     "spark.python.authenticate.socketTimeout": "60s",  # 15 s are not enough for a busy machine
@@ -68,6 +62,14 @@ _DEFAULTS: Final[Mapping[str, str]] = {
     "spark.ui.retainedStages": "10",
 }
 
+_OPTIONS: Final = "spark.driver.extraJavaOptions"
+_MEMORY: Final = "-XX:+UseSerialGC -XX:NewRatio=1 -Xss4m"
+"""Half of the heap for what is young: a sink's batch is all garbage."""
+
+_NO_C2: Final = "-XX:TieredStopAtLevel=1"
+"""Java's optimizing compiler, and counting for it, take more of both cores than all that they make
+faster; but for ciphers, which are fifty times as slow without (docs/performance.md)."""
+
 _LOCAL: Final[Mapping[str, str]] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -81,9 +83,12 @@ def start(
     settings: Mapping[str, str],
     say: Callable[[str], None] = lambda text: None,
     roots: Sequence[str] = (),
+    *,
+    encrypted: bool = False,
 ) -> SparkSession:
     """A new session with our defaults and the user's `spark.*` settings over them. What can be
-    imported from `roots`, Python workers can import, too (`plugin_path`).
+    imported from `roots`, Python workers can import, too (`plugin_path`). `encrypted` says whether
+    the JVM will read Kafka over TLS.
 
     Blocks for seconds. Raises StartupFailed when Java is missing or too old, a setting is refused,
     the master of a cluster does not answer, or Spark does not start.
@@ -109,13 +114,17 @@ def start(
     effective["spark.jars"] = ",".join(
         [*map(str, archives), *filter(None, [effective.get("spark.jars")])]
     )
-    options = effective["spark.driver.extraJavaOptions"]
-    if "log4j2.configurationFile" not in options:
-        effective["spark.driver.extraJavaOptions"] = f"{options} {_LOGGING}"
+    effective[_OPTIONS] = java_options(settings.get(_OPTIONS), encrypted=encrypted)
     if folder is None:  # else Spark unpacks the executors' archives there, which are no small thing
         effective.setdefault("spark.local.dir", str(scratch() / "spark"))
     effective.setdefault("spark.sql.warehouse.dir", str(scratch() / "warehouse"))
     return _session(effective, folder)
+
+
+def java_options(given: str | None, *, encrypted: bool) -> str:
+    """The options of the driver's JVM: the user's, if any, or ours, and how it logs."""
+    options = (_MEMORY if encrypted else f"{_MEMORY} {_NO_C2}") if given is None else given
+    return options if "log4j2.configurationFile" in options else f"{options} {_LOGGING}"
 
 
 def _session(settings: Mapping[str, str], folder: Path | None) -> SparkSession:

@@ -289,6 +289,23 @@ def test_spark_settings_pass_straight_through() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("settings", "encrypted"),
+    [
+        ({}, False),
+        ({"security__protocol": "SASL_PLAINTEXT"}, False),
+        ({"ssl__protocol": "TLSv1.3", "listeners": "https://127.0.0.1:8083"}, False),
+        ({"security__protocol": "SSL"}, True),
+        ({"security__protocol": "sasl_ssl"}, True),
+        ({"consumer__security__protocol": "SASL_SSL"}, True),
+    ],
+)
+def test_kafka_is_encrypted_if_any_client_asks_for_it(
+    settings: dict[str, str], encrypted: bool
+) -> None:
+    assert worker.kafka_encrypted(config(**settings)) is encrypted
+
+
 def test_https_settings_are_prefixed_or_plain_and_never_mixed() -> None:
     parsed = config(ssl__keystore__location="plain", ssl__protocol="TLSv1.2")
     assert worker.rest_ssl_settings(parsed) == {
