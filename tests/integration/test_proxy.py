@@ -117,7 +117,7 @@ def test_hanging_it_says_nothing_and_loses_nothing(proxy: Proxy) -> None:
 
 def test_who_calls_somebody_that_is_not_there_is_told_so() -> None:
     # Perhaps before the connection is whole: then making it fails already.
-    with Proxy(free_port()) as proxy, pytest.raises(ConnectionError), connection(proxy) as one:
+    with Proxy(free_port()) as proxy, pytest.raises(ConnectionResetError), connection(proxy) as one:
         assert one.recv(100) != b"", "a connection that nobody takes ends like one that was taken"
 
 
