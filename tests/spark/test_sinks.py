@@ -17,7 +17,7 @@ from confluent_kafka import (
     KafkaException,
     TopicPartition,
 )
-from confluent_kafka.admin import ConsumerGroupDescription
+from confluent_kafka.admin import ConsumerGroupDescription, MemberDescription
 from pyspark import cloudpickle
 
 from penstock.api import Failed, Plugin, Props, SinkConnector, SinkWriter
@@ -25,6 +25,7 @@ from penstock.config.define import HIGH, STRING, Config, ConfigDef, Key
 from penstock.convert.json import JsonConverter
 from penstock.convert.raw import ByteArrayConverter
 from penstock.data.records import Records
+from penstock.flow.members import put_out
 from penstock.flow.plan import Tolerance
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
@@ -342,6 +343,28 @@ def gated(
     task = flow.start(flow.sink(name, topic, connector=GatedSink, config=config, value=value))
     wait_until(lambda: (tmp_path / "waiting").exists(), 60, "the batch to be with the target")
     return task, f"connect-{name}", topic
+
+
+def test_a_task_that_kafka_has_put_out_of_its_group_comes_back_and_reads_on(
+    flow: Any, topics: Topics, gated: tuple[Any, str, str], tmp_path: Path
+) -> None:
+    _, group, topic = gated  # its query has a batch in hand
+    name = group.removeprefix("connect-")
+    member = described(topics, name).members[0].member_id
+    put_out({"bootstrap_servers": topics.bootstrap}, group, member)
+
+    def is_back() -> bool:
+        members = described(topics, name).members
+        return bool(members) and members[0].member_id != member and owned(members[0]) == [topic]
+
+    wait_until(is_back, 30, "the task to have joined again")
+    (tmp_path / "open").touch()
+    wait_until(lambda: topics.committed(group, topic) == {0: 2}, 60, "both records to be done")
+    assert set(content(tmp_path / "written").split()) == {"00ff", "01"}  # twice, if cut off late
+
+
+def owned(member: MemberDescription) -> list[str]:
+    return [place.topic for place in member.assignment.topic_partitions]
 
 
 def test_a_stop_waits_for_the_batch_in_hand_and_commits_it(

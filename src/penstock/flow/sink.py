@@ -324,6 +324,7 @@ class SinkTask:
             ]
         consumer.incremental_assign(places)
         if self._query is None:
+            consumer.resume(places)  # a pause outlives the assignment it was made in
             self._watched |= {(at.topic, at.partition) for at in places}
         else:
             consumer.pause(partitions)
