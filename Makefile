@@ -11,7 +11,7 @@ KEEP ?=
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup jars demo test test-fast check format lock bench docs clean
+.PHONY: help setup jars demo test check format lock bench docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

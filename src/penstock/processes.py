@@ -81,6 +81,11 @@ class Process:
         except subprocess.TimeoutExpired:
             raise TimeoutError(f"process {self.pid} did not end within {timeout_s:.0f} s") from None
 
+    def wait(self) -> int:
+        """Blocks until it ends by itself; its exit code."""
+        assert self._process is not None, "it was not started"
+        return self._process.wait()
+
     def stop(self, timeout_s: float) -> bool:
         """Ends it and what is left of its group; False when it had to be killed for taking too
         long. Safe to call twice, and before the start."""

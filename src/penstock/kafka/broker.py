@@ -25,6 +25,7 @@ from confluent_kafka.admin import AdminClient
 
 from penstock import jars
 from penstock.errors import StartupFailed
+from penstock.processes import Process, exit_words, last_words
 
 START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 30
@@ -80,12 +81,12 @@ class Broker:
         self._listeners = tuple(listeners)
         self._heap_mb = heap_mb
         self._say = say
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Process | None = None
 
     @property
     def pid(self) -> int | None:
         """The broker's process id while it runs."""
-        return self._process.pid if self._process and self._process.poll() is None else None
+        return self._process.pid if self._process and self._process.alive else None
 
     def start(self) -> Broker:
         """Starts the broker and waits until it answers; raises StartupFailed if it does not."""
@@ -111,47 +112,35 @@ class Broker:
             self._say("formatting the broker's storage")
             self._format(base, properties)
         self._say(f"starting Kafka on {self.bootstrap}")
-        with (self.folder / "broker.out").open("ab") as out:
-            self._process = subprocess.Popen(
-                [*base, "kafka.Kafka", str(properties)],
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C reaches us first; we stop it in order
-            )
+        self._process = Process([*base, "kafka.Kafka", str(properties)], self.folder / "broker.out")
+        self._process.start()
         self._await_answer()
         return self
 
     def stop(self) -> None:
         """Stops the broker in order; kills it when it does not end in time. Safe to call twice."""
         process, self._process = self._process, None
-        if process is None or process.poll() is not None:
-            return
-        process.terminate()
-        try:
-            process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        if process:
+            process.stop(STOP_TIMEOUT_S)
 
     def kill(self) -> None:
         """Ends the broker at once, as a power cut would."""
-        if self._process:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
+        process, self._process = self._process, None
+        if process:
+            process.kill()
 
     def check(self) -> None:
         """Raises StartupFailed, with its last words, when the broker has ended by itself."""
-        if self._process and self._process.poll() is not None:
+        code = self._process.ended if self._process else None
+        if code is not None:
             raise StartupFailed(
-                f"Kafka ended by itself (exit code {self._process.returncode}); "
+                f"Kafka ended by itself ({exit_words(code)}); "
                 f"{disk_free_mb(self.folder)} MB are free where it keeps its data. "
                 f"Its last words, from {self.folder}:\n{self._last_words()}"
             )
 
     def wait(self) -> int:
-        """Blocks until the broker ends by itself; its exit code."""
+        """Blocks until the broker ends by itself; its exit code. 0 if it does not run."""
         return self._process.wait() if self._process else 0
 
     def __enter__(self) -> Broker:
@@ -227,8 +216,7 @@ class Broker:
 
     def _last_words(self) -> str:
         files = [self.folder / "broker.out", self.folder / "broker.log"]
-        lines = [line for file in files if file.exists() for line in file.read_text().splitlines()]
-        return "\n".join(lines[-15:])
+        return "\n".join(last_words(file) for file in files if file.exists())
 
 
 def _cluster_id() -> str:
