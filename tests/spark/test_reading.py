@@ -15,7 +15,7 @@ from pyspark import cloudpickle
 
 from penstock.flow import reading
 from penstock.flow.engine import Session
-from penstock.flow.reading import Span
+from penstock.flow.reading import Reader, Span
 from penstock.kafka.broker import Broker
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
@@ -76,8 +76,8 @@ def read(session: Session, broker: Broker) -> Callable[..., list[Any]]:
         told = {"bootstrap.servers": broker.bootstrap, **settings}
         # The session's own settings stay as they are: a query has a copy, too.
         spark = session.get().newSession()
-        frame = reading.frame(spark, told, spans, patience_ms)
-        return frame.mapInArrow(shown, DDL).collect()
+        reader = Reader(spark, told, lambda chunks: chunks.mapInArrow(shown, DDL), patience_ms)
+        return reader.rows(spans)
 
     return read
 
@@ -157,6 +157,29 @@ def test_spans_of_several_partitions_are_read_and_no_more_than_them(
         *((0, at) for at in range(3)),
     ]
     assert all(row.value == b"%d" % row.offset for row in rows)
+
+
+def test_one_reader_reads_batch_after_batch(
+    session: Session, broker: Broker, topics: Topics, topic: str
+) -> None:
+    """What it has planned for so many spans is used for others, and two of its jobs may differ in
+    how many there are."""
+    for partition in range(2):
+        topics.append(topic, [b"%d" % at for at in range(40)], partition=partition)
+    spark = session.get().newSession()
+    kafka = {"bootstrap.servers": broker.bootstrap}
+    reader = Reader(spark, kafka, lambda chunks: chunks.mapInArrow(shown, DDL))
+    for batch in [
+        [Span(topic, 0, 0, 10)],
+        [Span(topic, 1, 5, 6)],
+        [Span(topic, 0, 10, 11), Span(topic, 1, 6, 20)],
+        [Span(topic, 0, 11, 40)],
+        [Span(topic, 1, 20, 40), Span(topic, 0, 0, 3)],
+    ]:
+        told = [(row.partition, row.offset) for row in reader.rows(batch)]
+        assert told == [
+            (span.partition, at) for span in batch for at in range(span.start, span.end)
+        ]
 
 
 @pytest.mark.parametrize("most", ["1", "500"])

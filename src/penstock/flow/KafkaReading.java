@@ -33,7 +33,8 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Reads spans of partitions: takes their numbers, gives their records as chunks (reading.py has the
- * columns). A consumer stays open between batches, and goes on where it was.
+ * columns). A consumer stays open between batches, and goes on where it was. What is told here on the
+ * driver goes along with the tasks of the next job; those of an earlier one have a copy of their own.
  */
 public class KafkaReading implements MapPartitionsFunction {
     private static final Logger LOG = LoggerFactory.getLogger("penstock.KafkaReading");
@@ -54,11 +55,15 @@ public class KafkaReading implements MapPartitionsFunction {
 
     private final Map settings; // of the consumer, in Kafka's names
     private final long patienceMs; // without any progress
-    private final String[] spans; // each "partition start end topic"; a negative start is the first there is
+    private String[] spans = new String[0]; // "partition start end topic"; a negative start is the first there is
 
-    public KafkaReading(Map settings, long patienceMs, String spans) {
+    public KafkaReading(Map settings, long patienceMs) {
         this.settings = new HashMap(settings);
         this.patienceMs = patienceMs;
+    }
+
+    /** What is to be read next: a line for each span. */
+    public void tell(String spans) {
         this.spans = spans.split("\n");
     }
 

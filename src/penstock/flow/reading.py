@@ -8,9 +8,10 @@ that way as one row whose cells are the buffers of Arrow's columns (decision 14)
 
 from __future__ import annotations
 
+import functools
 import zipfile
 from base64 import b64decode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -37,6 +38,7 @@ _CHUNK_DDL: Final = (
 record and empty where none is null; the three of headers are empty where no record has any. What is
 in `value_head` all values begin with; `values` are what follows."""
 
+_PLANS: Final = 8  # kept: with many partitions every batch may be of another number of them
 _PATIENCE_MS: Final = 120_000  # as Spark's reader has it
 _PER_BATCH: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
@@ -76,35 +78,56 @@ def prepare(spark: SparkSession, folder: Path) -> None:
     )
 
 
-def frame(
-    spark: SparkSession,
-    kafka: Mapping[str, str],
-    spans: Sequence[Span],
-    patience_ms: int = _PATIENCE_MS,
-) -> DataFrame:
-    """A frame with a partition for each span, and a row for each chunk of it.
+class Reader:
+    """Reads batches of spans one after the other, in the query's own session, which is set up for
+    chunks. `kafka` are the consumer's settings in Java's names; `stage` makes of a frame of chunks
+    what is wanted of them.
 
-    `kafka` are the consumer's settings in Java's names; `spark` is the query's own session, which
-    is set up for chunks. Running it raises when Kafka gives nothing for `patience_ms`; what Kafka
-    has no more, it goes past.
+    Spark plans that once for as many spans as there are, and not for every batch: it would take a
+    third of a small one's time.
     """
-    from pyspark.sql import DataFrame
 
-    jvm: Any = spark._jvm
-    session: Any = spark._jsparkSession
-    if spark.conf.get(_PER_BATCH) != "1":
+    def __init__(
+        self,
+        spark: SparkSession,
+        kafka: Mapping[str, str],
+        stage: Callable[[DataFrame], DataFrame],
+        patience_ms: int = _PATIENCE_MS,
+    ) -> None:
+        self._spark = spark
+        self._kafka = dict(kafka)
+        self._stage = stage
+        self._patience_ms = patience_ms
+        self._planned = functools.lru_cache(_PLANS)(self._plan)
         spark.conf.set(_PER_BATCH, "1")  # a chunk is an Arrow batch's worth
-    told = "\n".join(f"{each.partition} {each.start} {each.end} {each.topic}" for each in spans)
-    encoder = jvm.org.apache.spark.sql.Encoders.row(
-        jvm.org.apache.spark.sql.types.StructType.fromDDL(_CHUNK_DDL)
-    )
-    numbers = session.range(0, len(spans), 1, len(spans))
-    reading = jvm.penstock.KafkaReading(dict(kafka), patience_ms, told)
-    return DataFrame(numbers.mapPartitions(reading, encoder), spark)
+
+    def rows(self, spans: Sequence[Span]) -> list[Any]:
+        """What `stage` makes of the chunks of these spans. Raises when Kafka gives nothing for
+        `patience_ms`; what Kafka has no more, it goes past."""
+        reading, frame = self._planned(len(spans))
+        reading.tell(
+            "\n".join(f"{each.partition} {each.start} {each.end} {each.topic}" for each in spans)
+        )
+        return frame.collect()
+
+    def _plan(self, spans: int) -> tuple[Any, DataFrame]:
+        """The frame that reads so many spans, with a partition for each of them and a row for each
+        chunk, and what has to be told which."""
+        from pyspark.sql import DataFrame
+
+        jvm: Any = self._spark._jvm
+        session: Any = self._spark._jsparkSession
+        encoder = jvm.org.apache.spark.sql.Encoders.row(
+            jvm.org.apache.spark.sql.types.StructType.fromDDL(_CHUNK_DDL)
+        )
+        numbers = session.range(0, spans, 1, spans)
+        reading = jvm.penstock.KafkaReading(self._kafka, self._patience_ms)
+        chunks = DataFrame(numbers.mapPartitions(reading, encoder), self._spark)
+        return reading, self._stage(chunks)
 
 
 def chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[Chunk]:
-    """The chunks in the Arrow batches of a `frame`."""
+    """The chunks in the Arrow batches that a stage is given."""
     for batch in batches:
         for row in range(batch.num_rows):
             yield _chunk({name: batch.column(name)[row] for name in batch.schema.names})

@@ -93,6 +93,7 @@ class SinkQuery(Query):
         self._records = 0  # of the last batch
         self._committed = committed
         self._report = report
+        self._reader: reading.Reader | None = None
 
     @property
     def progress(self) -> Mapping[str, Any]:
@@ -128,9 +129,13 @@ class SinkQuery(Query):
         self._next = reached
         if not spans:
             return []
-        stage = SinkStage(self._plan, str(self._asked_to_stop))
-        read = reading.frame(frame.sparkSession, self._plan.spark_kafka, spans)
-        return read.mapInArrow(stage, RESULT_DDL).collect()
+        if self._reader is None:
+            spark = frame.sparkSession  # the query's own, a copy of the worker's
+            self._reader = reading.Reader(spark, self._plan.spark_kafka, self._staged)
+        return self._reader.rows(spans)
+
+    def _staged(self, chunks: DataFrame) -> DataFrame:
+        return chunks.mapInArrow(SinkStage(self._plan, str(self._asked_to_stop)), RESULT_DDL)
 
     def after(self, checkpoint: Path, batch: int, rows: list[Any]) -> None:
         # Where a stage left its part of the batch, because it was asked to stop, counts; and what
