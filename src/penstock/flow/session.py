@@ -75,6 +75,9 @@ _LOCAL: Final[Mapping[str, str]] = {
     "spark.driver.bindAddress": "127.0.0.1",
 }
 
+_SOCKETS: Final = "spark.python.unix.domain.socket"
+_LONGEST: Final = 61  # of their folder's name: Spark's limit, for a socket has no more than 104
+
 _LOGGING: Final = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
 _SECRET: Final = re.compile("(?i)secret|password|token|access[.]?key|jaas")
 
@@ -96,6 +99,7 @@ def start(
     remote.refuse(settings)
     java = jars.java()
     archives = sorted(jars.folder("spark", say).glob("*.jar"))
+    _make_private(scratch())
     os.environ.setdefault("JAVA_HOME", str(Path(java).resolve().parent.parent))
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
@@ -106,7 +110,7 @@ def start(
         folder = scratch() / "driver"
         effective, python = remote.settings_for(master, effective, folder, roots)
     else:
-        effective, python = {**_LOCAL, **effective}, sys.executable
+        effective, python = {**_LOCAL, **sockets(scratch()), **effective}, sys.executable
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         if roots:
             effective[f"spark.executorEnv.{ROOTS}"] = json.dumps(roots)
@@ -125,6 +129,15 @@ def java_options(given: str | None, *, encrypted: bool) -> str:
     """The options of the driver's JVM: the user's, if any, or ours, and how it logs."""
     options = (_MEMORY if encrypted else f"{_MEMORY} {_NO_C2}") if given is None else given
     return options if "log4j2.configurationFile" in options else f"{options} {_LOGGING}"
+
+
+def sockets(folder: Path) -> dict[str, str]:
+    """Settings that have the JVM and Python talk through local sockets in the private `folder`;
+    none if its name is too long for that. What Spark sends by TCP it sends in pieces, of which the
+    second waits until the first is acknowledged: 40 ms for every batch."""
+    if len(str(folder)) > _LONGEST:
+        return {}
+    return {f"{_SOCKETS}.enabled": "true", f"{_SOCKETS}.dir": str(folder)}
 
 
 def _session(settings: Mapping[str, str], folder: Path | None) -> SparkSession:
@@ -183,15 +196,33 @@ def _kept_from_others(secret: Mapping[str, str]) -> Iterator[None]:
 
 def scratch() -> Path:
     """A folder for what may be lost at any time: in memory where the machine has such a place."""
-    return _scratch_root() / f"penstock-{os.getpid()}"
+    return _scratch_root() / _scratch_name()
+
+
+def _scratch_name() -> str:
+    return f"penstock-{os.getpid()}"
+
+
+def _make_private(folder: Path) -> None:
+    """Makes a folder that nobody else gets into: who reaches its sockets could run code here."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if _is_foreign(folder):
+        raise StartupFailed(f"{folder} is needed and belongs to another user. Remove it.")
+    folder.chmod(0o700)
+
+
+def _is_foreign(folder: Path) -> bool:
+    return os.path.lexists(folder) and folder.lstat().st_uid != os.getuid()
 
 
 @functools.cache
 def _scratch_root() -> Path:
-    """In memory, or else on disk: the first place with room. Raises StartupFailed if none has."""
+    """In memory, or else on disk: the first place with room, and without a folder of ours that is
+    somebody else's. Raises StartupFailed if there is none."""
     places = [Path("/dev/shm"), Path(tempfile.gettempdir())]
     for place in places:
-        if os.access(place, os.W_OK) and shutil.disk_usage(place).free >= _ROOM_MB << 20:
+        has_room = os.access(place, os.W_OK) and shutil.disk_usage(place).free >= _ROOM_MB << 20
+        if has_room and not _is_foreign(place / _scratch_name()):
             return place
     raise StartupFailed(
         f"No room for Spark's scratch files: {' and '.join(map(str, places))} have less than "

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from penstock.flow.session import java_options
+from penstock.flow.session import java_options, sockets
 
 
 @pytest.mark.parametrize(("encrypted", "optimizes"), [(False, False), (True, True)])
@@ -26,3 +28,10 @@ def test_a_users_options_take_the_place_of_ours() -> None:
 def test_a_user_may_log_otherwise() -> None:
     given = "-Dlog4j2.configurationFile=my.properties"
     assert java_options(given, encrypted=True) == given
+
+
+def test_local_sockets_need_a_short_name(tmp_path: Path) -> None:
+    assert sockets(Path("/dev/shm/penstock-4194304"))  # no process has a higher number
+    longest = Path("/" + 60 * "x")
+    assert sockets(longest)["spark.python.unix.domain.socket.dir"] == str(longest)
+    assert sockets(Path("/" + 61 * "x")) == {}
