@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from penstock.data.records import Column, Records
 from penstock.data.schema import BYTES
 from penstock.errors import Unavailable
 from penstock.flow.plan import Tolerance, TopicGroup
+from penstock.flow.sending import Sending
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
 
@@ -276,3 +278,21 @@ def test_a_topic_that_cannot_be_made_fails_the_task(
     trace = flow.await_failure()
     assert f"Unable to create topic(s) '{topic}'" in trace
     assert topic not in topics.names()
+
+
+def test_a_new_producer_does_not_wait_for_its_id(
+    flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic = topics.create(unique("first"))
+    plan = flow.source(unique("src"), topic, tmp_path / "none")
+    one = Records([topic], [None], [None], Column.of([None], BYTES), Column.of([b"v"], BYTES))
+    took_s: list[float] = []
+    for _ in range(5):
+        began = time.monotonic()
+        sending = Sending(plan)
+        sending.send(one)
+        assert sending.flush() == []
+        took_s.append(time.monotonic() - began)
+        sending.close()
+    assert topics.count(topic) == 5
+    assert min(took_s) < 0.4  # librdkafka looks again after half a second

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from penstock.flow.failures import TaskFailed
 from penstock.flow.plan import Settings, SourcePlan, TopicGroup
 
 _FLUSH_S: Final = 1.0  # short enough to notice a refusal soon
+_INTRODUCE_S: Final = 1.0
 _TOPIC_TIMEOUT_S: Final = 60
 _OF_THE_CLIENT: Final = frozenset(
     {KafkaError._FATAL, KafkaError._FENCED, KafkaError._PURGE_QUEUE, KafkaError._STATE}
@@ -29,6 +31,7 @@ class Sending:
         self._task = plan.task
         self._topics = Topics(plan.topic_groups, plan.producer)
         self._refused: list[Refused] = []
+        self._introduced = False
         self.producer = Producer(
             {
                 **plan.producer,
@@ -43,6 +46,8 @@ class Sending:
         topics: set[str] = set()
         for topic, rows in _by_topic(records.topics):
             self._topics.ensure(topic)
+            if not self._introduced:
+                self._introduce(topic)
             topics.add(topic)
             if any(records.headers):
                 for row in rows:
@@ -50,6 +55,16 @@ class Sending:
             else:
                 self._produce(topic, _messages(rows, records))
         return topics
+
+    def _introduce(self, topic: str) -> None:
+        """Has a new producer get its id at once. librdkafka asks for one when it hears about the
+        cluster. The first time it mostly has no connection for that, for it is just changing from
+        the address it was given to the broker it was told of, and would look again after half a
+        second; the second time it has one."""
+        self._introduced = True
+        with contextlib.suppress(KafkaException):  # Kafka is away; `flush` waits for it
+            for _ in range(2):
+                self.producer.list_topics(topic, timeout=_INTRODUCE_S)
 
     def flush(self) -> list[Refused]:
         """Waits until everything queued is acknowledged or refused, however long Kafka is away;
