@@ -8,10 +8,27 @@ our code that an executor runs, so what its Python lacks shows here.
 import json
 import os
 import sys
+from pathlib import Path
 
-import pyspark.daemon
+
+def _is_installed(entry: str) -> bool:
+    """Whether an entry of `sys.path` is an archive of a PySpark that is also there unpacked, with
+    its modules compiled: from the archive every Python worker would compile them for itself."""
+    archive = Path(entry)
+    package = archive.parent.parent.parent  # pyspark/python/lib/pyspark.zip
+    unpacked = (package / "__init__.py").exists() and str(package.parent) in sys.path
+    return archive.suffix == ".zip" and package.name == "pyspark" and unpacked
+
+
+for _entry in [_entry for _entry in sys.path if _is_installed(_entry)]:
+    sys.path.remove(_entry)
+    sys.path_importer_cache.pop(_entry, None)
+
+import pyspark.daemon  # noqa: E402
 
 try:
+    import pyspark.worker
+
     import penstock.flow.stage  # noqa: F401
     from penstock import logs
 except ModuleNotFoundError as error:
