@@ -83,8 +83,8 @@ class Reader:
     chunks. `kafka` are the consumer's settings in Java's names; `stage` makes of a frame of chunks
     what is wanted of them.
 
-    Spark plans that once for as many spans as there are, and not for every batch: it would take a
-    third of a small one's time.
+    Spark plans that once for as many spans as there are, and not for every batch, of which it would
+    be a good part where the batch is small.
     """
 
     def __init__(

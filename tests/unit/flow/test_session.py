@@ -30,7 +30,7 @@ def test_a_user_may_log_otherwise() -> None:
     assert java_options(given, encrypted=True) == given
 
 
-def test_local_sockets_need_a_short_name(tmp_path: Path) -> None:
+def test_local_sockets_need_a_short_name() -> None:
     assert sockets(Path("/dev/shm/penstock-4194304"))  # no process has a higher number
     longest = Path("/" + 60 * "x")
     assert sockets(longest)["spark.python.unix.domain.socket.dir"] == str(longest)
