@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -14,3 +15,13 @@ class TaskId:
 
     def __str__(self) -> str:
         return f"{self.connector}-{self.number}"
+
+
+class TopicPartition(NamedTuple):
+    """A topic and one of its partitions."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"

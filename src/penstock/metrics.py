@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
@@ -23,7 +23,7 @@ from penstock import KAFKA_COMMIT, KAFKA_VERSION, VERSION
 from penstock.clock import Clock
 from penstock.cluster.herder_state import HerderState, Phase, Run
 from penstock.cluster.records import State
-from penstock.flow.engine import BatchDone, Committed, Standing
+from penstock.flow.driver.reports import BatchDone, Committed, SlotStanding, Standing
 from penstock.flow.plan import FlowPlan, SourcePlan
 from penstock.ids import TaskId
 from penstock.kafka.group import Figure
@@ -31,14 +31,6 @@ from penstock.plugins import PluginClass, Registry
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _WINDOW_MS: Final = 60_000  # two of Kafka's samples (metrics.num.samples, metrics.sample.window.ms)
-
-_PROGRESS: Final[Mapping[str, str]] = {
-    "batch_id": "batchId",
-    "batch_rows": "numInputRows",
-    "input_rows_per_second": "inputRowsPerSecond",
-    "processed_rows_per_second": "processedRowsPerSecond",
-}
-"""Figures of Spark's, by the names they get here."""
 
 Labels = Mapping[str, str]
 Sample = tuple[str, Labels, float]
@@ -163,6 +155,15 @@ class _Task:
             self.uncommitted = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """A worker's slots, how often tasks have moved between them, and how many have died."""
+
+    slots: Sequence[SlotStanding] = ()
+    moves: int = 0
+    deaths: int = 0
+
+
 class Metrics:
     """Counts what happens on one worker; may be told from any thread."""
 
@@ -244,6 +245,7 @@ class Metrics:
         registry: Registry,
         standings: Mapping[TaskId, Standing] = MappingProxyType({}),
         figures: Iterable[Figure] = (),
+        slots: Slots | None = None,
     ) -> bytes:
         """Everything there is to tell now, in Prometheus' text format; `figures` are the member's
         of the group."""
@@ -254,6 +256,7 @@ class Metrics:
                 *_of_connectors(state, registry),
                 *self._of_tasks(state),
                 *_of_standings(standings),
+                *_of_slots(slots),
                 *_of_restarts(state),
             ]
         collected = CollectorRegistry(auto_describe=False)
@@ -378,7 +381,7 @@ def _named(kind: PluginClass) -> Labels:
 
 
 def _of_standings(standings: Mapping[TaskId, Standing]) -> Iterator[Sample]:
-    """How far sinks are behind, and what Spark says of the last batch of each query."""
+    """How far sinks are behind, where tasks are placed, and how busy they are."""
     for id, standing in standings.items():
         labels = {"connector": id.connector, "task": str(id.number)}
         for (topic, partition), records in standing.behind.items():
@@ -387,12 +390,25 @@ def _of_standings(standings: Mapping[TaskId, Standing]) -> Iterator[Sample]:
         if standing.behind:
             most = max(standing.behind.values())
             yield "kafka_connect_sink_task_sink_record_lag_max", labels, most
-        progress = standing.progress
-        for name, key in _PROGRESS.items():
-            if isinstance(progress.get(key), int | float):
-                yield f"penstock_spark_{name}", labels, progress[key]
-        for phase, ms in (progress.get("durationMs") or {}).items():
-            yield "penstock_spark_batch_duration_ms", {**labels, "phase": phase}, ms
+        if standing.slot is not None:
+            placed = {**labels, "slot": str(standing.slot), "shared": _yes(standing.shared)}
+            yield "penstock_task_busy_ratio", placed, standing.busy
+
+
+def _of_slots(slots: Slots | None) -> Iterator[Sample]:
+    """The standing Spark tasks that host this worker's tasks."""
+    if slots is None:
+        return
+    for slot in slots.slots:
+        labels = {"slot": str(slot.number), "shared": _yes(slot.shared)}
+        yield "penstock_slot_tasks", labels, slot.tasks
+        yield "penstock_slot_memory_bytes", labels, slot.memory_bytes
+    yield "penstock_slot_moves_total", {}, slots.moves
+    yield "penstock_slot_deaths_total", {}, slots.deaths
+
+
+def _yes(flag: bool) -> str:
+    return "true" if flag else "false"
 
 
 def _of_errors(labels: Labels, task: _Task) -> Iterator[Sample]:

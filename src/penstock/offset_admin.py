@@ -72,7 +72,7 @@ class OffsetAdmin:
         """`ConnectorOffsets`: everything that is stored or committed."""
         props = self._resolved(props)
         if issubclass(found.cls, SourceConnector):
-            pairs = [_pair(each) for each in self._stored(name, props)]
+            pairs = [_pair(each) for each in self.stored(name, props)]
         else:
             committed = self._committed(name, props)
             pairs = [
@@ -101,7 +101,7 @@ class OffsetAdmin:
         """Forgets every offset of the connector; what the user is told."""
         props = self._resolved(props)
         if issubclass(found.cls, SourceConnector):
-            offsets = [SourceOffset(each.partition, None) for each in self._stored(name, props)]
+            offsets = [SourceOffset(each.partition, None) for each in self.stored(name, props)]
             done = _asked(name, found, props, offsets, "reset")
             self._store_all(name, props, offsets)
         else:
@@ -112,7 +112,8 @@ class OffsetAdmin:
 
     # ── sources ──────────────────────────────────────────────────────────────────────────────
 
-    def _stored(self, name: str, props: RawProps) -> Offsets:
+    def stored(self, name: str, props: RawProps) -> Offsets:
+        """What is stored of a source connector. Blocks."""
         lease = self._store.lease(TaskId(name, 0), props)
         try:
             return lease.read(lambda: None)
@@ -131,7 +132,7 @@ class OffsetAdmin:
             with transaction(settings, id) as produce:
                 for key, value in lease.encode(offsets):
                     produce(topic or self._config[keys.OFFSET_STORAGE_TOPIC], key, value)
-            lease.committed()
+            lease.committed(offsets)
         finally:
             lease.close()
 

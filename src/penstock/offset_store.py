@@ -86,6 +86,12 @@ class OffsetTable:
             rows = self._by_connector.get(connector, {})
             return {key: record for key, (_, record) in rows.items()}
 
+    def keys(self, connector: str) -> dict[bytes, bytes]:
+        """The key bytes of the records, by what partitions compare by."""
+        with self._lock:
+            rows = self._by_connector.get(connector, {})
+            return {key: name for key, (name, _) in rows.items()}
+
     def encode(self, connector: str, offset: api.SourceOffset) -> Row:
         """The record that stores an offset, under the key bytes its partition has already."""
         record = SourceOffset(connector, offset.partition, offset.offset)
@@ -389,9 +395,9 @@ class TakenOver(PenstockError):
 
 
 class Lease:
-    """One start of one task, and its offsets. `store` is for at least once, `encode` and
-    `committed` for exactly once. After `close` nothing is stored any more: the task may have been
-    given to others.
+    """One start of one task, and its offsets. `store` is for at least once; `keys`, `forget` and
+    `committed` are for exactly once, where the task's own transactions store them. After `close`
+    nothing is stored any more: the task may have been given to others.
 
     A position is not to be taken back by a worker that stood still, or was without network, while
     others went on with its task. So who stood still first looks whether somebody else has stored
@@ -413,7 +419,6 @@ class Lease:
         self._own = own
         self._timeout_s = timeout_s
         self._closed: Callable[[], None] | None = closed
-        self._sent: Offsets = ()
         self._ours: dict[bytes, set[bytes | None]] = {}  # what may be stored, as far as we know
         self._pulse = pulse
         self._looked_at = time.monotonic()
@@ -484,21 +489,29 @@ class Lease:
                 raise TakenOver(self._task, each)
         self._looked_at = now
 
-    def encode(self, offsets: Offsets) -> list[Row]:
-        """The records that store the offsets, for the task's own transaction."""
-        self._check_open()
+    def keys(self) -> dict[bytes, bytes]:
+        """The key bytes under which source partitions are stored already, by what they compare by,
+        in the topic that the task's own transactions write to."""
         store = self._workers if self._own is None else self._own
+        return store.table.keys(self._connector)
+
+    def forget(self, offsets: Offsets) -> None:
+        """Forgets offsets in the worker's topic, before a transaction forgets them in the
+        connector's own: in the other order a failure in between would have them come back."""
+        self._check_open()
         if self._own is not None:
-            forgotten = self._workers.append(self._connector, _forgotten(offsets))
-            _await(forgotten, _TOMBSTONE_S)
-            self._sent = offsets
+            _await(self._append(self._workers, _forgotten(offsets)), _TOMBSTONE_S)
+
+    def encode(self, offsets: Offsets) -> list[Row]:
+        """The records that store the offsets, for a transaction of the worker's own."""
+        self.forget(offsets)
+        store = self._workers if self._own is None else self._own
         return [store.table.encode(self._connector, each) for each in offsets]
 
-    def committed(self) -> None:
-        """The transaction of what was encoded last is committed."""
+    def committed(self, offsets: Offsets) -> None:
+        """A transaction with these offsets is committed."""
         if self._own is not None and self._closed is not None:
-            self._tell_workers(self._sent)
-            self._sent = ()
+            self._tell_workers(offsets)
 
     def close(self) -> None:
         """Safe to call twice."""

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from penstock.api import (
     Connector,
+    ConnectorContext,
     Converter,
     Finding,
     HeaderConverter,
@@ -58,6 +59,7 @@ from penstock.flow.plan import (
     TransformPlan,
 )
 from penstock.ids import TaskId
+from penstock.instances import stop
 from penstock.kafka import clients
 from penstock.plugins import Found, Kind, PluginClass, Registry
 from penstock.providers import Providers
@@ -73,35 +75,31 @@ _PRODUCER: Final[Mapping[str, str]] = {
 """What a source task's producer has unless the user says otherwise (reference §8.2). Instead of one
 request in flight it is idempotent, which keeps the order too and repeats nothing."""
 
-_CONSUMER: Final[Mapping[str, str]] = {"auto.offset.reset": "earliest"}
+_SINK_CONSUMER: Final[Mapping[str, str]] = {
+    "auto.offset.reset": "earliest",
+    # A task gives up only what it has to when another one joins or leaves.
+    "partition.assignment.strategy": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
+    "max.poll.records": "10000",  # as fast as it gets, measured; what is too much waits paused
+}
+"""What a sink task's consumer has unless the user says otherwise (reference §8.1)."""
 
-_MEMBER: Final[Mapping[str, str]] = {
+_SHARED_CONSUMER: Final[Mapping[str, str]] = {
     # Members hear of a rebalance by their heartbeats. By the usual one in 3 s, the first of two
     # tasks to join had all partitions for as long, and more than once.
     "heartbeat.interval.ms": "500",
 }
-"""What the member of a sink task's group has unless the user says otherwise."""
+"""What it has where the connector may have several tasks."""
 
-_SPARK_KAFKA: Final[Mapping[str, str]] = {
-    "max.poll.records": "10000",  # design §4.2: half again as fast as with the defaults
-    "max.partition.fetch.bytes": "5242880",
-    # A consumer that rests has asked for what comes next. Whatever else it asks on that connection
-    # waits while the broker holds the answer back.
-    "fetch.max.wait.ms": "10",
-}
+_PATTERN_CONSUMER: Final[Mapping[str, str]] = {"metadata.max.age.ms": "5000"}
+"""What it has with `topics.regex`: how soon a new topic is found."""
+
+_OURS: Final = ("key.deserializer", "value.deserializer", "enable.auto.commit")
+"""Settings of a sink task's consumer that are not the user's to make."""
 
 _LIVE_S: Final = 20.0  # how long a validation waits for a connector's look at its system
 
 _CONVERTER_TYPE: Final = "converter.type"
 _CONVERTERS: Final = (keys.KEY_CONVERTER, keys.VALUE_CONVERTER)
-
-_NOT_FOR_SPARK: Final = frozenset(
-    """
-    group.id group.instance.id auto.offset.reset enable.auto.commit key.deserializer
-    value.deserializer interceptor.classes partition.assignment.strategy client.id
-    """.split()
-)
-"""Settings that Spark's Kafka reader decides itself and refuses to be given."""
 
 
 class NoConnectorType(BadRequest):
@@ -122,11 +120,13 @@ def _nobody(what: str | TaskId, ms: int | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A connector's tasks: their configurations as they are stored (§3.4), and after how many
-    milliseconds it is to be asked again; None: never by itself."""
+    """A connector's tasks: their configurations as they are stored (§3.4), after how many
+    milliseconds it is to be asked again (None: never by itself), and the instance that was
+    asked."""
 
     configs: Sequence[Props]
     again_ms: int | None
+    connector: Connector
 
 
 class Planner:
@@ -369,8 +369,15 @@ class Planner:
             parsed[restart.WINDOW],
         )
 
-    def planned(self, name: str, config: RawProps) -> Planned:
-        """What the connector says its tasks are."""
+    def planned(
+        self,
+        name: str,
+        config: RawProps,
+        running: Connector | None = None,
+        context: ConnectorContext | None = None,
+    ) -> Planned:
+        """What the connector says its tasks are: the instance that is `running`, or a new one,
+        which is started with `context`, if there is one, and stopped if it fails."""
         made = self.providers.transformed(config)
         self._holds(name, _held_ms(made))
         props = _texts(made.props)
@@ -379,8 +386,15 @@ class Planner:
         own = found.plugin.config.parse(props)
         assert issubclass(found.cls, Connector)
         most = framework[keys.TASKS_MAX]
-        connector = found.cls()
-        planned = connector.plan_tasks(own, most)
+        connector = running or found.cls()
+        try:
+            if running is None and context is not None:
+                connector.start(own, context)
+            planned = connector.plan_tasks(own, most)
+        except BaseException:
+            if running is None and context is not None:
+                stop(name, connector)
+            raise
         if len(planned) > most:
             if framework[keys.TASKS_MAX_ENFORCE]:
                 raise TooManyTasks(
@@ -399,7 +413,7 @@ class Planner:
                 added[key.name] = props[key.name]
         configs = [restored(config, _as_stored({**task, **added}, len(task))) for task in planned]
         again_ms = connector.replan_ms(own) if isinstance(connector, SourceConnector) else None
-        return Planned(configs, again_ms)
+        return Planned(configs, again_ms, connector)
 
     def flow(
         self, task: TaskId, run: int, connector_config: RawProps, task_config: RawProps
@@ -443,7 +457,8 @@ class Planner:
                 transactions=transactions,
             )
         assert issubclass(found.cls, SinkConnector)
-        consumer = {**_CONSUMER, **self._client("consumer", props)}
+        pattern = framework[keys.TOPICS_REGEX] or None
+        given = self._client("consumer", props)
         return SinkPlan(
             task=task,
             run=run,
@@ -452,16 +467,17 @@ class Planner:
             conversion=conversion,
             tolerance=tolerance,
             topics=framework[keys.TOPICS],
-            topics_regex=framework[keys.TOPICS_REGEX] or None,
-            consumer=self._member(task, consumer),
-            group_admin=clients.member(consumer),
-            spark_kafka={
-                name: text
-                for name, text in {**_SPARK_KAFKA, **consumer}.items()
-                if name not in _NOT_FOR_SPARK
+            topics_regex=pattern,
+            consumer={
+                **_SINK_CONSUMER,
+                **(_SHARED_CONSUMER if framework[keys.TASKS_MAX] > 1 else {}),
+                **(_PATTERN_CONSUMER if pattern else {}),
+                "group.id": keys.consumer_group(task.connector),
+                "client.id": f"connector-consumer-{task}",
+                **{name: text for name, text in given.items() if name not in _OURS},
             },
+            admin=clients.admin(given).settings,
             commit_interval_ms=self._worker[worker_keys.OFFSET_FLUSH_INTERVAL],
-            tasks=framework[keys.TASKS_MAX],
         )
 
     def _found(self, props: Props) -> Found:
@@ -559,15 +575,6 @@ class Planner:
             most = int(settings["transaction.timeout.ms"])
             settings["socket.timeout.ms"] = min(60_000, most)
         return settings
-
-    def _member(self, task: TaskId, java: Mapping[str, str]) -> clients.Settings:
-        settings = {**_MEMBER, **java}
-        settings.setdefault("group.id", keys.consumer_group(task.connector))
-        settings.setdefault("client.id", f"connector-consumer-{task}")
-        translated = clients.consumer(settings)
-        _say_ignored(task, translated)
-        translated.settings["partition.assignment.strategy"] = "cooperative-sticky"
-        return translated.settings
 
     def _topic_groups(self, props: Props) -> tuple[TopicGroup, ...]:
         if not self._creates_topics() or not keys.uses_topic_creation(props):

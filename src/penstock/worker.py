@@ -36,19 +36,20 @@ from penstock.cluster.records import (
 from penstock.config import worker as keys
 from penstock.config.define import Config
 from penstock.errors import PenstockError
-from penstock.flow.causes import may_pass
-from penstock.flow.engine import BatchDone, Committed, Session, SessionAborted, readable
+from penstock.flow.driver.reports import BatchDone, Committed, TaskEnded
+from penstock.flow.driver.tasks import Beginning, StoppedMeanwhile, Tasks
 from penstock.flow.plan import SourcePlan
-from penstock.flow.tasks import TaskEnded, Tasks
-from penstock.flow.warmup import warm_up
+from penstock.flow.spark.session import Session, SessionAborted
+from penstock.flow.stage.causes import may_pass, readable
 from penstock.ids import TaskId
+from penstock.instances import Context, Instances
 from penstock.kafka import admin, clients
 from penstock.kafka.fencing import FencedWriter, fence
 from penstock.kafka.group import Callbacks, Figure, WorkerGroup
 from penstock.kafka.log import START_S, CompactedLog, Entry
 from penstock.loggers import Loggers
 from penstock.logs import about
-from penstock.metrics import Metrics
+from penstock.metrics import Metrics, Slots
 from penstock.offset_admin import OffsetAdmin
 from penstock.offset_store import (
     COMMITTED,
@@ -58,7 +59,6 @@ from penstock.offset_store import (
     Log,
     OffsetStore,
     Receive,
-    Row,
     connector_admin,
     offsets_topic,
 )
@@ -112,6 +112,30 @@ class Alone(Protocol):
 
     def group(self, callbacks: Callbacks) -> Group:
         """A group of one."""
+
+
+class _TaskOffsets:
+    """The worker's offset store, as its running tasks use it."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+
+    def store(self, task: TaskId, offsets: Offsets) -> None:
+        """Returns when Kafka has them, however long it takes. A stop does not wait for it: what was
+        read counts as cut off then, and is read again."""
+        began = time.monotonic()
+        ok = False
+        try:
+            self._worker.lease(task).store(offsets)
+            ok = True
+        finally:
+            self._worker.metrics.stored(task, ok, (time.monotonic() - began) * 1000)
+
+    def forget(self, task: TaskId, offsets: Offsets) -> None:
+        self._worker.lease(task).forget(offsets)
+
+    def committed(self, task: TaskId, offsets: Offsets) -> None:
+        self._worker.lease(task).committed(offsets)
 
 
 class Worker:
@@ -168,6 +192,7 @@ class Worker:
         self._offsets = OffsetStore(config)
         self.loggers = Loggers(clock)
         self.metrics = Metrics(clock)
+        self._instances = Instances()
         self._leases: dict[TaskId, Lease] = {}
         self._reloads = Reloads(self._reload)
         self.planner = Planner(config, registry, self._reloads.hold)
@@ -181,8 +206,7 @@ class Worker:
         self._leading = ThreadPoolExecutor(1, thread_name_prefix="leading")
         self._tasks = Tasks(
             self._session,
-            store=self._store_offsets,
-            encode=self._encode_offsets,
+            offsets=_TaskOffsets(self),
             ended=self._on_ended,
             report=self._on_report,
             gone=self._on_jvm_gone,
@@ -204,7 +228,13 @@ class Worker:
         """Everything this worker measures, as Prometheus reads it. Takes up to _STANDINGS_S where
         Kafka does not answer."""
         standings, figures = self._tasks.standings(_STANDINGS_S), self._group.figures()
-        return self.metrics.exposition(self._state, self.registry, standings, figures)
+        return self.metrics.exposition(
+            self._state,
+            self.registry,
+            standings,
+            figures,
+            Slots(self._tasks.slots(), self._tasks.moved, self._tasks.slots_died),
+        )
 
     def _is_source(self, config: RawProps) -> bool:
         found = self.registry.find_connector(config.get("connector.class"))
@@ -269,9 +299,12 @@ class Worker:
         try:
             while not self._state.left:
                 event, tasks = self._next_event(), self._state.tasks
+                connectors = self._state.connectors
                 self._state, commands = step(self._state, event, self._clock.now())
                 if self._state.tasks is not tasks:
                     self.metrics.phases(self._state.tasks)
+                if self._state.connectors is not connectors:
+                    self._instances.keep(self._state.connectors)
                 for command in commands:
                     self._perform(command)
         except BaseException as error:  # an impossible state: stop, the others take over
@@ -450,8 +483,11 @@ class Worker:
     def _plan(self, command: e.StartConnector | e.AskConnector) -> None:
         name, run = command.connector, command.run
         starting = isinstance(command, e.StartConnector)
+        running = self._instances.get(name, run)
         try:
-            planned = self.planner.planned(name, command.config)
+            planned = self.planner.planned(
+                name, command.config, running, self._connector_context(command)
+            )
         except Exception as error:
             text = readable(error)
             trace = self.planner.providers.redacted(text)
@@ -463,10 +499,23 @@ class Worker:
                 log.warning("its tasks stay as they are until it can say which it wants: %s", said)
             self._post(e.ConnectorPlanned(name, run, (), trace, retriable=may_pass(text)))
         else:
+            if running is None:
+                self._instances.put(name, run, planned.connector)
             if starting:
                 self.metrics.started("connector", True)
             configs = tuple(planned.configs)
             self._post(e.ConnectorPlanned(name, run, configs, again_ms=planned.again_ms))
+
+    def _connector_context(self, command: e.StartConnector | e.AskConnector) -> Context:
+        """What the connector instance of one run may ask of this worker."""
+        name, run, config = command.connector, command.run, command.config
+
+        def read() -> Offsets:
+            if not self._is_source(config):
+                return ()
+            return self.offset_admin.stored(name, self.planner.resolved(config))
+
+        return Context(name, read, lambda: self._post(e.ReconfigurationRequested(name, run)))
 
     def _forward_tasks(self, command: e.ForwardTasks) -> None:
         try:
@@ -490,6 +539,8 @@ class Worker:
                 used = self.planner.resolved(command.connector_config)
                 self._leases[task] = self._offsets.lease(task, used)
             self._tasks.start(plan, lambda: self._begin(command))
+        except StoppedMeanwhile:
+            pass  # whoever stopped it says so
         except SessionAborted:
             self._end_lease(task)
             self._post(e.TaskStopped(task, command.run))
@@ -503,14 +554,14 @@ class Worker:
             self.metrics.started("task", True)
             self._post(e.TaskStarted(task, command.run))
 
-    def _begin(self, command: e.StartTask) -> Offsets:
+    def _begin(self, command: e.StartTask) -> Beginning:
         """Where a source task starts reading. Exactly once, its producer has its transactional id
         by now, so whoever had it before is fenced. Were the task of an older set, though, it would
         have taken the id from its successor: it only goes on if it is not, by all there is in the
         config topic (reference §4.8)."""
-        lease = self._leases[command.task]
+        lease = self.lease(command.task)
         if not self._exactly_once:
-            return lease.read(lambda: None)
+            return Beginning(lease.read(lambda: None))
 
         def check() -> None:
             answer: Future[e.Result] = Future()
@@ -522,7 +573,7 @@ class Worker:
 
         self._config_log.read_to_end(OPEN_TRANSACTION_S, check)
         check()
-        return lease.read(check)
+        return Beginning(lease.read(check), lease.keys())
 
     def _stop_task(self, command: e.StopTask) -> None:
         grace_s = self._grace()
@@ -578,31 +629,13 @@ class Worker:
 
     def _on_batch(self, batch: BatchDone) -> None:
         log.debug("%d records moved, %d left out", batch.done, batch.failed)
-        lease = self._leases.get(batch.task)
-        if lease is not None and self._exactly_once:
-            lease.committed()
         tracked = self._state.statuses.topics.get(batch.task.connector, {})
         for topic in batch.topics:
             if topic not in tracked:
                 self._post(e.TopicUsed(batch.task, topic))
 
-    def _store_offsets(self, task: TaskId, offsets: Offsets) -> None:
-        """Stores what a source task has reached; returns when Kafka has it, however long it takes.
-
-        A stop does not wait for it: the batch counts as cut off then, and is done again.
-        """
-        began = time.monotonic()
-        ok = False
-        try:
-            self._lease(task).store(offsets)
-            ok = True
-        finally:
-            self.metrics.stored(task, ok, (time.monotonic() - began) * 1000)
-
-    def _encode_offsets(self, task: TaskId, offsets: Offsets) -> list[Row]:
-        return self._lease(task).encode(offsets)
-
-    def _lease(self, task: TaskId) -> Lease:
+    def lease(self, task: TaskId) -> Lease:
+        """A running source task's way to its offsets; raises when the task has ended."""
         lease = self._leases.get(task)
         if lease is None:
             raise PenstockError(f"Task {task} has ended; its offsets are not stored any more.")
@@ -674,7 +707,7 @@ class Worker:
             self._post(e.SparkReady())
             log.info("Spark is ready")
             if not self._state.tasks:  # else they warm it up themselves, and need not wait
-                warm_up(self._session.get())
+                self._tasks.warm_up()
                 log.info("Spark is warm")
         except Exception as error:
             if not self._state.stopping:
@@ -692,6 +725,7 @@ class Worker:
     def _shut_down(self) -> None:
         self._group.leave(5.0)
         self._reloads.close()
+        self._instances.close()
         self._tasks.close()
         for name in ("_config_log", "_status_log"):
             opened: Log | None = getattr(self, name, None)

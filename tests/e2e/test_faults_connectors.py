@@ -19,6 +19,7 @@ from typing import Any, Final
 import httpx
 import orjson
 import pytest
+from confluent_kafka import TopicPartition
 
 from penstock.config.properties import render_properties
 from penstock.kafka.broker import Broker
@@ -276,9 +277,13 @@ def test_a_task_that_fails_fails_alone(
         file.write_bytes(b"one\n")
         config = {"connector.class": "FileStreamSource", "file": str(file), "topic": topic}
     else:
-        # Its tasks open the file when there is something to write.
-        file.symlink_to(tmp_path / "nowhere" / "file")
-        config = {"connector.class": "FileStreamSink", "file": str(file), "topics": topic}
+        config = {
+            "connector.class": "FileStreamSink",
+            "file": str(file),
+            "topics": topic,
+            "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+            "value.converter.schemas.enable": "false",
+        }
     pair.workers[0].create(name, config)
     pair.shared(more=2)
     if kind == "source":
@@ -290,11 +295,11 @@ def test_a_task_that_fails_fails_alone(
             file.rename(away)
             file.symlink_to(file)  # a loop: unreadable for everybody
         else:
-            topics.append(topic, [b"one"])
+            topics.append(topic, [b"{no json"])
         pair.workers[0].await_states(name, ["RUNNING", "FAILED"])
         pair.watch.arriving()
     trace = pair.workers[0].status(name)["tasks"][0]["trace"]
-    assert str(file) in trace
+    assert (str(file) if kind == "source" else f"topic '{topic}', partition 0, offset 0") in trace
     status = status_of(pair, f"status-task-{name}-0")
     assert (status["state"], status["generation"]) == ("FAILED", generation)
     assert pair.generation() == generation, "a task that failed caused a rebalance"
@@ -302,9 +307,13 @@ def test_a_task_that_fails_fails_alone(
     assert (trial.sent_again(), trial.written_again(), trial.steps_back()) == (0, 0, 0)
 
     # Restarted, it goes on where it was, and that is nobody else's business either.
-    file.unlink()
     if kind == "source":
+        file.unlink()
         file.write_bytes(b"one\ntwo\n")
+    else:
+        [deleted] = topics.admin.delete_records([TopicPartition(topic, 0, 1)]).values()
+        deleted.result()
+        topics.append(topic, [b'"one"'])
     answer = pair.workers[1].request("POST", f"/connectors/{name}/tasks/0/restart")
     assert answer.status_code == 204
     if kind == "source":

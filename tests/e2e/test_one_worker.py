@@ -266,18 +266,17 @@ def test_a_deleted_connector_leaves_nothing_but_its_topics(
     assert topics.values(topic) == [b"gone soon"]
 
 
-def test_metrics_tell_how_far_the_sink_is_and_what_spark_and_the_group_say(pipe: Pipe) -> None:
+def test_metrics_tell_how_far_the_sink_is_and_what_slots_and_the_group_say(pipe: Pipe) -> None:
     def told() -> str:
         return pipe.worker.request("GET", "/metrics").text
 
     of = 'connector="snk",partition="0",task="0"'
     nothing_left = f'penstock_sink_record_lag{{{of},topic="{pipe.topic}"}} 0.0\n'
     wait_until(lambda: nothing_left in told(), 30, "the sink to be through")
-    wait_until(
-        lambda: 'penstock_spark_batch_duration_ms{connector="snk",phase="addBatch"' in told(),
-        30,
-        "Spark to tell of the sink's batch",
-    )
+    assert re.search(r'penstock_task_busy_ratio\{connector="snk",shared="true",slot="\d+"', told())
+    hosted = re.findall(r"penstock_slot_tasks\{.*\} (\d+)", told())
+    assert sum(map(int, hosted)) >= 2
+    wait_until(lambda: "penstock_slot_memory_bytes{" in told(), 10, "the slots' memory")
     found = told()
     assert 'kafka_connect_sink_task_sink_record_lag_max{connector="snk",task="0"} 0.0\n' in found
     assert re.search(r"^kafka_connect_coordinator_heartbeat_rate 0\.\d", found, re.MULTILINE)

@@ -14,7 +14,7 @@ import orjson
 import pytest
 
 from penstock.connectors.file import FileStreamSink, FileStreamSource
-from penstock.flow import executor_env
+from penstock.flow.spark import executor_env
 from penstock.template import project
 from penstock.testing.conformance import SinkEndToEnd, SourceEndToEnd
 from penstock.testing.plugin_folders import described, jar, wheel, write
@@ -47,7 +47,7 @@ class WhereSink(SinkConnector):
     def plan_tasks(self, config, max_tasks):
         return [config.props]
 
-    def open(self, config):
+    def open(self, config, context):
         return Where(Path(config[FOLDER]))
 
 

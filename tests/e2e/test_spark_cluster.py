@@ -19,7 +19,7 @@ import orjson
 import psutil
 import pytest
 
-from penstock.flow import executor_env
+from penstock.flow.spark import executor_env
 from penstock.kafka.broker import free_port
 from penstock.testing.processes import WorkerProcess
 from penstock.testing.spark_cluster import SparkCluster, SparkWorker
@@ -56,7 +56,7 @@ class WhereSink(SinkConnector):
     def plan_tasks(self, config, max_tasks):
         return [config.props]
 
-    def open(self, config):
+    def open(self, config, context):
         return Where(Path(config[FOLDER]))
 
 
@@ -264,8 +264,8 @@ def test_the_work_is_done_by_executors_that_have_neither_penstock_nor_the_plugin
         folders = {Path(fact["cwd"]).parents[1] for fact in facts}
         return {each.name for each in spark.workers if each.folder in folders}
 
-    both = {each.name for each in spark.workers}
-    wait_until(lambda: workers_of(told()) == both, TIMEOUT_S, f"the plugin to run on {both}")
+    # One task is on one slot, and that on one executor, whichever had a free core.
+    wait_until(lambda: workers_of(told()), TIMEOUT_S, "the plugin to run on an executor")
     for fact in told():
         run_in = Path(fact["cwd"])
         assert run_in.parents[1].parent == spark.folder, "not the folder of an executor"

@@ -335,9 +335,19 @@ def test_secrets_come_from_files_and_stay_there(
     other = unique("other")
     topics.create(other)
     secrets.write_text(f"file={given}\ntopic={other}\n")
-    given.write_text("one\ntwo\n")
     assert it.ask("POST", f"/connectors/{name}/restart?includeTasks=true")[0] == 202
-    wait_until(lambda: topics.values(other) == [b"two"], WAIT_S, "the line in the other topic")
+    sent = [b"one"]
+
+    def one_more_arrives() -> bool:
+        sent.append(b"%d" % len(sent))
+        with given.open("a") as more:
+            more.write(f"{sent[-1].decode()}\n")
+        return bool(topics.values(other))
+
+    wait_until(one_more_arrives, WAIT_S, "a line in the other topic", 0.2)
+    wait_until(
+        lambda: topics.values(topic) + topics.values(other) == sent, WAIT_S, "every line, once"
+    )
     secrets.unlink()
     assert it.ask("POST", f"/connectors/{name}/restart")[0] == 204
     wait_until(lambda: it.worker.states(name)[:1] == ["FAILED"], WAIT_S, "the failure")

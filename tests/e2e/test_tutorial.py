@@ -84,7 +84,6 @@ def test_a_file_becomes_a_row(folder: Path, broker: Broker) -> None:
 
 
 EXAMPLE_TESTS: Final = """
-from penstock.data.records import Records
 from penstock.testing.conformance import SinkConformance, records_of
 
 from example import Names

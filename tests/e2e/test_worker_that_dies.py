@@ -16,14 +16,14 @@ import orjson
 import psutil
 import pytest
 
-from penstock.flow.sink import BATCH_RECORDS
-from penstock.flow.source import BATCH_BYTES
+from penstock.flow.stage.source import MOST_POLLS, POLL_BYTES
 from penstock.testing.processes import WorkerProcess
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
 
 WIDTH: Final = 64  # bytes of a line, its end included
 KILLED: Final = 2_200_000  # lines: four batches of the source, two or more of the sink
+BETWEEN_COMMITS: Final = 1_000_000  # lines: as many as it writes in a second
 STOPPED: Final = 2_200_000
 GRACE_S: Final = 5.0  # task.shutdown.graceful.timeout.ms, as it is by default
 TIMEOUT_S: Final = 200
@@ -151,9 +151,10 @@ def test_a_worker_that_was_killed_goes_on_where_it_was(pipe: Pipe, worker: Worke
         f"killed with {sent} lines sent, {written} written; "
         f"{again} were sent again and {rewritten} written again"
     )
-    assert again <= BATCH_BYTES // WIDTH + 1, "more than one batch was sent again"
-    # Half a second may pass between the end of a batch and its commit: the next one runs by then.
-    assert 0 <= rewritten <= 2 * BATCH_RECORDS, "more than two batches were written again"
+    assert again <= MOST_POLLS * POLL_BYTES // WIDTH + 1, "more than one batch was sent again"
+    assert 0 <= rewritten <= BETWEEN_COMMITS, (
+        "more than was written since the last commit was written again"
+    )
 
 
 @pytest.mark.parametrize("pipe", [("stopped", STOPPED)], indirect=True)

@@ -17,11 +17,11 @@ from penstock.cluster.statuses import StatusState
 from penstock.connectors.file import FILE_SINK, FILE_SOURCE, FileStreamSink, FileStreamSource
 from penstock.convert.header import SimpleHeaderConverter
 from penstock.convert.text import StringConverter
-from penstock.flow.engine import BatchDone, Committed, Standing
+from penstock.flow.driver.reports import BatchDone, Committed, SlotStanding, Standing
 from penstock.flow.plan import Conversion, ConverterPlan, SinkPlan, SourcePlan, Tolerance
-from penstock.ids import TaskId
+from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.group import Figure
-from penstock.metrics import Metrics
+from penstock.metrics import Metrics, Slots
 from penstock.plugins import Registry
 
 SOURCE, SINK = TaskId("in", 0), TaskId("out", 0)
@@ -213,20 +213,24 @@ def test_shares_of_time_are_of_the_last_minute_or_of_what_there_was_of_it(
     assert "pause_ratio" not in scraped.text()
 
 
-def test_how_far_behind_a_sink_is_and_what_spark_tells_are_shown(scraped: Scraped) -> None:
-    progress = {"batchId": 3, "numInputRows": 40, "durationMs": {"addBatch": 25}, "other": "x"}
-    standings = {SINK: Standing({("t", 0): 5, ("t", 1): 70}, progress), SOURCE: Standing()}
+def test_how_far_behind_a_sink_is_and_how_slots_stand_are_shown(scraped: Scraped) -> None:
+    behind = {TopicPartition("t", 0): 5, TopicPartition("t", 1): 70}
+    standings = {SINK: Standing(behind, 2, False, 0.75), SOURCE: Standing()}
+    slots = Slots([SlotStanding(1, True, 4, 1000), SlotStanding(2, False, 1, 2000)], 3, 1)
     figures = [
         Figure("connect-coordinator-metrics", "heartbeat-rate", 0.3),
         Figure("connect-metrics", "connection-count", 2),
     ]
-    text = scraped.metrics.exposition(STATE, Registry([]), standings, figures).decode()
+    text = scraped.metrics.exposition(STATE, Registry([]), standings, figures, slots).decode()
     of = 'connector="out"'
     for line in (
         f'penstock_sink_record_lag{{{of},partition="1",task="0",topic="t"}} 70.0',
         f'kafka_connect_sink_task_sink_record_lag_max{{{of},task="0"}} 70.0',
-        f'penstock_spark_batch_rows{{{of},task="0"}} 40.0',
-        f'penstock_spark_batch_duration_ms{{{of},phase="addBatch",task="0"}} 25.0',
+        f'penstock_task_busy_ratio{{{of},shared="false",slot="2",task="0"}} 0.75',
+        'penstock_slot_tasks{shared="true",slot="1"} 4.0',
+        'penstock_slot_memory_bytes{shared="false",slot="2"} 2000.0',
+        "penstock_slot_moves_total 3.0",
+        "penstock_slot_deaths_total 1.0",
         "kafka_connect_coordinator_heartbeat_rate 0.3",
         "kafka_connect_connection_count 2.0",
     ):

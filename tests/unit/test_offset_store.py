@@ -286,8 +286,7 @@ def test_exactly_once_the_workers_topic_is_told_after_the_transaction() -> None:
     mine = lease(workers, own)
     assert mine.encode([at(5, "a"), at(None, "b")]) == [(keyed("a"), valued(5)), (keyed("b"), None)]
     assert written == [("workers", keyed("b"), None)]
-    mine.committed()
-    mine.committed()
+    mine.committed([at(5, "a"), at(None, "b")])
     assert written[1:] == [("workers", keyed("a"), valued(5))]
 
 
@@ -297,7 +296,7 @@ def test_a_transaction_that_failed_is_not_told() -> None:
     mine = lease(workers, own)
     mine.encode([at(5)])
     mine.close()
-    mine.committed()
+    mine.committed([at(5)])
     assert written == []
 
 
@@ -306,11 +305,20 @@ def test_exactly_once_with_the_workers_topic_writes_nothing_beside_the_transacti
     workers, _ = store("workers", written)
     mine = lease(workers, None)
     assert mine.encode([at(5), at(None, "b")]) == [(keyed(), valued(5)), (keyed("b"), None)]
-    mine.committed()
+    mine.committed([at(5), at(None, "b")])
     assert written == []
 
 
-@pytest.mark.parametrize("how", ["store", "encode"])
+def test_a_transaction_uses_the_key_bytes_that_are_stored() -> None:
+    written: Written = []
+    (workers, _), (own, _) = store("workers", written), store("own", written)
+    assert lease(workers, None).keys() == {}
+    workers.table.receive([Entry(0, 0, b'["c", {"file": "a"}]', valued(1))])
+    assert list(lease(workers, None).keys().values()) == [b'["c", {"file": "a"}]']
+    assert lease(workers, own).keys() == {}
+
+
+@pytest.mark.parametrize("how", ["store", "encode", "forget"])
 def test_a_task_that_has_ended_stores_nothing_any_more(how: str) -> None:
     written: Written = []
     workers, _ = store("workers", written)

@@ -17,6 +17,7 @@ from penstock.api import (
     Predicate,
     Props,
     SinkConnector,
+    SinkContext,
     SinkWriter,
     Transform,
 )
@@ -59,7 +60,7 @@ class Greedy(SinkConnector):
     def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
         return [{"task": str(number)} for number in range(max_tasks + 1)]
 
-    def open(self, config: Config) -> SinkWriter:
+    def open(self, config: Config, context: SinkContext) -> SinkWriter:
         raise NotImplementedError
 
 
@@ -520,12 +521,13 @@ def test_a_sink_consumes_in_the_group_of_its_connector() -> None:
     assert plan.consumer["group.id"] == "connect-snk"
     assert plan.consumer["client.id"] == "connector-consumer-snk-0"
     assert plan.consumer["auto.offset.reset"] == "earliest"
-    assert plan.consumer["heartbeat.interval.ms"] == "500"
-    assert plan.consumer["enable.auto.commit"] is False
-    assert plan.consumer["partition.assignment.strategy"] == "cooperative-sticky"
+    assert plan.consumer["partition.assignment.strategy"].endswith(".CooperativeStickyAssignor")
+    assert "heartbeat.interval.ms" not in plan.consumer
+    shared = sink_plan({**SINK, "tasks.max": "2"})
+    assert shared.consumer["heartbeat.interval.ms"] == "500"
 
 
-def test_the_connectors_consumer_settings_reach_both_the_member_and_the_reader() -> None:
+def test_the_connectors_consumer_settings_reach_the_tasks_consumer() -> None:
     worker = planner(consumer_max_partition_fetch_bytes="1000", consumer_isolation_level="x")
     props = {
         **SINK,
@@ -533,25 +535,24 @@ def test_the_connectors_consumer_settings_reach_both_the_member_and_the_reader()
         "consumer.override.isolation.level": "read_committed",
         "consumer.override.max.poll.records": "9",
         "consumer.override.heartbeat.interval.ms": "2000",
+        "consumer.override.enable.auto.commit": "true",
+        "consumer.override.interceptor.classes": "org.example.Watching",
     }
     plan = sink_plan(props, worker)
     assert plan.consumer["group.id"] == "mine"
     assert plan.consumer["heartbeat.interval.ms"] == "2000"
     assert plan.consumer["isolation.level"] == "read_committed"
-    assert plan.spark_kafka == {
-        "bootstrap.servers": "broker:9092",
-        "fetch.max.wait.ms": "10",
-        "heartbeat.interval.ms": "2000",
-        "isolation.level": "read_committed",
-        "max.partition.fetch.bytes": "1000",
-        "max.poll.records": "9",
-    }
+    assert plan.consumer["max.partition.fetch.bytes"] == "1000"
+    assert plan.consumer["max.poll.records"] == "9"
+    assert plan.consumer["interceptor.classes"] == "org.example.Watching"
+    assert "enable.auto.commit" not in plan.consumer
 
 
 def test_a_sink_may_read_a_pattern() -> None:
     props = {name: text for name, text in SINK.items() if name != "topics"}
     plan = sink_plan({**props, "topics.regex": "a.*"})
     assert (plan.topics, plan.topics_regex) == ((), "a.*")
+    assert plan.consumer["metadata.max.age.ms"] == "5000"
 
 
 def test_tolerance_is_none_unless_told_otherwise() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from penstock import plugin_path
 from penstock.errors import StartupFailed
-from penstock.flow import shipping
+from penstock.flow.spark import shipping
 from penstock.plugin_path import Form, Survey, plugins_of_jars, survey
 from penstock.plugins import Level, Skipped
 from penstock.testing.plugin_folders import code, described, jar, wheel, write
@@ -517,7 +517,7 @@ def test_python_workers_get_the_same_path(tmp_path: Path) -> None:
     script = (
         "import os, json\n"
         f"os.environ['PENSTOCK_PLUGIN_ROOTS'] = json.dumps({list(survey.registry.roots)!r})\n"
-        "import penstock.flow.daemon, pp_daemon, orjson\n"
+        "import penstock.flow.spark.daemon, pp_daemon, orjson\n"
         "print(pp_daemon.Daemon.plugin.class_name)\n"
     )
     done = subprocess.run(

@@ -10,7 +10,16 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from penstock import plugins
-from penstock.api import Plugin, Props, SinkConnector, SinkWriter, SourceConnector, SourceReader
+from penstock.api import (
+    Plugin,
+    Props,
+    SinkConnector,
+    SinkContext,
+    SinkWriter,
+    SourceConnector,
+    SourceContext,
+    SourceReader,
+)
 from penstock.config.define import Config, ConfigDef
 from penstock.convert.json import JsonConverter
 from penstock.convert.text import StringConverter
@@ -23,7 +32,7 @@ class Taps(SourceConnector):
     def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
         raise NotImplementedError
 
-    def open(self, config: Config) -> SourceReader:
+    def open(self, config: Config, context: SourceContext) -> SourceReader:
         raise NotImplementedError
 
 
@@ -33,7 +42,7 @@ class Drains(SinkConnector):
     def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
         raise NotImplementedError
 
-    def open(self, config: Config) -> SinkWriter:
+    def open(self, config: Config, context: SinkContext) -> SinkWriter:
         raise NotImplementedError
 
 
@@ -159,7 +168,7 @@ class Nameless(SinkConnector):
     def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
         raise NotImplementedError
 
-    def open(self, config: Config) -> SinkWriter:
+    def open(self, config: Config, context: SinkContext) -> SinkWriter:
         raise NotImplementedError
 
 

@@ -1,43 +1,88 @@
 """What plugin authors implement: connectors, converters, transforms, predicates and config
-providers, and the `Plugin` describing them."""
+providers, and the `Plugin` describing them.
 
+Plugins import this package and nothing else of penstock: what settings are declared with is in
+`penstock.api.settings`, schemas and what helps with values are in `penstock.api.schema`.
+"""
+
+from typing import Final
+
+from penstock import KAFKA_VERSION, VERSION
 from penstock.api.connector import Connector, Props
 from penstock.api.converter import Converter, HeaderConverter, Use
+from penstock.api.offsets import Offsets, Primitive, SourceOffset
 from penstock.api.plugin import Finding, Plugin
 from penstock.api.provider import ConfigProvider
-from penstock.api.sink import SinkConnector, SinkWriter
-from penstock.api.source import (
-    AbortTransaction,
-    Offsets,
-    Primitive,
-    SourceConnector,
-    SourceOffset,
-    SourceReader,
-)
+from penstock.api.sink import Batching, SinkConnector, SinkWriter
+from penstock.api.source import Polled, SourceConnector, SourceReader, Transaction
+from penstock.api.task import ConnectorContext, SinkContext, SourceContext, TaskContext
 from penstock.api.transform import Predicate, Transform
 from penstock.config.providers import Lookup, ProviderFailed
-from penstock.data.records import Failed
+from penstock.data.columns import Cells, Fields
+from penstock.data.records import Column, Failed, Header, RecordRef, Records, Run
+from penstock.errors import (
+    AlreadyExists,
+    BadRequest,
+    ConfigInvalid,
+    DataError,
+    NotFound,
+    PenstockError,
+    StartupFailed,
+    Unavailable,
+    Unsupported,
+)
+from penstock.ids import TaskId, TopicPartition
+
+API_VERSION: Final = 1
+"""Rises when a plugin that was written against it has to be changed."""
 
 __all__ = [
-    "AbortTransaction",
+    "API_VERSION",
+    "KAFKA_VERSION",
+    "VERSION",
+    "AlreadyExists",
+    "BadRequest",
+    "Batching",
+    "Cells",
+    "Column",
+    "ConfigInvalid",
     "ConfigProvider",
     "Connector",
+    "ConnectorContext",
     "Converter",
+    "DataError",
     "Failed",
+    "Fields",
     "Finding",
+    "Header",
     "HeaderConverter",
     "Lookup",
+    "NotFound",
     "Offsets",
+    "PenstockError",
     "Plugin",
+    "Polled",
     "Predicate",
     "Primitive",
     "Props",
     "ProviderFailed",
+    "RecordRef",
+    "Records",
+    "Run",
     "SinkConnector",
+    "SinkContext",
     "SinkWriter",
     "SourceConnector",
+    "SourceContext",
     "SourceOffset",
     "SourceReader",
+    "StartupFailed",
+    "TaskContext",
+    "TaskId",
+    "TopicPartition",
+    "Transaction",
     "Transform",
+    "Unavailable",
+    "Unsupported",
     "Use",
 ]

@@ -55,6 +55,9 @@ class HeaderConverter(ABC):
     ) -> list[bytes | None]:
         """The bytes of `column`'s values as they go to Kafka; `topics[i]` is the topic of row i."""
 
+    def close(self) -> None:  # noqa: B027 - few hold something open
+        """Lets go of what is held open. Called once, when the task has ended."""
+
 
 class Converter(HeaderConverter):
     """Converts keys, values, and, as every converter can, headers too."""

@@ -1,75 +1,89 @@
 """The contract of a source connector.
 
-A source is planned in ranges: it is asked how far the next one may go, how it splits into parts
-that can be read side by side, and to read one part. Planning happens in the worker, reading in
-Spark's Python workers, perhaps on other machines. Positions are what Kafka Connect stores:
-`SourceOffset`s, each a source partition (which file, which table) with the offset reached in it.
-Nothing here knows Spark; every method may run in another process than the one before.
+A source task is a `SourceReader` that is polled, in a thread of its own inside a Spark task:
+
+    open → poll → (converted, produced, acknowledged; offsets stored) → committed → poll … → close
+
+Offsets are what Kafka Connect stores: `SourceOffset`s, each a source partition (which file, which
+table) with the offset reached in it. The engine stores the offsets of a poll once Kafka has all of
+its records; exactly once, both are in one transaction (KIP-618).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-
-import pyarrow as pa
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
 
 from penstock.api.connector import Connector
+from penstock.api.offsets import Offsets
+from penstock.api.task import SourceContext
 from penstock.config.define import Config
 from penstock.data.records import Records
 
-Primitive = str | int | float | bool | None
+
+class Transaction(Enum):
+    """What a poll says of the transaction it is part of, with `transaction.boundary=connector`."""
+
+    OPEN = "open"  # more of it is to come
+    COMPLETE = "complete"  # it ends with this poll
+    ABORTED = "aborted"  # all of it, this poll included, is to be thrown away and not read again
 
 
 @dataclass(frozen=True, slots=True)
-class SourceOffset:
-    """How far one source partition has been read; `offset` None: nothing is stored."""
+class Polled:
+    """What one poll found.
 
-    partition: Mapping[str, Primitive]
-    offset: Mapping[str, Primitive] | None
+    `offsets` are stored when Kafka has all records; of a partition that is named several times the
+    last one counts, so one for each record, in order, is right as well as one at the end. Where
+    there are none, the records belong together with those of the polls that follow, until one has
+    offsets: exactly once, they are in one transaction. Records may be empty where only the offset
+    moves on.
 
+    `parts`, where given, are what is to be read instead of `records`: pieces that the engine may
+    have read side by side, each by `SourceReader.read`, however large they are together. Records of
+    different parts may reach Kafka in any order.
+    """
 
-Offsets = Sequence[SourceOffset]
-
-
-class AbortTransaction(Exception):
-    """Raised by `records` when what was read is to be thrown away: nothing of the whole range, up
-    to the `end` that `latest` gave it, reaches Kafka, and it is not read again (KIP-618)."""
+    records: Records = field(default_factory=Records.none)
+    offsets: Offsets = ()
+    transaction: Transaction = Transaction.OPEN
+    parts: Sequence[str] = ()
 
 
 class SourceReader(ABC):
     """Reads one task's share of the source system.
 
-    `start` and `end` are positions as `latest` returned them, or what was stored when the task ran
-    last; an empty `start` means from the beginning. Raise an error with `retriable` to be asked
-    again; any other error fails the task.
+    All methods but `read` are called by one thread, and may block: they hold up nobody else. Raise
+    an error with `retriable` from `poll` to be called again after a while; any other error fails
+    the task.
     """
 
     idle_ms: int = 100
-    """How long to wait before `latest` is asked again when there was nothing to read."""
+    """How long the engine waits after a poll that found nothing. 0 for readers that wait in `poll`
+    themselves."""
 
     @abstractmethod
-    def latest(self, start: Offsets, max_bytes: int) -> Offsets:
-        """Where the next batch ends: at most about `max_bytes` after `start`, and equal to `start`
-        when there is nothing to read yet.
+    def poll(self, max_bytes: int, wait_ms: int) -> Polled | None:
+        """The next records, at most about `max_bytes` of them; None when there are none.
 
-        With exactly once each batch is a transaction. `transaction.boundary=connector` leaves to
-        the reader alone where it ends; `max_bytes` has no meaning then.
+        May wait for records, for `wait_ms` at most. Goes on after what the poll before returned,
+        even where that is not stored yet; a new reader goes on after the stored offsets. After a
+        retriable error the same records have to come again.
         """
 
-    def parts(self, start: Offsets, end: Offsets) -> Sequence[tuple[Offsets, Offsets]]:
-        """The ranges of one batch that may be read side by side. Records of different parts may
-        reach Kafka in any order; by default the batch is one part, so order is kept."""
-        return [(start, end)]
+    def read(self, part: str) -> Iterator[Records]:
+        """The records of one of the `parts` of a poll. The reader may be another one, which was
+        never polled, in another process. A part may be read again after a failure."""
+        raise NotImplementedError(f"{type(self).__name__} gave parts but does not read them.")
 
-    @abstractmethod
-    def read(self, start: Offsets, end: Offsets) -> Iterator[pa.RecordBatch]:
-        """Everything in one part, in order, in batches of any size."""
+    def committed(self, offsets: Offsets) -> None:  # noqa: B027 - most sources need no answer
+        """Kafka has the records of all polls up to `offsets`, and the offsets are stored: the
+        source system may forget them. Called by the polling thread, between two polls."""
 
-    @abstractmethod
-    def records(self, batch: pa.RecordBatch) -> Records:
-        """The Connect records of one batch that `read` yielded."""
+    def close(self) -> None:  # noqa: B027 - not every reader holds something open
+        """Lets go of what is held open. Called once, when the task stops or has failed."""
 
 
 class SourceConnector(Connector):
@@ -87,7 +101,7 @@ class SourceConnector(Connector):
         return None
 
     def defines_transactions(self, config: Config) -> bool:
-        """Whether readers end their batches where a transaction is to end (KIP-618)."""
+        """Whether readers say where a transaction ends (KIP-618)."""
         return False
 
     def alter_offsets(self, config: Config, offsets: Offsets) -> bool:
@@ -97,5 +111,5 @@ class SourceConnector(Connector):
         return False
 
     @abstractmethod
-    def open(self, config: Config) -> SourceReader:
+    def open(self, config: Config, context: SourceContext) -> SourceReader:
         """A reader for one task; `config` is the task's own configuration."""

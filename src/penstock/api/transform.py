@@ -38,6 +38,9 @@ class Transform(ABC):
         given stays as it is: lists, maps and structs are copied before they are changed.
         """
 
+    def close(self) -> None:  # noqa: B027 - few hold something open
+        """Lets go of what is held open. Called once, when the task has ended."""
+
 
 class Predicate(ABC):
     """Says which records a transform applies to."""

@@ -19,22 +19,23 @@ from penstock.cli.session import Session, pass_session
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
-    from penstock.api import Offsets, SourceReader
+    from penstock.api import Polled, SourceReader
     from penstock.config.properties import ConnectorFile
     from penstock.data.records import Records
     from penstock.data.schema import Schema
-    from penstock.flow.pipeline import Pipeline
     from penstock.flow.plan import ConverterPlan, SourcePlan
+    from penstock.flow.stage.pipeline import Pipeline
     from penstock.planning import Planner
     from penstock.plugins import Registry
 
 _WINDOW_BYTES: Final = 1 << 20
-"""About how much a reader is to plan at a time: small, for only the first records are shown."""
+"""About how much a poll is to read: small, for only the first records are shown."""
 
 _SLICE: Final = 64  # records that are converted together; of more, most would not be shown
 _MOST_READ: Final = 10_000
 """Records of a topic after which no more are read for it, if transforms leave all of them out."""
-_MOST_RANGES: Final = 1_000
+_MOST_POLLS: Final = 1_000
+_IDLE_MS: Final = 100  # before the next poll of a reader that would wait in it
 
 _JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
 _WORKER: Final[Mapping[str, str]] = {
@@ -213,7 +214,7 @@ class _Preview:
     """Reads the beginning of one task's share."""
 
     def __init__(self, plan: SourcePlan, shown: _Shown) -> None:
-        from penstock.flow.pipeline import Pipeline, source_steps
+        from penstock.flow.stage.pipeline import Pipeline, source_steps
 
         steps = source_steps(plan.conversion)
         count = len(plan.conversion.transforms)
@@ -223,32 +224,35 @@ class _Preview:
         self._converters = Pipeline(steps[count:], plan.tolerance)
 
     def run(self, again: Callable[[int], bool]) -> None:
-        """Reads ranges until one of them has nothing more to show, or there are none; `again` says
-        whether to look for the first one once more after so many milliseconds."""
-        reader = self._plan.connector().open(self._plan.config)
-        start: Offsets = ()
-        ranges = 0
-        while ranges < _MOST_RANGES:
-            end = reader.latest(start, _WINDOW_BYTES)
-            if end == start:
-                if start or not again(reader.idle_ms):
+        """Polls until there is nothing more to show, or to read; `again` says whether to poll once
+        more, if there was nothing at all, after so many milliseconds."""
+        from penstock.testing.contexts import SourceContextStub
+
+        context = SourceContextStub(task=self._plan.task)  # which knows no offsets
+        reader = self._plan.connector().open(self._plan.config, context)
+        try:
+            found = False
+            for _ in range(_MOST_POLLS):
+                while (polled := reader.poll(_WINDOW_BYTES, 0)) is None:
+                    if found or not again(reader.idle_ms or _IDLE_MS):
+                        return
+                found = True
+                if not self._polled(reader, polled):
                     return
-                continue
-            if not self._range(reader, start, end):
-                return
-            start, ranges = end, ranges + 1
+        finally:
+            reader.close()
 
-    def _range(self, reader: SourceReader, start: Offsets, end: Offsets) -> bool:
-        """Whether there was anything that is worth a look at the next range."""
-        from penstock.api import AbortTransaction
+    def _polled(self, reader: SourceReader, polled: Polled) -> bool:
+        """Whether there was anything that is worth another poll."""
+        from penstock.api import Transaction
 
+        if polled.transaction is Transaction.ABORTED:
+            return True  # nothing of it is sent
+        if not polled.parts:
+            return not len(polled.records) or self._batch(polled.records)
         useful = False
-        for part in reader.parts(start, end):
-            for batch in reader.read(*part):
-                try:
-                    records = reader.records(batch)
-                except AbortTransaction:
-                    return True  # nothing of the range is sent
+        for part in polled.parts:
+            for records in reader.read(part):
                 if not self._batch(records):
                     break
                 useful = True
@@ -288,7 +292,7 @@ class _Preview:
             _print(_cells(converted, row))
 
     def _through(self, pipeline: Pipeline, records: Records) -> Records:
-        from penstock.flow.failures import told
+        from penstock.flow.stage.failures import told
 
         done, failures = pipeline.run(records)
         for failure in failures:

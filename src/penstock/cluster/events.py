@@ -324,6 +324,14 @@ class ConnectorPlanned:
 
 
 @dataclass(frozen=True, slots=True)
+class ReconfigurationRequested:
+    """A connector instance wants to be asked for its tasks again, now."""
+
+    connector: str
+    run: int
+
+
+@dataclass(frozen=True, slots=True)
 class TasksForwarded:
     """The leader took a task set, or did not because of `error`."""
 
@@ -392,6 +400,7 @@ Event = (
     | FenceForwarded
     | SessionKeyMade
     | ConnectorPlanned
+    | ReconfigurationRequested
     | TasksForwarded
     | TaskStarted
     | TaskFailed

@@ -99,6 +99,7 @@ _RETRY_MIN_MS: Final = 250
 _RETRY_MAX_MS: Final = 60_000
 _FENCE_RETRY_MAX_MS: Final = 5_000
 _WAITS: Final = 5
+_NEVER_MS: Final = 1 << 50
 """How often a worker that cannot read the config topic waits before it gives up what it runs."""
 
 _PAUSED_LOOK_MS: Final = 5_000  # whether what is to be restarted may run again
@@ -229,6 +230,8 @@ class _Turn:
                 self._write(None, None, e.Done(), [(key,)])
             case e.ConnectorPlanned():
                 self._on_planned(event)
+            case e.ReconfigurationRequested():
+                self._on_reconfiguration(event)
             case e.TasksForwarded():
                 if event.error is None:
                     self._set(retries=_with(self.state.retries, event.connector, None))
@@ -1000,6 +1003,18 @@ class _Turn:
             self._set(asking={**self.state.asking, name: asking})
         self._adopt(name, event.configs)
 
+    def _on_reconfiguration(self, event: e.ReconfigurationRequested) -> None:
+        """Has a running connector asked for its tasks now; once more where it is asked already."""
+        run = self._connectors.get(event.connector)
+        if run is None or run.run != event.run or run.phase is not Phase.RUNNING:
+            return  # one that starts is asked anyway
+        known = self.state.asking.get(event.connector)
+        asking = Asking(self.now, _NEVER_MS) if known is None else replace(known, at=self.now)
+        if known is not None and known.at is None:
+            asking = replace(known, again=True)
+        self._set(asking={**self.state.asking, event.connector: asking})
+        self._ask_due()
+
     def _on_asked_again(self, event: e.ConnectorPlanned) -> None:
         """A running connector was asked again. One that cannot tell now is asked later: what it
         reads from is away for a while, and its tasks know that better."""
@@ -1007,7 +1022,7 @@ class _Turn:
         if asking is None or asking.at is not None:
             return  # nobody wants to know any more
         every_ms = event.again_ms or asking.every_ms
-        later = Asking(self.now + every_ms, every_ms)
+        later = Asking(self.now if asking.again else self.now + every_ms, every_ms)
         self._set(asking={**self.state.asking, event.connector: later})
         if event.trace is None:
             self._adopt(event.connector, event.configs)

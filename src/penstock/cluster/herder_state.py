@@ -157,10 +157,12 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """A running connector is asked for its tasks every so often, next `at` (None: it is)."""
+    """A running connector is asked for its tasks every so often, next `at` (None: it is, and
+    `again`: what it says may be from before its request, so it is asked once more)."""
 
     at: int | None
     every_ms: int
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,35 +10,39 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Mapping
 from typing import Final
 
-import pyarrow as pa
-
-from penstock import KAFKA_VERSION
 from penstock.api import (
+    KAFKA_VERSION,
     Failed,
     Offsets,
+    PenstockError,
     Plugin,
+    Polled,
+    Primitive,
     Props,
+    Records,
     SinkConnector,
+    SinkContext,
     SinkWriter,
     SourceConnector,
+    SourceContext,
     SourceOffset,
     SourceReader,
+    StartupFailed,
+    Unsupported,
 )
-from penstock.config import checks
-from penstock.config.define import HIGH, INT, LOW, STRING, Config, ConfigDef, Key
-from penstock.data.records import Column, Records
-from penstock.data.schema import STRING as STRING_SCHEMA
-from penstock.data.text import column_texts, utf8
-from penstock.errors import PenstockError, StartupFailed, Unsupported
+from penstock.api.schema import STRING as STRING_SCHEMA
+from penstock.api.schema import column_texts, utf8
+from penstock.api.settings import HIGH, INT, LOW, STRING, Config, ConfigDef, Key, non_empty
 
 SOURCE_FILE: Final = Key(
     "file", STRING, default=None, importance=HIGH, doc="The file whose lines become records."
 )
 TOPIC: Final = Key(
-    "topic", STRING, importance=HIGH, check=checks.non_empty(), doc="The topic lines are sent to."
+    "topic", STRING, importance=HIGH, check=non_empty(), doc="The topic lines are sent to."
 )
 BATCH_SIZE: Final = Key(
     "batch.size",
@@ -54,8 +58,11 @@ SINK_FILE: Final = Key(
 FILE_SOURCE: Final = ConfigDef(SOURCE_FILE, TOPIC, BATCH_SIZE)
 FILE_SINK: Final = ConfigDef(SINK_FILE)
 
-_BLOCK: Final = 1 << 19  # bytes read at once; some thousand lines, which fit a processor's cache
-_SCAN: Final = 1 << 16  # bytes looked at when searching for a line's end
+_BLOCK: Final = 1 << 17  # bytes read at once; where it is more, malloc returns them each time
+_SAME_FILE_S: Final = 0.1  # how often the file is looked up by its name
+_LOOK_S: Final = 0.01  # how often a file that grows is looked at …
+_LOOK_QUIET_S: Final = 0.05  # … and, at the least, one that does not
+_QUIET_S: Final = 3.0  # how long it has to have been quiet to be looked at less often
 _LINE_END: Final = re.compile("\r\n|\n|\r")
 
 
@@ -101,153 +108,160 @@ class FileStreamSource(SourceConnector):
                 raise PenstockError("Partition objects should contain the key 'filename'")
         return True
 
-    def open(self, config: Config) -> FileReader:
+    def open(self, config: Config, context: SourceContext) -> FileReader:
         file = config[SOURCE_FILE]
         if not file:
             raise Unsupported(
                 "FileStreamSource reads a file named by 'file'; standard input cannot be read "
                 "again after a failure, so it is not offered. Set 'file'."
             )
-        return FileReader(file, config[TOPIC])
+        return FileReader(file, config[TOPIC], context)
 
 
 class FileReader(SourceReader):
-    """The lines of one file by byte ranges. A line ends with LF, CR or CRLF; a last line without
-    an end, or with a CR that an LF may still follow, is left for later. A missing file is waited
-    for. Truncation is not detected (as in the reference).
+    """The lines of one file. A line ends with LF, CR or CRLF; a last line without an end, or with a
+    CR that an LF may still follow, is left for later. A missing file is waited for. Where another
+    file takes the name, reading goes on in it, at the position reached. Truncation is not detected
+    (as in the reference).
 
-    What is read are blocks of whole lines; they become lines where they become records, for a few
-    large rows pass through Spark at a fraction of the cost of many small ones.
+    What is read stays in a buffer until its lines are whole, so that no byte is read twice.
     """
 
-    schema = pa.schema([pa.field("lines", pa.binary(), nullable=False)])
-    idle_ms = 25  # to look costs two system calls
+    idle_ms = 0  # `poll` waits
 
-    def __init__(self, file: str, topic: str) -> None:
+    def __init__(self, file: str, topic: str, context: SourceContext) -> None:
         self._file = file
         self._topic = topic
-        self._endless_from = -1  # where the unfinished last line was seen to start …
-        self._endless_to = -1  # … and how far it was searched for its end
+        self._context = context
+        self._partition: Mapping[str, Primitive] = {"filename": file}
+        self._position = self._stored_position()  # of the first byte in the buffer
+        self._buffer: bytes | bytearray = b""
+        self._searched = 0  # no line ends before this place of the buffer
+        self._handle: int | None = None
+        self._opened: tuple[int, int] | None = None  # device and inode
+        now = time.monotonic()
+        self._looked_up_at = now
+        self._quiet_since = now
 
-    def latest(self, start: Offsets, max_bytes: int) -> Offsets:
-        position = self._position(start)
-        try:
-            file = os.open(self._file, os.O_RDONLY)
-        except FileNotFoundError:
-            return start
-        try:
-            end = self._end_of_lines(file, position, max_bytes)
-        finally:
-            os.close(file)
-        return start if end == position else self._offsets(end)
-
-    def read(self, start: Offsets, end: Offsets) -> Iterator[pa.RecordBatch]:
-        position, stop = self._position(start), self._position(end)
-        with open(self._file, "rb") as file:
-            file.seek(position)
-            rest = b""
-            while position < stop:
-                block = file.read(min(_BLOCK, stop - position))
-                if not block:
-                    raise PenstockError(
-                        f"File '{self._file}' ended at byte {position} although it reached "
-                        f"{stop} before: it was truncated while being read. Restore it, or alter "
-                        "the connector's offsets."
-                    )
-                position += len(block)
-                if position < stop:
-                    block, rest = _cut(rest + block)
-                else:
-                    block, rest = rest + block, b""
-                if block:
-                    yield pa.RecordBatch.from_pydict({"lines": [block]}, schema=self.schema)
-
-    def records(self, batch: pa.RecordBatch) -> Records:
-        values: list[str] = []
-        for block in batch.column(0).to_pylist():
-            values += _lines(block)
-        nothing: list[None] = [None] * len(values)
-        return Records(
-            topics=[self._topic] * len(values),
-            partitions=[*nothing],
-            timestamps=[*nothing],
-            keys=Column.of([*nothing], None),
-            values=Column.of(values, STRING_SCHEMA),
+    def poll(self, max_bytes: int, wait_ms: int) -> Polled | None:
+        now = time.monotonic()
+        deadline = now + wait_ms / 1000
+        while not (lines := self._next_lines(max_bytes, now)):
+            pause = min(self._pause(now - self._quiet_since), deadline - now)
+            if pause <= 0 or self._context.wait(pause):
+                return None
+            now = time.monotonic()
+        self._quiet_since = now
+        return Polled(
+            Records.of(self._topic, lines, schema=STRING_SCHEMA),
+            [SourceOffset(self._partition, {"position": self._position})],
         )
 
-    def _offsets(self, position: int) -> Offsets:
-        return [SourceOffset({"filename": self._file}, {"position": position})]
+    def close(self) -> None:
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
 
-    def _position(self, offsets: Offsets) -> int:
-        for known in offsets:
-            if known.partition == {"filename": self._file} and known.offset is not None:
-                position = known.offset.get("position")
-                if isinstance(position, bool) or not isinstance(position, int):
-                    raise PenstockError(
-                        "Offset position is the incorrect type: "
-                        f"expected an integer for '{self._file}', found {position!r}."
-                    )
-                return position
-        return 0
-
-    def _end_of_lines(self, file: int, position: int, max_bytes: int) -> int:
-        """The end of the last whole line in the next `max_bytes`, or of one line that is longer."""
-        size = os.fstat(file).st_size
-        window = min(size, position + max_bytes)
-        searched = self._endless_to if self._endless_from == position else position
-        for low in range(_floor(window), _floor(searched) - 1, -_SCAN):
-            begin, low_end = max(low, searched), min(low + _SCAN, window)
-            if low_end <= begin:
-                continue  # all of it was searched before, or lies beyond the end
-            block = os.pread(file, low_end - begin, begin)
-            end = self._line_end(file, block, begin, size, last=True)
-            if end is not None:
-                return end
-        for low in range(max(window, searched), size, _SCAN):
-            block = os.pread(file, _SCAN, low)
-            end = self._line_end(file, block, low, size, last=False)
-            if end is not None:
-                return end
-        # Look again from the last byte: it may be the CR of a CRLF to come.
-        self._endless_from, self._endless_to = position, max(position, size - 1)
+    def _stored_position(self) -> int:
+        offset = self._context.stored_offset(self._partition)
+        if offset is None:
+            return 0
+        position = offset.get("position")
+        if isinstance(position, bool) or not isinstance(position, int):
+            raise PenstockError(
+                "Offset position is the incorrect type: "
+                f"expected an integer for '{self._file}', found {position!r}."
+            )
         return position
 
-    def _line_end(self, file: int, block: bytes, at: int, size: int, *, last: bool) -> int | None:
-        """The position after the last (or first) line end in `block`, which starts at `at`."""
-        stop, begin = len(block), 0
-        while begin < stop:
-            if last:
-                found = max(block.rfind(b"\n", 0, stop), block.rfind(b"\r", 0, stop))
-            else:
-                ends = (block.find(b"\n", begin), block.find(b"\r", begin))
-                found = min((end for end in ends if end >= 0), default=-1)
-            if found < 0:
-                return None
-            end = at + found + 1
-            if block[found] == 0x0A:
-                return end
-            if end < size:  # a CR, and what follows it is known
-                return end + 1 if os.pread(file, 1, end) == b"\n" else end
-            stop, begin = (found, begin) if last else (stop, found + 1)
-        return None
+    @staticmethod
+    def _pause(quiet_s: float) -> float:
+        """How long to wait before the next look at a file that has been quiet for so long."""
+        return min(_LOOK_S * max(1.0, quiet_s / _QUIET_S), _LOOK_QUIET_S)
+
+    def _next_lines(self, max_bytes: int, now: float) -> list[str]:
+        """The next whole lines, about `max_bytes` of them, or one that is longer."""
+        self._follow_name(now)
+        stop = self._position + max_bytes
+        lines = self._next_block(max(1, min(_BLOCK, max_bytes)))
+        while lines and self._position + _BLOCK <= stop and (more := self._next_block(_BLOCK)):
+            lines += more
+        return lines
+
+    def _next_block(self, window: int) -> list[str]:
+        """The next whole lines of about `window` bytes, or one that is longer."""
+        if self._handle is None:
+            return []
+        more = True
+        while more and len(self._buffer) < window:
+            more = self._read()
+        while not (end := self._end_of_lines(window)):
+            if not (more and self._read()):
+                return []
+        text = self._buffer[:end].decode("utf-8", "replace")
+        self._buffer = bytes(self._buffer[end:])
+        self._position += end
+        self._searched = 0
+        return _lines(text)
+
+    def _follow_name(self, now: float) -> None:
+        """Opens the file that has the name now, unless it is open."""
+        if self._handle is not None:
+            if now - self._looked_up_at < _SAME_FILE_S:
+                return
+            self._looked_up_at = now
+            try:
+                status = os.stat(self._file)
+            except FileNotFoundError:
+                status = None
+            if status is not None and (status.st_dev, status.st_ino) == self._opened:
+                return
+            # The unfinished line, too, is that of the file that has the name.
+            self.close()
+            self._buffer = b""
+            self._searched = 0
+        try:
+            self._handle = os.open(self._file, os.O_RDONLY)
+        except FileNotFoundError:
+            return
+        status = os.fstat(self._handle)
+        self._opened = status.st_dev, status.st_ino
+        self._looked_up_at = now
+
+    def _read(self) -> bool:
+        """Reads a block into the buffer; False at the end of the file."""
+        assert self._handle is not None, "looked for before"
+        block = os.pread(self._handle, _BLOCK, self._position + len(self._buffer))
+        if len(self._buffer) > _BLOCK and isinstance(self._buffer, bytes):
+            self._buffer = bytearray(self._buffer)  # one long line, which grows without copies
+        self._buffer += block
+        return bool(block)
+
+    def _end_of_lines(self, window: int) -> int:
+        """The place after the last whole line in the first `window` bytes of the buffer, or after
+        the first line if that is longer; 0 while there is none."""
+        buffer, size = self._buffer, len(self._buffer)
+        window = min(size, window)
+        lf = buffer.rfind(b"\n", self._searched, window)
+        cr = buffer.rfind(b"\r", max(lf + 1, self._searched), window)
+        if cr == size - 1:  # an LF may follow; the CR before it, if any, ended a line
+            cr = buffer.rfind(b"\r", max(lf + 1, self._searched), max(cr, 0))
+        if lf < 0 and cr < 0 and window < size:
+            start = max(window, self._searched)
+            lf = buffer.find(b"\n", start)
+            cr = buffer.find(b"\r", start, size - 1 if lf < 0 else lf)
+        if cr >= 0:
+            return cr + 2 if buffer[cr + 1] == 0x0A else cr + 1
+        if lf < 0:
+            self._searched = max(0, size - 1)  # the last byte may be the CR of a CRLF to come
+        return lf + 1
 
 
-def _lines(block: bytes) -> list[str]:
-    text = block.decode("utf-8", "replace")
+def _lines(text: str) -> list[str]:
     lines = _LINE_END.split(text) if "\r" in text else text.split("\n")
     if not lines[-1]:
         lines.pop()  # nothing follows the last line's end
     return lines
-
-
-def _floor(position: int) -> int:
-    return position - position % _SCAN
-
-
-def _cut(block: bytes) -> tuple[bytes, bytes]:
-    """Whole lines, and the rest that belongs to the next block."""
-    cut = max(block.rfind(b"\n"), block.rfind(b"\r", 0, len(block) - 1)) + 1
-    return block[:cut], block[cut:]
 
 
 class FileStreamSink(SinkConnector):
@@ -266,7 +280,7 @@ class FileStreamSink(SinkConnector):
     def alter_offsets(self, config: Config, offsets: Mapping[tuple[str, int], int | None]) -> bool:
         return True
 
-    def open(self, config: Config) -> LineWriter:
+    def open(self, config: Config, context: SinkContext) -> LineWriter:
         file = config[SINK_FILE]
         if not file:
             raise Unsupported(

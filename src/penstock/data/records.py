@@ -24,6 +24,17 @@ Failed = dict[int, Exception]
 """Rows (or headers) of a batch that a step could not do, and why."""
 
 
+@dataclass(frozen=True, slots=True)
+class RecordRef:
+    """One consumed record, for whoever reports it later; keeps its bytes in memory until then."""
+
+    topic: str
+    partition: int
+    offset: int
+    row: int
+    source: object = field(default=None, repr=False, compare=False)
+
+
 class Header(NamedTuple):
     """A record's header; several of one name are allowed, and their order counts."""
 
@@ -111,6 +122,8 @@ class Records:
     offsets: list[int] = field(default_factory=list)
     headers: list[Sequence[Header]] = field(default_factory=list)
     origins: Sequence[int] = ()
+    source: object = field(default=None, repr=False, compare=False)
+    """What the batch was made of, for the engine: what a `RecordRef` keeps."""
 
     def __post_init__(self) -> None:
         if len(self.origins) != len(self.values):
@@ -118,6 +131,51 @@ class Records:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    @classmethod
+    def of(
+        cls,
+        topic: str,
+        values: Sequence[Value],
+        *,
+        keys: Sequence[Value] | None = None,
+        schema: Schema | None = None,
+        key_schema: Schema | None = None,
+        timestamps: Sequence[int | None] | None = None,
+        headers: Sequence[Sequence[Header]] = (),
+    ) -> Records:
+        """Records for one topic; where keys or timestamps are left out they have none, and the
+        producer chooses the partition."""
+        count = len(values)
+        return cls(
+            topics=[topic] * count,
+            partitions=[None] * count,
+            timestamps=[None] * count if timestamps is None else list(timestamps),
+            keys=Column.of([None] * count if keys is None else list(keys), key_schema),
+            values=Column.of(list(values), schema),
+            headers=list(headers),
+        )
+
+    @classmethod
+    def none(cls) -> Records:
+        """No records."""
+        return cls([], [], [], Column.of([], None), Column.of([], None))
+
+    def by_schema(self) -> Iterator[tuple[Schema | None, Records]]:
+        """The records in runs of neighbours whose values have the same schema, in order."""
+        if len(self.values.runs) == 1:
+            yield self.values.runs[0].schema, self
+            return
+        for schema, start, stop in self.values.slices():
+            yield schema, self.only(range(start, stop))
+
+    def ref(self, row: int) -> RecordRef:
+        """A consumed record, by its row, to be reported later."""
+        partition = self.partitions[row]
+        assert partition is not None, "only consumed records can be reported"
+        return RecordRef(
+            self.topics[row], partition, self.offsets[row], self.origins[row], self.source
+        )
 
     def with_topics(self, topics: list[str]) -> Records:
         return replace(self, topics=topics)
@@ -146,6 +204,7 @@ class Records:
             offsets=chosen(self.offsets),
             headers=chosen(self.headers),
             origins=chosen(self.origins),
+            source=self.source,
         )
 
     def but(self, rows: Mapping[int, object] | set[int]) -> Records:

@@ -1,4 +1,4 @@
-"""What a task's flow consists of, as a value: everything the query and its Python stage need.
+"""What a task's flow consists of, as a value: everything the stage that hosts it needs.
 
 A plan is complete (no look-ups later), picklable (it travels to Spark's Python workers), and can be
 printed: `describe` is what users see when they ask what a task will do.
@@ -165,11 +165,9 @@ class SinkPlan:
     tolerance: Tolerance
     topics: tuple[str, ...]
     topics_regex: str | None
-    consumer: Settings = field(repr=False)  # the group member, in librdkafka's names
-    group_admin: Mapping[str, object] = field(repr=False)  # its group, in kafka-python's names
-    spark_kafka: Mapping[str, str] = field(repr=False)  # the reader, in Java's names
+    consumer: Mapping[str, str] = field(repr=False)  # Java's names; may hold secrets
+    admin: Settings = field(repr=False)  # how to ask for lags, in librdkafka's names
     commit_interval_ms: int = 60_000
-    tasks: int = 1  # how many the connector has, at most
 
     def describe(self) -> str:
         """The flow on a few lines, for people."""

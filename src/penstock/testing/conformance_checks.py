@@ -10,47 +10,54 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import deepcopy
 from pathlib import Path
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, Final, NamedTuple, cast
 
 import orjson
-import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 
 from penstock.api import (
+    Column,
     Failed,
+    Header,
     Offsets,
+    PenstockError,
     Plugin,
+    Polled,
     Props,
+    Records,
     SinkConnector,
-    SinkWriter,
     SourceConnector,
     SourceOffset,
-    SourceReader,
+    TopicPartition,
+    Transaction,
     Use,
 )
+from penstock.api.schema import STRING, Schema, Value, check
+from penstock.api.settings import Config
 from penstock.config import connector as framework
-from penstock.config.define import Config
 from penstock.convert.json import JsonConverter
-from penstock.data.records import Column, Header, Records
-from penstock.data.schema import STRING, Schema, Value, check
-from penstock.errors import PenstockError
 from penstock.kafka.broker import Broker
 from penstock.plugins import Found
+from penstock.testing.contexts import SinkContextStub, SourceContextStub
 from penstock.testing.processes import WorkerProcess, worker_settings
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
 
-_MOST: Final = 1 << 25  # bytes that a worker asks for at once
+_MOST: Final = 1 << 20  # bytes that a worker asks for at once
 _RECORDS: Final = 200
 _ARRIVE_S: Final = 120.0
 _IMPORT_S: Final = 60.0
+_COME_S: Final = 20.0  # how long a reader may take to find what came later
+_PROMPT_S: Final = 2.0  # how long a poll may take that does not wait
+_WAIT_MS: Final = 200
 
 _numbers = itertools.count(1)
 
@@ -135,9 +142,11 @@ class _ConnectorChecks(_Case):
         """Everything that is done before the first record is moved."""
         connector = self._connector_class()()
         planned = connector.plan_tasks(connector.plugin.config.parse(props), 1)
-        opened = connector.open(connector.plugin.config.parse(planned[0]))
-        if isinstance(opened, SinkWriter):
-            opened.close()
+        config = connector.plugin.config.parse(planned[0])
+        if isinstance(connector, SourceConnector):
+            connector.open(config, SourceContextStub()).close()
+        else:
+            connector.open(config, SinkContextStub()).close()
 
     @pytest.mark.parametrize("most", [1, 2, 7])
     def test_at_most_so_many_tasks_are_planned(self, most: int) -> None:
@@ -200,7 +209,7 @@ _IMPORTING: Final = """
 import importlib, json, logging, os, pickle, signal, sys, threading
 given = json.loads(sys.argv[1])
 sys.path[:] = given["path"]
-for name in ("penstock.api", "penstock.config.checks", "penstock.data.schema", "penstock.errors"):
+for name in ("penstock.api", "penstock.api.schema", "penstock.api.settings"):
     importlib.import_module(name)
 
 def links():
@@ -249,131 +258,248 @@ class SourceCase(_Case):
 
     connector: ClassVar[type[SourceConnector]]
 
+    wait_ms: ClassVar[int] = 0
+    """How long a poll may have to wait for what the source has: as long as nothing came in that
+    time, nothing is there."""
+
     @abstractmethod
     def add(self, numbers: range) -> None:
         """Gives the source one more record for each of these numbers, each a record of its own.
         Called several times in a test, with numbers that go up; what comes later is read later."""
 
 
+class _Step(NamedTuple):
+    """Records that reach Kafka, and what is stored then of all that was read so far."""
+
+    rows: list[str]
+    stored: list[SourceOffset]
+
+
+class _SourceTask:
+    """A reader, polled as a worker polls it."""
+
+    def __init__(self, case: SourceConformance, config: Config, stored: Offsets) -> None:
+        connector = case.connector()
+        self.config = config
+        self.context = SourceContextStub(_stored(stored))
+        self.reader = connector.open(config, self.context)
+        self._case = case
+        self._whole = connector.defines_transactions(config)
+        self._known = {_name(each): each for each in stored}
+        self._closed = False
+
+    def polls(self, max_bytes: int = _MOST) -> Iterator[Polled]:
+        """Polls until nothing more is there."""
+        for _ in range(_RECORDS * 10):
+            polled = self.reader.poll(max_bytes, self._case.wait_ms)
+            if polled is None:
+                return
+            yield polled
+        pytest.fail("polling a finite source does not end: `poll` never returns None")
+
+    def steps(self, max_bytes: int = _MOST, *, commit: bool = False) -> Iterator[_Step]:
+        """What is stored together: each poll or, where the connector defines them, transaction.
+        With `commit` the reader is told that it is."""
+        rows: list[str] = []
+        for polled in self.polls(max_bytes):
+            rows += self.rows(polled)
+            self._known.update((_name(each), each) for each in polled.offsets)
+            if polled.transaction is Transaction.ABORTED:
+                rows = []
+            if self._whole and polled.transaction is Transaction.OPEN:
+                continue
+            stored = _stored(self._known.values())
+            if commit:
+                self.context.store(stored)
+                self.reader.committed(stored)
+            yield _Step(rows, stored)
+            rows = []
+        assert not rows, "the last transaction is neither complete nor aborted"
+
+    def read(self, max_bytes: int = _MOST) -> list[str]:
+        """Everything that is there now."""
+        return [row for step in self.steps(max_bytes) for row in step.rows]
+
+    def await_more(self, *, commit: bool = False) -> list[str]:
+        """Everything that came, once something has."""
+        deadline = time.monotonic() + _COME_S
+        while time.monotonic() < deadline:
+            if rows := [row for step in self.steps(commit=commit) for row in step.rows]:
+                return rows
+            self.context.wait(max(10, self.reader.idle_ms) / 1000)
+        pytest.fail(f"what came later is not found within {_COME_S:.0f} s")
+
+    def rows(self, polled: Polled) -> list[str]:
+        """The records of a poll; those of its parts are read by another reader."""
+        if not polled.parts:
+            return _rows(polled.records)
+        another = self._case._open(self.config)
+        rows = [row for part in polled.parts for row in another.part(part)]
+        another.close()
+        return rows
+
+    def known(self) -> Iterable[SourceOffset]:
+        """The offsets of all that was read."""
+        return self._known.values()
+
+    def timed_poll(self, wait_ms: int) -> float:
+        """How many seconds a poll takes that finds nothing."""
+        begun = time.monotonic()
+        polled = self.reader.poll(_MOST, wait_ms)
+        took = time.monotonic() - begun
+        assert polled is None or not _has_records(polled), "a record that was not added"
+        return took
+
+    def part(self, part: str) -> list[str]:
+        """The records of one part of a poll."""
+        return [row for records in self.reader.read(part) for row in _rows(records)]
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self.reader.close()
+
+
 class SourceConformance(_ConnectorChecks, SourceCase):
     """The promises of a source: `SourceConnector`, `SourceReader`."""
 
+    _opened: list[_SourceTask]
+
+    @pytest.fixture(autouse=True)
+    def _closing(self) -> Iterator[None]:
+        self._opened = []
+        yield
+        for task in self._opened:
+            task.close()
+
     def test_a_source_without_records_has_nothing_to_read(self) -> None:
         for config in self._tasks():
-            start: Offsets = ()
-            assert self._open(config).latest(start, _MOST) == start
+            assert self._open(config).read() == []
 
     def test_every_record_is_read_once(self) -> None:
         self._add(_RECORDS)
-        read = self._read_all(self._task())
+        read = self._read(self._task())
         assert len(read) == _RECORDS
         assert len(set(read)) == _RECORDS, "records of different numbers are to be told apart"
 
     def test_reading_it_again_reads_the_same(self) -> None:
         self._add(20)
-        assert self._read_all(self._task()) == self._read_all(self._task())
+        assert self._read(self._task()) == self._read(self._task())
 
     def test_when_all_is_read_there_is_no_more_until_more_comes(self) -> None:
         self._add(10)
         config = self._task()
-        reader = self._open(config)
-        end = self._end(reader)
-        assert reader.latest(end, _MOST) == end
-        assert self._open(config).latest(_stored(end), _MOST) == end
+        task = self._open(config)
+        stored = list(task.steps())[-1].stored
+        assert task.read() == []
+        assert self._read(config, stored) == []
         self.add(range(10, 15))
-        further = self._end(reader, end)
-        assert len(self._read(config, end, further)) == 5
+        assert len(task.await_more()) == 5
 
-    def test_positions_can_be_stored_as_kafka_connect_stores_them(self) -> None:
+    def test_offsets_can_be_stored_as_kafka_connect_stores_them(self) -> None:
         self._add(5)
-        end = self._end(self._open(self._task()))
-        assert end, "`latest` returned no position although there is something to read"
-        for each in end:
-            assert isinstance(each, SourceOffset)
-            assert each.offset is not None, "a position that was reached has an offset"
-            for cells in (each.partition, each.offset):
-                for name, cell in cells.items():
-                    assert isinstance(name, str), f"the name {name!r} is no text"
-                    assert _is_storable(cell), (
-                        f"'{name}' is no JSON text, number or boolean: {cell!r}"
-                    )
-        partitions = [json.dumps(dict(each.partition), sort_keys=True) for each in end]
-        assert len(set(partitions)) == len(partitions), "a partition has one position"
-        assert _stored(end) == list(end)
+        polls = [polled for polled in self._open(self._task()).polls() if _has_records(polled)]
+        assert polls, "`poll` returned no record although there is something to read"
+        for polled in polls:
+            assert polled.offsets, "`poll` returned records without an offset"
+            for each in polled.offsets:
+                assert isinstance(each, SourceOffset)
+                assert each.offset is not None, "a partition that was read has an offset"
+                for cells in (each.partition, each.offset):
+                    for name, cell in cells.items():
+                        assert isinstance(name, str), f"the name {name!r} is no text"
+                        assert _is_storable(cell), (
+                            f"'{name}' is no JSON text, number or boolean: {cell!r}"
+                        )
+            assert _stored(polled.offsets) == list(polled.offsets)
 
-    @pytest.mark.parametrize("window", [1, 100, 1 << 12])
-    def test_small_ranges_read_the_same_as_a_large_one(self, window: int) -> None:
+    @pytest.mark.parametrize("max_bytes", [1, 100, 1 << 12])
+    def test_small_polls_read_the_same_as_large_ones(self, max_bytes: int) -> None:
         self._add(40)
         config = self._task()
-        whole = self._read_all(config)
-        pieces = [self._read(config, *pair) for pair in self._ranges(config, window)]
-        assert all(pieces), "a range that `latest` announced holds no record"
-        assert list(itertools.chain(*pieces)) == whole
+        assert self._open(config).read(max_bytes) == self._read(config)
 
-    def test_a_range_is_about_as_large_as_was_asked_for(self) -> None:
+    def test_a_poll_is_about_as_large_as_was_asked_for(self) -> None:
         self._add(_RECORDS)
         config = self._task()
-        reader = self._open(config)
-        size = sum(batch.nbytes for batch in reader.read((), self._end(reader)))
-        window = max(1, size // 10)
-        largest = max(
-            sum(batch.nbytes for batch in self._open(config).read(*pair))
-            for pair in self._ranges(config, window)
-        )
-        assert largest <= size / 2, (
-            f"asked for ranges of about {window} bytes, of {size} that there are, `latest` gave "
-            f"one of {largest}"
+        sizes = [_size(polled.records) for polled in self._open(config).polls()]
+        if not sum(sizes):
+            pytest.skip("reads in parts")
+        asked = max(1, sum(sizes) // 10)
+        largest = max(_size(polled.records) for polled in self._open(config).polls(asked))
+        assert largest <= sum(sizes) / 2, (
+            f"asked for about {asked} bytes, of {sum(sizes)} that there are, `poll` gave {largest}"
         )
 
-    def test_reading_goes_on_exactly_where_it_was_from_every_position(self) -> None:
+    def test_another_reader_goes_on_exactly_after_the_stored_offsets(self) -> None:
         self._add(30)
         config = self._task()
-        whole = self._read_all(config)
+        whole = self._read(config)
+        may_repeat = self.connector().exactly_once(self._parsed()) is False
         done = 0
-        for start, end in self._ranges(config, 1):
-            # As after a restart: another reader, which knows only what was stored.
-            rest = self._read_all(config, _stored(start))
-            assert rest == whole[done:], f"from {list(start)!r}, {done} of {len(whole)} were done"
-            done += len(self._read(config, start, end))
+        for rows, stored in self._open(config).steps(1):
+            done += len(rows)
+            rest = self._read(config, stored)
+            told = f"from {stored!r}, when {done} of {len(whole)} were done"
+            if may_repeat:
+                assert Counter(rest) >= Counter(whole[done:]), told
+            else:
+                assert rest == whole[done:], told
         assert done == len(whole)
 
-    def test_a_range_can_be_read_again_also_when_there_is_more(self) -> None:
-        # Spark runs a part again when its executor dies, and the worker a range that was not done.
+    def test_what_was_read_but_not_stored_is_read_again_also_when_there_is_more(self) -> None:
         self._add(25)
         config = self._task()
-        reader = self._open(config)
-        end = self._end(reader)
-        before = self._read(config, (), end)
+        task = self._open(config)
+        before = task.read()
+        task.close()
         self.add(range(25, 40))
-        assert self._read(config, (), end) == before
-        assert self._records(reader, (), end) == before
+        again = self._read(config)
+        assert again[:25] == before
+        assert len(again) == 40
 
-    def test_the_parts_of_a_range_hold_what_the_range_holds(self) -> None:
+    def test_parts_can_be_read_in_any_order_and_again(self) -> None:
         self._add(50)
         config = self._task()
-        reader = self._open(config)
-        end = self._end(reader)
-        parts = [self._read(config, *part) for part in reader.parts((), end)]
-        whole = self._read(config, (), end)
-        assert Counter(itertools.chain(*parts)) == Counter(whole)
-        if len(parts) == 1:
-            assert parts[0] == whole
+        for polled in self._open(config).polls():
+            assert isinstance(polled.parts, Sequence)
+            assert not (polled.parts and len(polled.records)), "either records or parts"
+            once, again = (self._open(config) for _ in range(2))
+            first = {part: once.part(part) for part in polled.parts}
+            assert len(first) == len(polled.parts), "two parts of a poll are the same"
+            for part in reversed(polled.parts):
+                assert Counter(again.part(part)) == Counter(first[part])
 
     def test_all_tasks_together_read_everything(self) -> None:
         self._add(30)
-        read = [row for config in self._tasks(3) for row in self._read_all(config)]
-        assert Counter(read) == Counter(self._read_all(self._task()))
+        read = [row for config in self._tasks(3) for row in self._read(config)]
+        assert Counter(read) == Counter(self._read(self._task()))
+
+    def test_a_reader_that_is_told_what_is_stored_goes_on(self) -> None:
+        self._add(20)
+        config = self._task()
+        task = self._open(config)
+        steps = list(task.steps(1, commit=True))
+        assert sum(len(step.rows) for step in steps) == 20
+        assert task.read() == []
+        # The source system may have forgotten what is stored, and nothing else.
+        self.add(range(20, 25))
+        assert len(task.await_more(commit=True)) == 5
+        self.add(range(25, 30))
+        task.close()
+        another = self._open(config, _stored(task.known()))
+        assert len(another.await_more()) == 5
 
     def test_records_are_whole_and_fit_their_schemas(self) -> None:
         self._add(10)
         config = self._task()
-        reader = self._open(config)
-        for batch in reader.read((), self._end(reader)):
-            assert isinstance(batch, pa.RecordBatch)
-            records = reader.records(batch)
-            _check_shape(records)
-            assert not records.offsets, "where a record is stored is known only to Kafka"
-            assert all(topic for topic in records.topics), "a record without a topic"
+        for polled in self._open(config).polls():
+            reader = self._open(config).reader
+            read = [records for part in polled.parts for records in reader.read(part)]
+            for records in [polled.records, *read]:
+                _check_shape(records)
+                assert not records.offsets, "where a record is stored is known only to Kafka"
+                assert all(topic for topic in records.topics), "a record without a topic"
 
     def test_what_it_says_of_itself_makes_sense(self) -> None:
         connector, config = self.connector(), self._parsed()
@@ -382,14 +508,47 @@ class SourceConformance(_ConnectorChecks, SourceCase):
         assert connector.exactly_once(config) in (True, False, None)
         assert connector.defines_transactions(config) in (True, False)
         self._add(1)
-        assert self._open(self._task()).idle_ms > 0
+        assert self._open(self._task()).reader.idle_ms >= 0
 
-    def test_positions_of_its_own_may_be_set_by_users(self) -> None:
+    def test_a_poll_waits_only_as_long_as_it_may(self) -> None:
+        self._add(1)
+        task = self._open(self._task())
+        task.read()
+        assert task.timed_poll(0) < _PROMPT_S, "`wait_ms` 0: what is not there is not waited for"
+        waited = task.timed_poll(_WAIT_MS)
+        assert waited < _WAIT_MS / 1000 + _PROMPT_S, f"`wait_ms` was {_WAIT_MS}"
+        if task.reader.idle_ms == 0:
+            assert waited > _WAIT_MS / 2000, (
+                "`idle_ms` 0 says that `poll` waits, but it does not: it would be called in a loop"
+            )
+
+    def test_a_poll_stops_waiting_when_the_task_stops(self) -> None:
+        self._add(1)
+        task = self._open(self._task())
+        task.read()
+        task.context.stop()
+        assert task.timed_poll(int(_PROMPT_S * 2000)) < _PROMPT_S, (
+            "`poll` waits although the task is to stop: see `SourceContext.wait`"
+        )
+
+    def test_closing_lets_go_of_everything(self) -> None:
+        self._add(3)
+        config = self._task()
+        self._read(config)  # what is made once and for all is made now
+        before, threads = _open_files(), set(threading.enumerate())
+        self._open(config).close()  # never polled
+        task = self._open(config)
+        assert len(task.read()) == 3
+        task.close()
+        assert _open_files() == before
+        assert set(threading.enumerate()) <= threads, "threads are left behind"
+
+    def test_offsets_of_its_own_may_be_set_by_users(self) -> None:
         self._add(3)
         connector, config = self.connector(), self._parsed()
-        end = self._end(self._open(self._task()))
-        assert connector.alter_offsets(config, _stored(end)) in (True, False)
-        gone = [SourceOffset(each.partition, None) for each in end]
+        stored = list(self._open(self._task()).steps())[-1].stored
+        assert connector.alter_offsets(config, stored) in (True, False)
+        gone = [SourceOffset(each.partition, None) for each in stored]
         assert connector.alter_offsets(config, gone) in (True, False)
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────
@@ -402,44 +561,35 @@ class SourceConformance(_ConnectorChecks, SourceCase):
         assert tasks, "no task is planned although there is something to read"
         return tasks[0]
 
-    def _open(self, config: Config) -> SourceReader:
-        return self.connector().open(config)
+    def _open(self, config: Config, stored: Offsets = ()) -> _SourceTask:
+        task = _SourceTask(self, config, stored)
+        self._opened.append(task)
+        return task
 
-    def _ranges(self, config: Config, window: int) -> Iterator[tuple[Offsets, Offsets]]:
-        """Ranges from the beginning to the end of what there is now, as a worker plans them."""
-        reader = self._open(config)
-        start: Offsets = ()
-        for _ in range(_RECORDS * 10):
-            end = reader.latest(start, window)
-            if end == start:
-                return
-            yield start, end
-            start = end
-        pytest.fail(f"reading a finite source does not end; the last range began at {start!r}")
-
-    def _end(self, reader: SourceReader, start: Offsets = ()) -> Offsets:
-        """Where what there is now ends."""
-        for _ in range(_RECORDS * 10):
-            end = reader.latest(start, _MOST)
-            if end == start:
-                return end
-            start = end
-        pytest.fail(f"reading a finite source does not end; the last range began at {start!r}")
-
-    def _read(self, config: Config, start: Offsets, end: Offsets) -> list[str]:
-        """The records of a range, read as in another process: by a reader that planned nothing."""
-        return self._records(self._open(config), _stored(start), _stored(end))
-
-    def _records(self, reader: SourceReader, start: Offsets, end: Offsets) -> list[str]:
-        return [row for batch in reader.read(start, end) for row in _rows(reader.records(batch))]
-
-    def _read_all(self, config: Config, start: Offsets = ()) -> list[str]:
-        end = self._end(self._open(config), start)
-        return self._read(config, start, end) if end != start else []
+    def _read(self, config: Config, stored: Offsets = ()) -> list[str]:
+        """Everything there is after what is stored, by a reader that knows nothing else."""
+        task = self._open(config, stored)
+        rows = task.read()
+        task.close()
+        return rows
 
 
-def _stored(offsets: Offsets) -> list[SourceOffset]:
-    """Positions after they were stored and read again."""
+def _name(offset: SourceOffset) -> str:
+    return orjson.dumps(dict(offset.partition), option=orjson.OPT_SORT_KEYS).decode()
+
+
+def _has_records(polled: Polled) -> bool:
+    return bool(polled.parts) or len(polled.records) > 0
+
+
+def _size(records: Records) -> int:
+    """About how many bytes the keys and values are."""
+    cells = itertools.chain(records.keys.values, records.values.values)
+    return sum(len(repr(cell)) for cell in cells)
+
+
+def _stored(offsets: Iterable[SourceOffset]) -> list[SourceOffset]:
+    """Offsets after they were stored and read again."""
     cells = [[dict(each.partition), each.offset and dict(each.offset)] for each in offsets]
     return [SourceOffset(*pair) for pair in orjson.loads(orjson.dumps(cells))]
 
@@ -553,97 +703,205 @@ class SinkCase(_Case):
         return None
 
 
+class _SinkTask:
+    """A writer, called as a worker calls it."""
+
+    def __init__(self, connector: SinkConnector, config: Config) -> None:
+        self.context = SinkContextStub()
+        self.writer = connector.open(config, self.context)
+        self.reached: dict[TopicPartition, int] = {}
+        self._closed = False
+
+    def write(self, records: Records) -> Failed:
+        """Has records written, and the target have them; those that it refused."""
+        failed = self.deliver(records)
+        return {**failed, **self.flush(records)}
+
+    def deliver(self, records: Records) -> Failed:
+        failed: Failed = {}
+        first = dict(reversed(_places(records)))
+        if fresh := {place: at for place, at in first.items() if place not in self.reached}:
+            self.writer.assigned(fresh)
+            self.reached.update(fresh)
+        most = self.writer.batching.records or len(records) or 1
+        for start in range(0, len(records) or 1, most):
+            part = records.only(range(start, min(start + most, len(records))))
+            refused: Failed = {}
+            self.writer.write(records if len(part) == len(records) else part, refused)
+            assert set(refused) <= set(range(len(part))), "a row was refused that does not exist"
+            failed.update((start + row, error) for row, error in refused.items())
+        self.reached.update((place, offset + 1) for place, offset in _places(records))
+        return failed
+
+    def flush(self, records: Records) -> Failed:
+        """Has the target have what was written; those of `records` that were reported."""
+        self.writer.flush()
+        rows = {place: row for row, place in enumerate(_places(records))}
+        failed: Failed = {}
+        for ref, error in self.context.reported:
+            place = (TopicPartition(ref.topic, ref.partition), ref.offset)
+            assert place in rows, f"{ref} was reported, which was not written"
+            failed[rows[place]] = error
+        self.context.reported.clear()
+        assert all(isinstance(error, Exception) for error in failed.values())
+        return failed
+
+    def pre_commit(self) -> Mapping[TopicPartition, int]:
+        """What may be committed; checked against what was written."""
+        self.writer.flush()
+        allowed = self.writer.pre_commit(dict(self.reached))
+        assert allowed.keys() <= self.reached.keys(), "offsets of partitions that nobody asked for"
+        for place, offset in allowed.items():
+            assert 0 <= offset <= self.reached[place], (
+                f"`pre_commit` allows {place} up to {offset}; only what is before "
+                f"{self.reached[place]} was written"
+            )
+        return allowed
+
+    def revoke(self, *, lost: bool = False) -> None:
+        """Takes all partitions away."""
+        if self.reached:
+            self.writer.flush()
+            self.writer.revoked(frozenset(self.reached), lost=lost)
+            if not lost:
+                self.pre_commit()
+        self.reached = {}
+
+    def stop(self) -> None:
+        """Ends the task in order."""
+        self.revoke()
+        self.close()
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self.writer.close()
+
+
+def _places(records: Records) -> list[tuple[TopicPartition, int]]:
+    """Where each of the records was read."""
+    cells = zip(records.topics, records.partitions, records.offsets, strict=True)
+    return [(TopicPartition(topic, partition or 0), offset) for topic, partition, offset in cells]
+
+
 class SinkConformance(_ConnectorChecks, SinkCase):
     """The promises of a sink: `SinkConnector`, `SinkWriter`."""
 
     @pytest.fixture
-    def writer(self) -> Iterator[SinkWriter]:
-        """A writer of the one task there is."""
-        writer = self._open()
-        yield writer
-        writer.close()
+    def task(self) -> Iterator[_SinkTask]:
+        """The one task there is."""
+        task = self._open()
+        yield task
+        task.close()
 
     @pytest.mark.parametrize("schema", [True, False], ids=["with-schema", "schemaless"])
-    def test_when_write_returns_the_target_has_the_records(
-        self, writer: SinkWriter, schema: bool
+    def test_when_flush_returns_the_target_has_the_records(
+        self, task: _SinkTask, schema: bool
     ) -> None:
         records = self.records(range(50), schema=schema)
         if records is None:
             pytest.skip("not the records of this sink")
-        assert self._write(writer, records) == {}
+        assert task.write(records) == {}
         self._holds(self.expected(records))
 
-    def test_batches_are_written_one_after_the_other(self, writer: SinkWriter) -> None:
+    def test_batches_are_written_one_after_the_other(self, task: _SinkTask) -> None:
         batches = [self._some(range(first, first + 7)) for first in range(0, 35, 7)]
         for batch in batches:
-            self._write(writer, batch)
+            task.deliver(batch)
+        task.writer.flush()
         self._holds([entry for batch in batches for entry in self.expected(batch)])
 
-    def test_an_empty_batch_changes_nothing(self, writer: SinkWriter) -> None:
-        self._write(writer, self._some(range(3)))
+    def test_an_empty_batch_changes_nothing(self, task: _SinkTask) -> None:
+        task.write(self._some(range(3)))
         before = self.contents()
-        assert self._write(writer, self._some(range(3)).only([])) == {}
+        assert task.write(self._some(range(3)).only([])) == {}
         assert self.contents() == before
+
+    def test_flushing_again_changes_nothing(self, task: _SinkTask) -> None:
+        task.writer.flush()
+        assert task.pre_commit() == {}
+        task.write(self._some(range(3)))
+        before = self.contents()
+        task.writer.flush()
+        task.pre_commit()
+        assert self.contents() == before
+
+    def test_what_may_be_committed_is_not_needed_again(self) -> None:
+        # The worker dies after a commit: only what comes after it is written once more.
+        records = self._some(range(10))
+        task = self._open()
+        task.deliver(records)
+        allowed = dict(task.pre_commit())
+        task.close()
+        rest = [
+            row for row, (at, offset) in enumerate(_places(records)) if offset >= allowed.get(at, 0)
+        ]
+        another = self._open()
+        another.write(records.only(rest))
+        another.stop()
+        expected = Counter(map(repr, self.expected(records)))
+        assert Counter(map(repr, self.contents())) >= expected
+
+    def test_partitions_may_go_and_come_back(self, task: _SinkTask) -> None:
+        records = self._some(range(10))
+        for lost, rows in ((False, range(4)), (True, range(4, 8)), (False, range(4, 10))):
+            task.write(records.only(rows))
+            task.revoke(lost=lost)
+        self._holds_again(records)
 
     def test_another_writer_goes_on_where_the_last_one_stopped(self) -> None:
         first, second = self._some(range(5)), self._some(range(5, 12))
         for batch in (first, second):
-            writer = self._open()
-            self._write(writer, batch)
-            writer.close()
+            task = self._open()
+            task.write(batch)
+            task.stop()
         self._holds([*self.expected(first), *self.expected(second)])
 
     def test_two_writers_write_side_by_side(self) -> None:
-        # The partitions of one task, or several tasks, each by a writer of its own.
+        # As several tasks do.
         one, other = self._open(), self._open()
         written: list[Any] = []
         try:
             for number in range(4):
-                for writer, first in ((one, number), (other, 100 + number)):
+                for task, first in ((one, number), (other, 100 + number)):
                     batch = self._some(range(first, first + 1))
-                    self._write(writer, batch)
+                    task.write(batch)
                     written += self.expected(batch)
         finally:
             one.close()
             other.close()
         self._holds(written)
 
-    def test_a_range_that_is_written_again(self) -> None:
+    def test_records_that_are_written_again(self) -> None:
         # After a failure a task goes on at the last commit: records come once more.
         records = self._some(range(10))
         for start in (0, 4):
-            writer = self._open()
-            self._write(writer, records.only(range(start, 10)))
-            writer.close()
-        expected = Counter(map(repr, self.expected(records)))
-        found = Counter(map(repr, self.contents()))
-        if self.idempotent:
-            assert found == expected, "`idempotent` says that writing again changes nothing"
-        else:
-            assert found.keys() == expected.keys()
-            assert all(found[entry] >= count for entry, count in expected.items())
+            task = self._open()
+            task.write(records.only(range(start, 10)))
+            task.stop()
+        self._holds_again(records)
 
-    def test_what_is_given_stays_as_it_is(self, writer: SinkWriter) -> None:
+    def test_what_is_given_stays_as_it_is(self, task: _SinkTask) -> None:
         records = self._some(range(5))
         before = deepcopy(records)
-        self._write(writer, records)
+        task.write(records)
         assert records == before
 
     def test_a_tombstone_is_written_or_refused_and_its_neighbours_are_written(
-        self, writer: SinkWriter
+        self, task: _SinkTask
     ) -> None:
         around = self._some(range(3))
         values = [*around.values.values]
         schemas = around.values.schemas()
         values[1], schemas[1] = None, None
         batch = around.with_values(Column.gather(values, schemas))
-        failed = self._write(writer, batch)
+        failed = task.write(batch)
         assert set(failed) <= {1}, "neighbours of a record without a value were refused"
         for neighbour in self.expected(around.only([0, 2])):
             assert neighbour in self.contents()
 
     def test_a_record_that_is_refused_is_named_and_its_neighbours_are_written(
-        self, writer: SinkWriter
+        self, task: _SinkTask
     ) -> None:
         bad = self.bad_records()
         if bad is None:
@@ -657,7 +915,8 @@ class SinkConformance(_ConnectorChecks, SinkCase):
         for place, part in enumerate(parts):
             part.origins = [place]
         batch = Records.together(*parts)
-        failed = self._write(writer, batch)
+        batch.offsets = list(range(len(batch)))
+        failed = task.write(batch)
         assert sorted(failed) == list(range(1, len(batch), 2))
         self._holds(self.expected(good))
 
@@ -666,25 +925,35 @@ class SinkConformance(_ConnectorChecks, SinkCase):
         if away is None:
             pytest.skip("`target_away` cannot be arranged")
         records = self._some(range(5))
-        writer = self._open()
+        task = self._open()
+        held = False
+
+        def write() -> None:
+            nonlocal held
+            if not held:
+                task.deliver(records)
+            held = True  # a `flush` that failed is called again, without the records
+            task.writer.flush()
+
         try:
             with away, pytest.raises(Exception) as failure:  # noqa: PT011 - any that is retriable
-                self._write(writer, records)
+                write()
             assert getattr(failure.value, "retriable", False), (
                 f"{failure.value!r} has no `retriable`, so the task would fail"
             )
-            self._write(writer, records)
+            write()
         finally:
-            writer.close()
+            task.close()
         self._holds(self.expected(records))
 
     def test_closing_lets_go_of_everything(self) -> None:
         self._open().close()  # what is made once and for all is made now
-        before = _open_files()
-        writer = self._open()
-        self._write(writer, self._some(range(3)))
-        writer.close()
+        before, threads = _open_files(), set(threading.enumerate())
+        task = self._open()
+        task.write(self._some(range(3)))
+        task.stop()
         assert _open_files() == before
+        assert set(threading.enumerate()) <= threads, "threads are left behind"
 
     def test_offsets_may_be_set_by_users(self) -> None:
         connector, config = self.connector(), self._parsed()
@@ -693,18 +962,11 @@ class SinkConformance(_ConnectorChecks, SinkCase):
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────
 
-    def _open(self) -> SinkWriter:
-        return self.connector().open(self._tasks()[0])
+    def _open(self) -> _SinkTask:
+        return _SinkTask(self.connector(), self._tasks()[0])
 
     def _some(self, numbers: range) -> Records:
         return _either(self, numbers)[0]
-
-    def _write(self, writer: SinkWriter, records: Records) -> Failed:
-        failed: Failed = {}
-        writer.write(records, failed)
-        assert set(failed) <= set(range(len(records))), "a row was refused that does not exist"
-        assert all(isinstance(error, Exception) for error in failed.values())
-        return failed
 
     def _holds(self, expected: list[Any]) -> None:
         found = self.contents()
@@ -712,6 +974,16 @@ class SinkConformance(_ConnectorChecks, SinkCase):
             assert found == expected
         else:
             assert Counter(map(repr, found)) == Counter(map(repr, expected))
+
+    def _holds_again(self, records: Records) -> None:
+        """The target holds the records; more than once only if it may."""
+        expected = Counter(map(repr, self.expected(records)))
+        found = Counter(map(repr, self.contents()))
+        if self.idempotent:
+            assert found == expected, "`idempotent` says that writing again changes nothing"
+        else:
+            assert found.keys() == expected.keys()
+            assert all(found[entry] >= count for entry, count in expected.items())
 
 
 def _either(case: SinkCase, numbers: range) -> tuple[Records, bool]:

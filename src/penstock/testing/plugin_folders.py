@@ -8,7 +8,7 @@ from pathlib import Path
 
 PLUGIN = """
 from penstock.api import Plugin, SinkConnector
-from penstock.config.define import ConfigDef
+from penstock.api.settings import ConfigDef
 {more}
 
 class {name}(SinkConnector):
@@ -17,7 +17,7 @@ class {name}(SinkConnector):
     def plan_tasks(self, config, max_tasks):
         return [config.props]
 
-    def open(self, config):
+    def open(self, config, context):
         raise NotImplementedError
 """
 

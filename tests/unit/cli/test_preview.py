@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import doctest
 import json
 import sqlite3
@@ -10,24 +11,27 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, ClassVar
 
-import pyarrow as pa
 import pytest
 
 from penstock import plugin_path
 from penstock.api import (
-    Offsets,
+    Column,
+    Header,
     Plugin,
+    Polled,
     Props,
+    Records,
     SourceConnector,
+    SourceContext,
     SourceOffset,
     SourceReader,
+    Transaction,
 )
+from penstock.api import schema as s
+from penstock.api.settings import INT, STRING, Config, ConfigDef, Key
 from penstock.cli import preview
-from penstock.config.define import INT, Config, ConfigDef, Key
 from penstock.convert.header import SimpleHeaderConverter
 from penstock.convert.json import JsonConverter
-from penstock.data import schema as s
-from penstock.data.records import Column, Header, Records
 from penstock.plugins import Registry
 
 from .workers import FakeClock, FakeWorkers, Penstock, Result
@@ -292,48 +296,65 @@ def test_placeholders_are_those_of_the_worker_that_is_named(
 
 # ── a source that is made up ─────────────────────────────────────────────────────────────────────
 
-ROWS = Key("rows", INT, default=0, doc="How many of each topic a range has; -1: it breaks.")
+ROWS = Key("rows", INT, default=0, doc="How many of each topic a poll has; -1: it breaks.")
+HOW = Key("how", STRING, default="", doc="'parts': every poll has two; 'aborted': every other is.")
 
 
 class Made(SourceConnector):
     """Two tasks, each with a topic; everything that a record can have."""
 
-    plugin = Plugin("test.Made", "1", ConfigDef(ROWS))
+    plugin = Plugin("test.Made", "1", ConfigDef(ROWS, HOW))
     endings: ClassVar[list[int]] = []
+    closed: ClassVar[list[str]] = []
 
     def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
         return [{**config.props, "topic": f"t{number}"} for number in range(max_tasks)]
 
-    def open(self, config: Config) -> SourceReader:
-        return MadeReader(config.props["topic"], config[ROWS])
+    def open(self, config: Config, context: SourceContext) -> SourceReader:
+        assert context.stored_offsets == ()
+        return MadeReader(config.props["topic"], config[ROWS], config[HOW])
 
 
 class MadeReader(SourceReader):
     """There is always more."""
 
-    def __init__(self, topic: str, rows: int) -> None:
-        self.topic, self.rows = topic, rows
+    def __init__(self, topic: str, rows: int, how: str) -> None:
+        self.topic, self.rows, self.how = topic, rows, how
+        self.at = 0
 
-    def latest(self, start: Offsets, max_bytes: int) -> Offsets:
+    def poll(self, max_bytes: int, wait_ms: int) -> Polled | None:
+        assert wait_ms == 0
         if self.rows < 0:
             raise ZeroDivisionError("division by zero")
-        at = int(start[0].offset["at"]) if start and start[0].offset else 0  # type: ignore[arg-type]
-        Made.endings.append(at + self.rows)
-        return [SourceOffset({"topic": self.topic}, {"at": at + self.rows})]
+        self.at += self.rows
+        Made.endings.append(self.at)
+        offsets = [SourceOffset({"topic": self.topic}, {"at": self.at})]
+        if self.how == "parts":
+            parts = [f"{self.at}-{part}" for part in range(2)]
+            return Polled(self.some("whole"), offsets, parts=parts)
+        odd = len(Made.endings) % 2 == 1
+        aborted = self.how == "aborted" and odd
+        state = Transaction.ABORTED if aborted else Transaction.COMPLETE
+        return Polled(self.some("aborted" if aborted else "k"), offsets, state)
 
-    def read(self, start: Offsets, end: Offsets) -> Iterator[pa.RecordBatch]:
-        yield pa.record_batch({"n": list(range(self.rows))})
+    def read(self, part: str) -> Iterator[Records]:
+        yield self.some(part)
 
-    def records(self, batch: pa.RecordBatch) -> Records:
-        count = batch.num_rows
-        values: Sequence[Any] = [{"n": 1}] * (count - 1) + [None]
+    def committed(self, offsets: object) -> None:
+        pytest.fail("nothing is stored")
+
+    def close(self) -> None:
+        Made.closed.append(self.topic)
+
+    def some(self, key: str) -> Records:
+        values: Sequence[Any] = [{"n": 1}] * (self.rows - 1) + [None]
         return Records(
-            topics=[self.topic] * count,
-            partitions=[3] * count,
-            timestamps=[1_700_000_000_000] * count,
-            keys=Column.of([b"k"] * count, s.BYTES),
+            topics=[self.topic] * self.rows,
+            partitions=[3] * self.rows,
+            timestamps=[1_700_000_000_000] * self.rows,
+            keys=Column.of([key.encode()] * self.rows, s.BYTES),
             values=Column.of([*values], s.struct({"n": s.INT8}, name="a.b.N", optional=True)),
-            headers=[[Header("h", 1.5, s.FLOAT64)]] * count,
+            headers=[[Header("h", 1.5, s.FLOAT64)]] * self.rows,
         )
 
 
@@ -342,6 +363,7 @@ def made(write: Write, monkeypatch: pytest.MonkeyPatch) -> Write:
     registry = Registry([Made, JsonConverter, SimpleHeaderConverter])
     monkeypatch.setattr(plugin_path, "registry", lambda settings: registry)
     monkeypatch.setattr(Made, "endings", [])
+    monkeypatch.setattr(Made, "closed", [])
     return lambda **settings: write(connector__class="test.Made", **settings)
 
 
@@ -360,6 +382,7 @@ def test_everything_that_a_record_has_is_shown_for_each_task(
         "value": {"n": 1},
     }
     assert shown[2]["value"] is None
+    assert Made.closed == ["t0", "t1"]
 
 
 def test_no_more_is_read_of_a_source_without_end_than_is_shown(
@@ -368,6 +391,22 @@ def test_no_more_is_read_of_a_source_without_end_than_is_shown(
     shown = documents(penstock("preview", made(rows=4), "--rows", "10"))
     assert len(shown) == 11
     assert Made.endings == [4, 8, 12, 16]
+
+
+def keys(result: Result) -> list[str]:
+    shown = [each for each in documents(result) if "key" in each]
+    return [base64.b64decode(each["key"]).decode() for each in shown]
+
+
+def test_what_polls_leave_to_parts_is_read_from_them(penstock: Penstock, made: Write) -> None:
+    result = penstock("preview", made(rows=2, how="parts"), "--rows", "6")
+    assert keys(result) == ["2-0", "2-0", "2-1", "2-1", "4-0", "4-0"]
+
+
+def test_what_a_connector_aborts_is_not_shown(penstock: Penstock, made: Write) -> None:
+    result = penstock("preview", made(rows=2, how="aborted"), "--rows", "6")
+    assert keys(result) == ["k"] * 6
+    assert len(Made.endings) == 8  # the last one is not shown any more
 
 
 def test_what_a_connector_breaks_with_is_told_as_what_fails_the_task(

@@ -948,6 +948,28 @@ def test_a_connector_that_cannot_tell_now_keeps_its_tasks_and_is_asked_later() -
     assert len(only(e.AskConnector, worker.tick(1_000))) == 1
 
 
+def test_a_connector_that_requests_it_is_asked_at_once_and_once_more_if_it_is_asked_already() -> (
+    None
+):
+    worker = watching()
+    run = worker.state.connectors["c"].run
+    [ask] = only(e.AskConnector, worker.take(e.ReconfigurationRequested("c", run)))
+    assert only(e.AskConnector, worker.take(e.ReconfigurationRequested("c", run))) == []
+    same = worker.state.cluster.task_configs("c")
+    worker.take(e.ConnectorPlanned("c", ask.run, same, again_ms=1_000))
+    assert len(only(e.AskConnector, worker.tick(0))) == 1
+    worker.take(e.ConnectorPlanned("c", ask.run, same, again_ms=1_000))
+    assert only(e.AskConnector, worker.tick(999)) == []
+
+
+def test_the_request_of_an_instance_that_runs_no_more_is_ignored() -> None:
+    worker = watching()
+    run = worker.state.connectors["c"].run
+    assert worker.take(e.ReconfigurationRequested("c", run - 1)) == []
+    worker.read(TargetState("c", Target.PAUSED))
+    assert only(e.AskConnector, worker.take(e.ReconfigurationRequested("c", run))) == []
+
+
 def test_a_paused_connector_is_not_asked() -> None:
     worker = watching()
     worker.read(TargetState("c", Target.PAUSED))

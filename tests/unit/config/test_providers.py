@@ -20,6 +20,7 @@ from penstock.api import (
     Props,
     ProviderFailed,
     SinkConnector,
+    SinkContext,
     SinkWriter,
 )
 from penstock.config import providers as pure
@@ -419,7 +420,7 @@ class Login(SinkConnector):
             raise RuntimeError("no such user")
         return [{**config.props, "greeting": f"I am {config[USER]}"}]
 
-    def open(self, config: Config) -> SinkWriter:
+    def open(self, config: Config, context: SinkContext) -> SinkWriter:
         raise NotImplementedError
 
 
@@ -503,7 +504,7 @@ def test_a_task_is_started_with_what_placeholders_stand_for_then(
     plan = plans.planner.flow(TaskId("login", 0), 1, CONNECTOR, task)
     assert isinstance(plan, SinkPlan)
     assert plan.config[SECRET].value == "n3w-s3cret"
-    assert plan.consumer["sasl.password"] == "n3w-s3cret"
+    assert plan.admin["sasl.password"] == "n3w-s3cret"
     assert "n3w-s3cret" not in repr(plan) + plan.describe()
 
 

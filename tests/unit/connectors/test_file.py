@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.api import Offsets, SourceOffset
+from penstock.api import (
+    Column,
+    Offsets,
+    PenstockError,
+    Records,
+    Run,
+    SourceOffset,
+    StartupFailed,
+    Unsupported,
+)
+from penstock.api import schema as s
 from penstock.connectors import file as connector
 from penstock.connectors.file import (
     FILE_SINK,
@@ -23,11 +34,10 @@ from penstock.connectors.file import (
     FileStreamSource,
     LineWriter,
 )
-from penstock.data import schema as s
-from penstock.data.records import Column, Records, Run
-from penstock.errors import PenstockError, StartupFailed, Unsupported
+from penstock.testing.contexts import SinkContextStub, SourceContextStub
 
 WINDOW = 1 << 20
+LONG_MS = 60_000
 
 
 @pytest.fixture
@@ -40,29 +50,41 @@ def at(file: Path, position: object) -> Offsets:
     return [SourceOffset({"filename": str(file)}, {"position": position})]  # type: ignore[dict-item]
 
 
-def position_of(offsets: Offsets) -> int:
-    position = offsets[0].offset and offsets[0].offset["position"]
-    assert isinstance(position, int)
-    return position
-
-
-def lines_between(reader: FileReader, start: Offsets, end: Offsets) -> list[str]:
-    batches = reader.read(start, end)
-    return [line for batch in batches for line in reader.records(batch).values.values]
+def opened(file: Path, start: Offsets = (), context: SourceContextStub | None = None) -> FileReader:
+    return FileReader(str(file), "t", context or SourceContextStub(start))
 
 
 def read_all(
-    reader: FileReader, start: Offsets = (), window: Callable[[], int] = lambda: WINDOW
+    reader: FileReader, window: Callable[[], int] = lambda: WINDOW
 ) -> tuple[list[str], Offsets]:
-    """Every line there is now, window by window, and where the last one ended."""
+    """Every line there is now, poll by poll, and where the last one ended; () if there is none."""
     lines: list[str] = []
-    while True:
-        end = reader.latest(start, window())
-        if end == start:
-            return lines, start
-        assert not start or position_of(end) > position_of(start), "a batch that reads nothing"
-        lines += lines_between(reader, start, end)
-        start = end
+    reached: Offsets = ()
+    while (polled := reader.poll(window(), 0)) is not None:
+        assert len(polled.records), "a poll that found nothing"
+        lines += polled.records.values.values
+        reached = polled.offsets
+    return lines, reached
+
+
+def append(file: Path, content: bytes) -> None:
+    with file.open("ab") as grown:
+        grown.write(content)
+
+
+@pytest.fixture
+def bytes_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many bytes each read of the file brought."""
+    read: list[int] = []
+    real = os.pread
+
+    def counted(handle: int, count: int, offset: int) -> bytes:
+        data = real(handle, count, offset)
+        read.append(len(data))
+        return data
+
+    monkeypatch.setattr(os, "pread", counted)
+    return read
 
 
 ENDS = [
@@ -88,122 +110,259 @@ def test_lines_end_with_lf_cr_or_both_and_an_unfinished_one_waits(
     file: Path, content: bytes, lines: list[str]
 ) -> None:
     file.write_bytes(content)
-    assert read_all(FileReader(str(file), "t"))[0] == lines
+    assert read_all(opened(file))[0] == lines
 
 
 @pytest.mark.parametrize(
     ("more", "lines"), [(b"\nb\n", ["a", "b"]), (b"b\n", ["a", "b"]), (b"\r\n", ["a", ""])]
 )
 def test_a_cr_at_the_end_waits_for_what_follows(file: Path, more: bytes, lines: list[str]) -> None:
-    reader = FileReader(str(file), "t")
+    reader = opened(file)
     file.write_bytes(b"a\r")
     assert read_all(reader) == ([], ())
-    with file.open("ab") as grown:
-        grown.write(more)
+    append(file, more)
     assert read_all(reader)[0] == lines
 
 
 def test_a_growing_file_is_followed(file: Path) -> None:
-    reader = FileReader(str(file), "t")
+    reader = opened(file)
     file.write_text("one\ntw")
-    lines, reached = read_all(reader)
-    assert (lines, reached) == (["one"], at(file, 4))
-    assert read_all(reader, reached) == ([], reached)
-    with file.open("a") as grown:
-        grown.write("o\nthree\n")
-    assert read_all(reader, reached) == (["two", "three"], at(file, 14))
+    assert read_all(reader) == (["one"], at(file, 4))
+    assert read_all(reader) == ([], ())
+    append(file, b"o\nthree\n")
+    assert read_all(reader) == (["two", "three"], at(file, 14))
+
+
+def test_a_line_may_come_in_many_pieces(file: Path) -> None:
+    reader = opened(file)
+    for piece in (b"z", b"\xc3", b"\xb6", b" and", b" more", b"\r"):
+        append(file, piece)
+        assert read_all(reader) == ([], ())
+    append(file, b"\nnext")
+    assert read_all(reader) == (["zö and more"], at(file, 14))
+
+
+def test_a_restart_goes_on_after_the_stored_position(file: Path) -> None:
+    file.write_text("one\ntwo\nthr")
+    assert read_all(opened(file, at(file, 4))) == (["two"], at(file, 8))
+    append(file, b"ee\n")
+    assert read_all(opened(file, at(file, 8))) == (["three"], at(file, 14))
 
 
 def test_positions_count_bytes(file: Path) -> None:
     file.write_text("zö€🙂\nnext\n")
-    reader = FileReader(str(file), "t")
-    first = reader.latest((), 3)
-    assert first == at(file, 11)
-    assert read_all(reader, first)[0] == ["next"]
+    first = opened(file).poll(3, 0)
+    assert first is not None
+    assert first.offsets == at(file, 11)
+    assert read_all(opened(file, first.offsets))[0] == ["next"]
 
 
-def test_a_line_longer_than_the_window_is_one_batch(file: Path) -> None:
+def test_a_line_longer_than_the_window_is_one_poll(file: Path) -> None:
     long = "x" * 300_000
     file.write_text(f"a\n{long}\nb\n")
-    reader = FileReader(str(file), "t")
-    ends, start = [], at(file, 0)
-    while (end := reader.latest(start, 10)) != start:
-        ends.append(position_of(end))
-        start = end
-    assert ends == [2, 300_003, 300_005]
-    assert lines_between(reader, at(file, 2), at(file, 300_003)) == [long]
+    reader = opened(file)
+    polls = [reader.poll(10, 0) for _ in range(4)]
+    assert [polled and polled.records.values.values for polled in polls] == [
+        ["a"],
+        [long],
+        ["b"],
+        None,
+    ]
+    assert polls[1] is not None
+    assert polls[1].offsets == at(file, 300_003)
 
 
-def test_a_long_line_without_an_end_is_not_searched_again_from_its_start(
-    file: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_poll_is_about_as_large_as_was_asked_for_and_nothing_is_read_twice(
+    file: Path, bytes_read: list[int]
+) -> None:
+    file.write_bytes(b"0123456789abcde\n" * 100_000)
+    reader = opened(file)
+    sizes = []
+    while (polled := reader.poll(WINDOW, 0)) is not None:
+        sizes.append(len(polled.records) * 16)
+    assert sum(sizes) == sum(bytes_read) == 1_600_000
+    assert WINDOW / 2 < sizes[0] <= max(sizes) <= WINDOW
+
+
+def test_a_long_line_without_an_end_is_neither_read_nor_searched_again(
+    file: Path, bytes_read: list[int]
 ) -> None:
     file.write_bytes(b"x" * 500_000)
-    reader = FileReader(str(file), "t")
-    assert reader.latest((), 10) == ()
-    read: list[int] = []
-    real = os.pread
-
-    def counted(handle: int, count: int, offset: int) -> bytes:
-        data = real(handle, count, offset)
-        read.append(len(data))
-        return data
-
-    monkeypatch.setattr(os, "pread", counted)
-    assert reader.latest((), 10) == ()
-    assert sum(read) <= 1
-    with file.open("ab") as grown:
-        grown.write(b"\n")
-    assert reader.latest((), 10) == at(file, 500_001)
-    assert sum(read) <= 10
+    reader = opened(file)
+    assert reader.poll(10, 0) is None
+    assert sum(bytes_read) == 500_000
+    assert reader._searched >= 499_999
+    append(file, b"yz")
+    assert reader.poll(10, 0) is None
+    append(file, b"\n")
+    polled = reader.poll(10, 0)
+    assert polled is not None
+    assert polled.offsets == at(file, 500_003)
+    assert polled.records.values.values == ["x" * 500_000 + "yz"]
+    assert sum(bytes_read) == 500_003
 
 
 def test_a_file_that_is_not_there_is_waited_for(file: Path) -> None:
-    reader = FileReader(str(file), "t")
-    assert reader.latest((), WINDOW) == ()
-    assert reader.latest(at(file, 7), WINDOW) == at(file, 7)
-    file.write_text("here\n")
-    assert read_all(reader)[0] == ["here"]
-
-
-def test_a_file_that_shrank_between_planning_and_reading_is_an_error(file: Path) -> None:
-    file.write_text("one\ntwo\n")
-    reader = FileReader(str(file), "t")
-    end = reader.latest((), WINDOW)
-    file.write_text("one\n")
-    with pytest.raises(PenstockError, match="ended at byte 4 although it reached 8 before"):
-        lines_between(reader, (), end)
+    reader, later = opened(file), opened(file, at(file, 3))
+    assert read_all(reader) == ([], ())
+    assert read_all(later) == ([], ())
+    file.write_text("is\nhere\n")
+    assert read_all(reader)[0] == ["is", "here"]
+    assert read_all(later)[0] == ["here"]
 
 
 def test_a_stored_position_beyond_the_end_waits_for_the_file_to_grow(file: Path) -> None:
     file.write_text("one\n")
-    reader = FileReader(str(file), "t")
-    assert reader.latest(at(file, 100), WINDOW) == at(file, 100)
+    reader = opened(file, at(file, 8))
+    assert read_all(reader) == ([], ())
+    append(file, b"two\nthree\n")
+    assert read_all(reader) == (["three"], at(file, 14))
+
+
+def test_a_truncated_file_is_read_on_from_the_position_reached(file: Path) -> None:
+    file.write_text("one\ntwo\n")
+    reader = opened(file)
+    read_all(reader)
+    os.truncate(file, 0)
+    assert read_all(reader) == ([], ())
+    append(file, b"111\n222\n333\n")
+    assert read_all(reader) == (["333"], at(file, 12))
+
+
+def test_a_file_that_takes_the_name_is_read_on_from_the_position_reached(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connector, "_SAME_FILE_S", 0)
+    file.write_text("one\ntwo")
+    reader = opened(file)
+    assert read_all(reader) == (["one"], at(file, 4))
+    another = file.with_name("another.txt")
+    another.write_text("new\nTWO\nthree\n")
+    another.rename(file)
+    assert read_all(reader) == (["TWO", "three"], at(file, 14))
+    file.unlink()
+    assert read_all(reader) == ([], ())
+    file.write_text("new\nTWO\nthree\nfour\n")
+    assert read_all(reader) == (["four"], at(file, 19))
+    reader.close()
+
+
+def test_a_file_that_takes_the_name_is_noticed_soon(file: Path) -> None:
+    file.write_text("one\n")
+    reader = opened(file)
+    read_all(reader)
+    another = file.with_name("another.txt")
+    another.write_text("new\ntwo\n")
+    another.rename(file)
+    polled = reader.poll(WINDOW, LONG_MS)
+    assert polled is not None
+    assert polled.records.values.values == ["two"]
+
+
+def test_a_file_is_looked_up_by_its_name_only_now_and_then(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connector, "_SAME_FILE_S", 3600)
+    file.write_text("one\n")
+    reader = opened(file)
+    monkeypatch.setattr(os, "stat", None)
+    assert read_all(reader)[0] == ["one"]
+    assert read_all(reader)[0] == []
 
 
 @pytest.mark.parametrize("position", ["7", 7.5, None, True])
 def test_a_position_that_is_no_integer_is_an_error(file: Path, position: object) -> None:
-    file.write_text("one\n")
     with pytest.raises(PenstockError, match="Offset position is the incorrect type"):
-        FileReader(str(file), "t").latest(at(file, position), WINDOW)
+        opened(file, at(file, position))
 
 
 def test_offsets_of_another_file_are_not_ours(file: Path) -> None:
     file.write_text("one\n")
     other = at(file.with_name("other.txt"), 3)
-    assert FileReader(str(file), "t").latest(other, WINDOW) == at(file, 4)
+    assert read_all(opened(file, other)) == (["one"], at(file, 4))
 
 
 def test_records_have_a_topic_a_required_string_and_nothing_else(file: Path) -> None:
     file.write_text("one\n\n")
-    reader = FileReader(str(file), "t")
-    [batch] = reader.read((), reader.latest((), WINDOW))
-    assert reader.records(batch) == Records(
+    polled = opened(file).poll(WINDOW, 0)
+    assert polled is not None
+    assert polled.records == Records(
         topics=["t", "t"],
         partitions=[None, None],
         timestamps=[None, None],
         keys=Column([None, None], [Run(2, None)]),
         values=Column(["one", ""], [Run(2, s.STRING)]),
     )
+
+
+# ── waiting ──────────────────────────────────────────────────────────────────────────────────────
+
+
+class Waits(SourceContextStub):
+    """Counts the waits instead of waiting; something may happen in one of them."""
+
+    def __init__(self, then: Callable[[int], object] = lambda count: None) -> None:
+        super().__init__()
+        self.waits: list[float] = []
+        self.then = then
+
+    def wait(self, seconds: float) -> bool:
+        self.waits.append(seconds)
+        self.then(len(self.waits))
+        return not self.is_running
+
+
+def test_a_poll_that_may_not_wait_does_not(file: Path) -> None:
+    context = Waits()
+    reader = opened(file, context=context)
+    assert reader.poll(WINDOW, 0) is None
+    file.write_text("unfinished")
+    assert reader.poll(WINDOW, 0) is None
+    append(file, b"\n")
+    assert reader.poll(WINDOW, 0) is not None
+    assert context.waits == []
+    assert reader.idle_ms == 0
+
+
+def test_a_poll_that_may_wait_returns_with_the_first_line(file: Path) -> None:
+    context = Waits(lambda count: file.write_text("here\n") if count == 3 else None)
+    reader = opened(file, context=context)
+    polled = reader.poll(WINDOW, LONG_MS)
+    assert polled is not None
+    assert polled.records.values.values == ["here"]
+    assert context.waits == [0.01] * 3
+
+
+def test_a_poll_waits_no_longer_than_it_may(file: Path) -> None:
+    assert opened(file).poll(WINDOW, 30) is None
+
+
+def test_a_poll_stops_waiting_when_the_task_stops(file: Path) -> None:
+    context = SourceContextStub()
+    reader = opened(file, context=context)
+    stopping = threading.Timer(0.01, context.stop)
+    stopping.start()
+    assert reader.poll(WINDOW, LONG_MS) is None
+    stopping.join()
+
+
+@pytest.mark.parametrize(
+    ("quiet_s", "pause_s"), [(0, 0.01), (2.9, 0.01), (6, 0.02), (15, 0.05), (3600, 0.05)]
+)
+def test_a_file_is_looked_at_less_often_the_longer_it_is_quiet(
+    quiet_s: float, pause_s: float
+) -> None:
+    assert FileReader._pause(quiet_s) == pytest.approx(pause_s)
+
+
+def test_closing_closes_the_file(file: Path) -> None:
+    file.write_text("one\n")
+    before = set(os.listdir("/proc/self/fd"))
+    reader = opened(file)
+    reader.poll(WINDOW, 0)
+    reader.close()
+    assert set(os.listdir("/proc/self/fd")) == before
+    opened(file).close()  # never polled
 
 
 CONTENTS = st.lists(
@@ -225,22 +384,23 @@ def test_reading_in_any_windows_while_the_file_grows_is_splitting_at_once(
     sizes = st.integers(1, 8)
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(connector, "_BLOCK", data.draw(sizes, "block"))
-        patch.setattr(connector, "_SCAN", data.draw(sizes, "scan"))
         file = Path(folder) / "grows.txt"
-        reader = FileReader(str(file), "t")
+        reader = opened(file)
         lines: list[str] = []
         reached: Offsets = ()
         written = 0
         while written < len(content):
             more = data.draw(st.integers(1, len(content) - written), "bytes appended")
-            with file.open("ab") as grown:
-                grown.write(content[written : written + more])
+            append(file, content[written : written + more])
             written += more
             if data.draw(st.booleans(), "task restarted"):
-                reader = FileReader(str(file), "t")
-            found, reached = read_all(reader, reached, lambda: data.draw(sizes, "window"))
+                reader.close()
+                reader = opened(file, reached)
+            found, end = read_all(reader, lambda: data.draw(sizes, "window"))
             lines += found
+            reached = end or reached
             assert lines == split_at_once(content[:written])
+        reader.close()
 
 
 # ── the sink ─────────────────────────────────────────────────────────────────────────────────────
@@ -341,6 +501,6 @@ def test_a_sink_has_as_many_tasks_as_it_may_have() -> None:
 @pytest.mark.parametrize("props", [{}, {"file": ""}])
 def test_standard_streams_are_not_offered(props: dict[str, str]) -> None:
     with pytest.raises(Unsupported, match="Set 'file'"):
-        FileStreamSource().open(FILE_SOURCE.parse({**props, "topic": "t"}))
+        FileStreamSource().open(FILE_SOURCE.parse({**props, "topic": "t"}), SourceContextStub())
     with pytest.raises(Unsupported, match="Set 'file'"):
-        FileStreamSink().open(FILE_SINK.parse(props))
+        FileStreamSink().open(FILE_SINK.parse(props), SinkContextStub())

@@ -9,9 +9,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from penstock.errors import DataError, Unavailable
-from penstock.flow.causes import NOTE, marked, may_pass, passes
-from penstock.flow.engine import readable
-from penstock.flow.failures import ToleranceExceeded
+from penstock.flow.stage.causes import NOTE, marked, may_pass, passes, readable
+from penstock.flow.stage.failures import ToleranceExceeded
 
 
 def kafka(code: int) -> KafkaException:

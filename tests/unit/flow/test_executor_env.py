@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from penstock.errors import StartupFailed
-from penstock.flow import executor_env
+from penstock.flow.spark import executor_env
 
 
 def test_what_penstock_depends_on_is_found_at_any_distance() -> None:

@@ -9,10 +9,10 @@ import pytest
 from penstock.data.records import Column, Header, Records
 from penstock.data.schema import INT32, STRING, struct
 from penstock.errors import DataError
-from penstock.flow import failures
-from penstock.flow.failures import Failures, ToleranceExceeded, context_headers
-from penstock.flow.pipeline import Failure, Stage
 from penstock.flow.plan import Tolerance
+from penstock.flow.stage import failures
+from penstock.flow.stage.failures import Failures, ToleranceExceeded, context_headers
+from penstock.flow.stage.pipeline import Failure, Stage
 from penstock.ids import TaskId
 
 TASK = TaskId("c", 3)

@@ -15,7 +15,8 @@ from penstock.data.columns import Cells, Fields
 from penstock.data.records import Column, Header, Records
 from penstock.data.schema import INT8, OPTIONAL_STRING, STRING
 from penstock.errors import DataError, Unavailable
-from penstock.flow.pipeline import (
+from penstock.flow.plan import Conversion, ConverterPlan, Tolerance, TransformPlan
+from penstock.flow.stage.pipeline import (
     Backoff,
     Pipeline,
     Stage,
@@ -23,7 +24,6 @@ from penstock.flow.pipeline import (
     sink_steps,
     source_steps,
 )
-from penstock.flow.plan import Conversion, ConverterPlan, Tolerance, TransformPlan
 from penstock.transform.replace_field import REPLACE_FIELD, ReplaceFieldValue
 
 NOTHING = ConfigDef().parse({})

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import StartupFailed
-from penstock.flow import remote
+from penstock.flow.spark import remote
 
 
 @pytest.fixture(autouse=True)

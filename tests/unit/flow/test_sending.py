@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.data.records import Column, Records
-from penstock.flow import sending
 from penstock.flow.plan import TopicGroup
+from penstock.flow.stage import sending
 
 TOPICS: list[tuple[list[str], list[tuple[str, list[int]]]]] = [
     ([], []),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.flow.session import java_options, sockets
+from penstock.flow.spark.session import java_options, sockets
 
 
 @pytest.mark.parametrize(("encrypted", "optimizes"), [(False, False), (True, True)])

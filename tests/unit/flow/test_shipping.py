@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.flow import shipping
+from penstock.flow.spark import shipping
 
 
 def installed(folder: Path, name: str, files: dict[str, str], module: str) -> EntryPoint:

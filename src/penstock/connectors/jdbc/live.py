@@ -34,16 +34,9 @@ from penstock.connectors.jdbc.database import (
 from penstock.connectors.jdbc.dialect import Dialect, TableFound, TableName, Write
 from penstock.connectors.jdbc.offsets import TableId
 from penstock.connectors.jdbc.reading import Reading
-from penstock.connectors.jdbc.source import (
-    READINGS,
-    JdbcReader,
-    Unfit,
-    Unit,
-    refuse_same_names,
-    selected,
-    table_names,
-    tables_of,
-)
+from penstock.connectors.jdbc.session import READINGS
+from penstock.connectors.jdbc.shapes import Shapes, Unfit, Unit, table_names
+from penstock.connectors.jdbc.source import refuse_same_names, selected, tables_of
 from penstock.connectors.jdbc.url import Kind, Url
 from penstock.connectors.jdbc.writing import KAFKA_KEYS, KeyMode, Settings
 from penstock.errors import ConfigInvalid, DataError, PenstockError
@@ -216,7 +209,7 @@ _LISTS: Final = (k.TABLE_WHITELIST, k.TABLE_INCLUDE, k.TABLE_BLACKLIST)
 
 def _source(config: Config, connection: Connection, until: float) -> Iterator[Finding]:
     reading = READINGS[connection.kind](connection, keys.quotes(config))
-    reader = JdbcReader(config)
+    shapes = Shapes(config)
     units = [Unit(None)]
     chooser = k.QUERY.name
     if not config[k.QUERY].strip():
@@ -236,7 +229,7 @@ def _source(config: Config, connection: Connection, until: float) -> Iterator[Fi
             log.info("only %d of %d tables were looked at in time", len(looked), len(units))
             break
         try:
-            columns, _ = reading.columns(reader.source(unit, reading), unit.table)
+            columns, _ = reading.columns(shapes.source(unit, reading), unit.table)
         except (DatabaseRefused, DataError) as error:
             if time.monotonic() > until:
                 break  # it was cut off
@@ -244,7 +237,7 @@ def _source(config: Config, connection: Connection, until: float) -> Iterator[Fi
             continue
         looked.append(columns)
         try:
-            reader.order(unit, columns, reading)
+            shapes.order(unit, columns, reading)
         except Unfit as error:
             setting = chooser if error.setting == k.TABLE_WHITELIST.name else error.setting
             yield Finding(setting, str(error))

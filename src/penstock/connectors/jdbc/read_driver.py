@@ -14,7 +14,7 @@ from penstock.connectors.jdbc.database import Connection, Row
 from penstock.connectors.jdbc.driver import BASE_TABLE, TYPES, ZONED, DriverConnection, metadata
 from penstock.connectors.jdbc.offsets import TableId
 from penstock.connectors.jdbc.products import product_of
-from penstock.connectors.jdbc.reading import Reading, block
+from penstock.connectors.jdbc.reading import Blocks, Reading, block
 
 _DIGITS: Final = 6  # of a second, that are told apart
 _EPOCH: Final = moment(0)
@@ -83,7 +83,7 @@ class DriverReading(Reading):
             return self.connection.first(sql + limit.format(skipped=skipped))
         return self.connection.first(sql, skipped)
 
-    def blocks(self, sql: str, columns: Sequence[SqlColumn]) -> Iterator[pa.RecordBatch]:
+    def blocks(self, sql: str, columns: Sequence[SqlColumn]) -> Blocks:
         # Some drivers read everything at once unless there is a transaction.
         with self.connection.transaction(writing=False):
             yield from self._blocks(sql, columns, 0)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
 
 from penstock.connectors.jdbc.columns import Sql, SqlColumn
 from penstock.connectors.jdbc.offsets import TableId
-from penstock.connectors.jdbc.reading import BLOCK_ROWS, Reading, block
+from penstock.connectors.jdbc.reading import BLOCK_ROWS, Blocks, Reading, block
 
 _TYPES: Final = {
     # FIELD_TYPE of the protocol; what Connector/J calls it.
@@ -92,7 +92,7 @@ class MysqlReading(Reading):
     def stripe(self, key: str, keys: int, parts: int) -> str:
         return f"({key} DIV {keys}) % {parts}"
 
-    def blocks(self, sql: str, columns: Sequence[SqlColumn]) -> Iterator[pa.RecordBatch]:
+    def blocks(self, sql: str, columns: Sequence[SqlColumn]) -> Blocks:
         from pymysql.cursors import SSCursor
 
         raw = self.connection.raw

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from penstock.connectors.jdbc.columns import ARROW, Sql, SqlColumn, moment, wall_us
 from penstock.connectors.jdbc.offsets import TableId
-from penstock.connectors.jdbc.reading import Reading, block
+from penstock.connectors.jdbc.reading import Blocks, Reading, block
 from penstock.errors import DataError
 
 _COPY_OVER: Final = -1  # where libpq tells the size of a row
@@ -158,7 +158,7 @@ class PostgresqlReading(Reading):
     def stripe(self, key: str, keys: int, parts: int) -> str:
         return f"MOD(DIV({key}, {keys}), {parts})"
 
-    def blocks(self, sql: str, columns: Sequence[SqlColumn]) -> Iterator[pa.RecordBatch]:
+    def blocks(self, sql: str, columns: Sequence[SqlColumn]) -> Blocks:
         read = _csv(columns)
         with (
             self.connection.errors(),

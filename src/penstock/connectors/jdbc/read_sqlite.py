@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from datetime import date, datetime, time, timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from penstock.connectors.jdbc.columns import ARROW, Sql, SqlColumn, moment, wall_us
 from penstock.connectors.jdbc.offsets import TableId
-from penstock.connectors.jdbc.reading import BLOCK_ROWS, Reading, block
+from penstock.connectors.jdbc.reading import BLOCK_ROWS, Blocks, Reading, block
 from penstock.errors import DataError
 
 _TYPES: Final = {
@@ -125,7 +125,7 @@ class SqliteReading(Reading):
             f"ELSE strftime('%Y-%m-%d %H:%M:%f', {name}) END)"
         )
 
-    def blocks(self, sql: str, columns: Sequence[SqlColumn]) -> Iterator[pa.RecordBatch]:
+    def blocks(self, sql: str, columns: Sequence[SqlColumn]) -> Blocks:
         for rows in self.connection.stream(sql, size=BLOCK_ROWS):
             yield block(
                 columns,

@@ -8,21 +8,34 @@ or `?` in a query of the user's means what it means to the database.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
 from typing import Final
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
-from penstock.connectors.jdbc.columns import ARROW, SqlColumn, from_texts, moment, wall_us
+from penstock.connectors.jdbc.columns import (
+    ARROW,
+    SqlColumn,
+    from_texts,
+    instant_us,
+    moment,
+    wall_us,
+)
 from penstock.connectors.jdbc.database import Connection, Row, in_quotes
 from penstock.connectors.jdbc.offsets import Position, TableId
 from penstock.errors import DataError
 
 BLOCK_ROWS: Final = 8192
 
+_US: Final = timedelta(microseconds=1)
+
 Rows = Sequence[tuple[object, ...]]
+
+Blocks = Generator[pa.RecordBatch, None, None]
+"""Rows as they arrive; closing it ends the statement."""
 
 
 class Reading(ABC):
@@ -60,7 +73,7 @@ class Reading(ABC):
             yield from self.connection.stream(sql)
 
     @abstractmethod
-    def blocks(self, sql: str, columns: Sequence[SqlColumn]) -> Iterator[pa.RecordBatch]:
+    def blocks(self, sql: str, columns: Sequence[SqlColumn]) -> Blocks:
         """The rows of a statement that selects these columns, some thousand at a time."""
 
     def sample(self, sql: str, columns: Sequence[SqlColumn], rows: int) -> Iterator[pa.RecordBatch]:
@@ -154,6 +167,30 @@ class Order:
     def before(self, bound_us: int) -> str:
         """The rows older than that."""
         return f"{self.timestamp} < {self.moment(bound_us)}"
+
+    def position(self, row: Sequence[object]) -> Position:
+        """That of a row, of which these are the timestamp and the number, as far as the order has
+        them. DataError if they are none."""
+        cells = list(row)
+        at_us = self._micros(cells.pop(0)) if self.timestamp else None
+        number = whole(cells.pop(0), f"Column {self.incrementing}") if self.incrementing else None
+        return Position(number, at_us)
+
+    def _micros(self, value: object) -> int:
+        """A moment as a driver returns it, in microseconds since the epoch."""
+        assert self.column is not None
+        if isinstance(value, str):
+            value = datetime.fromisoformat(value)
+        if isinstance(value, date) and not isinstance(value, datetime):
+            value = datetime(value.year, value.month, value.day, tzinfo=UTC)
+        if not isinstance(value, datetime):
+            raise DataError(
+                f"Column '{self.column.name}' ({self.column.told}) holds {value!r}, no timestamp."
+            )
+        wall = (value.replace(tzinfo=UTC) - moment(0)) // _US
+        if self.column.zoned:
+            return wall if value.tzinfo is None else (value - moment(0)) // _US
+        return instant_us(wall, self.zone)
 
 
 def where(*conditions: str) -> str:

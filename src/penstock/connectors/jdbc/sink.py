@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from penstock import VERSION
-from penstock.api import Finding, Plugin, Props, SinkConnector, SinkWriter
+from penstock.api import Finding, Plugin, Props, SinkConnector, SinkContext, SinkWriter
 from penstock.config import checks
 from penstock.config.define import (
     BOOLEAN,
@@ -379,8 +379,8 @@ class JdbcSink(SinkConnector):
                 store_offsets(connection, dialect, table, name, reached)
         return True
 
-    def open(self, config: Config) -> SinkWriter:
-        return JdbcWriter(database_of(config), dialect_of(config), settings_of(config))
+    def open(self, config: Config, context: SinkContext) -> SinkWriter:
+        return JdbcWriter(database_of(config), dialect_of(config), settings_of(config), context)
 
 
 def dialect_of(config: Config) -> Dialect:

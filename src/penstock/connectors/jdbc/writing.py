@@ -12,7 +12,6 @@ is refused.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,7 +19,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Final
 
-from penstock.api import Failed, SinkWriter
+from penstock.api import Failed, SinkContext, SinkWriter
 from penstock.connectors.jdbc.columns import moment
 from penstock.connectors.jdbc.database import (
     Connection,
@@ -177,7 +176,10 @@ class _Work:
 class JdbcWriter(SinkWriter):
     """Writes one task's records; connects when there are some, and again after a failure."""
 
-    def __init__(self, database: Database, dialect: Dialect, settings: Settings) -> None:
+    def __init__(
+        self, database: Database, dialect: Dialect, settings: Settings, context: SinkContext
+    ) -> None:
+        self._context = context
         self._database = database
         self._dialect = dialect
         self._settings = settings
@@ -198,7 +200,7 @@ class JdbcWriter(SinkWriter):
             return
         wait_s = self._not_before - time.monotonic()
         if wait_s > 0:
-            threading.Event().wait(wait_s)
+            self._context.wait(wait_s)
         try:
             refused = self._written(records)
         except (DatabaseAway, DatabaseBusy) as error:

@@ -15,18 +15,19 @@ from typing import Any
 import orjson
 import pytest
 
-from penstock.api import Offsets, SourceOffset
+from penstock.api import Offsets, Polled, SourceOffset
+from penstock.connectors.jdbc.database import DatabaseAway
 from penstock.connectors.jdbc.offsets import TableId
-from penstock.connectors.jdbc.source import (
-    JdbcReader,
-    JdbcSource,
-    selected,
-)
+from penstock.connectors.jdbc.read_sqlite import SqliteReading
+from penstock.connectors.jdbc.reader import JdbcReader, RangeInterrupted
+from penstock.connectors.jdbc.reading import Blocks
+from penstock.connectors.jdbc.source import JdbcSource, selected
 from penstock.connectors.jdbc.source_keys import JDBC_SOURCE
 from penstock.data import schema as s
 from penstock.data.schema import Value
 from penstock.errors import ConfigInvalid, DataError, PenstockError
 from penstock.testing.conformance import SourceConformance
+from penstock.testing.contexts import SourceContextStub
 
 MOST = 1 << 25
 FIRST = datetime(2024, 1, 1, 12, 0, 0)  # noqa: DTZ001 - SQLite has no zones
@@ -38,6 +39,7 @@ class Shop:
     def __init__(self, file: Path) -> None:
         self.file = file
         self.now = 1_700_000_000.0
+        self.opened: list[JdbcReader] = []
         self("PRAGMA journal_mode = WAL")
 
     def __call__(self, sql: str, *rows: tuple[Any, ...]) -> None:
@@ -61,44 +63,67 @@ class Shop:
         config = JDBC_SOURCE.parse(self.props(**settings))
         return list(JdbcSource().plan_tasks(config, most))
 
-    def open(self, props: Mapping[str, str]) -> JdbcReader:
-        return JdbcReader(JDBC_SOURCE.parse(props), lambda: self.now)
+    def open(
+        self, props: Mapping[str, str], stored: Offsets = (), range_bytes: int = MOST
+    ) -> JdbcReader:
+        reader = JdbcReader(
+            JDBC_SOURCE.parse(props),
+            SourceContextStub(stored),
+            clock=lambda: self.now,
+            range_bytes=range_bytes,
+        )
+        self.opened.append(reader)
+        return reader
 
-    def reader(self, **settings: object) -> JdbcReader:
+    def reader(
+        self, stored: Offsets = (), range_bytes: int = MOST, **settings: object
+    ) -> JdbcReader:
         (task,) = self.tasks(**settings)
-        return self.open(task)
+        return self.open(task, stored, range_bytes)
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Shop:
-    return Shop(tmp_path / "shop.db")
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    shop = Shop(tmp_path / "shop.db")
+    yield shop
+    for reader in shop.opened:
+        reader.close()
 
 
-def rows_between(reader: JdbcReader, start: Offsets, end: Offsets) -> list[Value]:
-    batches = reader.read(start, end)
-    return [value for batch in batches for value in reader.records(batch).values.values]
-
-
-def ranges(
-    reader: JdbcReader, start: Offsets = (), window: int = MOST
-) -> Iterator[tuple[Offsets, Offsets]]:
+def polls(reader: JdbcReader, max_bytes: int = MOST) -> Iterator[Polled]:
+    """Polls until there is nothing more."""
     for _ in range(1000):
-        end = reader.latest(start, window)
-        if end == start:
+        polled = reader.poll(max_bytes, 0)
+        if polled is None:
             return
-        yield start, end
-        start = end
+        yield polled
     pytest.fail("there is always more")
 
 
-def read_all(
-    reader: JdbcReader, start: Offsets = (), window: int = MOST
-) -> tuple[list[Value], Offsets]:
+def poll(reader: JdbcReader, max_bytes: int = MOST) -> Polled:
+    polled = reader.poll(max_bytes, 0)
+    assert polled is not None
+    return polled
+
+
+def rows_of(polled: Polled) -> list[Value]:
+    assert not polled.parts
+    return polled.records.values.values
+
+
+def part_rows(reader: JdbcReader, part: str) -> list[Value]:
+    return [value for records in reader.read(part) for value in records.values.values]
+
+
+def read_all(reader: JdbcReader, max_bytes: int = MOST) -> tuple[list[Value], list[SourceOffset]]:
+    """All rows there are, and what is stored then of what was read."""
     found: list[Value] = []
-    end = start
-    for begin, end in ranges(reader, start, window):
-        found += rows_between(reader, begin, end)
-    return found, end
+    stored: list[SourceOffset] = []
+    for polled in polls(reader, max_bytes):
+        found += rows_of(polled)
+        moved = [each.partition for each in polled.offsets]
+        stored = [each for each in stored if each.partition not in moved] + list(polled.offsets)
+    return found, stored
 
 
 def ids(rows: list[Value]) -> list[int]:
@@ -172,9 +197,9 @@ class TestParts(OfTable):
         return {**super().config(), **split, "penstock.read.parallelism": "2"}
 
     # The parts of a table have no order among them.
-    test_small_ranges_read_the_same_as_a_large_one = None  # type: ignore[assignment]
-    test_reading_goes_on_exactly_where_it_was_from_every_position = None  # type: ignore[assignment]
-    test_a_range_is_about_as_large_as_was_asked_for = None  # type: ignore[assignment]
+    test_small_polls_read_the_same_as_large_ones = None  # type: ignore[assignment]
+    test_another_reader_goes_on_exactly_after_the_stored_offsets = None  # type: ignore[assignment]
+    test_what_was_read_but_not_stored_is_read_again_also_when_there_is_more = None  # type: ignore[assignment]
 
 
 # ── positions ────────────────────────────────────────────────────────────────────────────────────
@@ -201,9 +226,7 @@ def test_positions_are_stored_as_the_jvms_connector_does(shop: Shop) -> None:
         reader = shop.reader(
             mode=mode, timestamp__column__name="changed", validate__non__null=False
         )
-        assert reader.latest((), MOST) == [
-            SourceOffset({"protocol": "1", "table": "notes"}, offset)
-        ]
+        assert poll(reader).offsets == [SourceOffset({"protocol": "1", "table": "notes"}, offset)]
 
 
 @pytest.mark.parametrize(
@@ -217,7 +240,7 @@ def test_what_the_jvms_connector_stored_is_gone_on_from(
         SourceOffset({"table": "others"}, {"incrementing": 9}),
         SourceOffset(partition, {"incrementing": 3}),
     ]
-    rows, end = read_all(shop.reader(), stored)
+    rows, end = read_all(shop.reader(stored))
     assert ids(rows) == [4, 5]
     assert end == [SourceOffset(partition, {"incrementing": 5})]
 
@@ -230,31 +253,40 @@ def test_an_old_timestamp_without_nanoseconds_is_gone_on_from(shop: Shop) -> Non
         )
     ]
     reader = shop.reader(
-        mode="timestamp", timestamp__column__name="changed", validate__non__null=False
+        stored, mode="timestamp", timestamp__column__name="changed", validate__non__null=False
     )
-    assert ids(read_all(reader, stored)[0]) == [2]
+    assert ids(read_all(reader)[0]) == [2]
 
 
-@pytest.mark.parametrize("window", [1, 100, MOST])
+@pytest.mark.parametrize("max_bytes", [1, 100, MOST])
+@pytest.mark.parametrize("range_bytes", [1, 100, MOST])
 @pytest.mark.parametrize("mode", ["timestamp", "timestamp+incrementing"])
 def test_rows_of_equal_timestamps_are_neither_lost_nor_repeated(
-    shop: Shop, mode: str, window: int
+    shop: Shop, mode: str, range_bytes: int, max_bytes: int
 ) -> None:
     stamps: list[str | None] = [str(FIRST + timedelta(seconds=at // 9)) for at in range(60)]
     notes(shop, stamps)
-    reader = shop.reader(mode=mode, timestamp__column__name="changed", validate__non__null=False)
-    rows, end = read_all(reader, window=window)
+    settings: dict[str, object] = {
+        "mode": mode,
+        "timestamp__column__name": "changed",
+        "validate__non__null": False,
+    }
+    reader = shop.reader((), range_bytes, **settings)
+    rows, end = read_all(reader, max_bytes)
     assert sorted(ids(rows)) == list(range(1, 61))
-    assert read_all(reader, end, window) == ([], end)
+    assert read_all(reader, max_bytes) == ([], [])
+    assert read_all(shop.reader(end, range_bytes, **settings), max_bytes) == ([], [])
 
 
 def test_by_timestamp_alone_a_range_ends_with_all_rows_of_its_last_one(shop: Shop) -> None:
     notes(shop, [str(FIRST)] * 10 + [str(FIRST + timedelta(seconds=1))] * 2)
     reader = shop.reader(
-        mode="timestamp", timestamp__column__name="changed", validate__non__null=False
+        range_bytes=1,
+        mode="timestamp",
+        timestamp__column__name="changed",
+        validate__non__null=False,
     )
-    sizes = [len(rows_between(reader, *each)) for each in ranges(reader, window=1)]
-    assert sizes == [10, 2]
+    assert [len(polled.records) for polled in polls(reader)] == [10, 2]
 
 
 def test_rows_younger_than_the_delay_are_left_for_later(shop: Shop) -> None:
@@ -271,9 +303,9 @@ def test_rows_younger_than_the_delay_are_left_for_later(shop: Shop) -> None:
     assert ids(rows) == [1]
     # Committed late, between what was read and the delay: it is read in its turn.
     shop("INSERT INTO notes (changed) VALUES (?)", (str(old + timedelta(minutes=50)),))
-    rows, end = read_all(hour, end)
+    rows, end = read_all(hour)
     assert ids(rows) == [3]
-    assert ids(read_all(shop.reader(**settings), end)[0]) == [2]
+    assert ids(read_all(shop.reader(end, **settings))[0]) == [2]
 
 
 def test_a_changed_row_is_read_again(shop: Shop) -> None:
@@ -281,9 +313,9 @@ def test_a_changed_row_is_read_again(shop: Shop) -> None:
     reader = shop.reader(
         mode="timestamp+incrementing", timestamp__column__name="changed", validate__non__null=False
     )
-    _, end = read_all(reader)
+    read_all(reader)
     shop("UPDATE notes SET changed = '2024-01-02 00:00:00' WHERE id = 1")
-    assert ids(read_all(reader, end)[0]) == [1]
+    assert ids(read_all(reader)[0]) == [1]
 
 
 def test_the_first_timestamp_that_is_not_null_counts(shop: Shop) -> None:
@@ -318,28 +350,32 @@ def test_reading_may_begin_now_and_readers_elsewhere_are_told(shop: Shop) -> Non
         "validate__non__null": False,
         "timestamp__initial": -1,
     }
-    planner = shop.reader(**settings)
-    assert planner.latest((), MOST) == ()
+    alone = shop.reader(**settings)
+    planner = shop.reader(**settings, penstock__read__parallelism=2)
+    assert alone.poll(MOST, 0) is None
+    assert planner.poll(MOST, 0) is None
     shop("INSERT INTO notes (changed) VALUES (?)", (str(datetime(2024, 6, 1)),))  # noqa: DTZ001
-    end = planner.latest((), MOST)
-    (part,) = planner.parts((), end)
+    (part,) = poll(planner).parts
     shop.now += 10_000_000
-    assert ids(rows_between(shop.reader(**settings), *part)) == [2]
+    assert ids(part_rows(shop.reader(**settings), part)) == [2]
+    assert ids(rows_of(poll(alone))) == [2]
 
 
 def test_moments_in_the_zone_of_the_database(shop: Shop) -> None:
     notes(shop, ["2024-07-01 12:00:00"])
-    reader = shop.reader(
-        mode="timestamp",
-        timestamp__column__name="changed",
-        validate__non__null=False,
-        db__timezone="America/New_York",
-    )
+    settings: dict[str, object] = {
+        "mode": "timestamp",
+        "timestamp__column__name": "changed",
+        "validate__non__null": False,
+        "db__timezone": "America/New_York",
+    }
+    reader = shop.reader(**settings)
     ((row,), end) = read_all(reader)
     assert row["changed"] == datetime(2024, 7, 1, 16, tzinfo=UTC)
     assert end[0].offset is not None
     assert end[0].offset["timestamp"] == int(row["changed"].timestamp() * 1000)
-    assert read_all(reader, end) == ([], end)
+    assert read_all(reader) == ([], [])
+    assert read_all(shop.reader(end, **settings)) == ([], [])
 
 
 # ── polls ────────────────────────────────────────────────────────────────────────────────────────
@@ -348,20 +384,19 @@ def test_moments_in_the_zone_of_the_database(shop: Shop) -> None:
 def test_a_table_is_looked_at_again_after_the_poll_interval(shop: Shop) -> None:
     notes(shop, [None])
     reader = shop.reader(poll__interval__ms=5000)
-    end = reader.latest((), MOST)
-    assert reader.latest((), MOST) == end
+    assert ids(rows_of(poll(reader))) == [1]
     shop("INSERT INTO notes (changed) VALUES (NULL)")
-    assert reader.latest((), MOST) == end, "asked again for the same, it answers the same"
-    assert reader.latest(end, MOST) == end
+    assert reader.poll(MOST, 0) is None
     shop.now += 4.9
-    assert reader.latest(end, MOST) == end
+    assert reader.poll(MOST, 0) is None
     shop.now += 0.1
-    assert ids(rows_between(reader, end, reader.latest(end, MOST))) == [2]
+    assert ids(rows_of(poll(reader))) == [2]
 
 
 def test_a_table_with_more_than_a_range_is_read_without_waiting(shop: Shop) -> None:
     notes(shop, [None] * 20)
-    assert len(read_all(shop.reader(poll__interval__ms=5000), window=100)[0]) == 20
+    reader = shop.reader(range_bytes=100, poll__interval__ms=5000)
+    assert len(read_all(reader)[0]) == 20
 
 
 def test_in_bulk_everything_is_read_at_each_poll(shop: Shop) -> None:
@@ -370,16 +405,23 @@ def test_in_bulk_everything_is_read_at_each_poll(shop: Shop) -> None:
     rows, end = read_all(reader)
     assert ids(rows) == [1, 2, 3]
     assert end == [SourceOffset({"protocol": "1", "table": "notes"}, {"polled": 1_700_000_000_000})]
-    shop.now += 60
-    assert ids(read_all(reader, end)[0]) == [1, 2, 3]
+    shop.now += 59.9
+    assert read_all(reader) == ([], [])
+    assert read_all(shop.reader(end, mode="bulk", poll__interval__ms=60_000)) == ([], [])
+    shop.now += 0.1
+    assert ids(read_all(reader)[0]) == [1, 2, 3]
 
 
 def test_a_bulk_poll_may_be_read_side_by_side(shop: Shop) -> None:
     notes(shop, [None] * 50)
     reader = shop.reader(mode="bulk", poll__interval__ms=60_000, penstock__read__parallelism=4)
-    parts = reader.parts((), reader.latest((), MOST))
-    assert len(parts) == 4
-    read = [ids(rows_between(reader, *part)) for part in parts]
+    polled = poll(reader)
+    assert len(polled.records) == 0
+    assert polled.offsets == [
+        SourceOffset({"protocol": "1", "table": "notes"}, {"polled": 1_700_000_000_000})
+    ]
+    assert len(polled.parts) == 4
+    read = [ids(part_rows(reader, part)) for part in polled.parts]
     assert all(read)
     assert sorted(itertools.chain(*read)) == list(range(1, 51))
 
@@ -388,12 +430,193 @@ def test_no_table_starves_another(shop: Shop) -> None:
     for name in "abc":
         shop(f"CREATE TABLE {name} (id INTEGER PRIMARY KEY)")
         shop(f"INSERT INTO {name} VALUES (?)", *[(at,) for at in range(1, 41)])
-    reader = shop.reader()
+    reader = shop.reader(range_bytes=100)
     seen: list[str] = []
-    for begin, end in itertools.islice(ranges(reader, window=100), 6):
-        for batch in reader.read(begin, end):
-            seen += dict.fromkeys(reader.records(batch).topics)
+    for polled in itertools.islice(polls(reader), 6):
+        seen += dict.fromkeys(polled.records.topics)
     assert set(seen[:4]) == {"shop-a", "shop-b", "shop-c"}
+
+
+# ── pieces of a range ────────────────────────────────────────────────────────────────────────────
+
+BY_TIME: Mapping[str, object] = {
+    "mode": "timestamp",
+    "timestamp__column__name": "changed",
+    "validate__non__null": False,
+}
+BY_BOTH: Mapping[str, object] = {**BY_TIME, "mode": "timestamp+incrementing"}
+
+
+class Statements:
+    """The statements that read ranges, and the failures that they are to have."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.run: list[str] = []
+        self.fail_at: int | None = None  # the block that is not read
+        original = SqliteReading.blocks
+
+        def blocks(reading: SqliteReading, sql: str, columns: Any) -> Blocks:
+            if " LIMIT 64" in sql:  # a sample
+                yield from original(reading, sql, columns)
+                return
+            self.run.append(sql)
+            for at, block in enumerate(original(reading, sql, columns)):
+                if at == self.fail_at:
+                    self.fail_at = None
+                    raise DatabaseAway("unplugged")
+                yield block
+
+        monkeypatch.setattr(SqliteReading, "blocks", blocks)
+        monkeypatch.setattr("penstock.connectors.jdbc.read_sqlite.BLOCK_ROWS", 10)
+
+
+@pytest.fixture
+def statements(monkeypatch: pytest.MonkeyPatch) -> Statements:
+    return Statements(monkeypatch)
+
+
+@pytest.mark.parametrize("settings", [{}, BY_TIME, BY_BOTH], ids=["number", "time", "both"])
+def test_one_statement_gives_a_range_in_pieces_that_have_offsets(
+    shop: Shop, statements: Statements, settings: dict[str, object]
+) -> None:
+    # SQLite compares milliseconds: pairs of rows are of one moment, whatever else they say.
+    notes(shop, [str(FIRST + timedelta(microseconds=500 * at)) for at in range(1, 101)])
+    given = list(polls(shop.reader(**settings), 200))
+    assert len(statements.run) == 1
+    assert len(given) > 5
+    assert ids([row for polled in given for row in rows_of(polled)]) == list(range(1, 101))
+    done = 0
+    for polled in given:
+        done += len(polled.records)
+        assert polled.offsets
+        rest = read_all(shop.reader(polled.offsets, **settings))[0]
+        assert ids(rest) == list(range(done + 1, 101))
+
+
+def test_pieces_are_about_as_large_as_is_asked_for(shop: Shop) -> None:
+    shop("CREATE TABLE t (id INTEGER PRIMARY KEY, text TEXT)")
+    shop("INSERT INTO t VALUES (?, ?)", *[(at, "x" * 1000) for at in range(20_000)])
+    sizes = [len(polled.records) for polled in polls(shop.reader(), 1 << 20)]
+    assert sum(sizes) == 20_000
+    assert all(1000 <= size <= 1100 for size in sizes[:-1])
+
+
+def test_small_rows_are_given_some_thousand_at_once(shop: Shop) -> None:
+    shop("CREATE TABLE t (id INTEGER PRIMARY KEY)")
+    shop("INSERT INTO t VALUES (?)", *[(at,) for at in range(50_000)])
+    sizes = [len(polled.records) for polled in polls(shop.reader())]
+    assert sum(sizes) == 50_000
+    assert max(sizes) < 20_000
+
+
+def test_a_bulk_poll_has_an_offset_with_its_last_piece(shop: Shop, statements: Statements) -> None:
+    notes(shop, [None] * 50)
+    given = list(polls(shop.reader(mode="bulk", poll__interval__ms=60_000), 100))
+    assert len(statements.run) == 1
+    assert len(given) > 3
+    assert ids([row for polled in given for row in rows_of(polled)]) == list(range(1, 51))
+    *others, last = given
+    assert [list(polled.offsets) for polled in others] == [[]] * len(others)
+    assert last.offsets == [
+        SourceOffset({"protocol": "1", "table": "notes"}, {"polled": 1_700_000_000_000})
+    ]
+
+
+def test_rows_of_one_timestamp_have_an_offset_with_the_last_of_them(shop: Shop) -> None:
+    notes(shop, [str(FIRST)] * 40 + [str(FIRST + timedelta(seconds=1))] * 30)
+    given = list(polls(shop.reader(**BY_TIME), 200))
+    done, seen = 0, []
+    for polled in given:
+        done += len(polled.records)
+        seen += [done] if polled.offsets else []
+    assert seen == [40, 70]
+    assert len(given) > 3
+
+
+@pytest.mark.parametrize("settings", [{}, BY_TIME, BY_BOTH], ids=["number", "time", "both"])
+@pytest.mark.parametrize("block", [0, 1, 3, 9])
+def test_after_a_lost_connection_the_same_rows_come_again_and_no_others(
+    shop: Shop, statements: Statements, settings: dict[str, object], block: int
+) -> None:
+    notes(shop, [str(FIRST + timedelta(seconds=at)) for at in range(100)])
+    statements.fail_at = block
+    reader = shop.reader(**settings, poll__interval__ms=60_000)
+    seen: list[int] = []
+    failures = 0
+    while len(seen) < 100:
+        try:
+            polled = poll(reader, 100)
+        except DatabaseAway:
+            failures += 1
+        else:
+            seen += ids(rows_of(polled))
+    assert failures == (1 if block else 0), "a connection that was kept may be lost"
+    assert seen == list(range(1, 101))
+    assert reader.poll(MOST, 0) is None
+
+
+def test_after_a_lost_connection_a_bulk_poll_begins_anew(
+    shop: Shop, statements: Statements
+) -> None:
+    notes(shop, [None] * 50)
+    statements.fail_at = 3
+    reader = shop.reader(mode="bulk", poll__interval__ms=60_000)
+    assert ids(rows_of(poll(reader, 100)))[0] == 1
+    with pytest.raises(DatabaseAway):
+        list(polls(reader, 100))
+    assert ids(read_all(reader, 100)[0]) == list(range(1, 51))
+
+
+def test_a_connection_that_is_lost_between_rows_of_one_timestamp_fails_the_task(
+    shop: Shop, statements: Statements
+) -> None:
+    notes(shop, [str(FIRST)] * 50)
+    statements.fail_at = 3
+    reader = shop.reader(**BY_TIME)
+    assert not poll(reader, 100).offsets
+    with pytest.raises(RangeInterrupted, match=r"Table 'notes'.*unplugged") as failed:
+        list(polls(reader, 100))
+    assert not failed.value.retriable, "the rows would be in the same transaction twice"
+    assert isinstance(failed.value.__cause__, DatabaseAway)
+    assert ids(read_all(shop.reader(**BY_TIME))[0]) == list(range(1, 51))
+
+
+@pytest.mark.parametrize("mode", ["incrementing", "bulk"])
+def test_nothing_is_locked_when_the_last_piece_is_given_or_the_reader_closed(
+    shop: Shop, statements: Statements, mode: str
+) -> None:
+    shop("PRAGMA journal_mode = DELETE")  # whoever reads keeps others from writing
+    notes(shop, [None] * 50)
+
+    def is_locked() -> bool:
+        with closing(sqlite3.connect(shop.file, timeout=0, isolation_level=None)) as connection:
+            try:
+                connection.execute("BEGIN EXCLUSIVE")
+            except sqlite3.OperationalError:
+                return True
+            return False
+
+    reader = shop.reader(mode=mode, poll__interval__ms=60_000)
+    left = 50
+    while left:
+        left -= len(poll(reader, 100).records)
+        assert is_locked() == (left > 10)  # a block is read ahead
+    reader = shop.reader(mode=mode)
+    poll(reader, 100)
+    assert is_locked()
+    reader.close()
+    assert not is_locked()
+
+
+def test_parts_of_several_tables_may_be_read_side_by_side(shop: Shop) -> None:
+    for name in "ab":
+        shop(f"CREATE TABLE {name} (id INTEGER PRIMARY KEY)")
+        shop(f"INSERT INTO {name} VALUES (?)", *[(at,) for at in range(1, 41)])
+    polled = poll(shop.reader(penstock__read__parallelism=2))
+    assert [each.partition["table"] for each in polled.offsets] == ["a", "b"]
+    read = [ids(part_rows(shop.reader(), part)) for part in polled.parts]
+    assert len(read) == 4
+    assert read[0] + read[1] == read[2] + read[3] == list(range(1, 41))
 
 
 # ── tables and tasks ─────────────────────────────────────────────────────────────────────────────
@@ -464,14 +687,14 @@ def test_the_number_of_parts_may_change_and_nothing_is_lost(shop: Shop) -> None:
             "penstock__table__part__keys": 4,
         }
         for task in shop.tasks(count, **settings):
-            rows, end = read_all(shop.open(task), reached)
+            rows, end = read_all(shop.open(task, reached))
             seen += ids(rows)
             changed = [dict(each.partition) for each in end]
             reached = [each for each in reached if dict(each.partition) not in changed]
-            reached += [each for each in end if each not in reached]
+            reached += end
         shop("INSERT INTO notes (changed) VALUES (?)", *[(None,)] * more)
-    last = shop.open(shop.tasks()[0])
-    seen += ids(read_all(last, reached)[0])
+    last = shop.open(shop.tasks()[0], reached)
+    seen += ids(read_all(last)[0])
     assert set(seen) == set(range(1, 191))
     assert len(seen) - len(set(seen)) <= 2 * 4 * 3, "at most some turns of keys are read again"
 
@@ -479,8 +702,7 @@ def test_the_number_of_parts_may_change_and_nothing_is_lost(shop: Shop) -> None:
 def test_ranges_of_keys_are_read_side_by_side_where_it_is_wished(shop: Shop) -> None:
     notes(shop, [None] * 90)
     reader = shop.reader(penstock__read__parallelism=3)
-    parts = reader.parts((), reader.latest((), MOST))
-    read = [ids(rows_between(reader, *part)) for part in parts]
+    read = [ids(part_rows(shop.reader(), part)) for part in poll(reader).parts]
     assert [len(each) // 10 for each in read] == [2, 3, 3]
     assert list(itertools.chain(*read)) == list(range(1, 91))
 
@@ -500,8 +722,7 @@ def test_a_row_is_a_struct_named_after_its_table_without_a_key(shop: Shop) -> No
         (2, -2, None, None, None, None, None, None, None, None, None, None),
     )
     reader = shop.reader()
-    (batch,) = reader.read((), reader.latest((), MOST))
-    records = reader.records(batch)
+    records = poll(reader).records
     assert records.topics == ["shop-things"] * 2
     assert records.keys.values == [None, None]
     assert records.timestamps == [None, None]
@@ -546,10 +767,9 @@ def test_an_integer_beyond_32_bits_widens_its_batch(shop: Shop) -> None:
     shop("CREATE TABLE n (id INTEGER PRIMARY KEY, v INTEGER)")
     shop("INSERT INTO n VALUES (?, ?)", (1, 7))
     reader = shop.reader()
-    rows, end = read_all(reader)
+    rows, _ = read_all(reader)
     shop("INSERT INTO n VALUES (?, ?)", (2, 1 << 40))
-    (batch,) = reader.read(end, reader.latest(end, MOST))
-    ((schema, _, _),) = reader.records(batch).values.slices()
+    ((schema, _, _),) = poll(reader).records.values.slices()
     assert schema is not None
     field = schema.field("v")
     assert field is not None
@@ -562,10 +782,9 @@ def test_rows_of_a_query_have_the_prefix_as_topic_and_no_name(shop: Shop) -> Non
     reader = shop.reader(
         query="SELECT id, 'it''s 100%' AS text FROM notes;", incrementing__column__name="id"
     )
-    end = reader.latest((), MOST)
-    assert end == [SourceOffset({"query": "query"}, {"incrementing": 1})]
-    (batch,) = reader.read((), end)
-    records = reader.records(batch)
+    polled = poll(reader)
+    assert polled.offsets == [SourceOffset({"query": "query"}, {"incrementing": 1})]
+    records = polled.records
     assert records.topics == ["shop-"]
     assert records.values.values == [{"id": 1, "text": "it's 100%"}]
     assert [each.schema and each.schema.name for each in records.values.runs] == [None]
@@ -585,9 +804,9 @@ def test_names_that_need_quotes(shop: Shop) -> None:
 def test_a_column_that_is_added_while_it_runs_is_in_the_next_rows(shop: Shop) -> None:
     notes(shop, [None])
     reader = shop.reader()
-    _, end = read_all(reader)
+    read_all(reader)
     shop("ALTER TABLE notes ADD COLUMN text TEXT; INSERT INTO notes (text) VALUES ('new')")
-    rows, _ = read_all(reader, end)
+    rows, _ = read_all(reader)
     assert rows == [{"id": 2, "changed": None, "text": "new"}]
 
 
@@ -618,7 +837,7 @@ def test_a_table_that_cannot_be_read_so_is_refused(
 ) -> None:
     shop(f"CREATE TABLE t {sql}")
     with pytest.raises(PenstockError) as refused:
-        shop.reader(**settings).latest((), MOST)
+        shop.reader(**settings).poll(MOST, 0)
     assert told in str(refused.value)
     assert "'t'" in str(refused.value)
 
@@ -673,7 +892,7 @@ def test_offsets_that_mean_nothing_are_refused(
 def test_the_password_is_in_no_message(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     shop("CREATE TABLE t (id INTEGER PRIMARY KEY)")
-    reader = shop.reader(connection__password="swordfish")
+    stored = [SourceOffset({"table": "t"}, {"incrementing": "x"})]
     with pytest.raises(PenstockError) as refused:
-        reader.latest([SourceOffset({"table": "t"}, {"incrementing": "x"})], MOST)
+        shop.reader(stored, connection__password="swordfish").poll(MOST, 0)
     assert "swordfish" not in str(refused.value) + caplog.text

@@ -1,0 +1,547 @@
+"""Reads the rows of tables, or of a query, in ranges (reference, connectors §2).
+
+A range goes from one row's position up to another's, both of them in the table. One statement reads
+it, as long as the engine polls: each poll is given a piece. A piece ends between two rows of
+different positions where it can, and has an offset then; so after an error, or in another process,
+reading goes on behind the last piece that was given.
+
+A range by timestamp alone ends with all rows of its last timestamp; nothing younger than the delay
+is looked at. So rows of equal timestamps are neither lost nor repeated, as long as transactions
+last shorter than the delay.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import orjson
+import pyarrow as pa
+
+from penstock.api import (
+    DataError,
+    Offsets,
+    PenstockError,
+    Polled,
+    Primitive,
+    Records,
+    SourceContext,
+    SourceOffset,
+    SourceReader,
+)
+from penstock.config.define import Config
+from penstock.connectors.jdbc import columns as c
+from penstock.connectors.jdbc import keys, offsets
+from penstock.connectors.jdbc import source_keys as k
+from penstock.connectors.jdbc.columns import Sql, SqlColumn
+from penstock.connectors.jdbc.database import DatabaseAway
+from penstock.connectors.jdbc.offsets import Position, TableId
+from penstock.connectors.jdbc.ranges import Range, Structs, too_wide
+from penstock.connectors.jdbc.reading import Order, Reading, where
+from penstock.connectors.jdbc.session import Session
+from penstock.connectors.jdbc.shapes import Shape, Shapes, Unit, units_of
+from penstock.data import schema as s
+
+RANGE_BYTES: Final = 1 << 25
+"""About what one statement reads: to plan it takes several others."""
+
+_PART_BYTES: Final = 1 << 20  # of the records that `read` yields at once
+_SAMPLE_ROWS: Final = 64
+_MOST_ROWS: Final = 1_000_000  # of one range, however small rows are
+_MOST_STRIPES: Final = 64  # that one statement names
+_SHAPE_S: Final = 60.0  # how long planning goes by what it knows of a table's columns
+
+
+class RangeInterrupted(PenstockError):
+    """Reading failed after records were given that have no offset yet. To give them again would put
+    them into the same transaction twice; a task that starts anew goes on from the stored offset.
+    The cause is retriable, so the worker restarts the task by itself."""
+
+    code = "jdbc.interrupted"
+
+
+@dataclass(frozen=True, slots=True)
+class _Reached:
+    """How far a unit was read, and the partition of which that is stored."""
+
+    partition: Mapping[str, Primitive]
+    offset: Mapping[str, Primitive] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """Where the next range of a unit goes up to, and about how many bytes it holds."""
+
+    end: Mapping[str, Primitive]
+    size: int
+
+
+class JdbcReader(SourceReader):
+    """Reads the tables of one task, one range of each in turn. `clock` tells seconds since the
+    epoch, which only the poll interval goes by; a range holds about `range_bytes`."""
+
+    def __init__(
+        self,
+        config: Config,
+        context: SourceContext,
+        *,
+        clock: Callable[[], float] = time.time,
+        range_bytes: int = RANGE_BYTES,
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._range_bytes = range_bytes
+        # Of a unit's next range. Beside others the first ones are small: these wait for theirs.
+        self._sizes: dict[Unit, int] = {}
+        self._mode = config[k.MODE]
+        self._units = units_of(config)
+        self._session = Session(config)
+        self._shapes = Shapes(config)
+        self._suffix = f" {config[k.QUERY_SUFFIX]}" if config[k.QUERY_SUFFIX] else ""
+        self._interval_s = config[k.POLL_INTERVAL] / 1000
+        self._mapping = c.Mapping(
+            numeric=_numeric(config),
+            granularity=config[k.TIMESTAMP_GRANULARITY],
+            zone=keys.zone(config[keys.DB_TIMEZONE]),
+            unlimited_scale=config[k.NUMERIC_SCALE],
+        )
+        self._began_us = int(clock() * 1_000_000)
+        self._reached = _reached(self._units, self._mode, context.stored_offsets)
+        self._next = 0  # the unit whose turn it is
+        self._range: Range | None = None
+        self._end: Mapping[str, Primitive] = {}  # of the range
+        self._offset_is_due = False  # records of the range were given, and no offset since
+        self._quiet: dict[Unit, float] = {}  # when a unit had no more rows than were planned
+        self._planned_by: dict[Unit, tuple[float, Shape]] = {}  # what planning goes by
+        self._structs: dict[
+            tuple[TableId | None, tuple[SqlColumn, ...], frozenset[int]], Structs
+        ] = {}
+        self.idle_ms = min(100, max(10, config[k.POLL_INTERVAL] // 5))
+
+    # ── polls ────────────────────────────────────────────────────────────────────────────────
+
+    def poll(self, max_bytes: int, wait_ms: int) -> Polled | None:
+        try:
+            if self._config[k.READ_PARALLELISM] > 1:
+                return self._poll_parts()
+            if self._range is None:
+                self._range = self._next_range(max_bytes)
+            return None if self._range is None else self._poll_piece(self._range, max_bytes)
+        except Exception as error:
+            due, called = self._offset_is_due, self._range and self._range.unit.called
+            self._forget()
+            if due and getattr(error, "retriable", False) and self._mode != k.BULK:
+                raise RangeInterrupted(
+                    f"{called} has many rows of one offset, and reading failed between them; the "
+                    f"task has to start anew with the first of them: {error}"
+                ) from error
+            raise
+
+    def _poll_piece(self, rows: Range, max_bytes: int) -> Polled:
+        offset: Mapping[str, Primitive] | None = None
+        with _naming(rows.unit):
+            taken = rows.take(max_bytes)
+            over = not rows.has_more()
+            if over:
+                offset = self._end
+            elif position := rows.end_at_position(taken):
+                offset = position.stored()
+            records = self._records(rows, taken)
+        if over:
+            self._range = None
+            self._next = self._units.index(rows.unit) + 1
+        self._offset_is_due = offset is None
+        return Polled(records, () if offset is None else [self._reach(rows.unit, offset)])
+
+    def _poll_parts(self) -> Polled | None:
+        """The next ranges of as many units as fit, to be read side by side."""
+        left = self._range_bytes
+        parts: list[str] = []
+        ends: list[tuple[Unit, Mapping[str, Primitive]]] = []
+        for index in self._turns():
+            unit = self._units[index]
+            planned = self._plan(unit, left)
+            if planned is None:
+                continue
+            for low, high in self._split(unit, planned.end):
+                parts.append(orjson.dumps([index, low, high]).decode())
+            ends.append((unit, planned.end))
+            left -= planned.size
+            if left <= 0:
+                self._next = index + 1
+                break
+        if not ends:
+            return None
+        return Polled(offsets=[self._reach(*each) for each in ends], parts=parts)
+
+    def _turns(self) -> list[int]:
+        """The units in the order in which they are looked at, so that a busy one starves none."""
+        count = len(self._units)
+        return [(self._next + at) % count for at in range(count)]
+
+    def _next_range(self, max_bytes: int) -> Range | None:
+        for index in self._turns():
+            unit = self._units[index]
+            first = max_bytes if len(self._units) > 1 else self._range_bytes
+            size = min(self._range_bytes, self._sizes.get(unit, first))
+            planned = self._plan(unit, size)
+            if planned is not None:
+                self._sizes[unit] = 2 * size
+                self._next = index
+                self._end = planned.end
+                return self._open(unit, self._reached[unit].offset, planned.end)
+        return None
+
+    def _reach(self, unit: Unit, offset: Mapping[str, Primitive]) -> SourceOffset:
+        self._reached[unit] = replace(self._reached[unit], offset=offset)
+        return SourceOffset(self._reached[unit].partition, offset)
+
+    def _forget(self) -> None:
+        """Goes back to behind the last record that has an offset; all units are looked at anew."""
+        if self._range is not None:
+            self._range.close()
+            self._range = None
+        self._offset_is_due = False
+        self._quiet.clear()
+
+    def close(self) -> None:
+        self._forget()
+        self._session.close()
+
+    # ── planning ─────────────────────────────────────────────────────────────────────────────
+
+    def _plan(self, unit: Unit, max_bytes: int) -> _Planned | None:
+        """The next range of a unit; None if it has none, or is not to be looked at yet."""
+        start, now = self._reached[unit].offset, self._clock()
+        if self._mode == k.BULK:
+            last = offsets.polled(start)
+            if last is not None and now * 1000 < last + self._interval_s * 1000:
+                return None
+            return _Planned({offsets.POLLED: int(now * 1000)}, 0)
+        quiet = self._quiet.get(unit)
+        if quiet is not None and 0 <= now - quiet < self._interval_s:
+            return None
+        end, size, full = self._look(unit, offsets.position(start), max_bytes)
+        if full:
+            self._quiet.pop(unit, None)
+        else:
+            self._quiet[unit] = now
+        found = None if end is None else end.stored()
+        return None if found is None or found == start else _Planned(found, size)
+
+    def _look(
+        self, unit: Unit, start: Position, max_bytes: int
+    ) -> tuple[Position | None, int, bool]:
+        """The position of the last row of the next range, None if there is no row; the range's
+        size, and whether more follows."""
+        try:
+            with self._session.reading() as reading:
+                shape = self._planned_shape(unit, reading)
+                return self._look_at(unit, shape, self._begin(start), max_bytes)
+        except Exception as error:
+            self._planned_by.pop(unit, None)  # its columns may be other ones by now
+            if isinstance(error, DataError):
+                raise DataError(f"{unit.called}: {error}") from error
+            raise
+
+    def _look_at(
+        self, unit: Unit, shape: Shape, start: Position, max_bytes: int
+    ) -> tuple[Position | None, int, bool]:
+        order = shape.order
+        assert order is not None
+        reading = order.reading
+        held = [order.after(start), self._stripe(unit, shape, reading)]
+        if order.timestamp:
+            held.append(order.before(self._bound_us(reading, order)))
+        chosen = f" FROM {shape.source}{where(*held)}"
+        sample = f"{shape.select(reading)}{where(*held)} ORDER BY {order.by}"
+        size = rows = 0
+        for batch in reading.sample(sample, shape.columns, _SAMPLE_ROWS):
+            size, rows = size + batch.nbytes, rows + batch.num_rows
+        if not rows:
+            return None, 0, False
+        most = max(1, min(_MOST_ROWS, max_bytes * rows // max(size, 1)))
+        if self._suffix:
+            return self._look_with_suffix(order, f"SELECT {order.keys}{chosen}", most, size // rows)
+        cells = f"SELECT {order.keys}{chosen} ORDER BY"
+        last = reading.first(f"{cells} {order.by}", most - 1)
+        full = bool(last)
+        if not full:
+            last = reading.first(f"{cells} {order.backwards}")
+        if not last:
+            return None, 0, False  # they were taken away meanwhile
+        return order.position(last[0]), most * size // rows, full
+
+    def _look_with_suffix(
+        self, order: Order, sql: str, most: int, row_bytes: int
+    ) -> tuple[Position | None, int, bool]:
+        """The suffix may be a LIMIT, so the statement has to be the one that reads."""
+        found = f"{sql} ORDER BY {order.by}{self._suffix}"
+        rows = list(itertools.islice(itertools.chain(*order.reading.keys(found)), most))
+        if not rows:
+            return None, 0, False
+        return order.position(rows[-1]), len(rows) * row_bytes, True
+
+    def _bound_us(self, reading: Reading, order: Order) -> int:
+        """What is younger is left for later: transactions may still add to it, and a clock that
+        the column shows in whole seconds has to be past a second for it to be complete."""
+        assert order.column is not None
+        bound = reading.now_us() - self._config[k.TIMESTAMP_DELAY] * 1000
+        return bound - bound % order.column.resolution_us
+
+    def _begin(self, start: Position) -> Position:
+        """Where reading begins: at what is stored, or before the first row."""
+        first = start
+        if self._mode in (k.INCREMENTING, k.BOTH) and first.incrementing is None:
+            first = replace(first, incrementing=-1)
+        if self._mode in (k.TIMESTAMP, k.BOTH) and first.timestamp_us is None:
+            initial = self._config[k.TIMESTAMP_INITIAL]
+            if initial is None:
+                initial = self._config[k.TIMESTAMP_INITIAL_MS]
+            at_us = self._began_us if initial == -1 else (initial or 0) * 1000
+            first = replace(first, timestamp_us=at_us)
+        return first
+
+    def _split(
+        self, unit: Unit, high: Mapping[str, Primitive]
+    ) -> list[tuple[Mapping[str, Primitive], Mapping[str, Primitive]]]:
+        """The next range of a unit, up to `high`, as ranges of keys; whole where it has none."""
+        ways = self._config[k.READ_PARALLELISM]
+        if self._mode == k.BULK:
+            with self._session.reading() as reading:
+                cuts = self._cuts(self._planned_shape(unit, reading), reading, ways)
+            pairs = zip([None, *cuts], [*cuts, None], strict=True)
+            return [({}, _bulk(high, first, last)) for first, last in pairs]
+        begin = self._begin(offsets.position(self._reached[unit].offset))
+        if self._mode != k.INCREMENTING:
+            return [(begin.stored(), high)]
+        first, last = begin.incrementing, offsets.position(high).incrementing
+        assert first is not None
+        assert last is not None
+        cuts = sorted({first + (last - first) * at // ways for at in range(ways + 1)})
+        return [(Position(a).stored(), Position(b).stored()) for a, b in itertools.pairwise(cuts)]
+
+    def _cuts(self, shape: Shape, reading: Reading, ways: int) -> list[int]:
+        """Keys at which a table is cut into ranges."""
+        if shape.key is None:
+            return []
+        name = reading.name(shape.key.name)
+        ((low, high),) = reading.connection.rows(
+            f"SELECT MIN({name}), MAX({name}) FROM {shape.source}"
+        )
+        if low is None or high is None:
+            return []
+        low, high = int(low), int(high)
+        return sorted({low + (high - low) * at // ways for at in range(1, ways)})
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────
+
+    def read(self, part: str) -> Iterator[Records]:
+        index, low, high = orjson.loads(part)
+        unit = self._units[index]
+        with contextlib.closing(self._open(unit, low, high)) as rows, _naming(unit):
+            while rows.has_more():
+                yield self._records(rows, rows.take(_PART_BYTES))
+
+    def _open(
+        self, unit: Unit, low: Mapping[str, Primitive] | None, high: Mapping[str, Primitive]
+    ) -> Range:
+        """A range with its first rows read. A connection that was kept may be lost, which shows
+        only now; so it is tried once more with another."""
+        try:
+            return self._opened(unit, low, high, fresh=False)
+        except DatabaseAway:
+            return self._opened(unit, low, high, fresh=True)
+
+    def _opened(
+        self,
+        unit: Unit,
+        low: Mapping[str, Primitive] | None,
+        high: Mapping[str, Primitive],
+        *,
+        fresh: bool,
+    ) -> Range:
+        reading = self._session.take(fresh=fresh)
+        try:
+            with _naming(unit):
+                shape = self._shapes.of(unit, reading)
+                rows = Range(unit, shape, self._session, reading)
+                by = f" ORDER BY {shape.order.by}" if shape.order else ""
+                rows.begin(self._held(unit, shape, reading, low, high), f"{by}{self._suffix}")
+                rows.has_more()
+        except BaseException:
+            reading.connection.close()
+            raise
+        return rows
+
+    def _held(
+        self,
+        unit: Unit,
+        shape: Shape,
+        reading: Reading,
+        low: Mapping[str, Primitive] | None,
+        high: Mapping[str, Primitive],
+    ) -> list[str]:
+        """The conditions that hold for the rows of a range."""
+        if shape.order is None:
+            held = []
+            if shape.key is not None:
+                name = reading.name(shape.key.name)
+                if offsets.FROM in high:
+                    held.append(f"{name} > {high[offsets.FROM]}")
+                if offsets.TO in high:
+                    held.append(f"{name} <= {high[offsets.TO]}")
+            return held
+        begin, end = self._begin(offsets.position(low)), offsets.position(high)
+        order = shape.order
+        return [
+            order.after(begin),
+            order.up_to(end),
+            self._stripe(unit, shape, reading, begin, end),
+        ]
+
+    def _stripe(
+        self,
+        unit: Unit,
+        shape: Shape,
+        reading: Reading,
+        begin: Position | None = None,
+        end: Position | None = None,
+    ) -> str:
+        """That a row belongs to the unit's part of the table: by ranges, which an index finds,
+        where there are few of them."""
+        if unit.parts == 1:
+            return ""
+        assert shape.order is not None
+        name, width = shape.order.incrementing, self._config[k.PART_KEYS]
+        low = None if begin is None else begin.incrementing
+        high = None if end is None else end.incrementing
+        if low is not None and high is not None:
+            turn = width * unit.parts
+            first = max(low, 0) // turn * turn + unit.part * width
+            starts = range(first, high + 1, turn)
+            if len(starts) <= _MOST_STRIPES:
+                ranges = [f"{name} BETWEEN {at} AND {at + width - 1}" for at in starts]
+                return f"({' OR '.join(ranges)})" if ranges else "1 = 0"
+        return f"{reading.stripe(name, width, unit.parts)} = {unit.part}"
+
+    def _records(self, rows: Range, blocks: Sequence[pa.RecordBatch]) -> Records:
+        columns, table = rows.shape.columns, rows.unit.table
+        wide = too_wide(columns, blocks)
+        structs = self._structs.get((table, columns, wide))
+        if structs is None:
+            structs = self._structs[table, columns, wide] = self._structs_of(table, columns, wide)
+        return structs.records(blocks)
+
+    def _structs_of(
+        self, table: TableId | None, columns: Sequence[SqlColumn], wide: frozenset[int]
+    ) -> Structs:
+        name = None if table is None else table.name
+        kept = [
+            replace(each, sql_type=Sql.BIGINT) if at in wide else each
+            for at, each in enumerate(columns)
+        ]
+        schemas = {each.name: c.schema_of(each, self._mapping) for each in kept}
+        return Structs(
+            self._config[k.TOPIC_PREFIX] + (name or ""),
+            s.struct(schemas, name=name),
+            tuple(c.cells_of(each, schemas[each.name], self._mapping) for each in kept),
+        )
+
+    def _planned_shape(self, unit: Unit, reading: Reading) -> Shape:
+        now = self._clock()
+        known = self._planned_by.get(unit)
+        if known is not None and 0 <= now - known[0] < _SHAPE_S:
+            shape = known[1]
+            order = shape.order and replace(shape.order, reading=reading)
+            return replace(shape, order=order)
+        shape = self._shapes.of(unit, reading)
+        self._planned_by[unit] = now, shape
+        return shape
+
+
+@contextlib.contextmanager
+def _naming(unit: Unit) -> Iterator[None]:
+    """What is wrong with data names the table."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{unit.called}: {error}") from error
+
+
+def _numeric(config: Config) -> str:
+    given = config[k.NUMERIC_MAPPING]
+    if given is not None:
+        return given.lower()
+    return "precision_only" if config[k.NUMERIC_PRECISION] else "none"
+
+
+def _bulk(
+    high: Mapping[str, Primitive], first: int | None, last: int | None
+) -> Mapping[str, Primitive]:
+    """A bulk poll of the rows behind one key and up to another."""
+    found = dict(high)
+    if first is not None:
+        found[offsets.FROM] = first
+    if last is not None:
+        found[offsets.TO] = last
+    return found
+
+
+# ── what is stored ───────────────────────────────────────────────────────────────────────────────
+
+
+def _reached(units: Sequence[Unit], mode: str, start: Offsets) -> dict[Unit, _Reached]:
+    """How far units were read, by the offsets that are stored of the connector."""
+    stored: dict[tuple[tuple[str, Primitive], ...], SourceOffset] = {
+        tuple(sorted(each.partition.items())): each for each in start
+    }
+
+    def lookup(partition: Mapping[str, Primitive]) -> SourceOffset | None:
+        return stored.get(tuple(sorted(partition.items())))
+
+    known: dict[Unit, _Reached] = {}
+    for unit in units:
+        candidates: Sequence[Mapping[str, Primitive]] = [unit.partition]
+        if unit.table is not None and unit.parts == 1:
+            candidates = unit.table.partitions()
+        found = next((each for each in map(lookup, candidates) if each is not None), None)
+        known[unit] = _Reached(
+            unit.partition if found is None else found.partition,
+            None if found is None else found.offset,
+        )
+        if unit.table is not None and mode == k.INCREMENTING:
+            known[unit] = replace(known[unit], offset=_furthest(unit.table, known[unit], start))
+    return known
+
+
+def _furthest(table: TableId, own: _Reached, start: Offsets) -> Mapping[str, Primitive] | None:
+    """Where reading may go on, if the table was split into another number of parts before:
+    everything up to the whole table's position was read, and everything up to the least one
+    of all its parts."""
+    names = {each["table"] for each in table.partitions()}
+    parts: dict[int, dict[int, int]] = {}
+    best = offsets.position(own.offset).incrementing
+    for each in start:
+        if each.partition.get("table") not in names or each.offset is None:
+            continue
+        number = offsets.position(each.offset).incrementing
+        if number is None:
+            continue
+        part = each.partition.get(offsets.PART)
+        if part is None:
+            best = number if best is None else max(best, number)
+        else:
+            index, _, count = str(part).partition("/")
+            parts.setdefault(int(count), {})[int(index)] = number
+    for parted, numbers in parts.items():
+        if len(numbers) == parted:
+            least = min(numbers.values())
+            best = least if best is None else max(best, least)
+    if best is None or (own.offset is not None and best == own.offset.get("incrementing")):
+        return own.offset
+    return Position(best).stored()

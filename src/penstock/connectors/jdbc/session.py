@@ -1,0 +1,91 @@
+"""Connections of a source: opened when needed, and kept for the next use."""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from penstock.config.define import Config
+from penstock.connectors.jdbc import keys
+from penstock.connectors.jdbc import source_keys as k
+from penstock.connectors.jdbc.database import Connection
+from penstock.connectors.jdbc.driver import DriverConnection
+from penstock.connectors.jdbc.read_driver import DriverReading
+from penstock.connectors.jdbc.read_mysql import MysqlReading
+from penstock.connectors.jdbc.read_postgresql import PostgresqlReading
+from penstock.connectors.jdbc.read_sqlite import SqliteReading
+from penstock.connectors.jdbc.reading import Reading
+from penstock.connectors.jdbc.url import Kind
+
+READINGS: Final[Mapping[Kind, type[Reading]]] = {
+    Kind.POSTGRESQL: PostgresqlReading,
+    Kind.MYSQL: MysqlReading,
+    Kind.SQLITE: SqliteReading,
+    Kind.OTHER: DriverReading,
+}
+
+
+class Session:
+    """Connections to the database of a configuration: opened when needed, kept for the next use
+    unless something went wrong."""
+
+    def __init__(self, config: Config) -> None:
+        self._database = keys.database_of(config)
+        self._quoting = keys.quotes(config)
+        self._level = config[k.ISOLATION].upper().replace("_", " ")
+        self._kept: list[Reading] = []
+        self.close = weakref.finalize(self, _close_all, self._kept)
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Reading]:
+        """A connection for a while."""
+        reading = self.take()
+        try:
+            yield reading
+        except BaseException:
+            reading.connection.close()
+            raise
+        self.keep(reading)
+
+    def take(self, *, fresh: bool = False) -> Reading:
+        if fresh:
+            _close_all(self._kept)
+        while self._kept:
+            kept = self._kept.pop()
+            if kept.connection.is_open:
+                return kept
+        connection = self._database.connect()
+        try:
+            self._isolate(connection)
+            return READINGS[connection.kind](connection, self._quoting)
+        except BaseException:
+            connection.close()
+            raise
+
+    def keep(self, reading: Reading) -> None:
+        self._kept.append(reading)
+
+    def _isolate(self, connection: Connection) -> None:
+        if self._level == "DEFAULT" or (
+            self._level == "SQL SERVER SNAPSHOT" and connection.kind is not Kind.OTHER
+        ):
+            return
+        match connection.kind:
+            case Kind.POSTGRESQL:
+                how = "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL "
+            case Kind.MYSQL:
+                how = "SET SESSION TRANSACTION ISOLATION LEVEL "
+            case Kind.SQLITE:
+                return  # it has one level only, the strictest
+            case Kind.OTHER:
+                assert isinstance(connection, DriverConnection)
+                connection.isolate(self._level)
+                return
+        connection.execute(how + self._level)
+
+
+def _close_all(kept: list[Reading]) -> None:
+    while kept:
+        kept.pop().connection.close()

@@ -1,0 +1,69 @@
+"""What running tasks report to the worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from penstock.ids import TaskId, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class BatchDone:
+    """Records are where they go, since the last report; `topics` are those they are of or for."""
+
+    task: TaskId
+    run: int
+    records: int
+    done: int
+    failed: int
+    topics: frozenset[str] = frozenset()
+    ms: float = 0.0  # spent in the connector's own code
+    retries: int = 0
+    lost: int = 0  # dead letters that Kafka did not take
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A sink task has tried to commit what it has written; `partitions` are those it owns."""
+
+    task: TaskId
+    run: int
+    ok: bool
+    ms: float
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEnded:
+    """A task ended without being asked to; `trace` says why."""
+
+    task: TaskId
+    run: int
+    trace: str
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a running task stands at this moment: how many records of each partition a sink has
+    before it, on which slot it is, whether others are on it, and which part of the last second it
+    was busy."""
+
+    behind: Mapping[TopicPartition, int] = field(default_factory=dict)
+    slot: int | None = None
+    shared: bool = True
+    busy: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SlotStanding:
+    """How a slot stands: how many tasks it hosts, and how much memory its process has."""
+
+    number: int
+    shared: bool
+    tasks: int
+    memory_bytes: int
+
+
+Report = Callable[[BatchDone | Committed], None]
+"""Told what a task does, from threads of the engine's; must not block."""

@@ -1,0 +1,200 @@
+"""A slot: a Spark job that does not end, with one task and one Python worker.
+
+    SlotReading (JVM) ── frames ──> mapInArrow(SlotStage) (Python)
+
+Its stage connects to the worker when Spark has started it; what it is told before waits. A slot is
+over when its job has ended or its connection is lost, whichever comes first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.flow.control import Address, Channel, Listening
+from penstock.flow.messages import End, Hello, News, Order
+from penstock.flow.spark.session import Session, scratch
+from penstock.flow.stage.causes import readable
+from penstock.flow.stage.host import RESULT_DDL, SlotStage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+_GROUP: Final = "penstock-slot-"
+
+
+class Slot:
+    """One slot, from `start` on. `shared`: whether it is for several tasks."""
+
+    def __init__(
+        self,
+        number: int,
+        shared: bool,
+        session: Session,
+        address: Address,
+        over: Callable[[Slot, str | None], None],
+    ) -> None:
+        self.number = number
+        self.shared = shared
+        self.retired = False
+        """Whether nothing is to be placed on it any more."""
+        self.memory_bytes = 0
+        self.ready = threading.Event()
+        self.pid: int | None = None
+        self._session = session
+        self._address = address
+        self._on_over = over
+        self._lock = threading.Lock()
+        self._channel: Channel | None = None
+        self._waiting: list[Order] = []
+        self._over = False
+        self._ending = False
+        self._job_done = threading.Event()
+
+    def start(self) -> None:
+        """Starts its Spark job."""
+        threading.Thread(target=self._run, name=f"slot-{self.number}", daemon=True).start()
+
+    def connected(self, channel: Channel, pid: int) -> bool:
+        """Its stage is there; False when it is not wanted any more."""
+        with self._lock:
+            if self._over or self._channel is not None:
+                return False
+            self._channel = channel
+            self.pid = pid
+            waiting, self._waiting = self._waiting, []
+            if waiting:
+                self._send(waiting)
+        self.ready.set()
+        return True
+
+    def send(self, order: Order) -> None:
+        """Tells the stage, now or when it is there. Nothing happens once the slot is over."""
+        with self._lock:
+            if self._over:
+                return
+            if self._channel is None:
+                self._waiting.append(order)
+            else:
+                self._send([order])
+
+    def _send(self, orders: list[Order]) -> None:
+        assert self._channel is not None
+        with contextlib.suppress(OSError):  # its reader notices, too
+            self._channel.send(orders)
+
+    def end(self) -> None:
+        """Ends it; its tasks have been stopped."""
+        self._ending = True
+        self.retired = True
+        self.send(End())
+
+    def kill(self) -> None:
+        """Ends it although its stage does not answer: Spark ends the Python process."""
+        self.retired = True
+        with contextlib.suppress(Exception):  # the JVM may be gone
+            self._session.get(0).sparkContext.cancelJobGroup(f"{_GROUP}{self.number}")
+
+    def await_end(self, timeout_s: float) -> bool:
+        return self._job_done.wait(timeout_s)
+
+    def lost(self, why: str | None = None) -> None:
+        """Its connection or its job has ended."""
+        with self._lock:
+            if self._over:
+                return
+            self._over = True
+            channel = self._channel
+        self.retired = True
+        self.ready.set()
+        if channel is not None:
+            with contextlib.suppress(OSError):
+                channel.close()
+        self._on_over(self, None if self._ending else why)
+
+    @property
+    def over(self) -> bool:
+        return self._over
+
+    def _run(self) -> None:
+        why: str | None = None
+        try:
+            spark = self._session.get()
+            context = spark.sparkContext
+            context.setJobGroup(f"{_GROUP}{self.number}", f"slot {self.number}", True)
+            _frames(spark, SlotStage(self.number, self._address))
+        except BaseException as error:
+            why = readable(error)
+        finally:
+            self._job_done.set()
+            self.lost(why or "The slot's Spark job ended.")
+
+
+def _frames(spark: SparkSession, stage: SlotStage) -> None:
+    """Runs a slot's job to its end."""
+    from pyspark.sql import DataFrame
+
+    jvm: Any = spark._jvm
+    numbers = spark._jsparkSession.range(0, 1, 1, 1)
+    encoder = jvm.org.apache.spark.sql.Encoders.BINARY()
+    frames = DataFrame(numbers.mapPartitions(jvm.penstock.SlotReading(), encoder), spark)
+    frames.mapInArrow(stage, RESULT_DDL).collect()
+
+
+class Switchboard:
+    """Takes the connections of all slots' stages, and their news."""
+
+    def __init__(
+        self,
+        find: Callable[[int], Slot | None],
+        news: Callable[[Slot, News], None],
+        host: str | None = None,
+    ) -> None:
+        self._find = find
+        self._news = news
+        self._listening = Listening(scratch(), host)
+        threading.Thread(target=self._accept, name="slots", daemon=True).start()
+
+    @property
+    def address(self) -> Address:
+        return self._listening.address
+
+    def close(self) -> None:
+        self._listening.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                channel = self._listening.accept()
+            except OSError:
+                return  # closed
+            except Exception as error:
+                log.warning("a connection to the slots' address was refused: %s", error)
+                continue
+            threading.Thread(
+                target=self._receive, args=(channel,), name="slot-news", daemon=True
+            ).start()
+
+    def _receive(self, channel: Channel) -> None:
+        slot: Slot | None = None
+        try:
+            for each in channel.receive():
+                if isinstance(each, Hello):
+                    slot = self._find(each.slot)
+                    if slot is None or not slot.connected(channel, each.pid):
+                        slot = None
+                        return
+            while slot is not None:
+                for each in channel.receive():
+                    self._news(slot, each)
+        except (EOFError, OSError):
+            pass
+        finally:
+            channel.close()
+            if slot is not None:
+                slot.lost("Python worker exited unexpectedly: the connection to the slot is lost.")

@@ -1,0 +1,745 @@
+"""The running tasks of a worker: placed on slots, moved between them, stopped by name.
+
+Promises: a report comes only after the records are where they go; a task that is stopped in time
+has reported all it did; nothing of a task reaches Kafka after `stop` returned. What the worker
+wants of a task does not depend on where it is: moves, and slots that die, are this module's own
+business.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, assert_never
+
+from penstock.api import Offsets, TopicPartition
+from penstock.errors import PenstockError
+from penstock.flow.driver import placing
+from penstock.flow.driver.lags import Lags
+from penstock.flow.driver.placing import Limits, SlotFigures, TaskFigures
+from penstock.flow.driver.reports import (
+    BatchDone,
+    Committed,
+    Report,
+    SlotStanding,
+    Standing,
+    TaskEnded,
+)
+from penstock.flow.driver.slots import Slot, Switchboard
+from penstock.flow.messages import (
+    AskPositions,
+    Begin,
+    Failed,
+    Hello,
+    Load,
+    Moved,
+    News,
+    OffsetsCommitted,
+    Open,
+    OpenPart,
+    PartsRead,
+    Positions,
+    ReadParts,
+    Ready,
+    Running,
+    Stop,
+    Stopped,
+    Store,
+    Stored,
+    TransactionCommitted,
+)
+from penstock.flow.plan import FlowPlan, SinkPlan, SourcePlan
+from penstock.flow.spark import remote
+from penstock.flow.spark.session import Session
+from penstock.flow.stage import failures
+from penstock.flow.stage.causes import readable
+from penstock.ids import TaskId
+from penstock.logs import about
+
+log = logging.getLogger(__name__)
+
+_LOOK_S: Final = 1.0
+_MOVE_GRACE_S: Final = 60.0
+_READY_S: Final = 300.0  # until a source has its producer: executors may have to start first
+_OPEN_S: Final = 15.0  # a writer or reader that takes longer to open counts as started
+_MARGIN_S: Final = 3.0  # on top of a task's grace: what a stage that works needs to answer
+_END_S: Final = 5.0
+_RECENT: Final = 0.5  # how much of a task's busyness the last second makes up
+_WORKERS: Final = 64
+_RETRIES: Final = 3  # of a start whose slot died under it
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """Where a source task starts: the connector's stored offsets, and the key bytes that the
+    offsets topic has them under, by what source partitions compare by."""
+
+    offsets: Offsets
+    keys: Mapping[bytes, bytes] = field(default_factory=dict)
+
+
+Begins = Callable[[], Beginning]
+"""Where a task starts reading. Called once nothing that ran before can write any more, and again
+when the task is moved; raises when the task must not start after all."""
+
+
+class OffsetsPort(Protocol):
+    """The worker's offset store, for source tasks."""
+
+    def store(self, task: TaskId, offsets: Offsets) -> None:
+        """Returns when the offsets are stored; raises when they cannot be."""
+
+    def forget(self, task: TaskId, offsets: Offsets) -> None:
+        """Has offsets forgotten where they would come back from, before a transaction forgets
+        them."""
+
+    def committed(self, task: TaskId, offsets: Offsets) -> None:
+        """A transaction with these offsets is committed. Must not block."""
+
+
+class StartFailed(PenstockError):
+    """A task did not start; the message is the trace of why."""
+
+    code = "task.start_failed"
+
+
+class StoppedMeanwhile(PenstockError):
+    """A task was stopped before it had started."""
+
+    code = "task.stopped"
+
+
+class SlotDied(PenstockError):
+    """The slot of a task died before the task had started."""
+
+    code = "task.slot_died"
+    retriable = True
+
+
+@dataclass(slots=True, eq=False)
+class _Placed:
+    """A task that the worker has started and not stopped."""
+
+    plan: FlowPlan
+    begin: Begins
+    id: int = 0
+    slot: Slot | None = None
+    ready: Future[None] = field(default_factory=Future)
+    started: Future[None] = field(default_factory=Future)
+    stopped: Future[bool] | None = None  # set once it is to stop
+    moving: bool = False
+    own: bool = False  # it is to have, or has, a slot of its own
+    deaths: int = 0  # slots that died while it was on them
+    busy_s: float = 0.0
+    in_call: bool = False
+    busy: float = 0.0
+    quiet_since: float = field(default_factory=time.monotonic)
+    looked_at: float = field(default_factory=time.monotonic)
+
+
+@dataclass(slots=True, eq=False)
+class _Reading:
+    """The parts of a poll, on their way: those that wait, and the slots of the others by number."""
+
+    owner: _Placed
+    owner_id: int
+    ticket: int
+    waiting: list[str]
+    running: dict[int, Slot] = field(default_factory=dict)
+    error: str | None = None
+
+
+class Tasks:
+    """`ended`, `report` and `gone` are called from threads of ours; they must not block.
+
+    `gone` is called once if the JVM dies: nothing runs any more, and nothing can be started.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        offsets: OffsetsPort,
+        ended: Callable[[TaskEnded], None],
+        report: Report,
+        gone: Callable[[str], None],
+    ) -> None:
+        self._session = session
+        self._offsets = offsets
+        self._ended = ended
+        self._report = report
+        self._gone = gone
+        self._lock = threading.RLock()  # guards everything below
+        self._placed: dict[TaskId, _Placed] = {}
+        self._by_id: dict[int, _Placed] = {}
+        self._parts: dict[int, _Reading] = {}  # by the number of a running part
+        self._slots: dict[int, Slot] = {}
+        self._ids = 0
+        self._slot_numbers = 0
+        self._asked: dict[int, Future[Mapping[int, Mapping[TopicPartition, int]]]] = {}
+        self._limits: Limits | None = None
+        self._switchboard: Switchboard | None = None
+        self._moves = 0
+        self._deaths = 0
+        self._lags = Lags()
+        self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="tasks")
+        self._closing = threading.Event()
+        for target, name in ((self._watch_jvm, "jvm-watch"), (self._watch_loads, "slot-loads")):
+            threading.Thread(target=target, name=name, daemon=True).start()
+
+    # ── from the worker ──────────────────────────────────────────────────────────────────────
+
+    def warm_up(self) -> None:
+        """Starts the shared slots; returns when they are there."""
+        with self._lock:
+            self._prepare()
+            assert self._limits is not None
+            shared = [slot for slot in self._slots.values() if slot.shared and not slot.retired]
+            slots = [self._new_slot(True) for _ in range(self._limits.shared - len(shared))]
+        for slot in slots:
+            slot.ready.wait(_READY_S)
+
+    def start(self, plan: FlowPlan, begin: Begins) -> None:
+        """Starts one task; returns when it runs, raises when it cannot. `begin` says where a source
+        task starts; a sink's group knows it."""
+        self._session.get()
+        if plan.tolerance.dead_letters is not None:
+            failures.ensure_topic(plan.tolerance.dead_letters)
+        placed = _Placed(plan, begin)
+        with self._lock:
+            self._prepare()
+            self._placed[plan.task] = placed
+        try:
+            self._launch(placed)
+        except BaseException:
+            with self._lock:
+                self._let_go(placed)
+            raise
+
+    def stop(self, task: TaskId, timeout_s: float) -> bool:
+        """Stops a task; False when it had to be cut off: what it has not reported is done again."""
+        with self._lock:
+            placed = self._placed.pop(task, None)
+            if placed is None:
+                return True
+            stopped: Future[bool] = Future()
+            placed.stopped = stopped
+            slot = placed.slot
+            if slot is None:  # between two slots, or not yet on one
+                stopped.set_result(True)
+            else:
+                self._stop_parts(placed, timeout_s)
+                slot.send(Stop(placed.id, timeout_s))
+        try:
+            return stopped.result(timeout_s + _MARGIN_S)
+        except TimeoutError:
+            log.warning("slot %d does not answer; it is ended", slot.number if slot else -1)
+            if slot is not None:
+                slot.kill()
+                slot.lost("The slot did not answer.")
+            return False
+
+    def standings(self, timeout_s: float) -> dict[TaskId, Standing]:
+        """How every running task stands; without what is not told in so much time."""
+        deadline = time.monotonic() + timeout_s
+        with self._lock:
+            running = dict(self._placed)
+        positions = self._positions(min(1.0, timeout_s))
+        sinks = {
+            task: (placed.plan.admin, positions[placed.id])
+            for task, placed in running.items()
+            if isinstance(placed.plan, SinkPlan) and placed.id in positions
+        }
+        behind = self._lags.behind(sinks, max(0.0, deadline - time.monotonic()))
+        return {
+            task: Standing(
+                behind.get(task, {}),
+                placed.slot.number if placed.slot else None,
+                placed.slot is None or placed.slot.shared,
+                round(placed.busy, 3),
+            )
+            for task, placed in running.items()
+        }
+
+    def slots(self) -> list[SlotStanding]:
+        """How the slots stand."""
+        with self._lock:
+            return [
+                SlotStanding(slot.number, slot.shared, len(self._on(slot)), slot.memory_bytes)
+                for slot in self._slots.values()
+            ]
+
+    @property
+    def moved(self) -> int:
+        """How many moves of tasks between slots there have been."""
+        return self._moves
+
+    @property
+    def slots_died(self) -> int:
+        """How many slots have ended by themselves."""
+        return self._deaths
+
+    def close(self) -> None:
+        """Ends the slots; tasks are to be stopped before, and Spark after."""
+        self._closing.set()
+        with self._lock:
+            slots = list(self._slots.values())
+        for slot in slots:
+            slot.end()
+        deadline = time.monotonic() + _END_S
+        for slot in slots:
+            slot.await_end(max(0.0, deadline - time.monotonic()))
+        if self._switchboard is not None:
+            self._switchboard.close()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    # ── placing ──────────────────────────────────────────────────────────────────────────────
+
+    def _prepare(self) -> None:
+        """Makes what needs Spark; once."""
+        if self._switchboard is not None:
+            return
+        context = self._session.get().sparkContext
+        on_cluster = remote.is_remote(str(context.master))
+        cores = context.defaultParallelism if on_cluster else os.cpu_count() or 1
+        self._limits = placing.limits(cores, on_cluster=on_cluster)
+        host = context.getConf().get("spark.driver.host") if on_cluster else None
+        self._switchboard = Switchboard(self._slots.get, self._on_news, host)
+
+    def _new_slot(self, shared: bool) -> Slot:
+        assert self._switchboard is not None
+        self._slot_numbers += 1
+        address = self._switchboard.address
+        slot = Slot(self._slot_numbers, shared, self._session, address, self._slot_over)
+        self._slots[slot.number] = slot
+        slot.start()
+        return slot
+
+    def _slot_for(self, placed: _Placed) -> Slot:
+        assert self._limits is not None
+        if placed.own:
+            return self._new_slot(False)
+        number = placing.choose(self._figures(), self._limits)
+        return self._new_slot(True) if number is None else self._slots[number]
+
+    def _figures(self) -> list[SlotFigures]:
+        """What decisions are made from: the slots that take tasks."""
+        now = time.monotonic()
+        return [
+            SlotFigures(
+                slot.number,
+                slot.shared,
+                {
+                    each.id: TaskFigures(
+                        each.busy,
+                        now - each.quiet_since,
+                        each.started.done() and each.stopped is None and not each.moving,
+                    )
+                    for each in self._on(slot)
+                },
+            )
+            for slot in self._slots.values()
+            if not slot.retired
+        ]
+
+    def _on(self, slot: Slot) -> list[_Placed]:
+        return [placed for placed in self._by_id.values() if placed.slot is slot]
+
+    def _launch(self, placed: _Placed, slot: Slot | None = None) -> None:
+        """Places a task and starts it; raises what stands against it."""
+        for attempt in range(_RETRIES):
+            try:
+                self._launch_once(placed, slot)
+                return
+            except SlotDied:
+                slot = None
+                if attempt == _RETRIES - 1:
+                    raise
+
+    def _launch_once(self, placed: _Placed, slot: Slot | None) -> None:
+        with self._lock:
+            if placed.stopped is not None:
+                self._done_stopping(placed, True)
+                raise StoppedMeanwhile(f"Task {placed.plan.task} was stopped before it ran.")
+            self._forget_id(placed)
+            self._ids += 1
+            placed.id = self._ids
+            placed.slot = slot or self._slot_for(placed)
+            placed.ready, placed.started = Future(), Future()
+            if isinstance(placed.plan, SinkPlan):
+                placed.ready.set_result(None)
+            placed.moving = False
+            placed.in_call = False
+            placed.busy_s = placed.busy = 0.0
+            placed.looked_at = placed.quiet_since = time.monotonic()
+            self._by_id[placed.id] = placed
+            own_slot, id = placed.slot, placed.id
+            own_slot.send(Open(id, placed.plan))
+        if isinstance(placed.plan, SourcePlan):
+            self._await(placed, placed.ready, _READY_S)
+            beginning = placed.begin()
+            with self._lock:
+                if placed.stopped is None and placed.id == id:
+                    own_slot.send(Begin(id, list(beginning.offsets), dict(beginning.keys)))
+        with suppress(TimeoutError):
+            self._await(placed, placed.started, _OPEN_S)
+
+    def _await(self, placed: _Placed, event: Future[None], timeout_s: float) -> None:
+        try:
+            event.result(timeout_s)
+        except TimeoutError:
+            if event is placed.ready:
+                raise StartFailed(
+                    f"Task {placed.plan.task} did not get a slot within {timeout_s:.0f} s: has "
+                    "Spark free cores and memory for this worker?"
+                ) from None
+            raise
+
+    def _relaunch(self, placed: _Placed) -> None:
+        """Starts a task anew, which has left its slot or lost it."""
+        with about(placed.plan.task):
+            try:
+                self._launch(placed)
+            except StoppedMeanwhile:
+                pass
+            except BaseException as error:
+                self._fail(placed, readable(error))
+
+    # ── what happens to tasks ────────────────────────────────────────────────────────────────
+
+    def _forget_id(self, placed: _Placed) -> None:
+        if self._by_id.get(placed.id) is placed:
+            del self._by_id[placed.id]
+
+    def _let_go(self, placed: _Placed) -> None:
+        """Forgets a task that did not start."""
+        slot = placed.slot
+        if slot is not None and self._by_id.get(placed.id) is placed:
+            slot.send(Stop(placed.id, 0))
+        self._forget_id(placed)
+        if self._placed.get(placed.plan.task) is placed:
+            del self._placed[placed.plan.task]
+        placed.slot = None
+        self._end_if_free(slot)
+
+    def _done_stopping(self, placed: _Placed, in_time: bool) -> None:
+        self._forget_id(placed)
+        slot, placed.slot = placed.slot, None
+        for each in (placed.ready, placed.started):
+            if not each.done():
+                each.set_exception(StoppedMeanwhile("The task was stopped before it ran."))
+        if placed.stopped is not None and not placed.stopped.done():
+            placed.stopped.set_result(in_time)
+        self._end_if_free(slot)
+
+    def _end_if_free(self, slot: Slot | None) -> None:
+        """A slot of one task's own ends with its task; so does a retired one with its last."""
+        if slot is None or (slot.shared and not slot.retired) or self._on(slot):
+            return
+        if not any(slot in each.running.values() for each in self._parts.values()):
+            slot.end()
+
+    def _fail(self, placed: _Placed, trace: str) -> None:
+        with self._lock:
+            self._stop_parts(placed, 0)
+            self._forget_id(placed)
+            slot, placed.slot = placed.slot, None
+            self._end_if_free(slot)
+            if placed.stopped is not None:
+                self._done_stopping(placed, True)
+                return
+            task = placed.plan.task
+            if self._placed.get(task) is not placed:
+                return
+            del self._placed[task]
+        self._ended(TaskEnded(task, placed.plan.run, trace))
+
+    def _slot_over(self, slot: Slot, why: str | None) -> None:
+        """A slot is over: its tasks start again elsewhere. One that was alone on it has failed, for
+        it may have been its doing; and what was at work at that moment gets a slot of its own."""
+        with self._lock:
+            self._slots.pop(slot.number, None)
+            left = self._on(slot)
+            for id, reading in list(self._parts.items()):
+                if reading.running[id] is slot:
+                    self._end_part(reading, id, why or "The slot ended.")
+            if why is not None and not self._closing.is_set():
+                self._deaths += 1
+        if self._closing.is_set():
+            for placed in left:
+                with self._lock:
+                    self._done_stopping(placed, False)
+            return
+        if left:
+            log.warning("slot %d ended with %d tasks on it: %s", slot.number, len(left), why)
+        for placed in left:
+            with self._lock:
+                self._forget_id(placed)
+                placed.slot = None
+                if placed.stopped is not None:
+                    self._done_stopping(placed, False)
+                    continue
+                waiting = [each for each in (placed.ready, placed.started) if not each.done()]
+                alone = len(left) == 1 and (not slot.shared or slot.pid is None)
+                placed.deaths += 1
+                placed.own = placed.in_call or placed.deaths > 1
+            if waiting:  # its launch tries again
+                died: BaseException = SlotDied(why or "The slot ended.")
+                if alone:
+                    died = StartFailed(why or "The slot ended.")
+                for each in waiting:
+                    each.set_exception(died)
+            elif alone:
+                self._fail(placed, why or "The slot ended.")
+            else:
+                self._submit(self._relaunch, placed)
+
+    def _submit(self, call: Callable[..., None], *args: Any) -> None:
+        with suppress(RuntimeError):  # the worker ends
+            self._pool.submit(call, *args)
+
+    # ── news ─────────────────────────────────────────────────────────────────────────────────
+
+    def _on_news(self, slot: Slot, news: News) -> None:
+        if isinstance(news, Load):
+            self._take_load(slot, news)
+            return
+        if isinstance(news, Positions):
+            asked = self._asked.pop(news.ticket, None)
+            if asked is not None:
+                asked.set_result(news.tasks)
+            return
+        if isinstance(news, Hello):
+            return
+        with self._lock:
+            placed = self._by_id.get(news.id)
+            reading = self._parts.get(news.id)
+        if placed is None and reading is not None:
+            if isinstance(news, Moved):
+                placed = reading.owner
+            elif isinstance(news, Stopped | Failed):
+                self._on_part_over(reading, news)
+        if placed is None:
+            return
+        task, run = placed.plan.task, placed.plan.run
+        match news:
+            case Ready():
+                _settle(placed.ready)
+            case Running():
+                _settle(placed.started)
+            case Moved():
+                self._report(
+                    BatchDone(
+                        task,
+                        run,
+                        records=news.records,
+                        done=news.done,
+                        failed=news.failed,
+                        topics=news.topics,
+                        ms=news.ms,
+                        retries=news.retries,
+                        lost=news.lost,
+                    )
+                )
+            case OffsetsCommitted():
+                self._report(Committed(task, run, news.ok, news.ms, news.partitions))
+            case ReadParts():
+                with self._lock:
+                    self._next_parts(_Reading(placed, news.id, news.ticket, list(news.parts)))
+            case Store():
+                self._submit(self._store, slot, placed, news)
+            case TransactionCommitted():
+                self._offsets.committed(task, news.offsets)
+            case Stopped():
+                self._on_stopped(slot, placed, news)
+            case Failed():
+                self._on_failed(placed, news.trace)
+            case _:
+                assert_never(news)
+
+    def _on_stopped(self, slot: Slot, placed: _Placed, news: Stopped) -> None:
+        if news.stuck:
+            log.warning(
+                "task %s did not stop in time; its slot %d takes no more tasks and ends",
+                placed.plan.task,
+                slot.number,
+            )
+            self._retire(slot)
+        with self._lock:
+            if placed.stopped is not None:
+                self._done_stopping(placed, news.in_time)
+                return
+            if not placed.moving:
+                return
+            self._stop_parts(placed, 0)
+            self._forget_id(placed)
+            placed.slot = None
+            self._moves += 1
+            self._end_if_free(slot)
+        self._submit(self._relaunch, placed)
+
+    def _on_failed(self, placed: _Placed, trace: str) -> None:
+        waiting = [each for each in (placed.ready, placed.started) if not each.done()]
+        if waiting:
+            with self._lock:
+                self._forget_id(placed)
+                slot, placed.slot = placed.slot, None
+                self._end_if_free(slot)
+                if placed.stopped is not None:
+                    self._done_stopping(placed, True)
+            for each in waiting:
+                each.set_exception(StartFailed(trace))
+        else:
+            self._fail(placed, trace)
+
+    # ── parts of polls ───────────────────────────────────────────────────────────────────────
+
+    def _next_parts(self, reading: _Reading) -> None:
+        """Has as many parts read side by side as there are shared slots; answers when none is
+        left."""
+        assert self._limits is not None
+        plan = reading.owner.plan
+        assert isinstance(plan, SourcePlan)
+        while reading.waiting and len(reading.running) < self._limits.shared:
+            number = self._part_slot()
+            slot = self._new_slot(True) if number is None else self._slots[number]
+            self._ids += 1
+            self._parts[self._ids] = reading
+            reading.running[self._ids] = slot
+            slot.send(OpenPart(self._ids, plan, reading.waiting.pop(0)))
+        if not reading.running and reading.owner.slot is not None:
+            answer = PartsRead(reading.owner_id, reading.ticket, reading.error)
+            reading.owner.slot.send(answer)
+
+    def _part_slot(self) -> int | None:
+        """The shared slot with the fewest parts; None: a new one."""
+        assert self._limits is not None
+        shared = [slot for slot in self._slots.values() if slot.shared and not slot.retired]
+        if len(shared) < self._limits.shared:
+            return None
+        hosting = [slot for each in self._parts.values() for slot in each.running.values()]
+        return min(shared, key=lambda slot: (hosting.count(slot), slot.number)).number
+
+    def _on_part_over(self, reading: _Reading, news: Stopped | Failed) -> None:
+        with self._lock:
+            self._end_part(reading, news.id, news.trace if isinstance(news, Failed) else None)
+
+    def _end_part(self, reading: _Reading, id: int, error: str | None) -> None:
+        del self._parts[id]
+        slot = reading.running.pop(id)
+        if error is not None and reading.error is None:
+            reading.error = error
+            reading.waiting.clear()
+        self._next_parts(reading)
+        self._end_if_free(slot)
+
+    def _stop_parts(self, owner: _Placed, grace_s: float) -> None:
+        """Stops what is read for a task that is to stop."""
+        for id, reading in self._parts.items():
+            if reading.owner is owner:
+                reading.waiting.clear()
+                reading.running[id].send(Stop(id, grace_s))
+
+    def _store(self, slot: Slot, placed: _Placed, asked: Store) -> None:
+        task = placed.plan.task
+        error: str | None = None
+        with about(task):
+            try:
+                if asked.forget_only:
+                    self._offsets.forget(task, asked.offsets)
+                else:
+                    self._offsets.store(task, asked.offsets)
+            except BaseException as failure:
+                error = readable(failure)
+        slot.send(Stored(asked.id, asked.ticket, error))
+
+    def _positions(self, timeout_s: float) -> dict[int, Mapping[TopicPartition, int]]:
+        with self._lock:
+            asked: list[Future[Mapping[int, Mapping[TopicPartition, int]]]] = []
+            for slot in self._slots.values():
+                self._ids += 1
+                answer: Future[Mapping[int, Mapping[TopicPartition, int]]] = Future()
+                self._asked[self._ids] = answer
+                asked.append(answer)
+                slot.send(AskPositions(self._ids))
+        deadline = time.monotonic() + timeout_s
+        known: dict[int, Mapping[TopicPartition, int]] = {}
+        for answer in asked:
+            with suppress(TimeoutError):
+                known |= answer.result(max(0.0, deadline - time.monotonic()))
+        return known
+
+    # ── loads and moves ──────────────────────────────────────────────────────────────────────
+
+    def _take_load(self, slot: Slot, load: Load) -> None:
+        now = time.monotonic()
+        with self._lock:
+            slot.memory_bytes = load.rss
+            for id, task in load.tasks.items():
+                placed = self._by_id.get(id)
+                if placed is None:
+                    continue
+                passed_s = max(1e-3, now - placed.looked_at)
+                share = min(1.0, (task.busy_s - placed.busy_s) / passed_s)
+                placed.looked_at, placed.busy_s = now, task.busy_s
+                placed.busy += _RECENT * (share - placed.busy)
+                placed.in_call = task.in_call
+                if placed.busy > placing.QUIET:
+                    placed.quiet_since = now
+
+    def _watch_loads(self) -> None:
+        while not self._closing.wait(_LOOK_S):
+            with self._lock:
+                if self._limits is None:
+                    continue
+                now = time.monotonic()
+                for placed in self._by_id.values():
+                    if now - placed.looked_at > 2 * _LOOK_S:  # nothing new: it does nothing
+                        placed.busy *= 1 - _RECENT
+                for move in placing.moves(self._figures(), self._limits):
+                    self._move(self._by_id[move.task], own=move.own)
+
+    def _move(self, placed: _Placed, *, own: bool) -> None:
+        """Has a task leave its slot at a record boundary; it starts again when it has."""
+        assert placed.slot is not None
+        log.info(
+            "task %s moves from slot %d to %s",
+            placed.plan.task,
+            placed.slot.number,
+            "a slot of its own" if own else "a shared slot",
+        )
+        placed.moving = True
+        placed.own = own
+        if not own:
+            placed.deaths = 0
+        placed.slot.send(Stop(placed.id, _MOVE_GRACE_S))
+
+    def _retire(self, slot: Slot) -> None:
+        """Has all tasks leave a slot, which then ends."""
+        with self._lock:
+            slot.retired = True
+            for placed in self._on(slot):
+                if placed.stopped is None and not placed.moving and placed.started.done():
+                    self._move(placed, own=placed.own)
+
+    # ── the JVM ──────────────────────────────────────────────────────────────────────────────
+
+    def _watch_jvm(self) -> None:
+        while not self._session.ready:
+            if self._closing.wait(0.2):
+                return
+        self._session.await_jvm()
+        if not self._closing.is_set():
+            self._closing.set()
+            self._gone("The process has ended.")
+
+
+def _settle(event: Future[None]) -> None:
+    if not event.done():
+        event.set_result(None)

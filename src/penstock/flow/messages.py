@@ -1,0 +1,227 @@
+"""What a worker and the stages of its slots tell each other.
+
+Both ends are ours, and the connection is authenticated before anything is read; see `control`.
+A task that is placed on a slot has a number, `id`, that no other placement of the worker has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from penstock.api import Offsets
+from penstock.flow.plan import FlowPlan, SourcePlan
+from penstock.ids import TopicPartition
+
+# ── from the worker ──────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Places a task on the slot. A sink runs from then on; a source waits for `Begin`."""
+
+    id: int
+    plan: FlowPlan
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPart:
+    """Has one part of a poll of a source task read on the slot. It ends as a task does: `Stopped`
+    when Kafka has its records, or `Failed`."""
+
+    id: int
+    plan: SourcePlan
+    part: str
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Starts a source task at its stored offsets. `keys`: the key bytes of the offsets topic under
+    which source partitions are stored already, by what partitions compare by."""
+
+    id: int
+    offsets: Offsets
+    keys: Mapping[bytes, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Stops a task at a record boundary; after `grace_s` it is cut off. May come again, with less
+    time."""
+
+    id: int
+    grace_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The offsets of a `Store` are stored; or why they are not, as a trace."""
+
+    id: int
+    ticket: int
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartsRead:
+    """Kafka has the records of all parts of a `ReadParts`; or why not, as a trace."""
+
+    id: int
+    ticket: int
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AskPositions:
+    """Asks for `Positions`."""
+
+    ticket: int
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Ends the slot; the tasks on it have been stopped."""
+
+
+Order = Open | OpenPart | Begin | Stop | Stored | PartsRead | AskPositions | End
+
+# ── from a stage ─────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """The stage of a slot is there."""
+
+    slot: int
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A source task has its producer; exactly once, older ones are fenced. It waits for `Begin`."""
+
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A task's writer or reader is open."""
+
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Records that are where they go, since the last message of this kind.
+
+    `records` were read, `done` reached the other side, `failed` are tolerated; what is missing in
+    the sum was left out by a transform. `lost`: dead letters that Kafka did not take.
+    """
+
+    id: int
+    records: int
+    done: int
+    failed: int
+    topics: frozenset[str]
+    ms: float
+    retries: int
+    lost: int
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsCommitted:
+    """A sink task has tried to commit; `partitions` are those it owns."""
+
+    id: int
+    ok: bool
+    ms: float
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Asks the worker to store source offsets. `forget_only`: those that are to be forgotten are to
+    be forgotten before a transaction that stores the others."""
+
+    id: int
+    ticket: int
+    offsets: Offsets
+    forget_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReadParts:
+    """Asks the worker to have the parts of a poll read side by side, on any slots."""
+
+    id: int
+    ticket: int
+    parts: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionCommitted:
+    """A transaction with these source offsets is committed."""
+
+    id: int
+    offsets: Offsets
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """A task has stopped; `in_time`: it was not cut off. `stuck`: its thread has not come back."""
+
+    id: int
+    in_time: bool
+    stuck: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A task has ended because it could not go on."""
+
+    id: int
+    trace: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskLoad:
+    """How busy a task is: seconds spent in converting, connector code and producing since it was
+    placed, and whether it is there at this moment."""
+
+    busy_s: float
+    in_call: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How busy a slot's tasks are; sent now and then while they are. `rss` in bytes."""
+
+    rss: int
+    tasks: Mapping[int, TaskLoad]
+
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """Where the sink tasks of the slot read next."""
+
+    ticket: int
+    tasks: Mapping[int, Mapping[TopicPartition, int]]
+
+
+News = (
+    Hello
+    | Ready
+    | Running
+    | Moved
+    | OffsetsCommitted
+    | Store
+    | ReadParts
+    | TransactionCommitted
+    | Stopped
+    | Failed
+    | Load
+    | Positions
+)
+
+Batch = Sequence[News]
+"""Messages travel several at a time."""

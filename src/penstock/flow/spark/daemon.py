@@ -1,0 +1,48 @@
+"""Spark's Python daemon, with what every stage needs imported before it forks.
+
+Spark runs this module instead of its own (`spark.python.daemon.module`); each Python worker is a
+fork of it and finds these modules loaded, and their memory shared. On a cluster it is the first of
+our code that an executor runs, so what its Python lacks shows here.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+
+def _is_installed(entry: str) -> bool:
+    """Whether an entry of `sys.path` is an archive of a PySpark that is also there unpacked, with
+    its modules compiled: from the archive every Python worker would compile them for itself."""
+    archive = Path(entry)
+    package = archive.parent.parent.parent  # pyspark/python/lib/pyspark.zip
+    unpacked = (package / "__init__.py").exists() and str(package.parent) in sys.path
+    return archive.suffix == ".zip" and package.name == "pyspark" and unpacked
+
+
+for _entry in [_entry for _entry in sys.path if _is_installed(_entry)]:
+    sys.path.remove(_entry)
+    sys.path_importer_cache.pop(_entry, None)
+
+import pyspark.daemon  # noqa: E402
+
+try:
+    import pyspark.worker
+
+    import penstock.flow.stage.host  # noqa: F401
+    from penstock import logs
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"{error}. The Python of this executor, {sys.executable} (version "
+        f"{'.'.join(map(str, sys.version_info[:3]))}), lacks what penstock depends on; give "
+        "executors one that has it (spark.archives and spark.pyspark.python, see "
+        "docs/spark-cluster.md).",
+        name=error.name,
+    ) from None
+
+# What the worker's `plugin.path` holds, where the worker has it (`plugin_path`).
+sys.path += json.loads(os.environ.get("PENSTOCK_PLUGIN_ROOTS", "[]"))
+
+if __name__ == "__main__":
+    logs.log_to_stderr(logs.LogSettings.of(os.environ))  # into the worker's log, when it is local
+    pyspark.daemon.manager()

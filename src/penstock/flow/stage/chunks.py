@@ -1,0 +1,97 @@
+"""The frames that a slot's JVM gives its stage: events of consumers, and Kafka's records in chunks.
+
+A row for every record costs Spark more than reading it, so a frame holds some thousand, as the
+buffers of Arrow's columns (decision 14). Numbers are little-endian. A chunk begins with six of 4
+bytes: kind, task, epoch of the partition's assignment, partition, type of its timestamps, count;
+then the length of every section; then the sections, each from a multiple of 8 on.
+"""
+
+from __future__ import annotations
+
+import struct
+from base64 import b64decode
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from penstock.data.columns import Cells
+from penstock.data.records import Header, Records
+from penstock.data.schema import BYTES
+from penstock.ids import TopicPartition
+
+EVENT: Final = 0
+CHUNK: Final = 1
+FILLER: Final = 2
+"""Nothing: Spark keeps a frame until it has seen the next one, so one that nothing follows is
+followed by this."""
+
+_HEAD: Final = struct.Struct("<6i13i")
+_HEAD_BYTES: Final = (_HEAD.size + 7) & ~7
+_KIND: Final = struct.Struct("<2i")
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Records of one partition, in order, of one assignment of that partition."""
+
+    records: Records
+    partition: TopicPartition
+    epoch: int
+    timestamp_type: int
+
+    @property
+    def end(self) -> int:
+        """The offset after the last record."""
+        return self.records.offsets[-1] + 1
+
+
+def kind_and_task(frame: pa.Buffer) -> tuple[int, int]:
+    """What a frame is, and of which task; an event says the latter itself."""
+    kind, task = _KIND.unpack_from(frame)
+    return kind, task
+
+
+def event(frame: pa.Buffer) -> dict[str, Any]:
+    """What happened to a consumer."""
+    said: dict[str, Any] = orjson.loads(memoryview(frame)[4:])
+    return said
+
+
+def chunk(frame: pa.Buffer) -> Chunk:
+    """The records of a frame; their bytes stay where they are."""
+    _, _, epoch, partition, timestamp_type, count, *lengths = _HEAD.unpack_from(frame)
+    sections: list[pa.Buffer] = []
+    at = _HEAD_BYTES
+    for length in lengths:
+        sections.append(frame.slice(at, length))
+        at += (length + 7) & ~7
+    name, offsets, timestamps, keys_there, key_ends, keys, *rest = sections
+    head, values_there, value_ends, values, headers_there, header_ends, headers = rest
+    topic = name.to_pybytes().decode()
+    records = Records(
+        topics=[topic] * count,
+        partitions=[partition] * count,
+        timestamps=np.frombuffer(timestamps, "<i8").tolist(),
+        keys=Cells(_strings(count, keys_there, key_ends, keys), BYTES),
+        values=Cells(_strings(count, values_there, value_ends, values), BYTES, head.to_pybytes()),
+        offsets=np.frombuffer(offsets, "<i8").tolist(),
+        headers=[
+            [_header(each) for each in orjson.loads(text)] if text else []
+            for text in _strings(count, headers_there, header_ends, headers).to_pylist()
+        ]
+        if len(header_ends)
+        else [],
+    )
+    return Chunk(records, TopicPartition(topic, partition), epoch, timestamp_type)
+
+
+def _strings(count: int, there: pa.Buffer, ends: pa.Buffer, data: pa.Buffer) -> pa.Array:
+    return pa.Array.from_buffers(pa.binary(), count, [there if len(there) else None, ends, data])
+
+
+def _header(cells: dict[str, str]) -> Header:
+    value = cells.get("value")
+    return Header(cells["key"], None if value is None else b64decode(value))

@@ -1,0 +1,297 @@
+"""What becomes of records that failed: the worker's log, the dead letter topic, or the task's end
+(KIP-298, reference §7.3, §7.4).
+
+Dead letters of a sink are the records as they were consumed, byte for byte. A source has no such
+bytes (nothing was in Kafka yet), so its dead letters hold the record as the connector read it,
+before transforms, as JSON with schemas; one that Kafka refused holds the bytes that were refused.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from penstock.api import Failed, Use
+from penstock.convert.header import SimpleHeaderConverter
+from penstock.convert.json import JsonConverter
+from penstock.data.records import Column, Header, Records
+from penstock.data.text import text
+from penstock.errors import PenstockError
+from penstock.flow.plan import DeadLetters, Tolerance
+from penstock.flow.stage.pipeline import Failure, Stage
+from penstock.ids import TaskId
+
+log = logging.getLogger(__name__)  # a Python worker's standard error, and so the worker's log
+
+_PREFIX: Final = "__connect.errors."
+_KAFKA_TIMEOUT_S: Final = 60
+_TIMESTAMP_TYPES: Final = {0: "CreateTime", 1: "LogAppendTime"}
+
+
+class TaskFailed(PenstockError):
+    """A task cannot go on; the message is the reason its status shows."""
+
+    code = "task.failed"
+
+
+class ToleranceExceeded(TaskFailed):
+    """A record failed and `errors.tolerance` is `none`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A record that failed, as its dead letter holds it."""
+
+    topic: str
+    partition: int | None
+    offset: int | None
+    timestamp: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]]
+    described: str  # for the log
+
+
+class Original(Protocol):
+    """What was read, by its place in the batch."""
+
+    def __call__(self, origin: int) -> Letter: ...
+
+
+class Failures:
+    """Reports the failures of one task in one Python worker, and says whether it may go on."""
+
+    def __init__(self, task: TaskId, tolerance: Tolerance) -> None:
+        self._task = task
+        self._tolerance = tolerance
+        self._producer: Producer | None = None  # made with the first dead letter
+        self._lost_letters = 0
+
+    def report(self, failures: Sequence[Failure], original: Original) -> None:
+        """Logs them and sends them away as configured. Raises ToleranceExceeded, after that, if
+        there are any and none is tolerated."""
+        if not failures:
+            return
+        tolerance = self._tolerance
+        if tolerance.log or tolerance.dead_letters is not None:
+            for failure in failures:
+                letter = original(failure.origin)
+                if tolerance.log:
+                    self._log(failure, letter)
+                if tolerance.dead_letters is not None:
+                    self._send(tolerance.dead_letters, failure, letter)
+        if not tolerance.tolerate_all:
+            first = failures[0]
+            where = f" for {_place(original(first.origin))}"
+            raise ToleranceExceeded(
+                f"Tolerance exceeded in error handler: {told(first, where)}"
+            ) from first.cause
+
+    def flush(self) -> int:
+        """Waits until the dead letters are in Kafka; those it refuses are logged. How many that
+        were since the last time."""
+        if self._producer is not None:
+            self._producer.flush()
+        lost, self._lost_letters = self._lost_letters, 0
+        return lost
+
+    def _log(self, failure: Failure, letter: Letter) -> None:
+        """Which records they were only with `errors.log.include.messages`: what is in them may be
+        nobody's business."""
+        record = f", where {letter.described}" if self._tolerance.log_messages else ""
+        log.error(
+            "Error encountered in task %s. Executing stage '%s' with class '%s'%s.",
+            self._task,
+            failure.stage.value,
+            failure.class_name,
+            record,
+            exc_info=failure.cause,
+        )
+
+    def _send(self, plan: DeadLetters, failure: Failure, letter: Letter) -> None:
+        if self._producer is None:
+            self._producer = Producer({**plan.producer, "log_level": 3})
+        headers = list(letter.headers)
+        if plan.context_headers:
+            headers += context_headers(self._task, failure, letter)
+        message: dict[str, Any] = {"key": letter.key, "value": letter.value, "headers": headers}
+        if letter.timestamp is not None and letter.timestamp >= 0:
+            message["timestamp"] = letter.timestamp
+        while True:
+            try:
+                self._producer.produce(plan.topic, on_delivery=self._delivered, **message)
+                self._producer.poll(0)
+                return
+            except BufferError:
+                self._producer.poll(0.1)
+            except KafkaException as error:
+                self._lost(plan.topic, error)
+                return
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._lost(message.topic() or "", error)
+
+    def _lost(self, topic: str, error: object) -> None:
+        self._lost_letters += 1
+        log.error("Could not produce message to dead letter queue. topic=%s: %s", topic, error)
+
+
+def told(failure: Failure, where: str = "") -> str:
+    """What failed, and why; `where` follows the class."""
+    return f"{failure.stage.value} failed in class {failure.class_name}{where}: {failure.cause}"
+
+
+def context_headers(
+    task: TaskId, failure: Failure, letter: Letter
+) -> list[tuple[str, bytes | None]]:
+    """What a dead letter says of its failure (reference §7.4). Texts are UTF-8."""
+    cause = failure.cause
+    named = getattr(cause, "java_name", None) or _qualified(type(cause))
+    known: list[tuple[str, str | None]] = [("topic", letter.topic)]
+    if letter.partition is not None:
+        known.append(("partition", str(letter.partition)))
+    if letter.offset is not None:
+        known.append(("offset", str(letter.offset)))
+    known += [
+        ("connector.name", task.connector),
+        ("task.id", str(task.number)),
+        ("stage", failure.stage.value),
+        ("class.name", failure.class_name),
+        ("exception.class.name", named),
+        ("exception.message", str(cause) if cause.args else None),
+        ("exception.stacktrace", f"{named}: {''.join(traceback.format_exception(cause))}"),
+    ]
+    return [
+        (_PREFIX + name, None if said is None else said.encode("utf-8", "replace"))
+        for name, said in known
+    ]
+
+
+def _qualified(kind: type) -> str:
+    return (
+        kind.__qualname__
+        if kind.__module__ == "builtins"
+        else f"{kind.__module__}.{kind.__qualname__}"
+    )
+
+
+def _place(letter: Letter) -> str:
+    where = f"a record of topic '{letter.topic}'"
+    if letter.offset is not None:
+        where += f", partition {letter.partition}, offset {letter.offset}"
+    return where
+
+
+def consumed(raw: Records, timestamp_type: int = 0) -> Original:
+    """The originals of a sink's batch: what was consumed, byte for byte."""
+    kind = _TIMESTAMP_TYPES.get(timestamp_type, "NoTimestampType")
+
+    def original(origin: int) -> Letter:
+        topic, partition = raw.topics[origin], raw.partitions[origin]
+        offset, timestamp = raw.offsets[origin], raw.timestamps[origin]
+        return Letter(
+            topic=topic,
+            partition=partition,
+            offset=offset,
+            timestamp=timestamp,
+            key=raw.keys.values[origin],
+            value=raw.values.values[origin],
+            headers=[(h.name, h.value) for h in raw.headers[origin]] if raw.headers else (),
+            described=(
+                f"consumed record is {{topic='{topic}', partition={partition}, offset={offset}, "
+                f"timestamp={timestamp}, "
+                f"timestampType={kind}}}"
+            ),
+        )
+
+    return original
+
+
+def read(records: Records) -> Original:
+    """The originals of a source's batch: records as the connector gave them, as JSON."""
+
+    def original(origin: int) -> Letter:
+        one = records.only([origin])
+        topic = records.topics[origin]
+        headers = one.headers[0] if one.headers else ()
+        return Letter(
+            topic=topic,
+            partition=records.partitions[origin],
+            offset=None,
+            timestamp=records.timestamps[origin],
+            key=_as_json(topic, one.keys),
+            value=_as_json(topic, one.values),
+            headers=[(header.name, _as_text(topic, header)) for header in headers],
+            described=(
+                f"source record is {{topic='{topic}', partition={records.partitions[origin]}, "
+                f"timestamp={records.timestamps[origin]}}}"
+            ),
+        )
+
+    return original
+
+
+def _as_bytes(headers: Any) -> list[tuple[str, bytes | None]]:
+    """Headers as `Message.headers` gives them; its types allow more than what we ever send."""
+    return [(name, cell) for name, cell in headers or ()]
+
+
+def refused(message: Message) -> Letter:
+    """A record that Kafka did not take."""
+    topic = message.topic() or ""
+    return Letter(
+        topic=topic,
+        partition=None,
+        offset=None,
+        timestamp=None,
+        key=message.key(),
+        value=message.value(),
+        headers=_as_bytes(message.headers()),
+        described=f"source record is {{topic='{topic}'}}",
+    )
+
+
+_JSON: Final = JsonConverter(JsonConverter.plugin.config.parse({}), Use.VALUE)
+_TEXT: Final = SimpleHeaderConverter(SimpleHeaderConverter.plugin.config.parse({}), Use.HEADER)
+
+
+def _as_json(topic: str, column: Column) -> bytes | None:
+    failed: Failed = {}
+    cells = _JSON.from_connect([topic], column, failed)
+    if not failed:
+        return cells[0]
+    return text(column.runs[0].schema, column.values[0]).encode("utf-8", "replace")
+
+
+def _as_text(topic: str, header: Header) -> bytes | None:
+    failed: Failed = {}
+    cells = _TEXT.from_connect([topic], Column.of([header.value], header.schema), failed)
+    return text(header.schema, header.value).encode("utf-8", "replace") if failed else cells[0]
+
+
+def ensure_topic(plan: DeadLetters) -> None:
+    """Makes the dead letter topic if it is not there: one partition. Raises TaskFailed."""
+    admin = AdminClient(dict(plan.admin))
+    try:
+        if plan.topic in admin.list_topics(timeout=_KAFKA_TIMEOUT_S).topics:
+            return
+        new = NewTopic(plan.topic, 1, plan.replication)
+        admin.create_topics([new], request_timeout=_KAFKA_TIMEOUT_S)[plan.topic].result()
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise TaskFailed(
+                f"Could not initialize dead letter queue with topic={plan.topic} (setting "
+                f"'errors.deadletterqueue.topic.name'): {error.args[0].str()}"
+            ) from error
+
+
+def produce_failure(class_name: str, cause: Exception) -> Failure:
+    """The failure of a record that Kafka did not take."""
+    return Failure(0, Stage.KAFKA_PRODUCE, class_name, cause)

@@ -1,0 +1,295 @@
+"""The stage of a slot: hosts connector tasks for as long as its Spark task runs.
+
+Spark gives it frames, one at a time: what the consumers beside it in the JVM have read, and what
+happened to them. The worker tells it which tasks to run (`messages`), the JVM is told what its
+consumers are to do, over a socket of the same machine.
+
+    main thread      takes Spark's frames and hands each to its task
+    orders           receives what the worker says
+    watch            cuts off tasks that do not stop, tells the worker what was moved
+    a thread a task  runs the connector's code; may block
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, assert_never
+
+import orjson
+import pyarrow as pa
+
+from penstock.flow import control
+from penstock.flow.control import Address, Channel
+from penstock.flow.messages import (
+    AskPositions,
+    Begin,
+    End,
+    Failed,
+    Hello,
+    Load,
+    News,
+    Open,
+    OpenPart,
+    Order,
+    PartsRead,
+    Positions,
+    Stop,
+    Stopped,
+    Stored,
+)
+from penstock.flow.plan import FlowPlan, SinkPlan, SourcePlan
+from penstock.flow.stage import chunks
+from penstock.flow.stage.causes import readable
+from penstock.flow.stage.hosted import Hosted
+from penstock.flow.stage.sink import SinkTask
+from penstock.flow.stage.source import PartTask, SourceTask
+
+log = logging.getLogger(__name__)
+
+RESULT_DDL: Final = "ended boolean"
+
+_WATCH_S: Final = 0.25
+_LOAD_EVERY: Final = 4  # looks
+_COLLECT_AFTER: Final = 200_000
+_STUCK: Final = 70
+"""The exit code of a stage that is ended although a task's thread has not come back."""
+
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True, slots=True)
+class SlotStage:
+    """What Spark runs: takes frames until there are no more; gives nothing."""
+
+    slot: int
+    worker: Address
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        _rest_the_collector()
+        Host(self.slot, control.connect(self.worker)).run(batches)
+        yield from ()
+
+
+class Host:
+    """The tasks of one slot."""
+
+    def __init__(self, slot: int, worker: Channel) -> None:
+        self._slot = slot
+        self._worker = worker
+        self._lock = threading.Lock()  # guards the two below
+        self._tasks: dict[int, Hosted] = {}
+        self._cut: list[Hosted] = []  # their threads may not have come back
+        self._reader = _ReaderLink()
+        self._over = threading.Event()
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Returns when Spark has no more frames."""
+        self.send([Hello(self._slot, os.getpid())])
+        for target, name in ((self._take_orders, "orders"), (self._watch, "watch")):
+            threading.Thread(target=target, name=name, daemon=True).start()
+        try:
+            for batch in batches:
+                cells = batch.column(0)
+                for row in range(batch.num_rows):
+                    self._take(cells[row].as_buffer())
+        finally:
+            self._over.set()
+            self._worker.close()
+            self._reader.close()
+            self._leave_nobody()
+
+    def send(self, news: Sequence[News]) -> None:
+        """Tells the worker; nothing happens when it is gone, for this slot ends then, too."""
+        with contextlib.suppress(OSError):
+            self._worker.send(news)
+
+    def tell_reader(self, command: Mapping[str, Any]) -> None:
+        """Tells the JVM beside what a consumer is to do."""
+        self._reader.tell(command)
+
+    def gone(self, task: Hosted) -> None:
+        """A task has stopped or failed."""
+        with self._lock:
+            self._tasks.pop(task.id, None)
+
+    # ── frames ───────────────────────────────────────────────────────────────────────────────
+
+    def _take(self, frame: pa.Buffer) -> None:
+        kind, id = chunks.kind_and_task(frame)
+        if kind == chunks.CHUNK:
+            task = self._tasks.get(id)
+            if isinstance(task, SinkTask):
+                task.take_frame(frame)
+            return
+        if kind == chunks.FILLER:
+            return
+        event = chunks.event(frame)
+        if event["event"] == "hello":
+            self._reader.connect(event["host"], event["port"], event["token"])
+            return
+        task = self._tasks.get(event["task"])
+        if isinstance(task, SinkTask):
+            task.take_event(event)
+
+    # ── orders ───────────────────────────────────────────────────────────────────────────────
+
+    def _take_orders(self) -> None:
+        try:
+            while True:
+                for order in self._worker.receive():
+                    self._obey(order)
+        except (EOFError, OSError):
+            self._cut_all()  # the worker has ended the slot, or is gone: its tasks are others' now
+        finally:
+            self._reader.tell({"do": "end", "task": -1})
+            self._reader.close()
+
+    def _cut_all(self) -> None:
+        with self._lock:
+            tasks = list(self._tasks.values())
+            self._tasks.clear()
+            self._cut += tasks
+        for task in tasks:
+            task.stop(0)
+            task.cut()
+
+    def _obey(self, order: Order) -> None:
+        match order:
+            case Open(id, plan):
+                self._open(id, lambda: _task_of(self, id, plan))
+            case OpenPart(id, plan, part):
+                self._open(id, lambda: PartTask(self, id, plan, part))
+            case Begin(id):
+                task = self._tasks.get(id)
+                if isinstance(task, SourceTask):
+                    task.begin(order)
+            case Stop(id, grace_s):
+                known = self._tasks.get(id)
+                if known is None:
+                    self.send([Stopped(id, in_time=True)])  # it has failed just now
+                else:
+                    known.stop(grace_s)
+            case Stored(id) | PartsRead(id):
+                task = self._tasks.get(id)
+                if isinstance(task, SourceTask):
+                    task.answer(order)
+            case AskPositions(ticket):
+                sinks = [t for t in list(self._tasks.values()) if isinstance(t, SinkTask)]
+                self.send([Positions(ticket, {task.id: task.positions for task in sinks})])
+            case End():
+                self._worker.close()
+            case _:
+                assert_never(order)
+
+    def _open(self, id: int, make: Callable[[], Hosted]) -> None:
+        try:
+            task = make()
+        except BaseException as error:
+            self.send([Failed(id, readable(error))])
+            return
+        with self._lock:
+            self._tasks[id] = task
+        task.start()
+
+    # ── watching ─────────────────────────────────────────────────────────────────────────────
+
+    def _watch(self) -> None:
+        looks = 0
+        last: Mapping[int, float] = {}
+        while not self._over.wait(_WATCH_S):
+            looks += 1
+            now = time.monotonic()
+            tasks = list(self._tasks.values())
+            for task in tasks:
+                if task.is_late(now):
+                    with self._lock:
+                        self._tasks.pop(task.id, None)
+                        self._cut.append(task)
+                    task.cut()
+            news = [each for task in tasks for each in task.news()]
+            if looks % _LOAD_EVERY == 0:
+                load = {task.id: task.load(now) for task in tasks}
+                busy = {id: round(each.busy_s, 1) for id, each in load.items()}
+                if busy != last:
+                    last = busy
+                    news.append(Load(_rss(), load))
+            if news:
+                self.send(news)
+
+    def _leave_nobody(self) -> None:
+        """Tasks are stopped before their slot ends. A thread that has not come back ends with its
+        process: it would run on in the next slot that Spark gives this process to."""
+        self._cut_all()
+        deadline = time.monotonic() + 1
+        for task in self._cut:
+            task.join(max(0.0, deadline - time.monotonic()))
+        if any(task.alive for task in self._cut):
+            os._exit(_STUCK)
+
+
+def _task_of(host: Host, id: int, plan: FlowPlan) -> Hosted:
+    match plan:
+        case SinkPlan():
+            return SinkTask(host, id, plan)
+        case SourcePlan():
+            return SourceTask(host, id, plan)
+
+
+class _ReaderLink:
+    """The way to the JVM's consumers; what is said before it is there waits."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._socket: socket.socket | None = None
+        self._waiting: list[bytes] = []
+        self._closed = False
+
+    def connect(self, host: str, port: int, token: str) -> None:
+        connection = socket.create_connection((host, port))
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with self._lock:
+            if self._closed:
+                connection.close()
+                return
+            connection.sendall(b"".join([token.encode() + b"\n", *self._waiting]))
+            self._waiting.clear()
+            self._socket = connection
+
+    def tell(self, command: Mapping[str, Any]) -> None:
+        line = orjson.dumps(command) + b"\n"
+        with self._lock:
+            if self._socket is None:
+                self._waiting.append(line)
+            else:
+                with contextlib.suppress(OSError):  # the JVM's task has ended, and so does this one
+                    self._socket.sendall(line)
+
+    def close(self) -> None:
+        """The JVM ends the slot's frames when it has nobody to take commands from."""
+        with self._lock:
+            self._closed = True
+            if self._socket is not None:
+                with contextlib.suppress(OSError):
+                    self._socket.shutdown(socket.SHUT_RDWR)
+                self._socket.close()
+
+
+def _rss() -> int:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * _PAGE
+
+
+def _rest_the_collector() -> None:
+    """A batch is thousands of containers that live for a moment and are in no cycles; looking for
+    cycles among them again and again cost up to two fifths of the time (docs/performance.md)."""
+    if gc.get_threshold()[0] < _COLLECT_AFTER:
+        gc.freeze()
+        gc.set_threshold(_COLLECT_AFTER, 10, 10)

@@ -1,0 +1,324 @@
+"""A batch on its way through converters and transforms, and what becomes of records that fail.
+
+Everything between Kafka and a connector is a list of steps over `Records`: for a sink from the
+bytes that were consumed to Connect records, for a source from Connect records to the bytes to
+produce. A record that fails in a step takes no part in the later ones; it is a `Failure`, and the
+others go on without it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from penstock.api import HeaderConverter, Predicate, Transform, Use
+from penstock.data.columns import Cells
+from penstock.data.records import Column, Failed, Header, Records
+from penstock.flow.plan import Conversion, Tolerance, TransformPlan
+
+_FIRST_DELAY_S: Final = 0.3
+
+
+class Stage(Enum):
+    """Where a record failed; names as Kafka Connect writes them into dead letter headers."""
+
+    TASK_PUT = "TASK_PUT"
+    TRANSFORMATION = "TRANSFORMATION"
+    KEY_CONVERTER = "KEY_CONVERTER"
+    VALUE_CONVERTER = "VALUE_CONVERTER"
+    HEADER_CONVERTER = "HEADER_CONVERTER"
+    KAFKA_PRODUCE = "KAFKA_PRODUCE"
+
+
+Apply = Callable[[Records, Failed], Records]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that is done to a batch. `apply` gives back the rows it was given, in order,
+    except those it leaves out; what it gives for a row in `failed` does not matter."""
+
+    stage: Stage
+    class_name: str
+    apply: Apply
+    close: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a record could not go on; `origin` is its place in the batch that was read."""
+
+    origin: int
+    stage: Stage
+    class_name: str
+    cause: Exception
+
+
+def retriable(error: Exception) -> bool:
+    """Whether trying again may help."""
+    return bool(getattr(error, "retriable", False))
+
+
+class Backoff:
+    """The waits between attempts (KIP-298): 300 ms, doubled each time, and once that would be
+    longer than the longest allowed, a random part of it. `wait` is for tests."""
+
+    def __init__(
+        self,
+        timeout_ms: int,
+        delay_max_ms: int,
+        wait: Callable[[float], object] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._wait = wait or threading.Event().wait
+        self._clock = clock
+        self._delay_max_s = delay_max_ms / 1000
+        self._end = clock() + timeout_ms / 1000 if timeout_ms >= 0 else float("inf")
+        self._next_s = _FIRST_DELAY_S
+
+    def again(self) -> bool:
+        """Waits until the next attempt; False, at once, when there is to be none."""
+        left = self._end - self._clock()
+        if left <= 0:
+            return False
+        delay = self._next_s
+        if delay > self._delay_max_s:
+            delay = random.uniform(0, self._delay_max_s)
+        self._wait(min(delay, left))
+        self._next_s = min(self._next_s * 2, 1e6)
+        return True
+
+
+@dataclass(slots=True)
+class Pipeline:
+    """The steps of one task, in order."""
+
+    steps: Sequence[Step]
+    tolerance: Tolerance
+    wait: Callable[[float], object] | None = None
+    _retries: int = 0
+
+    def take_retries(self) -> int:
+        """How often a step was tried again since this was asked last."""
+        retries, self._retries = self._retries, 0
+        return retries
+
+    def close(self) -> None:
+        """Closes converters and transforms; all of them, whatever one of them says."""
+        for step in self.steps:
+            with contextlib.suppress(Exception):
+                step.close()
+
+    def run(self, records: Records) -> tuple[Records, list[Failure]]:
+        """The records that came through, and what happened to those that failed; a record in
+        neither was left out by a transform."""
+        failures: list[Failure] = []
+        for step in self.steps:
+            if not len(records):
+                break
+            records = self._do(step, records, failures)
+        failures.sort(key=lambda failure: failure.origin)
+        return records, failures
+
+    def _do(self, step: Step, records: Records, failures: list[Failure]) -> Records:
+        done, failed = _attempt(step, records)
+        if not failed:
+            return done
+        done, failed = self._retried(step, records, done, failed)
+        bad = {records.origins[row]: error for row, error in failed.items()}
+        failures += [
+            Failure(origin, step.stage, step.class_name, error) for origin, error in bad.items()
+        ]
+        return _without(done, bad)
+
+    def _retried(
+        self, step: Step, records: Records, done: Records, failed: Failed
+    ) -> tuple[Records, Failed]:
+        """The same after what may succeed when tried again was tried as long as it may be."""
+        if not any(map(retriable, failed.values())):
+            return done, failed
+        backoff = Backoff(
+            self.tolerance.retry_timeout_ms, self.tolerance.retry_delay_max_ms, self.wait
+        )
+        while any(map(retriable, failed.values())) and backoff.again():
+            self._retries += 1
+            rows = sorted(row for row, error in failed.items() if retriable(error))
+            once_more, still = _attempt(step, records.only(rows))
+            done = Records.together(
+                _without(done, {records.origins[row] for row in rows}), once_more
+            )
+            failed = {row: error for row, error in failed.items() if not retriable(error)}
+            failed |= {rows[row]: error for row, error in still.items()}
+        return done, failed
+
+
+def _attempt(step: Step, records: Records) -> tuple[Records, Failed]:
+    """One try of a step. Other people's code may raise although it should not: then it is asked
+    record by record, so that only those fail that are to blame."""
+    failed: Failed = {}
+    try:
+        return step.apply(records, failed), failed
+    except Exception as error:
+        if len(records) == 1:
+            return records, {0: error}
+    failed.clear()
+    done = [records.only([])]
+    for row in range(len(records)):
+        one, why = _attempt(step, records.only([row]))
+        if why:
+            failed[row] = why[0]
+        else:
+            done.append(one)
+    return Records.together(*done), failed
+
+
+def _without(records: Records, origins: Mapping[int, object] | set[int]) -> Records:
+    if not origins:
+        return records
+    return records.only([row for row, at in enumerate(records.origins) if at not in origins])
+
+
+def sink_steps(plan: Conversion, *, fields: bool = False) -> list[Step]:
+    """From what was consumed (keys, values and headers are bytes) to what the sink is given; its
+    values may be `Fields` where they can be."""
+    key, value, header = _built(plan)
+    transforms = [(each, each.kind(each.config)) for each in plan.transforms]
+    if any(each.predicate or not transform.keeps_fields for each, transform in transforms):
+        fields = False
+
+    def values(records: Records, failed: Failed) -> Records:
+        cells = records.values
+        if fields and isinstance(cells, Cells):
+            found = value.to_fields(cells)
+            if found is not None:
+                return records.with_values(found)
+        return records.with_values(value.to_connect(records.topics, cells.values, failed))
+
+    return [
+        Step(
+            Stage.KEY_CONVERTER,
+            key.plugin.class_name,
+            lambda records, failed: records.with_keys(
+                key.to_connect(records.topics, records.keys.values, failed)
+            ),
+            key.close,
+        ),
+        Step(Stage.VALUE_CONVERTER, value.plugin.class_name, values, value.close),
+        Step(
+            Stage.HEADER_CONVERTER,
+            header.plugin.class_name,
+            _headers(_read_headers(header)),
+            header.close,
+        ),
+        *(_transform(each, transform) for each, transform in transforms),
+    ]
+
+
+def source_steps(plan: Conversion) -> list[Step]:
+    """From what the source gave to what is produced: keys, values and headers as bytes."""
+    key, value, header = _built(plan)
+
+    def keys(records: Records, failed: Failed) -> Records:
+        cells = key.from_connect(records.topics, records.keys, failed)
+        return records.with_keys(Column.of(cells, None))
+
+    def values(records: Records, failed: Failed) -> Records:
+        cells = value.from_connect(records.topics, records.values, failed)
+        return records.with_values(Column.of(cells, None))
+
+    return [
+        *(_transform(each, each.kind(each.config)) for each in plan.transforms),
+        Step(
+            Stage.HEADER_CONVERTER,
+            header.plugin.class_name,
+            _headers(_write_headers(header)),
+            header.close,
+        ),
+        Step(Stage.KEY_CONVERTER, key.plugin.class_name, keys, key.close),
+        Step(Stage.VALUE_CONVERTER, value.plugin.class_name, values, value.close),
+    ]
+
+
+def _built(plan: Conversion) -> tuple[HeaderConverter, HeaderConverter, HeaderConverter]:
+    return plan.key.build(Use.KEY), plan.value.build(Use.VALUE), plan.header.build(Use.HEADER)
+
+
+def _transform(plan: TransformPlan, transform: Transform) -> Step:
+    apply: Apply = transform.apply
+    if plan.predicate is not None:
+        kind, config = plan.predicate
+        apply = _guarded(transform, kind(config), plan.negate)
+    return Step(Stage.TRANSFORMATION, plan.kind.plugin.class_name, apply, transform.close)
+
+
+def _guarded(transform: Transform, predicate: Predicate, negate: bool) -> Apply:
+    """A transform for the records for which the predicate holds, or does not."""
+
+    def apply(records: Records, failed: Failed) -> Records:
+        meant = predicate.test(records, failed)
+        chosen = [row for row, hit in enumerate(meant) if hit is not negate and row not in failed]
+        if len(chosen) == len(records):
+            return transform.apply(records, failed)
+        if not chosen:
+            return records
+        untouched = set(range(len(records))).difference(chosen)
+        badly: Failed = {}
+        changed = transform.apply(records.only(chosen), badly)
+        failed |= {chosen[row]: error for row, error in badly.items()}
+        return Records.together(changed, records.only(sorted(untouched)))
+
+    return apply
+
+
+ConvertHeaders = Callable[[Sequence[str], list[Header], Failed], Iterable[Header]]
+
+
+def _headers(convert: ConvertHeaders) -> Apply:
+    """Headers are converted all together; a record fails if one of its headers does."""
+
+    def apply(records: Records, failed: Failed) -> Records:
+        if not any(records.headers):
+            return records
+        topics: list[str] = []
+        rows: list[int] = []
+        flat: list[Header] = []
+        for row, headers in enumerate(records.headers):
+            flat += headers
+            rows += [row] * len(headers)
+            topics += [records.topics[row]] * len(headers)
+        badly: Failed = {}
+        converted: list[Sequence[Header]] = [[] for _ in records.headers]
+        for row, header in zip(rows, convert(topics, flat, badly), strict=True):
+            converted[row].append(header)  # type: ignore[attr-defined]  # a list, see above
+        for place, error in sorted(badly.items(), reverse=True):
+            failed[rows[place]] = error  # the first one of a record stands
+        return records.with_headers(converted)
+
+    return apply
+
+
+def _read_headers(converter: HeaderConverter) -> ConvertHeaders:
+    def convert(topics: Sequence[str], flat: list[Header], failed: Failed) -> Iterable[Header]:
+        column = converter.to_connect(topics, [header.value for header in flat], failed)
+        return [
+            Header(header.name, value, schema)
+            for header, value, schema in zip(flat, column.values, column.schemas(), strict=True)
+        ]
+
+    return convert
+
+
+def _write_headers(converter: HeaderConverter) -> ConvertHeaders:
+    def convert(topics: Sequence[str], flat: list[Header], failed: Failed) -> Iterable[Header]:
+        values = [header.value for header in flat]
+        column = Column.gather(values, [header.schema for header in flat])
+        cells = converter.from_connect(topics, column, failed)
+        return [Header(header.name, cell) for header, cell in zip(flat, cells, strict=True)]
+
+    return convert

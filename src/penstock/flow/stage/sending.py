@@ -1,0 +1,255 @@
+"""Records on their way into Kafka: the producer of a source task, and the topics it may create."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from penstock.data.records import Records
+from penstock.flow.plan import Settings, SourcePlan, TopicGroup
+from penstock.flow.stage.failures import TaskFailed
+
+_FLUSH_S: Final = 1.0  # short enough to notice a refusal soon
+_INTRODUCE_S: Final = 1.0
+_TOPIC_TIMEOUT_S: Final = 60
+_OF_THE_CLIENT: Final = frozenset(
+    {KafkaError._FATAL, KafkaError._FENCED, KafkaError._PURGE_QUEUE, KafkaError._STATE}
+)
+"""Errors that say nothing about the record they come with."""
+
+Refused = tuple[Message, KafkaError]
+
+
+class Sending:
+    """A producer whose records are converted already: keys, values and headers are bytes."""
+
+    def __init__(self, plan: SourcePlan, check: Callable[[], None] = lambda: None) -> None:
+        """`check` is called while Kafka is waited for, and ends that by raising."""
+        self._check = check
+        self._topics = Topics(plan.topic_groups, plan.producer)
+        self._refused: list[Refused] = []
+        self._introduced = False
+        self.producer = Producer(
+            {
+                **plan.producer,
+                "on_delivery": self._delivered,
+                "delivery.report.only.error": True,
+                "log_level": 3,
+            }
+        )
+
+    def send(self, records: Records) -> set[str]:
+        """Queues every record; the topics they are for. Blocks while the queue is full."""
+        topics: set[str] = set()
+        for topic, rows in _by_topic(records.topics):
+            self._topics.ensure(topic)
+            if not self._introduced:
+                self._introduce(topic)
+            topics.add(topic)
+            if any(records.headers):
+                for row in rows:
+                    self._produce_one(topic, row, records)
+            else:
+                self._produce(topic, _messages(rows, records))
+        return topics
+
+    def send_row(self, topic: str, key: bytes, value: bytes | None) -> None:
+        """Queues a record of an internal topic."""
+        self.producer.produce(topic, value, key)
+
+    def _introduce(self, topic: str) -> None:
+        """Has a new producer get its id at once. librdkafka asks for one when it hears about the
+        cluster. The first time it mostly has no connection for that, for it is just changing from
+        the address it was given to the broker it was told of, and would look again after half a
+        second; the second time it has one."""
+        self._introduced = True
+        with contextlib.suppress(KafkaException):  # Kafka is away; `flush` waits for it
+            for _ in range(2):
+                self.producer.list_topics(topic, timeout=_INTRODUCE_S)
+
+    def flush(self) -> list[Refused]:
+        """Waits until everything queued is acknowledged or refused, however long Kafka is away;
+        what was refused. Raises TaskFailed when the producer itself cannot go on."""
+        while self.producer.flush(_FLUSH_S):
+            self._check()
+            self._raise_if_broken()
+        self._raise_if_broken()
+        refused, self._refused = self._refused, []
+        return refused
+
+    def close(self) -> None:
+        """Drops what is still queued, of which nothing was reported as done, and the producer."""
+        if hasattr(self, "producer"):
+            self.producer.purge()
+            del self.producer  # its threads and connections end with it
+
+    def _raise_if_broken(self) -> None:
+        for _, error in self._refused:
+            if error.fatal() or error.code() in _OF_THE_CLIENT:
+                raise TaskFailed(
+                    f"Unrecoverable exception from producer send callback: {error.str()}"
+                )
+
+    def _produce(self, topic: str, messages: list[dict[str, Any]]) -> None:
+        while messages:
+            queued = self.producer.produce_batch(topic, messages)
+            self.producer.poll(0)
+            if queued == len(messages):
+                return
+            full = []
+            for message in [message for message in messages if "_error" in message]:
+                error: KafkaError = message.pop("_error")
+                if error.code() == KafkaError._QUEUE_FULL:
+                    full.append(message)
+                else:
+                    self._refuse(_Unsent(topic, message), error)
+            messages = full
+            if messages:
+                self._check()
+                self.producer.poll(0.1)  # let the broker catch up
+
+    def _produce_one(self, topic: str, row: int, records: Records) -> None:
+        headers = [(header.name, header.value) for header in records.headers[row]]
+        message = _message(
+            records.keys.values[row],
+            records.values.values[row],
+            records.partitions[row],
+            records.timestamps[row],
+        )
+        while True:
+            try:
+                self.producer.produce(topic, headers=headers, **message)
+                self.producer.poll(0)
+                return
+            except BufferError:
+                self._check()
+                self.producer.poll(0.1)
+            except KafkaException as error:
+                self._refuse(_Unsent(topic, {**message, "headers": headers}), error.args[0])
+                return
+
+    def _refuse(self, message: Any, error: KafkaError) -> None:
+        self._refused.append((message, error))
+        self._raise_if_broken()
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._refused.append((message, error))
+
+
+class _Unsent:
+    """A record the producer did not even queue; answers like a `Message`."""
+
+    def __init__(self, topic: str, message: dict[str, Any]) -> None:
+        self._topic = topic
+        self._message = message
+
+    def topic(self) -> str:
+        return self._topic
+
+    def key(self) -> bytes | None:
+        return self._message.get("key")
+
+    def value(self) -> bytes | None:
+        return self._message.get("value")
+
+    def headers(self) -> list[tuple[str, bytes | None]]:
+        return self._message.get("headers") or []
+
+
+class Topics:
+    """Creates topics the first time a record is for them (reference §8.5)."""
+
+    def __init__(self, groups: tuple[TopicGroup, ...], producer: Settings) -> None:
+        self._groups = groups
+        self._settings = _admin_settings(producer)
+        self._known: set[str] = set()
+
+    def ensure(self, topic: str) -> None:
+        """Returns when `topic` exists or is none of ours to create. Raises TaskFailed."""
+        if topic in self._known:
+            return
+        group = next((group for group in self._groups if group.matches(topic)), None)
+        if group is not None:
+            try:
+                self._create(topic, group)
+            except KafkaException as error:
+                raise TaskFailed(_not_created(topic, group, error.args[0])) from error
+        self._known.add(topic)
+
+    def _create(self, topic: str, group: TopicGroup) -> None:
+        admin = AdminClient(self._settings)
+        if topic in admin.list_topics(timeout=_TOPIC_TIMEOUT_S).topics:
+            return
+        new = NewTopic(topic, group.partitions, group.replication, config={**group.settings})
+        try:
+            admin.create_topics([new], request_timeout=_TOPIC_TIMEOUT_S)[topic].result()
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+
+
+def _not_created(topic: str, group: TopicGroup, error: KafkaError) -> str:
+    match error.code():
+        case (
+            KafkaError.TOPIC_AUTHORIZATION_FAILED
+            | KafkaError.CLUSTER_AUTHORIZATION_FAILED
+            | KafkaError.UNSUPPORTED_VERSION
+        ):
+            return (
+                f"Task failed to create new topic {topic}. Ensure that the task is authorized to "
+                f"create topics or that the topic exists and restart the task: {error.str()}"
+            )
+        case KafkaError._TIMED_OUT | KafkaError.REQUEST_TIMED_OUT | KafkaError._TRANSPORT:
+            return f"Timed out while checking for or creating topic(s) '{topic}': {error.str()}"
+        case _:
+            return (
+                f"Unable to create topic(s) '{topic}' with {group.partitions} partitions, "
+                f"replication factor {group.replication} and settings {dict(group.settings)} "
+                f"('topic.creation.*'): {error.str()}"
+            )
+
+
+def _by_topic(topics: list[str]) -> Iterator[tuple[str, range | list[int]]]:
+    """Rows to send by topic, in order."""
+    if not topics:
+        return
+    if topics.count(topics[0]) == len(topics):
+        yield topics[0], range(len(topics))
+        return
+    rows: dict[str, list[int]] = {}
+    for row, topic in enumerate(topics):
+        rows.setdefault(topic, []).append(row)
+    yield from rows.items()
+
+
+def _messages(rows: range | list[int], records: Records) -> list[dict[str, Any]]:
+    keys, values = records.keys.values, records.values.values
+    partitions, timestamps = records.partitions, records.timestamps
+    if (
+        keys.count(None) == len(keys)
+        and partitions.count(None) == len(partitions)
+        and timestamps.count(None) == len(timestamps)
+    ):
+        return [{"value": values[row]} for row in rows]
+    return [_message(keys[row], values[row], partitions[row], timestamps[row]) for row in rows]
+
+
+def _message(
+    key: bytes | None, value: bytes | None, partition: int | None, timestamp: int | None
+) -> dict[str, Any]:
+    message: dict[str, Any] = {"value": value, "key": key}
+    if partition is not None:
+        message["partition"] = partition
+    if timestamp is not None:
+        message["timestamp"] = timestamp
+    return message
+
+
+def _admin_settings(producer: Settings) -> dict[str, Any]:
+    shared = ("bootstrap.servers", "security.", "sasl.", "ssl.", "client.id", "socket.")
+    return {name: value for name, value in producer.items() if name.startswith(shared)}

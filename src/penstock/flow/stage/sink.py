@@ -1,0 +1,598 @@
+"""A sink task on a slot: writes what its consumer reads, and says what may be committed.
+
+The consumer is in the JVM beside (`SlotReading.java`); it is the task's member in the group
+`connect-<name>`, and does what it is told here. Its events overtake the records that wait: where a
+partition is revoked, its records that are not yet written are dropped, for their next owner gets
+them.
+"""
+
+from __future__ import annotations
+
+import bisect
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from penstock.api import Batching, Failed, RecordRef, SinkWriter, TopicPartition
+from penstock.data.records import Records
+from penstock.errors import PenstockError
+from penstock.flow.messages import OffsetsCommitted, Running
+from penstock.flow.plan import SinkPlan
+from penstock.flow.stage import failures
+from penstock.flow.stage.chunks import Chunk, chunk
+from penstock.flow.stage.failures import Failures, Letter, ToleranceExceeded
+from penstock.flow.stage.hosted import Hosted
+from penstock.flow.stage.pipeline import Backoff, Failure, Pipeline, Stage, retriable, sink_steps
+from penstock.ids import TaskId
+
+if TYPE_CHECKING:
+    from penstock.flow.stage.host import Host
+
+log = logging.getLogger(__name__)
+
+HELD_BYTES: Final = 4 << 20
+"""About how many bytes of records a task has read and not written, at most; what one poll of its
+consumer brings on top."""
+
+_RELEASE_S: Final = 5.0  # how long a revocation waits for a write that is under way
+_COMMIT_MS: Final = 5_000
+_RETRY_COMMIT_S: Final = 1.0
+_LAST_COMMIT_S: Final = 3.0
+_REJOIN_S: Final = 0.1
+_CLOSE_MS: Final = 2_000
+_PUT_DELAY_MAX_MS: Final = 5_000
+_REJOINING: Final = ("RebalanceInProgressException", "rebalance")
+
+
+class ConsumerFailed(PenstockError):
+    """The task's consumer cannot go on; the message is Java's trace."""
+
+    code = "task.consumer_failed"
+
+
+@dataclass(frozen=True, slots=True)
+class _Converted:
+    """A chunk, and what came of it on the way to the writer."""
+
+    chunk: Chunk
+    records: Records
+    bytes: int
+    original: failures.Original
+
+
+class _Originals:
+    """What a batch was made of, for records that are reported later."""
+
+    def __init__(self, parts: Sequence[_Converted]) -> None:
+        self._parts = parts
+        self._bases: list[int] = []
+        base = 0
+        for part in parts:
+            self._bases.append(base)
+            base += len(part.chunk.records)
+
+    def bases(self) -> Iterable[tuple[int, _Converted]]:
+        return zip(self._bases, self._parts, strict=True)
+
+    def __call__(self, origin: int) -> Letter:
+        at = bisect.bisect_right(self._bases, origin) - 1
+        return self._parts[at].original(origin - self._bases[at])
+
+
+class SinkTask(Hosted):
+    """One sink task."""
+
+    def __init__(self, host: Host, id: int, plan: SinkPlan) -> None:
+        super().__init__(host, id, plan.task)
+        self._plan = plan
+        self._writer: SinkWriter
+        self._pipeline: Pipeline
+        self._failures = Failures(plan.task, plan.tolerance)
+        self._reporting = threading.Lock()  # guards the failures
+        plugin = plan.connector.plugin
+        self._class_name = plugin.task_class or plugin.class_name
+        self._frames: deque[pa.Buffer] = deque()
+        self._events: deque[dict[str, Any]] = deque()
+        self._epochs: dict[TopicPartition, int] = {}
+        self._positions: dict[TopicPartition, int] = {}  # read next, for whoever asks
+        self._reached: dict[TopicPartition, int] = {}  # written, and not known to be committed
+        self._committed: dict[TopicPartition, int] = {}
+        self._barrier: dict[TopicPartition, int] = {}  # nothing from there on is committed
+        self._commits: dict[int, tuple[float, Mapping[TopicPartition, int]]] = {}
+        self._tickets = 0
+        self._commit_at = 0.0
+        self._commit_wanted = False
+        self._refusal: str | None = None
+        self._errant: BaseException | None = None
+        self._opened = False
+        self._closed = threading.Event()
+        self._pending: list[_Converted] = []
+        self._linger_until = 0.0
+        self._idle_at = float("inf")
+
+    # ── from other threads ───────────────────────────────────────────────────────────────────
+
+    def take_frame(self, frame: pa.Buffer) -> None:
+        """A chunk of records."""
+        with self.turn:
+            self._frames.append(frame)
+            self.turn.notify_all()
+
+    def take_event(self, event: dict[str, Any]) -> None:
+        """Something happened to the consumer."""
+        if event["event"] == "closed":
+            self._closed.set()
+        with self.turn:
+            self._events.append(event)
+            self.turn.notify_all()
+
+    @property
+    def positions(self) -> Mapping[TopicPartition, int]:
+        """Where each partition that it owns is read next."""
+        with self.turn:
+            return dict(self._positions)
+
+    def on_cut(self) -> None:
+        if self._opened:
+            self._tell("close", ms=0)
+
+    def report(self, record: RecordRef, error: Exception) -> None:
+        """See `SinkContext.report`."""
+        failure = Failure(record.row, Stage.TASK_PUT, self._class_name, error)
+        assert callable(record.source), "the record is one that this task was given"
+        try:
+            with self._reporting:
+                self._failures.report([failure], record.source)
+        except ToleranceExceeded as exceeded:
+            at = TopicPartition(record.topic, record.partition)
+            with self.turn:
+                self._barrier[at] = min(record.offset, self._barrier.get(at, record.offset))
+                self._errant = self._errant or exceeded
+                self.turn.notify_all()
+            raise
+        with self.counted() as counts:
+            counts.failed += 1
+            counts.done -= 1
+
+    def request_commit(self) -> None:
+        with self.turn:
+            self._commit_wanted = True
+            self.turn.notify_all()
+
+    def pause(self, partitions: Iterable[TopicPartition], paused: bool) -> None:
+        self._tell("pause", partitions=[list(each) for each in partitions], paused=paused)
+
+    # ── the task's thread ────────────────────────────────────────────────────────────────────
+
+    def work(self) -> None:
+        plan = self._plan
+        with self.busy():
+            self._writer = plan.connector().open(plan.config, _Context(self))
+            steps = sink_steps(plan.conversion, fields=self._writer.takes_fields)
+            self._pipeline = Pipeline(steps, plan.tolerance, self.wait_to_try_again)
+        if self.stopping:
+            return
+        self._open_consumer()
+        self.say(Running(self.id))
+        interval_s = plan.commit_interval_ms / 1000
+        self._commit_at = time.monotonic() + interval_s
+        self._rest()
+        while not self.stopping:
+            self._await_something()
+            if self._errant is not None:
+                raise self._errant
+            if self._handle_events():
+                continue
+            now = time.monotonic()
+            if now >= self._commit_at or self._commit_wanted:
+                self._commit_wanted = False
+                self._commit_at = now + (interval_s if self._commit() else _RETRY_COMMIT_S)
+            self._write_next()
+            if now >= self._idle_at:
+                with self.busy():
+                    self._writer.idle()
+                self._rest()
+
+    def _rest(self) -> None:
+        """Notes when the writer is to be told that there is nothing to write."""
+        every_ms = self._writer.idle_ms
+        self._idle_at = time.monotonic() + every_ms / 1000 if every_ms else float("inf")
+
+    def _open_consumer(self) -> None:
+        plan = self._plan
+        self._opened = True
+        self._tell(
+            "open",
+            name=str(plan.task),
+            settings=dict(plan.consumer),
+            topics=list(plan.topics),
+            pattern=plan.topics_regex,
+            limit=HELD_BYTES,
+            release_ms=int(_RELEASE_S * 1000),
+        )
+
+    def _await_something(self) -> None:
+        with self.turn:
+            while not (
+                self._events or self._frames or self.stopping or self._commit_wanted or self._errant
+            ):
+                due = self._commit_at
+                if self._pending:
+                    due = min(due, self._linger_until)
+                due = min(due, self._idle_at)
+                left = due - time.monotonic()
+                if left <= 0:
+                    return
+                self.turn.wait(left)
+
+    def _handle_events(self) -> bool:
+        """Does what the consumer's events ask for; whether there was one."""
+        with self.turn:
+            events, self._events = self._events, deque()
+        for event in events:
+            self._handle(event)
+        return bool(events)
+
+    def _handle(self, event: dict[str, Any]) -> None:
+        match event["event"]:
+            case "assigned":
+                starts: dict[TopicPartition, int] = {}
+                for topic, partition, epoch, position in event["partitions"]:
+                    at = TopicPartition(topic, partition)
+                    starts[at] = position
+                    self._epochs[at] = epoch
+                with self.turn:
+                    self._positions |= starts
+                with self.busy():
+                    self._writer.assigned(starts)
+            case "revoked":
+                gone = frozenset(TopicPartition(*row) for row in event["partitions"])
+                ticket, offsets = self._released(gone)
+                self._tell("released", id=ticket, offsets=offsets, ms=_COMMIT_MS)
+            case "lost":
+                gone = frozenset(TopicPartition(*row) for row in event["partitions"])
+                self._forget(gone)
+                with self.busy():
+                    self._writer.revoked(gone, lost=True)
+            case "committed":
+                self._on_committed(event["id"], event.get("error"))
+            case "closed":
+                raise ConsumerFailed(
+                    "The task's consumer failed:\n" + (event.get("trace") or "it was closed")
+                )
+
+    def _released(self, gone: frozenset[TopicPartition]) -> tuple[int, list[list[Any]]]:
+        """Finishes revoked partitions; what is to be committed of them."""
+        self._drop(gone)
+        with self.busy():
+            self._writer.flush()
+            self._writer.revoked(gone, lost=False)
+            known = {at: reached for at, reached in self._reached.items() if at in gone}
+            allowed = self._allowed(known)
+        self._failures_flushed()
+        self._forget(gone)
+        return self._ticket(allowed), _rows(allowed)
+
+    def _forget(self, gone: frozenset[TopicPartition]) -> None:
+        with self.turn:
+            for at in gone:
+                self._epochs.pop(at, None)
+                self._positions.pop(at, None)
+                self._reached.pop(at, None)
+                self._committed.pop(at, None)
+                self._barrier.pop(at, None)
+        self._drop(gone)
+
+    def _drop(self, gone: frozenset[TopicPartition]) -> None:
+        """Drops what is converted and not written: the next owner of the partitions gets it."""
+        for each in self._pending:
+            if each.chunk.partition in gone:
+                self._done(each.bytes)
+        self._pending = [each for each in self._pending if each.chunk.partition not in gone]
+
+    # ── writing ──────────────────────────────────────────────────────────────────────────────
+
+    def _write_next(self) -> None:
+        """Takes the next chunk, and writes when there is enough, or nothing more to wait for."""
+        with self.turn:
+            frame = self._frames.popleft() if self._frames else None
+        batching = self._writer.batching
+        if frame is not None:
+            with self.busy():
+                self._convert(frame)
+        if not self._pending:
+            return
+        waits = batching.linger_ms > 0 and not self._is_full(batching)
+        if waits and time.monotonic() < self._linger_until:
+            return
+        with self.busy():
+            began = time.monotonic()
+            self._write_pending(batching)
+            with self.counted() as counts:
+                counts.ms += (time.monotonic() - began) * 1000
+        if not self._frames:
+            self._failures_flushed()
+
+    def _is_full(self, batching: Batching) -> bool:
+        records = sum(len(each.records) for each in self._pending)
+        held = sum(each.bytes for each in self._pending)
+        return (0 < batching.records <= records) or held >= HELD_BYTES // 2
+
+    def _convert(self, frame: pa.Buffer) -> None:
+        taken = chunk(frame)
+        if self._epochs.get(taken.partition) != taken.epoch:
+            self._done(len(frame))  # of an assignment that is over
+            return
+        original = failures.consumed(taken.records, taken.timestamp_type)
+        records, failed = self._pipeline.run(taken.records)
+        with self._reporting:
+            self._failures.report(failed, original)
+        with self.counted() as counts:
+            counts.records += len(taken.records)
+            counts.failed += len(failed)
+            counts.retries += self._pipeline.take_retries()
+            counts.topics.add(taken.partition.topic)
+        if not self._pending:
+            self._linger_until = time.monotonic() + self._writer.batching.linger_ms / 1000
+        self._pending.append(_Converted(taken, records, len(frame), original))
+
+    def _write_pending(self, batching: Batching) -> None:
+        parts, self._pending = self._pending, []
+        try:
+            if batching.by_partition:
+                for partition in dict.fromkeys(each.chunk.partition for each in parts):
+                    self._write_batch([e for e in parts if e.chunk.partition == partition])
+            else:
+                self._write_batch(parts)
+        finally:
+            for part in parts:
+                self._done(part.bytes)
+
+    def _write_batch(self, parts: Sequence[_Converted]) -> None:
+        """Writes chunks in one or more calls; the offsets they reach count as they are written."""
+        originals = _Originals(parts)
+        pieces = [
+            replace(part.records, origins=[at + base for at in part.records.origins])
+            if base
+            else part.records
+            for base, part in originals.bases()
+            if len(part.records)
+        ]
+        if pieces:
+            whole = pieces[0] if len(pieces) == 1 else Records.together(*pieces)
+            most = self._writer.batching.records or len(whole)
+            for start in range(0, len(whole), most):
+                rows = range(start, min(start + most, len(whole)))
+                batch = whole if len(rows) == len(whole) else whole.only(rows)
+                self._put(replace(batch, source=originals), originals)
+                if rows.stop < len(whole):
+                    epochs = {each.chunk.partition: each.chunk.epoch for each in parts}
+                    for row in rows:
+                        at = TopicPartition(whole.topics[row], whole.partitions[row] or 0)
+                        self._reach(at, epochs[at], whole.offsets[row] + 1)
+        for part in parts:
+            self._reach(part.chunk.partition, part.chunk.epoch, part.chunk.end)
+
+    def _reach(self, partition: TopicPartition, epoch: int, position: int) -> None:
+        with self.turn:
+            if self._epochs.get(partition) == epoch:
+                self._reached[partition] = position
+                self._positions[partition] = position
+
+    def _put(self, records: Records, originals: failures.Original) -> None:
+        """Gives records to the writer, again and again while it asks for that, without those whose
+        partitions are revoked meanwhile."""
+        delay_max = min(self._plan.tolerance.retry_delay_max_ms, _PUT_DELAY_MAX_MS)
+        backoff = Backoff(-1, delay_max, self._wait_for_event)
+        epochs = dict(self._epochs)
+        failed: Failed = {}
+        while len(records):
+            failed = {}
+            try:
+                self._writer.write(records, failed)
+                break
+            except Exception as error:
+                if not retriable(error):
+                    raise
+                log.warning("the batch is written again after a while: %s", error)
+                with self.counted() as counts:
+                    counts.retries += 1
+                backoff.again()
+                if self._handle_events():
+                    records = self._still_ours(records, epochs)
+        refused = [
+            Failure(records.origins[row], Stage.TASK_PUT, self._class_name, failed[row])
+            for row in sorted(failed)
+        ]
+        if refused:
+            with self._reporting:
+                self._failures.report(refused, originals)
+        with self.counted() as counts:
+            counts.failed += len(refused)
+            counts.done += len(records) - len(refused)
+
+    def _still_ours(self, records: Records, epochs: Mapping[TopicPartition, int]) -> Records:
+        """Without records of assignments that are over since the task had `epochs`."""
+        gone = {at for at, epoch in epochs.items() if self._epochs.get(at) != epoch}
+        if not gone:
+            return records
+        places = zip(records.topics, records.partitions, strict=True)
+        return records.only([row for row, place in enumerate(places) if place not in gone])
+
+    def _wait_for_event(self, seconds: float) -> None:
+        """Waits; less long when the consumer has an event, raises Interrupted when stopping."""
+        with self.turn:
+            self.turn.wait_for(lambda: self.stopping or self._events, seconds)
+        self.wait_to_try_again(0)
+
+    def _failures_flushed(self) -> None:
+        with self._reporting:
+            lost = self._failures.flush()
+        if lost:
+            with self.counted() as counts:
+                counts.lost += lost
+
+    def _done(self, size: int) -> None:
+        """The consumer may read so many bytes more."""
+        self._tell("done", bytes=size)
+
+    # ── committing ───────────────────────────────────────────────────────────────────────────
+
+    def _commit(self) -> bool:
+        """Commits what is written, unless a commit is on its way; False when it is to be tried
+        again soon. That is no loss: if the partition moves on, its new owner gets the records once
+        more."""
+        if not self._reached or self._commits:
+            return not self._commits
+        try:
+            with self.busy():
+                self._writer.flush()
+                allowed = self._allowed(self._reached)
+        except Exception as error:
+            if not retriable(error):
+                raise
+            log.warning("offsets are not committed yet: %s", error)
+            return False
+        self._failures_flushed()
+        if allowed:
+            ticket = self._ticket(allowed)
+            self._tell("commit", id=ticket, offsets=_rows(allowed), ms=_COMMIT_MS)
+        return True
+
+    def _allowed(self, reached: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """What the writer, and reported records, let be committed."""
+        if not reached:
+            return {}
+        allowed = self._writer.pre_commit(dict(reached))
+        with self.turn:
+            return {
+                at: min(offset, reached[at], self._barrier.get(at, offset))
+                for at, offset in allowed.items()
+                if at in reached and self._committed.get(at) != offset
+            }
+
+    def _ticket(self, offsets: Mapping[TopicPartition, int]) -> int:
+        self._tickets += 1
+        if offsets:
+            self._commits[self._tickets] = time.monotonic(), offsets
+        return self._tickets
+
+    def _on_committed(self, ticket: int, error: str | None) -> None:
+        began, offsets = self._commits.pop(ticket, (0.0, {}))
+        if not offsets:
+            return
+        ms = (time.monotonic() - began) * 1000
+        self._refusal = error
+        if error is not None:
+            log.warning("offsets were not committed: %s", error)
+            self._commit_at = min(self._commit_at, time.monotonic() + _RETRY_COMMIT_S)
+        else:
+            with self.turn:
+                for at, offset in offsets.items():
+                    if at in self._epochs:
+                        self._committed[at] = offset
+                    if self._reached.get(at) == offset:
+                        del self._reached[at]
+        self.say(OffsetsCommitted(self.id, error is None, ms, len(self._epochs)))
+
+    # ── the end ──────────────────────────────────────────────────────────────────────────────
+
+    def finish(self, *, failed: bool) -> None:
+        """Commits what is written, leaves the group and closes the writer."""
+        error: BaseException | None = None
+        try:
+            if self._opened and not self._closed.is_set():
+                self._commit_at_last()
+        except BaseException as unfinished:
+            error = unfinished
+        if self._opened:
+            self._tell("close", ms=_CLOSE_MS)
+            self._closed.wait(min(_CLOSE_MS / 1000 + 1, self.time_left() + 0.5))
+        with suppress(Exception):  # what a pipeline or writer says while it is closed helps nobody
+            if hasattr(self, "_pipeline"):
+                self._pipeline.close()
+        if hasattr(self, "_writer"):
+            self._writer.close()
+        if error is not None:
+            raise error
+
+    def _commit_at_last(self) -> None:
+        """Has the writer finish its partitions, and commits. Kafka refuses a commit during a
+        rebalance; it takes the next."""
+        gone = frozenset(self._epochs)
+        with self.busy():
+            self._writer.flush()
+            if gone:
+                self._writer.revoked(gone, lost=False)
+            allowed = self._allowed(self._reached)
+        self._failures_flushed()
+        until = time.monotonic() + min(_LAST_COMMIT_S, self.time_left())
+        self._await_commits(until)  # of one that is on its way
+        while allowed and time.monotonic() < until:
+            ticket = self._ticket(allowed)
+            left_ms = int(max(1.0, (until - time.monotonic()) * 1000))
+            self._tell("commit", id=ticket, offsets=_rows(allowed), ms=left_ms)
+            self._await_commits(until)
+            if self._refusal is None or not any(word in self._refusal for word in _REJOINING):
+                return
+            with self.turn:
+                self.turn.wait(_REJOIN_S)
+
+    def _await_commits(self, until: float) -> None:
+        while self._commits and not self._closed.is_set():
+            with self.turn:
+                left = until - time.monotonic()
+                if left <= 0 or not self.turn.wait_for(lambda: self._events, left):
+                    return
+                events, self._events = self._events, deque()
+            for event in events:
+                match event["event"]:
+                    case "committed":
+                        self._on_committed(event["id"], event.get("error"))
+                    case "revoked":  # what is written of them is about to be committed
+                        self._tell("released", id=0, offsets=[], ms=0)
+
+    def _tell(self, what: str, **more: Any) -> None:
+        if what == "close" or not self.cut_off:
+            self._host.tell_reader({"do": what, "task": self.id, **more})
+
+
+def _rows(offsets: Mapping[TopicPartition, int]) -> list[list[Any]]:
+    return [[*at, offset] for at, offset in offsets.items()]
+
+
+class _Context:
+    """What the writer may ask for: a `SinkContext`."""
+
+    def __init__(self, task: SinkTask) -> None:
+        self._task = task
+
+    @property
+    def task(self) -> TaskId:
+        return self._task.task
+
+    @property
+    def is_running(self) -> bool:
+        return not self._task.stopping
+
+    def wait(self, seconds: float) -> bool:
+        return self._task.wait(seconds)
+
+    def request_commit(self) -> None:
+        self._task.request_commit()
+
+    def report(self, record: RecordRef, error: Exception) -> None:
+        self._task.report(record, error)
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        self._task.pause(partitions, True)
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        self._task.pause(partitions, False)

@@ -1,0 +1,560 @@
+"""A source task on a slot: polls its reader, converts and produces, and has the offsets stored.
+
+At least once, the worker stores the offsets of what Kafka has acknowledged: it has one offset store
+for all its tasks, and knows whether a task is still its own. Exactly once, one transactional
+producer, made when the task is placed and never again, sends records and offsets in one transaction
+(KIP-618): a producer that the task's next owner has fenced is not replaced.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from confluent_kafka import KafkaException
+
+from penstock.api import Offsets, Polled, Primitive, SourceOffset, SourceReader, Transaction
+from penstock.cluster.records import SourceOffset as StoredOffset
+from penstock.cluster.records import encode_offset, partition_key
+from penstock.data.records import Records
+from penstock.errors import PenstockError
+from penstock.flow.messages import (
+    Begin,
+    PartsRead,
+    ReadParts,
+    Ready,
+    Running,
+    Store,
+    Stored,
+    TransactionCommitted,
+)
+from penstock.flow.plan import Boundary, SourcePlan
+from penstock.flow.stage import failures
+from penstock.flow.stage.failures import Failures, TaskFailed
+from penstock.flow.stage.hosted import Hosted, Interrupted
+from penstock.flow.stage.pipeline import Backoff, Pipeline, retriable, source_steps
+from penstock.flow.stage.sending import Refused, Sending
+from penstock.ids import TaskId
+
+if TYPE_CHECKING:
+    from penstock.flow.stage.host import Host
+
+log = logging.getLogger(__name__)
+
+POLL_BYTES: Final = 1 << 20
+"""About how much one poll gives: few enough records to be stopped soon."""
+
+MOST_POLLS: Final = 32
+"""How many polls, at most, go into one transaction, and are flushed together: to wait for Kafka
+costs as much as to send a megabyte."""
+
+_MOST_S: Final = 1.0  # as long is what is read kept from being stored, at most
+_WAIT_MS: Final = 500
+_OPEN_WAIT_MS: Final = 50  # while a transaction is open
+_ANSWER_S: Final = 0.01  # until an answer of the worker's is there, as a rule
+_PATIENCE_S: Final = 5.0  # shorter than a session: a worker that stands still loses its tasks
+_AGAIN_MAX_MS: Final = 10_000
+_INIT_S: Final = 60
+_END_S: Final = 60
+_ABORT_S: Final = 10
+
+
+class Producing(Hosted):
+    """What converts a source's records and produces them."""
+
+    def __init__(self, host: Host, id: int, plan: SourcePlan) -> None:
+        super().__init__(host, id, plan.task)
+        self._plan = plan
+        self._sending: Sending
+        self._reader: SourceReader
+        self._pipeline = Pipeline(
+            source_steps(plan.conversion), plan.tolerance, self.wait_to_try_again
+        )
+        self._failures = Failures(plan.task, plan.tolerance)
+        self._unsettled = 0  # records that were sent, and that Kafka is not known to have
+
+    def on_cut(self) -> None:
+        pass  # nothing of it is sent, stored or committed any more: `say` and `_check_still_ours`
+
+    def _check_still_ours(self) -> None:
+        """Raises Interrupted when the task is cut off: its records are somebody else's now."""
+        if self.cut_off:
+            raise Interrupted
+
+    def _send_part(self, part: str) -> None:
+        """Sends the records of a part. What it reads may be away; it is asked again for as long as
+        nothing of the part was given."""
+        backoff = Backoff(-1, _AGAIN_MAX_MS, self.wait_to_try_again)
+        while True:
+            given = False
+            try:
+                for records in self._reader.read(part):
+                    given = True
+                    self._send_records(records)
+                    if self.stopping:
+                        raise Interrupted
+                return
+            except Exception as error:
+                if given or not retriable(error):
+                    raise
+                log.warning("a part cannot be read for now: %s", error)
+                with self.counted() as counts:
+                    counts.retries += 1
+                backoff.again()
+
+    def _send_records(self, records: Records) -> None:
+        converted, failed = self._pipeline.run(records)
+        self._failures.report(failed, failures.read(records))
+        self._before_sending(converted)
+        self._check_still_ours()
+        topics = self._sending.send(converted)
+        with self.counted() as counts:
+            counts.records += len(records)
+            counts.failed += len(failed)
+            counts.topics |= topics
+            counts.retries += self._pipeline.take_retries()
+        self._unsettled += len(converted)
+
+    def _before_sending(self, records: Records) -> None:
+        """Called with what is about to be sent."""
+
+    def _flush(self) -> None:
+        """Waits until Kafka has what was sent."""
+        refused = self._sending.flush()
+        report_refused(self._plan, self._failures, refused)
+        lost = self._failures.flush()
+        self._unsettled -= len(refused)
+        with self.counted() as counts:
+            counts.failed += len(refused)
+            counts.lost += lost
+
+    def _settle(self) -> None:
+        """Counts what was sent as done: Kafka has it, and it counts for readers."""
+        with self.counted() as counts:
+            counts.done += self._unsettled
+        self._unsettled = 0
+
+    def _let_go(self) -> None:
+        """Closes everything; what is sent and not flushed is dropped."""
+        if hasattr(self, "_sending"):
+            self._sending.close()
+        self._pipeline.close()
+        if hasattr(self, "_reader"):
+            self._reader.close()
+
+
+class PartTask(Producing):
+    """Reads one part of a poll, on whichever slot there is room."""
+
+    def __init__(self, host: Host, id: int, plan: SourcePlan, part: str) -> None:
+        super().__init__(host, id, plan)
+        self._part = part
+
+    def work(self) -> None:
+        self._sending = Sending(self._plan, self._check_still_ours)
+        with self.busy():
+            self._reader = self._plan.connector().open(self._plan.config, _PartContext(self))
+            self._send_part(self._part)
+            self._flush()
+            self._settle()
+
+    def finish(self, *, failed: bool) -> None:
+        self._let_go()
+
+
+class SourceTask(Producing):
+    """One source task."""
+
+    def __init__(self, host: Host, id: int, plan: SourcePlan) -> None:
+        super().__init__(host, id, plan)
+        self._begin: Begin | None = None
+        self._stored: dict[bytes, SourceOffset] = {}  # by what partitions compare by
+        self._keys: Mapping[bytes, bytes] = {}
+        self._sent: dict[bytes, SourceOffset] = {}  # of records that are sent, not acknowledged
+        self._acknowledged: dict[bytes, SourceOffset] = {}  # to be stored
+        self._storing: dict[int, Offsets] = {}
+        self._answers: list[Stored | PartsRead] = []
+        self._asked_at = 0.0
+        self._tickets = 0
+        self._polls = 0  # sent, and not acknowledged
+        self._since = 0.0
+        self._sent_is_open = False  # the last poll had records and no offsets
+        self._in_transaction = False
+        self._commit_wanted = False
+
+    # ── from other threads ───────────────────────────────────────────────────────────────────
+
+    def begin(self, begin: Begin) -> None:
+        with self.turn:
+            self._begin = begin
+            self.turn.notify_all()
+
+    def answer(self, answer: Stored | PartsRead) -> None:
+        with self.turn:
+            self._answers.append(answer)
+            self.turn.notify_all()
+
+    def request_commit(self) -> None:
+        with self.turn:
+            self._commit_wanted = True
+
+    def stored_offsets(self) -> Offsets:
+        with self.turn:
+            return list(self._stored.values())
+
+    def stored_offset(self, partition: Mapping[str, Primitive]) -> SourceOffset | None:
+        with self.turn:
+            return self._stored.get(partition_key(partition))
+
+    # ── the task's thread ────────────────────────────────────────────────────────────────────
+
+    def work(self) -> None:
+        plan = self._plan
+        self._sending = Sending(plan, self._check_still_ours)
+        if plan.transactions is not None:
+            try:
+                self._sending.producer.init_transactions(_INIT_S)
+            except (KafkaException, SystemError) as error:
+                raise cannot(plan, "be given its transactional id", error) from error
+        self.say(Ready(self.id))
+        with self.turn:
+            self.turn.wait_for(lambda: self._begin is not None or self.stopping)
+            if self.stopping or self._begin is None:
+                return
+            self._keys = self._begin.keys
+            self._stored = {partition_key(each.partition): each for each in self._begin.offsets}
+        with self.busy():
+            self._reader = plan.connector().open(plan.config, _Context(self))
+        self.say(Running(self.id))
+        while not self.stopping:
+            self._take_answers()
+            if self._storing and time.monotonic() - self._asked_at > _PATIENCE_S:
+                self._rest(_PATIENCE_S)  # the worker, or Kafka, is away: the task may be others'
+            elif not self._step():
+                self._rest(self._reader.idle_ms / 1000 or (_ANSWER_S if self._storing else 0))
+
+    def _rest(self, seconds: float) -> None:
+        if seconds:
+            with self.turn:
+                self.turn.wait_for(lambda: self.stopping or self._answers, seconds)
+
+    def _step(self) -> bool:
+        """Polls once, and sends what there is. Ends a batch that is complete, large or old enough,
+        or that nothing more is ready for. False when there was nothing to do."""
+        polled = self._poll(self._wait_ms())
+        if polled is not None:
+            if not self._polls:
+                self._since = time.monotonic()
+            with self.busy():
+                self._send(polled)
+        if self._is_due(polled):
+            with self.busy():
+                self._end_batch()
+        return polled is not None
+
+    def _wait_ms(self) -> int:
+        """How long a poll may wait: not at all while something else is to be done soon."""
+        if not self._polls:
+            return 0 if self._storing else _WAIT_MS
+        transactions = self._plan.transactions
+        at_once = transactions is None or transactions.boundary is Boundary.POLL
+        return 0 if at_once and not self._sent_is_open else _OPEN_WAIT_MS
+
+    def _poll(self, wait_ms: int) -> Polled | None:
+        """The reader's next records; asked again and again while what it reads is away."""
+        backoff = Backoff(-1, _AGAIN_MAX_MS, self.wait_to_try_again)
+        began = time.monotonic()
+        while True:
+            try:
+                polled = self._reader.poll(POLL_BYTES, wait_ms)
+            except Exception as error:
+                if not retriable(error) or self.stopping:
+                    raise
+                log.warning("there is nothing to read for now: %s", error)
+                with self.counted() as counts:
+                    counts.retries += 1
+                backoff.again()
+                continue
+            if polled is not None:
+                with self.counted() as counts:
+                    counts.ms += (time.monotonic() - began) * 1000
+            return polled
+
+    def _is_due(self, polled: Polled | None) -> bool:
+        """Whether what is sent is to be ended: flushed or committed."""
+        if not self._polls:
+            return False
+        if self._sent_is_open:
+            return False  # its offsets come with a later poll
+        transactions = self._plan.transactions
+        boundary = Boundary.POLL if transactions is None else transactions.boundary
+        if boundary is Boundary.CONNECTOR:
+            return polled is not None and polled.transaction is Transaction.COMPLETE
+        if self._polls >= MOST_POLLS or self._commit_wanted:
+            return True
+        age_s = time.monotonic() - self._since
+        if boundary is Boundary.INTERVAL:
+            assert transactions is not None
+            return age_s >= transactions.interval_ms / 1000
+        return polled is None or age_s >= _MOST_S
+
+    def _send(self, polled: Polled) -> None:
+        if polled.transaction is Transaction.ABORTED:
+            self._abort_for_good(polled)
+            return
+        was_open = self._sent_is_open
+        self._sent_is_open = True  # until all of it is sent: it may be interrupted
+        self._polls += 1
+        if polled.parts:
+            self._read_parts(polled.parts)
+        else:
+            self._send_records(polled.records)
+        for each in polled.offsets:
+            self._sent[partition_key(each.partition)] = each
+        self._sent_is_open = not polled.offsets and (len(polled.records) > 0 or was_open)
+
+    def _read_parts(self, parts: Sequence[str]) -> None:
+        """Has parts read side by side; exactly once one after the other, for they are in one
+        transaction, which one producer has."""
+        if self._plan.transactions is not None or len(parts) == 1:
+            for part in parts:
+                self._send_part(part)
+            return
+        self._tickets += 1
+        ticket = self._tickets
+        self.say(ReadParts(self.id, ticket, parts))
+        with self.turn:
+            self.turn.wait_for(lambda: self.stopping or self._is_answered(ticket))
+        if self.stopping:
+            raise Interrupted
+        self._take_answers()
+
+    def _is_answered(self, ticket: int) -> bool:
+        return any(answer.ticket == ticket for answer in self._answers)
+
+    def _before_sending(self, records: Records) -> None:
+        transactions = self._plan.transactions
+        if transactions is None or not len(records):
+            return
+        self._begin_transaction()
+        if transactions.offsets_topic in records.topics:
+            raise TaskFailed(
+                "Source tasks may not produce to their own offsets topics when exactly-once "
+                f"support is enabled ('{transactions.offsets_topic}')"
+            )
+
+    def _begin_transaction(self) -> None:
+        if not self._in_transaction:
+            self._sending.producer.begin_transaction()
+            self._in_transaction = True
+
+    # ── what Kafka has ───────────────────────────────────────────────────────────────────────
+
+    def _end_batch(self) -> None:
+        """Waits until Kafka has what was sent, and has the offsets stored."""
+        self._commit_wanted = False
+        if self._plan.transactions is None:
+            self._flush()
+            self._settle()
+            self._acknowledged |= self._sent
+            self._store()
+        else:
+            self._commit_transaction()
+        self._sent = {}
+        self._polls = 0
+
+    def _store(self) -> None:
+        """Asks for the offsets of what is acknowledged to be stored, unless others are on their
+        way: then these follow."""
+        if not self._acknowledged or self._storing:
+            return
+        offsets = list(self._acknowledged.values())
+        self._acknowledged = {}
+        self._tickets += 1
+        self._storing[self._tickets] = offsets
+        self._asked_at = time.monotonic()
+        self.say(Store(self.id, self._tickets, offsets))
+
+    def _take_answers(self) -> None:
+        with self.turn:
+            answers, self._answers = self._answers, []
+        for answer in answers:
+            offsets = self._storing.pop(answer.ticket, ())
+            if answer.error is not None:
+                raise AnswerFailed(answer.error)
+            self._committed(offsets)
+            self._store()
+
+    def _committed(self, offsets: Offsets) -> None:
+        if not offsets:
+            return
+        with self.turn:
+            for each in offsets:
+                self._stored[partition_key(each.partition)] = each
+        with self.busy():
+            self._reader.committed(offsets)
+
+    def _commit_transaction(self) -> None:
+        """Commits records and offsets together."""
+        assert self._plan.transactions is not None
+        topic = self._plan.transactions.offsets_topic
+        offsets = list(self._sent.values())
+        forgotten = [each for each in offsets if each.offset is None]
+        try:
+            if forgotten:
+                self._forget(forgotten)
+            self._begin_transaction()
+            self._flush()
+            for each in offsets:
+                self._sending.send_row(topic, *self._encoded(each))
+            self._flush()
+            self._check_still_ours()
+            self._sending.producer.commit_transaction(_END_S)
+            self._in_transaction = False
+        except (KafkaException, SystemError) as error:  # the latter when a callback met the former
+            self._abort()
+            raise cannot(self._plan, "finish writing records to Kafka", error) from error
+        except BaseException:
+            self._abort()
+            raise
+        self._settle()
+        self.say(TransactionCommitted(self.id, offsets))
+        self._committed(offsets)
+
+    def _encoded(self, each: SourceOffset) -> tuple[bytes, bytes | None]:
+        record = StoredOffset(self.task.connector, each.partition, each.offset)
+        return encode_offset(record, self._keys.get(partition_key(each.partition)))
+
+    def _forget(self, offsets: Offsets) -> None:
+        """Has offsets forgotten where they would come back from: the worker's own topic."""
+        self._tickets += 1
+        ticket = self._tickets
+        self.say(Store(self.id, ticket, offsets, forget_only=True))
+        with self.turn:
+            self.turn.wait_for(lambda: self.cut_off or self._is_answered(ticket), _END_S)
+        self._take_answers()
+
+    def _abort_for_good(self, polled: Polled) -> None:
+        """Throws a transaction away; the offsets go on, so nothing of it is read again."""
+        self._abort()
+        for each in polled.offsets:
+            self._sent[partition_key(each.partition)] = each
+        self._sent_is_open = False
+        self._commit_transaction()
+        self._sent = {}
+        self._polls = 0
+
+    def _abort(self) -> None:
+        """Ends the open transaction, so that consumers need not wait for its time-out. Fenced or
+        cut off, it ends without us."""
+        if not self._in_transaction:
+            return
+        self._in_transaction = False
+        self._unsettled = 0
+        try:
+            self._sending.producer.purge()
+            self._sending.producer.abort_transaction(_ABORT_S)
+        except (KafkaException, SystemError, AttributeError) as error:  # or there is none any more
+            log.info("the open transaction was not aborted: %s", error)
+
+    # ── the end ──────────────────────────────────────────────────────────────────────────────
+
+    def finish(self, *, failed: bool) -> None:
+        """Ends what was sent, as far as it is complete, and lets go of everything."""
+        try:
+            if not failed and not self.cut_off and hasattr(self, "_reader"):
+                self._finish_batch()
+        finally:
+            if not self.cut_off:
+                self._abort()
+            self._let_go()
+
+    def _finish_batch(self) -> None:
+        boundary = self._plan.transactions and self._plan.transactions.boundary
+        if self._polls and not self._sent_is_open and boundary is not Boundary.CONNECTOR:
+            self._end_batch()
+        while (self._storing or self._acknowledged) and self.time_left() > 0:
+            with self.turn:
+                self.turn.wait_for(lambda: self._answers or self.cut_off, self.time_left())
+            self._take_answers()
+            self._store()
+            if self.cut_off:
+                return
+
+
+class AnswerFailed(PenstockError):
+    """The offsets were not stored, or a part was not read; the message is the trace of why."""
+
+    code = "task.answer_failed"
+
+
+def cannot(plan: SourcePlan, what: str, error: BaseException) -> TaskFailed:
+    """Why an exactly-once task cannot go on."""
+    return TaskFailed(
+        f"The task {plan.task} was unable to {what} before its producer transaction expired or "
+        "another one took its place. It may be necessary to reconfigure this connector "
+        f"('producer.override.transaction.timeout.ms'): {error.__cause__ or error}"
+    )
+
+
+def report_refused(plan: SourcePlan, failures_of: Failures, refused: list[Refused]) -> None:
+    """Reports records that Kafka did not take. Raises TaskFailed if that is not tolerated."""
+    if refused and not plan.tolerance.tolerate_all and plan.tolerance.dead_letters is None:
+        message, error = refused[0]
+        raise TaskFailed(
+            f"Unrecoverable exception from producer send callback: {len(refused)} records of task "
+            f"{plan.task} were refused, the first for topic '{message.topic()}': {error.str()}"
+        ) from KafkaException(error)
+    class_name = plan.connector.plugin.task_class or plan.connector.plugin.class_name
+    for message, error in refused:
+        failure = failures.produce_failure(class_name, KafkaException(error))
+        letter = failures.refused(message)
+        failures_of.report([failure], lambda origin, letter=letter: letter)
+
+
+class _PartContext:
+    """What the reader of a part may ask for: a `SourceContext` of a task that has stored
+    nothing."""
+
+    stored_offsets: Offsets = ()
+
+    def __init__(self, task: Producing) -> None:
+        self._hosted = task
+
+    @property
+    def task(self) -> TaskId:
+        return self._hosted.task
+
+    @property
+    def is_running(self) -> bool:
+        return not self._hosted.stopping
+
+    def wait(self, seconds: float) -> bool:
+        return self._hosted.wait(seconds)
+
+    def request_commit(self) -> None:
+        """The offsets of a part are its task's."""
+
+    def stored_offset(self, partition: Mapping[str, Primitive]) -> Mapping[str, Primitive] | None:
+        return None
+
+
+class _Context(_PartContext):
+    """What the reader may ask for: a `SourceContext`."""
+
+    def __init__(self, task: SourceTask) -> None:
+        super().__init__(task)
+        self._task = task
+
+    def request_commit(self) -> None:
+        self._task.request_commit()
+
+    @property
+    def stored_offsets(self) -> Offsets:  # type: ignore[override]
+        return self._task.stored_offsets()
+
+    def stored_offset(self, partition: Mapping[str, Primitive]) -> Mapping[str, Primitive] | None:
+        stored = self._task.stored_offset(partition)
+        return None if stored is None else stored.offset

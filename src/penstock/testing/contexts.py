@@ -1,0 +1,91 @@
+"""Contexts of tasks without an engine, for tests that open a reader or a writer themselves.
+
+>>> from penstock.api import SourceOffset
+>>> context = SourceContextStub([SourceOffset({"file": "a"}, {"line": 3})])
+>>> context.stored_offset({"file": "a"})
+{'line': 3}
+>>> context.stop()
+>>> context.wait(60.0), context.is_running
+(True, False)
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from penstock.api import Offsets, Primitive, RecordRef, SourceOffset, TaskId, TopicPartition
+
+_TASK: Final = TaskId("connector", 0)
+
+
+class _TaskContextStub:
+    """What contexts of sources and of sinks have in common."""
+
+    def __init__(self, task: TaskId) -> None:
+        self._task = task
+        self._stopped = threading.Event()
+        self.commit_requests = 0
+        """How often the task requested a commit."""
+
+    @property
+    def task(self) -> TaskId:
+        return self._task
+
+    @property
+    def is_running(self) -> bool:
+        return not self._stopped.is_set()
+
+    def wait(self, seconds: float) -> bool:
+        return self._stopped.wait(seconds)
+
+    def request_commit(self) -> None:
+        self.commit_requests += 1
+
+    def stop(self) -> None:
+        """Has the task stop: `is_running` is False from now on, and every `wait` ends."""
+        self._stopped.set()
+
+
+class SinkContextStub(_TaskContextStub):
+    """A `SinkContext` that records what the writer asked for."""
+
+    def __init__(self, task: TaskId = _TASK) -> None:
+        super().__init__(task)
+        self.reported: list[tuple[RecordRef, Exception]] = []
+        """The records that were reported, with their errors, in order."""
+        self.paused: frozenset[TopicPartition] = frozenset()
+        """The partitions that are paused now."""
+
+    def report(self, record: RecordRef, error: Exception) -> None:
+        self.reported.append((record, error))
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        self.paused |= frozenset(partitions)
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        self.paused -= frozenset(partitions)
+
+
+class SourceContextStub(_TaskContextStub):
+    """A `SourceContext` of a task that finds these offsets stored when it starts."""
+
+    def __init__(self, stored_offsets: Offsets = (), task: TaskId = _TASK) -> None:
+        super().__init__(task)
+        self._at_start = tuple(stored_offsets)
+        self._stored = list(self._at_start)
+
+    @property
+    def stored_offsets(self) -> Offsets:
+        return self._at_start
+
+    def stored_offset(self, partition: Mapping[str, Primitive]) -> Mapping[str, Primitive] | None:
+        for known in reversed(self._stored):
+            if known.partition == partition:
+                return known.offset
+        return None
+
+    def store(self, offsets: Iterable[SourceOffset]) -> None:
+        """Stores offsets, as the engine does when Kafka has the records of a poll."""
+        self._stored += offsets
