@@ -9,9 +9,10 @@ READY := $(VENV)/.ready-$(shell cksum requirements/dev.txt pyproject.toml | cksu
 FILE ?=
 KEEP ?=
 JOBS ?= 2
+SOAK_S ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help setup jars demo test check format lock bench docs clean
+.PHONY: help setup jars demo test check soak format lock bench docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,7 +28,7 @@ $(READY): requirements/dev.txt pyproject.toml
 	@rm -f $(VENV)/.ready-*
 	@touch $@
 
-jars: $(READY) ## fetch every jar now: Spark's Kafka reader, the embedded broker, the real Kafka Connect
+jars: $(READY) ## fetch every jar now: Kafka's client for Spark, the embedded broker, the real Kafka Connect
 	@$(BIN)/penstock jars
 
 demo: $(READY) ## move a file through Kafka into another file; FILE=path for your own, KEEP=1 to keep it running
@@ -47,6 +48,9 @@ test: check ## everything: also Spark, a real broker, worker processes, and the 
 	@$(BIN)/pytest -q -n $(JOBS) --dist loadfile tests/sim tests/spark tests/integration tests/e2e tests/parity \
 	  --ignore=$(ALONE)
 	@$(BIN)/pytest -q $(ALONE)
+
+soak: $(READY) ## connectors created and deleted at random for SOAK_S seconds, ten minutes by default
+	@PENSTOCK_SOAK_S=$(SOAK_S) $(BIN)/pytest -q -s tests/e2e/test_churn.py
 
 format: $(READY) ## format the code and mend what the linter can
 	@$(BIN)/ruff format --quiet . && $(BIN)/ruff check --fix --quiet .

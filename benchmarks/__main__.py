@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Final, NoReturn
@@ -13,7 +13,7 @@ from typing import Final, NoReturn
 import click
 from rich.console import Console
 
-from benchmarks import databases, report, scenarios
+from benchmarks import databases, quiet, report, scenarios
 from benchmarks.inputs import WrongOutcome, whole_batches
 from benchmarks.report import Figure, Problem, number_words
 from benchmarks.runtimes import PENSTOCK, REFERENCE, RunFailed, session
@@ -27,11 +27,12 @@ from penstock.testing.topics import Topics
 RECORDS: Final = 2_000_000
 ROUNDS: Final = 3
 SECONDS: Final = 60.0
+RUNTIMES: Final = (PENSTOCK, REFERENCE)
 
 _FILE_WIDTH: Final = 140
 _PROBLEM_WORDS: Final = 300  # characters of a problem that are shown; the file has all of it
 
-SCENARIOS: Final = (*scenarios.SCENARIOS, *databases.SCENARIOS)
+SCENARIOS: Final = (*scenarios.SCENARIOS, *quiet.SCENARIOS, *databases.SCENARIOS)
 
 Say = Callable[[str], None]
 
@@ -47,14 +48,18 @@ class Bench:
         self._folder = folder
         self._say = say
 
-    def run(self, scenarios: Sequence[Scenario], rounds: int) -> None:
-        """All scenarios on both runtimes, round after round; who begins changes every time."""
+    def run(
+        self, scenarios: Sequence[Scenario], rounds: int, wanted: Container[str] = RUNTIMES
+    ) -> None:
+        """All scenarios on the wanted runtimes, round after round; who begins changes every
+        time."""
         for number in range(rounds):
             runtimes = (PENSTOCK, REFERENCE) if number % 2 else (REFERENCE, PENSTOCK)
             for scenario in scenarios:
                 self._say(f"round {number + 1} of {rounds}: {scenario.title}")
                 for runtime in (PENSTOCK,) if scenario.alone else runtimes:
-                    self._measure(scenario, runtime, number)
+                    if runtime in wanted:
+                        self._measure(scenario, runtime, number)
 
     def _measure(self, scenario: Scenario, runtime: str, number: int) -> None:
         """One scenario on a fresh worker. A run that fails is a problem to report, and no reason
@@ -92,7 +97,12 @@ class Bench:
     "--seconds",
     default=SECONDS,
     type=click.FloatRange(1),
-    help="How long latency, and doing nothing, are measured.",
+    help="How long latency, quiet connectors and idle ones are measured.",
+)
+@click.option(
+    "--runtime",
+    type=click.Choice(RUNTIMES),
+    help="Measure only this one of the two.  [default: both, in turns]",
 )
 @click.option(
     "--json",
@@ -101,7 +111,12 @@ class Bench:
     help="Where the figures are written.  [default: bench.json in the penstock home]",
 )
 def main(
-    names: tuple[str, ...], records: int, rounds: int, seconds: float, file: Path | None
+    names: tuple[str, ...],
+    records: int,
+    rounds: int,
+    seconds: float,
+    runtime: str | None,
+    file: Path | None,
 ) -> None:
     """Measures penstock beside the real Kafka Connect, on one broker, in turns."""
     console = Console()
@@ -125,7 +140,7 @@ def main(
             topics = Topics(broker.bootstrap)
             bench = Bench(Load(broker, topics, folder, records, seconds), topics, folder, say)
             try:
-                bench.run(chosen, rounds)
+                bench.run(chosen, rounds, [runtime] if runtime else RUNTIMES)
             finally:  # an hour's figures are not lost to a Ctrl-C
                 content = report.document(
                     bench.figures,

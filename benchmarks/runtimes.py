@@ -115,7 +115,13 @@ class Session:
     @contextlib.contextmanager
     def running(self, configs: Mapping[str, Mapping[str, str]]) -> Iterator[float]:
         """Connectors for the length of the block; when they were asked for."""
-        began = min([self.put(name, config) for name, config in configs.items()])
+        with self.running_each(configs) as began:
+            yield min(began)
+
+    @contextlib.contextmanager
+    def running_each(self, configs: Mapping[str, Mapping[str, str]]) -> Iterator[list[float]]:
+        """Connectors for the length of the block; when each of them was asked for."""
+        began = [self.put(name, config) for name, config in configs.items()]
         try:
             yield began
         except BaseException:
@@ -138,6 +144,19 @@ class Session:
             return [state for state, _ in self.tasks().values()].count("RUNNING") == tasks
 
         self.wait(run, f"{tasks} tasks to run", timeout_s, look_s=0.25)
+
+    def await_connectors(self, connectors: int, timeout_s: float = SETTLE_S) -> None:
+        """Waits until so many connectors run, with one task each."""
+
+        def run() -> bool:
+            states = [
+                part["state"]
+                for status in self._statuses().values()
+                for part in (status["connector"], *status["tasks"])
+            ]
+            return states == ["RUNNING"] * (2 * connectors)
+
+        self.wait(run, f"{connectors} connectors and their tasks to run", timeout_s, look_s=0.25)
 
     def wait(
         self,

@@ -15,21 +15,23 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
+from confluent_kafka.admin import NewTopic
+
 from benchmarks import inputs
 from benchmarks.inputs import JSON, LINES, PARTITIONS, SCHEMAS, TRANSFORMED, TRANSFORMS, Kind
+from benchmarks.probe import Pace, Probe, Probed
 from benchmarks.runtimes import Session
 from benchmarks.watching import (
     Curve,
-    Pace,
-    append_latency_ms,
     await_value,
+    cpu_s,
     file_size,
     into_cache,
     percentile,
-    sink_latency_ms,
     topic_ends,
     usage,
     watch,
@@ -37,11 +39,13 @@ from benchmarks.watching import (
 from penstock.kafka.broker import Broker
 from penstock.testing.processes import WorkerProcess
 from penstock.testing.topics import Topics
+from penstock.testing.waiting import wait_until
 
 WARM_RECORDS: Final = 1_000_000
 """A worker that has moved so many is warm; with fewer, what is called warm is not."""
 
 FIRST_TRIES: Final = 5
+LATENCY_PER_S: Final = 100
 IDLE_CONNECTORS: Final = 50
 IDLE_SETTLE_S: Final = 30.0
 _IDLE_AT_ONCE: Final = 5  # created before the next ones: starting them is not what is measured
@@ -198,6 +202,14 @@ def note_curve(note: Note, name: str, curve: Curve) -> None:
     note(f"{name}.from_put", curve.points[-1][1] / curve.took_s)
 
 
+def create_topics(topics: Topics, names: Iterable[str]) -> None:
+    """Makes topics of one partition each, known to the broker when it returns."""
+    new = [NewTopic(name, 1, 1) for name in names]
+    for made in topics.admin.create_topics(new, operation_timeout=30).values():
+        made.result()
+    wait_until(lambda: topics.names() >= {topic.topic for topic in new}, 30, "topics to be known")
+
+
 def delete_topics(topics: Topics, names: Iterable[str]) -> None:
     """Deletes topics, so that the next run finds the disk as this one did."""
     for done in topics.admin.delete_topics(list(names), operation_timeout=30).values():
@@ -249,34 +261,43 @@ def _first_sunk(session: Session) -> float:
 def latency(session: Session, load: Load, note: Note) -> None:
     """A hundred records a second through a warm worker, first in, then out."""
     warm_up(session, load)
-    _latency("source", session, load, note, source_config, append_latency_ms)
-    _latency("sink", session, load, note, _sink_to, sink_latency_ms)
+    for what, sink in (("source", False), ("sink", True)):
+        (probed,) = probed_connectors(session, what, 1, sink=sink)
+        probe = Probe(session.topics, [probed], Pace(load.seconds, LATENCY_PER_S))
+        with session.running(probed_configs([probed])):
+            session.await_connectors(1)
+            measured = probe.measure(partial(cpu_s, session.worker.pid), session.check)
+        probe.verify()
+        delete_topics(session.topics, [probed.topic])
+        note_latencies(note, f"{what}.", measured.latencies_ms[probed])
+        note(f"{what}.probe_late.p99_ms", percentile(measured.late_ms, 99))
 
 
-def _sink_to(file: Path, topic: str) -> dict[str, str]:
-    return sink_config(topic, file)
+def probed_connectors(session: Session, what: str, count: int, *, sink: bool) -> list[Probed]:
+    """Connectors that a probe measures, with an empty topic and an empty file each."""
+    names = [session.name(what) for _ in range(count)]
+    connectors = [Probed(name, session.folder / f"{name}.txt", sink) for name in names]
+    create_topics(session.topics, names)
+    for probed in connectors:
+        probed.file.touch()
+    return connectors
 
 
-def _latency(
-    what: str,
-    session: Session,
-    load: Load,
-    note: Note,
-    config: Callable[[Path, str], dict[str, str]],
-    measure: Callable[[Path, Topics, str, Pace], list[float]],
-) -> None:
-    name = session.name(what)
-    file = session.folder / f"{name}.txt"
-    file.touch()
-    session.topics.create(name)
-    with session.running({name: config(file, name)}):
-        session.await_tasks(1)
-        found = measure(file, session.topics, name, Pace(load.seconds))
-        session.check()
-    delete_topics(session.topics, [name])
-    points = [(float(percent), percentile(found, percent)) for percent in range(101)]
+def probed_configs(connectors: Sequence[Probed]) -> dict[str, dict[str, str]]:
+    """Their configurations. A connector is called as its topic is."""
+    return {
+        probed.topic: sink_config(probed.topic, probed.file)
+        if probed.sink
+        else source_config(probed.file, probed.topic)
+        for probed in connectors
+    }
+
+
+def note_latencies(note: Note, prefix: str, latencies_ms: Sequence[float]) -> None:
+    """Notes the percentiles that are told."""
+    points = [(float(percent), percentile(latencies_ms, percent)) for percent in range(101)]
     for percent in (50, 95, 99):
-        note(f"{what}.p{percent}_ms", percentile(found, percent), points)
+        note(f"{prefix}p{percent}_ms", percentile(latencies_ms, percent), points)
 
 
 # ── doing nothing ────────────────────────────────────────────────────────────────────────────────

@@ -1,4 +1,4 @@
-"""Taking measurements: how far a run has got, how long a record takes, what a worker uses."""
+"""Taking measurements: how far a run has got, and what a worker uses. `probe` takes latencies."""
 
 from __future__ import annotations
 
@@ -7,21 +7,13 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import psutil
-from confluent_kafka import (
-    OFFSET_END,
-    Consumer,
-    IsolationLevel,
-    KafkaError,
-    Message,
-    Producer,
-    TopicPartition,
-)
+from confluent_kafka import Consumer, IsolationLevel, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
 from penstock.testing.topics import Topics
@@ -32,7 +24,6 @@ _LOOK_SHARE: Final = 10  # looking may take a tenth of the time, for it takes it
 
 _FIRST_SHARE: Final = 0.25
 _CHECK_S: Final = 1.0
-_TAIL_S: Final = 30.0  # for what was sent last to arrive
 _KAFKA_S: Final = 30.0
 
 
@@ -129,132 +120,7 @@ def into_cache(files: Sequence[Path]) -> None:
                 pass
 
 
-# ── latency ──────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """One record every `1 / per_s` seconds, for `warm_s` seconds that do not count and then for
-    `seconds` that do."""
-
-    seconds: float
-    warm_s: float = 10.0
-    per_s: int = 100
-
-    @property
-    def warm(self) -> int:
-        return round(self.warm_s * self.per_s)
-
-    @property
-    def total(self) -> int:
-        return self.warm + round(self.seconds * self.per_s)
-
-    def numbers(self, wait: Callable[[float], object], stop: threading.Event) -> Iterator[int]:
-        """Every record's number when it is due; `wait` is given the seconds until then. Ends early
-        once `stop` is set."""
-        begin = time.monotonic()
-        for number in range(self.total):
-            while (left := begin + number / self.per_s - time.monotonic()) > 0:
-                wait(left)
-            if stop.is_set():
-                return
-            yield number
-
-
-class _Arrivals:
-    """When each number was sent and when it came; what comes twice or out of order is refused."""
-
-    def __init__(self, pace: Pace) -> None:
-        self._pace = pace
-        self.sent = [0.0] * pace.total
-        self.came: list[float] = []
-
-    @property
-    def complete(self) -> bool:
-        return len(self.came) >= self._pace.total and all(self.sent)
-
-    def arrived(self, number: int, now: float) -> None:
-        if number != len(self.came):
-            raise ValueError(f"record {len(self.came)} was due, {number} came")
-        self.came.append(now)
-
-    def latencies_ms(self) -> list[float]:
-        """Of the records that count, in the order they were sent."""
-        pairs = zip(self.sent, self.came, strict=True)
-        # An acknowledgement may be heard of after the record has been written already.
-        return [max(0.0, came - sent) * 1000 for sent, came in pairs][self._pace.warm :]
-
-
-def append_latency_ms(file: Path, topics: Topics, topic: str, pace: Pace) -> list[float]:
-    """From the append of a line to `file` until it can be consumed from `topic`, per line."""
-    arrivals = _Arrivals(pace)
-
-    def append(stop: threading.Event) -> None:
-        with file.open("ab", buffering=0) as out:
-            for number in pace.numbers(stop.wait, stop):
-                arrivals.sent[number] = time.monotonic()
-                out.write(b"%d\n" % number)
-
-    settings = {
-        "bootstrap.servers": topics.bootstrap,
-        "group.id": "bench-latency",
-        "enable.auto.commit": False,
-        "fetch.min.bytes": 1,
-        "log_level": 0,
-    }
-    consumer = Consumer(settings)
-    try:
-        consumer.assign([TopicPartition(topic, 0, OFFSET_END)])
-        consumer.poll(1.0)
-        with _beside(append):
-            deadline = time.monotonic() + pace.warm_s + pace.seconds + _TAIL_S
-            while not arrivals.complete:
-                message = consumer.poll(0.1)
-                now = time.monotonic()
-                if message is not None and message.error() is None:
-                    arrivals.arrived(int(message.value() or b"-1"), now)
-                elif now > deadline:
-                    raise TimeoutError(f"{len(arrivals.came)} of {pace.total} lines came")
-    finally:
-        consumer.close()
-    return arrivals.latencies_ms()
-
-
-def sink_latency_ms(file: Path, topics: Topics, topic: str, pace: Pace) -> list[float]:
-    """From the acknowledgement of a record in `topic` until its line is in `file`, per record."""
-    arrivals = _Arrivals(pace)
-    settings = {"bootstrap.servers": topics.bootstrap, "linger.ms": 0, "log_level": 0}
-    producer = Producer(settings)
-
-    def produce(stop: threading.Event) -> None:
-        for number in pace.numbers(producer.poll, stop):
-            producer.produce(topic, b"%d" % number, partition=0, on_delivery=_noted(number))
-        producer.flush(_KAFKA_S)
-
-    def _noted(number: int) -> Callable[[KafkaError | None, Message], None]:
-        def stored(error: KafkaError | None, message: Message) -> None:
-            if error is None:
-                arrivals.sent[number] = time.monotonic()
-
-        return stored
-
-    pause = threading.Event()
-    with file.open("rb", buffering=0) as lines, _beside(produce):
-        lines.seek(0, os.SEEK_END)
-        deadline = time.monotonic() + pace.warm_s + pace.seconds + _TAIL_S
-        rest = b""
-        while not arrivals.complete:
-            block = lines.read(1 << 16)
-            now = time.monotonic()
-            if not block:
-                if now > deadline:
-                    raise TimeoutError(f"{len(arrivals.came)} of {pace.total} lines came")
-                pause.wait(0.001)
-                continue
-            *whole, rest = (rest + block).split(b"\n")
-            for line in whole:
-                arrivals.arrived(int(line), now)
-    return arrivals.latencies_ms()
+# ── waiting for records ─────────────────────────────────────────────────────────────────────────
 
 
 def await_value(
@@ -300,19 +166,6 @@ def percentile(values: Sequence[float], percent: float) -> float:
     return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
 
 
-@contextlib.contextmanager
-def _beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
-    """Does the work in a thread meanwhile, which is told to stop when the block is left."""
-    stop = threading.Event()
-    thread = threading.Thread(target=work, args=(stop,), name="bench-load", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join(_KAFKA_S)
-
-
 # ── what a worker uses ───────────────────────────────────────────────────────────────────────────
 
 
@@ -327,16 +180,27 @@ class Usage:
     """The memory by program."""
 
 
-def usage(pid: int) -> Usage:
-    """What the process and its descendants use. Processes that have ended meanwhile count through
-    whoever waited for them."""
-    root = psutil.Process(pid)
-    cpu_s = 0.0
-    programs: dict[str, float] = {}
-    for process in (root, *root.children(recursive=True)):
+def cpu_s(pid: int) -> float:
+    """The seconds of CPU that the process and its descendants have used so far. Processes that have
+    ended meanwhile count through whoever waited for them."""
+    used = 0.0
+    for process in _family(pid):
         with contextlib.suppress(psutil.NoSuchProcess):
             times = process.cpu_times()
+            used += times.user + times.system + times.children_user + times.children_system
+    return used
+
+
+def usage(pid: int) -> Usage:
+    """What the process and its descendants use."""
+    programs: dict[str, float] = {}
+    for process in _family(pid):
+        with contextlib.suppress(psutil.NoSuchProcess):
             memory = process.memory_full_info().pss / 1e6
-            cpu_s += times.user + times.system + times.children_user + times.children_system
             programs[process.name()] = programs.get(process.name(), 0.0) + memory
-    return Usage(cpu_s, sum(programs.values()), programs)
+    return Usage(cpu_s(pid), sum(programs.values()), programs)
+
+
+def _family(pid: int) -> list[psutil.Process]:
+    root = psutil.Process(pid)
+    return [root, *root.children(recursive=True)]

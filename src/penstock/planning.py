@@ -418,7 +418,7 @@ class Planner:
     def flow(
         self, task: TaskId, run: int, connector_config: RawProps, task_config: RawProps
     ) -> FlowPlan:
-        """Everything one task's query needs. Raises what makes the task fail to start."""
+        """Everything one task needs. Raises what makes the task fail to start."""
         made = self.providers.transformed(connector_config)
         own_made = self.providers.transformed(task_config)
         held = [each for each in (_held_ms(made), own_made.ttl_ms) if each is not None]
@@ -476,7 +476,7 @@ class Planner:
                 "client.id": f"connector-consumer-{task}",
                 **{name: text for name, text in given.items() if name not in _OURS},
             },
-            admin=clients.admin(given).settings,
+            admin=_lag_client(task, given),
             commit_interval_ms=self._worker[worker_keys.OFFSET_FLUSH_INTERVAL],
         )
 
@@ -596,6 +596,16 @@ class Planner:
                 )
             )
         return tuple(groups)
+
+
+def _lag_client(task: TaskId, java: Mapping[str, str]) -> clients.Settings | None:
+    """The settings with which a sink's lag is asked for. What only Java's consumer understands,
+    such as a JKS store, costs the figure and not the task."""
+    try:
+        return clients.admin(java).settings
+    except ConfigInvalid as error:
+        log.warning("the lag of %s will not be known: %s", task, error)
+        return None
 
 
 def _reloads(props: RawProps) -> bool:

@@ -492,11 +492,11 @@ class Worker:
             text = readable(error)
             trace = self.planner.providers.redacted(text)
             if starting:
-                log.error("the connector did not say what its tasks are: %s", trace)
+                log.error("failed to generate task configs: %s", trace)
                 self.metrics.started("connector", False)
             else:
                 said = self.planner.providers.redacted(str(error))
-                log.warning("its tasks stay as they are until it can say which it wants: %s", said)
+                log.warning("failed to generate task configs; keeping the current ones: %s", said)
             self._post(e.ConnectorPlanned(name, run, (), trace, retriable=may_pass(text)))
         else:
             if running is None:
@@ -577,7 +577,7 @@ class Worker:
 
     def _stop_task(self, command: e.StopTask) -> None:
         grace_s = self._grace()
-        # Spark may take its time to end a batch that was cut off; nothing is stored meanwhile.
+        # A task that is cut off may still be at work; nothing is stored for it meanwhile.
         lease = self._leases.get(command.task)
         over = threading.Timer(grace_s, lease.close) if lease else None
         if over is not None:
@@ -585,7 +585,7 @@ class Worker:
             over.start()
         try:
             if not self._tasks.stop(command.task, grace_s):
-                log.warning("a batch was cut off; it will be done again")
+                log.warning("the task was cut off; what it had not reported is done again")
         except Exception as error:
             trace = self.planner.providers.redacted(readable(error))
             log.error("the task did not stop cleanly: %s", trace)

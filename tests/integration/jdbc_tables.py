@@ -4,16 +4,17 @@ written into tables, and servers that are killed meanwhile."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import pytest
 
-from penstock.api import Failed, Offsets, SinkWriter
+from penstock.api import Failed, Offsets, Polled, SinkWriter, SourceOffset
 from penstock.connectors.jdbc.database import Connection, DatabaseAway, DatabaseBusy
+from penstock.connectors.jdbc.reader import JdbcReader
 from penstock.connectors.jdbc.sink import JDBC_SINK, JdbcSink
-from penstock.connectors.jdbc.source import JdbcReader, JdbcSource
+from penstock.connectors.jdbc.source import JdbcSource
 from penstock.connectors.jdbc.source_keys import JDBC_SOURCE
 from penstock.connectors.jdbc.url import Kind
 from penstock.data import schema as s
@@ -21,6 +22,7 @@ from penstock.data.records import Column, Records
 from penstock.data.schema import Schema, Value
 from penstock.errors import Unavailable
 from penstock.testing.conformance import SourceConformance
+from penstock.testing.contexts import SinkContextStub, SourceContextStub
 from penstock.testing.databases import DatabaseServer
 
 MOST: Final = 1 << 25  # more than any test's table has
@@ -57,32 +59,57 @@ def props(server: DatabaseServer, table: str, **settings: object) -> dict[str, s
     }
 
 
-def open_reader(server: DatabaseServer, table: str, **settings: object) -> JdbcReader:
+def open_reader(
+    server: DatabaseServer,
+    table: str,
+    stored: Offsets = (),
+    range_bytes: int = MOST,
+    **settings: object,
+) -> JdbcReader:
     (task,) = JdbcSource().plan_tasks(JDBC_SOURCE.parse(props(server, table, **settings)), 1)
-    return JdbcReader(JDBC_SOURCE.parse(task))
+    return reader_of(task, stored, range_bytes)
 
 
-def read(reader: JdbcReader, start: Offsets = (), window: int = MOST) -> tuple[list[Any], Offsets]:
-    """All rows there are, and where they end."""
+def reader_of(task: Mapping[str, str], stored: Offsets = (), range_bytes: int = MOST) -> JdbcReader:
+    context = SourceContextStub(stored)
+    return JdbcReader(JDBC_SOURCE.parse(task), context, range_bytes=range_bytes)
+
+
+def read(reader: JdbcReader, max_bytes: int = MOST) -> tuple[list[Any], list[SourceOffset]]:
+    """All rows there are, and what is stored then of what was read."""
     found: list[Any] = []
+    stored: list[SourceOffset] = []
+    for polled in polls(reader, max_bytes):
+        found += rows_of(reader, polled)
+        moved = [each.partition for each in polled.offsets]
+        stored = [each for each in stored if each.partition not in moved] + list(polled.offsets)
+    return found, stored
+
+
+def polls(reader: JdbcReader, max_bytes: int = MOST) -> Iterator[Polled]:
+    """Polls until there is nothing more."""
     for _ in range(10_000):
-        end = reader.latest(start, window)
-        if end == start:
-            return found, end
-        for part in reader.parts(start, end):
-            found += rows_between(reader, *part)
-        start = end
+        polled = reader.poll(max_bytes, 0)
+        if polled is None:
+            return
+        yield polled
     pytest.fail("there is always more")
 
 
-def rows_between(reader: JdbcReader, start: Offsets, end: Offsets) -> list[Any]:
-    """The rows of one range, read at one go."""
-    return [row for batch in reader.read(start, end) for row in reader.records(batch).values.values]
+def rows_of(reader: JdbcReader, polled: Polled) -> list[Any]:
+    """The rows of a poll and of its parts."""
+    batches = [polled.records, *(each for part in polled.parts for each in reader.read(part))]
+    return [row for batch in batches for row in batch.values.values]
+
+
+def only_poll(reader: JdbcReader) -> Polled:
+    """All that there is, given by one poll."""
+    (polled,) = polls(reader)
+    return polled
 
 
 def only_row(reader: JdbcReader) -> tuple[dict[str, Any], Schema]:
-    (batch,) = reader.read((), reader.latest((), MOST))
-    records: Records = reader.records(batch)
+    records = only_poll(reader).records
     ((schema, _, _),) = records.values.slices()
     assert schema is not None
     s.check(schema, records.values.values[0])
@@ -90,19 +117,23 @@ def only_row(reader: JdbcReader) -> tuple[dict[str, Any], Schema]:
 
 
 def ids_read_around_a_kill(server: DatabaseServer, table: str) -> list[int]:
-    """The ids of a table whose server is killed when a part is read; it is tried in vain, and the
+    """The ids of a table whose server is killed when a range is read; it is tried in vain, and the
     rest is read when it is back."""
-    reader = open_reader(server, table, incrementing__column__name="id")
-    end = reader.latest((), 100)
-    first = rows_between(reader, (), end)
+    named = {"incrementing__column__name": "id"}
+    reader = open_reader(server, table, range_bytes=100, **named)
+    planner = open_reader(server, table, **named, penstock__read__parallelism=2)
+    planned = only_poll(planner)
+    first = reader.poll(MOST, 0)
+    assert first is not None
     server.kill()
     with pytest.raises(Unavailable):
-        reader.latest(end, MOST)
+        reader.poll(MOST, 0)
     with pytest.raises(Unavailable):
-        list(reader.read((), end))
+        rows_of(planner, planned)
     server.start()
-    rows, _ = read(reader, end)
-    return [row["id"] for row in first + rows]
+    seen = [row["id"] for row in rows_of(reader, first) + read(reader)[0]]
+    assert seen == [row["id"] for row in rows_of(planner, planned)]
+    return seen
 
 
 class NotesConformance(SourceConformance):
@@ -158,7 +189,7 @@ class Target:
         }
 
     def sink(self, **settings: str) -> SinkWriter:
-        writer = JdbcSink().open(JDBC_SINK.parse(self.props(**settings)))
+        writer = JdbcSink().open(JDBC_SINK.parse(self.props(**settings)), SinkContextStub())
         self.opened.append(writer)
         return writer
 

@@ -29,7 +29,7 @@ from penstock.connectors.jdbc.database import (
 from penstock.connectors.jdbc.driver import DriverConnection
 from penstock.connectors.jdbc.keys import database_of
 from penstock.connectors.jdbc.sink import JDBC_SINK, JdbcSink
-from penstock.connectors.jdbc.source import JdbcReader, JdbcSource
+from penstock.connectors.jdbc.source import JdbcSource
 from penstock.connectors.jdbc.source_keys import JDBC_SOURCE
 from penstock.connectors.jdbc.writing import TableMismatch
 from penstock.data import schema as s
@@ -46,17 +46,19 @@ from penstock.testing.databases import DatabaseServer
 from penstock.testing.waiting import wait_until
 
 from .jdbc_tables import (
-    MOST,
     NotesConformance,
     Target,
     ids_read_around_a_kill,
     ids_written_around_kills,
+    only_poll,
     only_row,
     open_reader,
+    polls,
     props,
     read,
+    reader_of,
     row,
-    rows_between,
+    rows_of,
     run,
     write,
 )
@@ -246,8 +248,8 @@ def test_the_column_that_the_database_counts_by_itself_is_found(
         '"s" VARCHAR)',
         f'INSERT INTO "{table}" ("s") SELECT \'row\' FROM SYSTEM_RANGE(1, 500)',
     )
-    reader = open_reader(server, table)
-    rows, end = read(reader, window=1000)
+    reader = open_reader(server, table, range_bytes=1000)
+    rows, end = read(reader)
     assert [row["n"] for row in rows] == list(range(1, 501))
     assert end == [
         SourceOffset({"protocol": "1", "table": f"SHOP.PUBLIC.{table}"}, {"incrementing": 500})
@@ -264,20 +266,27 @@ def test_a_query_is_read_by_timestamp_in_the_zone_of_the_setting(
         f"INSERT INTO \"{table}\" SELECT TIMESTAMP '2024-07-01 12:00:00.000000900' + "
         "(X / 3) * INTERVAL '0.000001' SECOND, '50%?' FROM SYSTEM_RANGE(0, 299)",
     )
-    reader = open_reader(
-        server,
-        table,
-        mode="timestamp",
-        query=f'SELECT "at", "s" FROM "{table}" WHERE "s" LIKE \'%?\'',
-        timestamp__column__name="at",
-        db__timezone="Europe/Berlin",
-        dialect__name=dialect,
-    )
-    rows, end = read(reader, window=100)
+    settings: dict[str, object] = {
+        "mode": "timestamp",
+        "query": f'SELECT "at", "s" FROM "{table}" WHERE "s" LIKE \'%?\'',
+        "timestamp__column__name": "at",
+        "db__timezone": "Europe/Berlin",
+        "dialect__name": dialect,
+    }
+    reader = open_reader(server, table, range_bytes=100, **settings)
+    rows, end = read(reader)
     if not dialect:  # what is beyond microseconds, only a known database can be asked to leave out
         assert len(rows) == 300
     assert rows[0]["at"] == datetime(2024, 7, 1, 10, tzinfo=UTC)
-    assert read(reader, end) == ([], end)
+    assert read(reader) == ([], [])
+    assert read(open_reader(server, table, end, **settings)) == ([], [])
+    if not dialect:
+        reader = open_reader(server, table, **settings)
+        done = 0
+        for polled in polls(reader, 500):
+            done += len(polled.records)
+            rest = open_reader(server, table, polled.offsets, **settings)
+            assert len(read(rest)[0]) == 300 - done
 
 
 def test_a_table_with_a_zone_in_its_timestamps_is_read_to_the_end(
@@ -290,15 +299,25 @@ def test_a_table_with_a_zone_in_its_timestamps_is_read_to_the_end(
         "X * INTERVAL '1' SECOND FROM SYSTEM_RANGE(1, 300)",
         f"INSERT INTO \"{table}\" VALUES (1000, CURRENT_TIMESTAMP + INTERVAL '1' HOUR)",
     )
-    reader = open_reader(
-        server, table, mode="timestamp", timestamp__column__name="at", db__timezone="GMT+5"
-    )
-    rows, end = read(reader, window=500)
+    settings: dict[str, object] = {
+        "mode": "timestamp",
+        "timestamp__column__name": "at",
+        "db__timezone": "GMT+5",
+    }
+    reader = open_reader(server, table, range_bytes=500, **settings)
+    rows, end = read(reader)
     assert [row["id"] for row in rows] == list(range(1, 301)), "not what is still to come"
     assert rows[0]["at"] == datetime(2024, 7, 1, 10, 0, 1, tzinfo=UTC)
     run(server, f'INSERT INTO "{table}" VALUES (1001, CURRENT_TIMESTAMP)')
-    wait_until(lambda: reader.latest(end, MOST) != end, 10, "the new row")
-    assert [row["id"] for row in read(reader, end)[0]] == [1001]
+    later: list[int] = []
+
+    def new_row() -> bool:
+        later.extend(row["id"] for row in read(reader)[0])
+        return bool(later)
+
+    wait_until(new_row, 10, "the new row")
+    assert later == [1001]
+    assert [row["id"] for row in read(open_reader(server, table, end, **settings))[0]] == [1001]
 
 
 @pytest.mark.parametrize("dialect", ["", "GenericDatabaseDialect"])
@@ -320,7 +339,7 @@ def test_a_table_in_parts_is_read_once(server: H2Server, table: str, dialect: st
         )
     )
     found = [
-        [row["id"] for row in read(JdbcReader(JDBC_SOURCE.parse(task)), window=5000)[0]]
+        [row["id"] for row in read(reader_of(task, range_bytes=5000))[0]]
         for task in JdbcSource().plan_tasks(given, 3)
     ]
     assert all(len(each) > 1000 for each in found)
@@ -335,7 +354,11 @@ def test_a_bulk_poll_reads_rows_of_all_sizes(server: H2Server, table: str) -> No
         "ELSE 'y' END FROM SYSTEM_RANGE(1, 20000)",
     )
     reader = open_reader(server, table, mode="bulk", transaction__isolation__mode="SERIALIZABLE")
-    rows = rows_between(reader, (), reader.latest((), MOST))
+    rows: list[Any] = []
+    while (polled := reader.poll(1 << 20, 0)) is not None:
+        rows += rows_of(reader, polled)
+        if polled.offsets:
+            break
     assert sorted(row["id"] for row in rows) == list(range(1, 20_001))
     assert sum(len(row["s"]) for row in rows) == 20 * 3_000_000 + 19_980
 
@@ -417,9 +440,8 @@ def test_every_type_there_and_back(server: H2Server, target: Target, zone: str) 
     rows, _ = read(reader)
     assert rows[0] == full
     assert rows[1] == empty
-    end = reader.latest((), MOST)
-    (batch,) = reader.read((), end)
-    ((found, _, _),) = reader.records(batch).values.slices()
+    again = open_reader(server, target.table, incrementing__column__name="id", db__timezone=zone)
+    ((found, _, _),) = only_poll(again).records.values.slices()
     assert found == schema
 
 
@@ -780,7 +802,7 @@ _FORKING = """
 import os, signal, sys
 from penstock.connectors.jdbc.keys import database_of
 from penstock.connectors.jdbc.sink import JDBC_SINK
-import penstock.flow.daemon  # what the forked workers of Spark have imported
+import penstock.flow.spark.daemon  # what the forked workers of Spark have imported
 
 settings = {"topics": "t", **dict(zip(sys.argv[1::2], sys.argv[2::2]))}
 database = database_of(JDBC_SINK.parse(settings))

@@ -24,6 +24,7 @@ from penstock.connectors.jdbc.source_keys import JDBC_SOURCE
 from penstock.data.records import Column, Records
 from penstock.data.schema import INT32, STRING, TIMESTAMP, struct
 from penstock.kafka.broker import free_port
+from penstock.testing.contexts import SinkContextStub, SourceContextStub
 from penstock.testing.databases import DatabaseServer, PostgresServer
 
 PASSWORD = "a-clerk's"
@@ -90,7 +91,7 @@ class Clerk:
             offsets=list(range(count)),
         )
         refused: Failed = {}
-        writer = JdbcSink().open(JDBC_SINK.parse(props))
+        writer = JdbcSink().open(JDBC_SINK.parse(props), SinkContextStub())
         try:
             writer.write(records, refused)
         finally:
@@ -512,11 +513,19 @@ def test_rows_that_nobody_wants_any_more_are_not_read(
     monkeypatch.setattr(pymysql.connections.Connection, "_read_packet", counted)
     props = {"topic.prefix": "x-", "mode": "bulk", "table.whitelist": big, **clerk._given({})}
     (task,) = JdbcSource().plan_tasks(JDBC_SOURCE.parse(props), 1)
-    reader = JdbcSource().open(JDBC_SOURCE.parse(task))
-    ((start, end),) = reader.parts((), reader.latest((), 1 << 20))
-    batches = reader.read(start, end)
-    assert next(batches).num_rows < 100_000
+    reader = JdbcSource().open(JDBC_SOURCE.parse(task), SourceContextStub())
+    given = reader.poll(1 << 20, 0)
+    assert given is not None
+    assert len(given.records) < 100_000
     before = next(packets)
-    del batches
+    reader.close()
     assert next(packets) - before == 1, "more was read although nobody asked for it"
-    assert sum(each.num_rows for each in reader.read(start, end)) == 100_000
+    reader = JdbcSource().open(JDBC_SOURCE.parse(task), SourceContextStub())
+    count = 0
+    while count < 100_000:
+        given = reader.poll(1 << 20, 0)
+        assert given is not None
+        count += len(given.records)
+    assert count == 100_000
+    assert reader.poll(1 << 20, 0) is None
+    reader.close()

@@ -5,28 +5,34 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import ClassVar
 
 import pytest
 
-from penstock.api import Offsets, SourceOffset
-from penstock.connectors.jdbc.source import JdbcReader, JdbcSource
+from penstock.api import SourceOffset
+from penstock.connectors.jdbc.source import JdbcSource
 from penstock.connectors.jdbc.source_keys import JDBC_SOURCE
 from penstock.data import schema as s
 from penstock.data.schema import Schema
-from penstock.errors import DataError, PenstockError
+from penstock.errors import DataError, PenstockError, Unavailable
 from penstock.testing.databases import DatabaseServer, PostgresServer
+from penstock.testing.waiting import wait_until
 
 from .jdbc_tables import (
     MOST,
     NotesConformance,
     ids_read_around_a_kill,
+    only_poll,
     only_row,
     open_reader,
+    polls,
     props,
     read,
+    reader_of,
+    rows_of,
     run,
 )
 
@@ -325,19 +331,19 @@ def test_moments_without_a_zone_are_those_of_the_setting(
         f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, at {kind} NOT NULL)",
         f"INSERT INTO {table} VALUES (1, '2024-07-01 12:00:00'), (2, '2024-10-27 02:30:00')",
     )
-    reader = open_reader(
-        server,
-        table,
-        mode="timestamp",
-        timestamp__column__name="at",
-        db__timezone="Europe/Berlin",
-    )
-    rows, end = read(reader, window=1)
+    settings: dict[str, object] = {
+        "mode": "timestamp",
+        "timestamp__column__name": "at",
+        "db__timezone": "Europe/Berlin",
+    }
+    reader = open_reader(server, table, range_bytes=1, **settings)
+    rows, end = read(reader)
     assert [row["at"] for row in rows] == [
         datetime(2024, 7, 1, 10, tzinfo=UTC),
         datetime(2024, 10, 27, 1, 30, tzinfo=UTC),  # of the two, as Java has it
     ]
-    assert read(reader, end) == ([], end)
+    assert read(reader) == ([], [])
+    assert read(open_reader(server, table, end, **settings)) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -375,13 +381,14 @@ def test_partitions_are_named_as_the_jvms_connector_names_them(
     run(server, f"CREATE TABLE {table} (id INTEGER PRIMARY KEY)", f"INSERT INTO {table} VALUES (3)")
     reader = open_reader(server, table, incrementing__column__name="id")
     whole = f"shop.public.{table}" if isinstance(server, PostgresServer) else f"shop.{table}"
-    assert reader.latest((), MOST) == [
+    assert only_poll(reader).offsets == [
         SourceOffset({"protocol": "1", "table": whole}, {"incrementing": 3})
     ]
     for name in (f"public.{table}", table):
         if isinstance(server, PostgresServer):
             stored = [SourceOffset({"protocol": "1", "table": name}, {"incrementing": 3})]
-            assert reader.latest(stored, MOST) == stored
+            again = open_reader(server, table, stored, incrementing__column__name="id")
+            assert read(again) == ([], [])
 
 
 def test_a_transaction_that_commits_late_inside_the_delay_is_not_lost(
@@ -407,9 +414,10 @@ def test_a_transaction_that_commits_late_inside_the_delay_is_not_lost(
         waited = read(patient)
         slow.execute("COMMIT")
     run(postgresql, f"UPDATE {table} SET at = at - interval '2 minutes'")
-    assert waited == ([], ())
+    assert waited == ([], [])
     assert [row["id"] for row in read(patient)[0]] == [1, 2]
-    assert read(hasty, reached)[0] == [], "why there is a delay"
+    assert read(hasty)[0] == [], "why there is a delay"
+    assert read(open_reader(postgresql, table, reached, **settings))[0] == []
 
 
 def test_of_a_clock_in_whole_seconds_the_running_one_is_left_for_later(
@@ -420,9 +428,10 @@ def test_of_a_clock_in_whole_seconds_the_running_one_is_left_for_later(
         f"CREATE TABLE {table} (id INTEGER AUTO_INCREMENT PRIMARY KEY, "
         "at DATETIME NOT NULL DEFAULT CURRENT_TIMESTAMP)",
     )
-    reader = open_reader(mariadb, table, mode="timestamp", timestamp__column__name="at")
+    reader = open_reader(
+        mariadb, table, range_bytes=2000, mode="timestamp", timestamp__column__name="at"
+    )
     seen: list[int] = []
-    reached: Offsets = ()
     stop = threading.Event()
 
     def write() -> None:
@@ -436,8 +445,7 @@ def test_of_a_clock_in_whole_seconds_the_running_one_is_left_for_later(
     writer.start()
     try:
         while not stop.is_set():
-            rows, reached = read(reader, reached, window=2000)
-            seen += [row["id"] for row in rows]
+            seen += [row["id"] for row in read(reader)[0]]
     finally:
         stop.set()
         writer.join()
@@ -459,17 +467,14 @@ def test_what_is_written_meanwhile_is_read_once_and_in_order(
                 connection.execute(f"INSERT INTO {table} VALUES {rows}")
         done.set()
 
-    reader = open_reader(server, table, incrementing__column__name="id")
+    reader = open_reader(server, table, range_bytes=20_000, incrementing__column__name="id")
     writer = threading.Thread(target=write)
     writer.start()
     seen: list[int] = []
-    reached: Offsets = ()
     while not done.is_set():
-        rows, reached = read(reader, reached, window=20_000)
-        seen += [row["id"] for row in rows]
+        seen += [row["id"] for row in read(reader)[0]]
     writer.join()
-    rows, reached = read(reader, reached)
-    seen += [row["id"] for row in rows]
+    seen += [row["id"] for row in read(reader)[0]]
     assert seen == list(range(20_000))
 
 
@@ -486,12 +491,83 @@ def test_a_table_in_parts_is_read_once(server: DatabaseServer, table: str) -> No
     }
     given = JDBC_SOURCE.parse(props(server, table, **settings))
     tasks = JdbcSource().plan_tasks(given, 3)
-    found = [
-        [row["id"] for row in read(JdbcReader(JDBC_SOURCE.parse(task)), window=5000)[0]]
-        for task in tasks
-    ]
+    found = [[row["id"] for row in read(reader_of(task, range_bytes=5000))[0]] for task in tasks]
     assert all(len(each) > 1000 for each in found)
     assert sorted(itertools.chain(*found)) == [7 * at for at in range(5000)]
+
+
+# ── pieces of a range ────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("mode", ["timestamp", "timestamp+incrementing"])
+@pytest.mark.parametrize("zoned", [True, False], ids=["zoned", "wall clock"])
+@pytest.mark.parametrize("columns", ["at", "changed,at"])
+def test_reading_goes_on_exactly_behind_every_piece(
+    server: DatabaseServer, table: str, mode: str, zoned: bool, columns: str
+) -> None:
+    kinds = ("datetime(6)", "timestamp(6)")
+    if isinstance(server, PostgresServer):
+        kinds = ("timestamp", "timestamptz")
+    rows = ", ".join(
+        f"({each}, NULL, '2024-07-01 12:00:00.{each // 3:06}')" for each in range(1, 200)
+    )
+    run(
+        server,
+        f"CREATE TABLE {table} (id NUMERIC(18) NOT NULL PRIMARY KEY, "
+        f"changed {kinds[zoned]} NULL, at {kinds[zoned]} NOT NULL)",
+        f"INSERT INTO {table} VALUES {rows}",
+    )
+    settings: dict[str, object] = {
+        "mode": mode,
+        "timestamp__column__name": columns,
+        "incrementing__column__name": "id",
+        "db__timezone": "Europe/Berlin",
+        "validate__non__null": False,
+    }
+    reader = open_reader(server, table, **settings)
+    done: list[int] = []
+    pieces = list(polls(reader, 1000))
+    for polled in pieces:
+        done += [int(row["id"]) for row in rows_of(reader, polled)]
+        assert polled.offsets
+        rest = open_reader(server, table, polled.offsets, **settings)
+        assert sorted(int(row["id"]) for row in read(rest)[0]) == list(range(len(done) + 1, 200))
+    assert sorted(done) == list(range(1, 200))
+    assert len(pieces) > 3
+    assert not server_is_busy(server)
+
+
+def server_is_busy(server: DatabaseServer) -> bool:
+    """Whether a PostgreSQL server has a statement or a transaction open, besides this one."""
+    if not isinstance(server, PostgresServer):
+        return False
+    with server.connect() as connection:
+        return bool(
+            connection.rows(
+                "SELECT 1 FROM pg_stat_activity WHERE backend_type = 'client backend' "
+                "AND state <> 'idle' AND pid <> pg_backend_pid()"
+            )
+        )
+
+
+@pytest.mark.parametrize("mode", ["incrementing", "bulk"])
+def test_closing_a_reader_between_two_pieces_ends_its_statement(
+    server: DatabaseServer, table: str, mode: str
+) -> None:
+    run(
+        server,
+        f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, text VARCHAR(1000))",
+        f"INSERT INTO {table} WITH RECURSIVE n (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n "
+        f"WHERE id < 1000) SELECT id, REPEAT('x', 1000) FROM n",
+        *(f"INSERT INTO {table} SELECT id + {1000 << at}, text FROM {table}" for at in range(4)),
+    )
+    reader = open_reader(server, table, mode=mode, incrementing__column__name="id")
+    given = reader.poll(1 << 20, 0)
+    assert given is not None
+    assert 900 < len(given.records) < 1100
+    assert bool(given.offsets) == (mode == "incrementing")
+    reader.close()
+    wait_until(lambda: not server_is_busy(server), 10, "the statement to end")
 
 
 # ── failures ─────────────────────────────────────────────────────────────────────────────────────
@@ -507,12 +583,46 @@ def test_a_server_that_went_away_is_read_from_again_when_it_is_back(table: str) 
         assert ids_read_around_a_kill(server, table) == list(range(1, 1001))
 
 
+def test_a_server_that_went_away_between_two_pieces_is_read_from_again(table: str) -> None:
+    count = 200_000
+    with PostgresServer() as server:
+        run(
+            server,
+            f"CREATE TABLE {table} AS SELECT id, repeat('x', 100) AS text, "
+            f"TIMESTAMP '2024-01-01' + id / 7 * INTERVAL '1 ms' AS at "
+            f"FROM generate_series(1, {count}) AS id",
+            f"ALTER TABLE {table} ALTER id SET NOT NULL",
+            f"ALTER TABLE {table} ALTER at SET NOT NULL",
+        )
+        readers = [
+            open_reader(server, table, incrementing__column__name="id"),
+            open_reader(server, table, mode="timestamp", timestamp__column__name="at"),
+        ]
+        seen: list[list[int]] = [[], []]
+        for reader, rows in zip(readers, seen, strict=True):
+            for _ in range(3):
+                given = reader.poll(1 << 20, 0)
+                assert given is not None
+                rows += [row["id"] for row in rows_of(reader, given)]
+        server.kill()
+        for reader, rows in zip(readers, seen, strict=True):
+            with suppress(Unavailable):  # what was sent before is still there
+                for polled in polls(reader, 1 << 20):
+                    rows += [row["id"] for row in rows_of(reader, polled)]
+            assert len(rows) < count
+        server.start()
+        for reader, rows in zip(readers, seen, strict=True):
+            rows += [row["id"] for row in read(reader, 1 << 20)[0]]
+        assert seen[0] == list(range(1, count + 1))
+        assert sorted(seen[1]) == seen[0]
+
+
 def test_what_is_refused_says_by_whom_and_why(server: DatabaseServer, table: str) -> None:
     run(server, f"CREATE TABLE {table} (id INTEGER PRIMARY KEY)")
     reader = open_reader(server, table, incrementing__column__name="id")
     run(server, f"DROP TABLE {table}")
     with pytest.raises(PenstockError) as refused:
-        reader.latest((), MOST)
+        reader.poll(MOST, 0)
     assert table in str(refused.value)
     wrong = {**props(server, table), "connection.password": "wrong"}
     with pytest.raises(PenstockError) as refused:
@@ -532,5 +642,5 @@ def test_tables_of_the_same_name_in_two_schemas_need_a_choice(
     )
     with pytest.raises(PenstockError, match=f"shop.other.{table}, shop.public.{table}"):
         open_reader(postgresql, table)
-    assert open_reader(postgresql, table, schema__pattern="other").latest((), MOST) == ()
-    assert open_reader(postgresql, f"other.{table}").latest((), MOST) == ()
+    assert open_reader(postgresql, table, schema__pattern="other").poll(MOST, 0) is None
+    assert open_reader(postgresql, f"other.{table}").poll(MOST, 0) is None

@@ -1,4 +1,4 @@
-"""One Spark session for all queries, and tasks that are started from plans made by hand."""
+"""One Spark session for all slots, and tasks that are started from plans made by hand."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from penstock.api import HeaderConverter, Offsets, SinkConnector, SourceConnector
-from penstock.cluster.records import SourceOffset as StoredOffset
-from penstock.cluster.records import encode_offset
+from penstock.api import HeaderConverter, Offsets, SinkConnector, SourceConnector, SourceOffset
 from penstock.config.define import Config
 from penstock.connectors.file import FILE_SINK, FILE_SOURCE, FileStreamSink, FileStreamSource
 from penstock.convert.header import SimpleHeaderConverter
 from penstock.convert.text import StringConverter
-from penstock.flow.engine import BatchDone, Committed, Session, Standing
+from penstock.flow.driver.reports import BatchDone, Committed, Standing, TaskEnded
+from penstock.flow.driver.tasks import Beginning, StartFailed, Tasks
 from penstock.flow.plan import (
     Conversion,
     ConverterPlan,
@@ -27,7 +26,7 @@ from penstock.flow.plan import (
     Transactions,
     TransformPlan,
 )
-from penstock.flow.tasks import TaskEnded, Tasks
+from penstock.flow.spark.session import Session
 from penstock.ids import TaskId
 from penstock.kafka import clients
 from penstock.kafka.broker import Broker
@@ -49,27 +48,40 @@ def converter(kind: type[HeaderConverter], **props: str) -> ConverterPlan:
 
 
 class Flow:
-    """Runs tasks and keeps what they report."""
+    """Runs tasks and keeps what they report; stores the offsets of source tasks in memory."""
 
     def __init__(self, session: Session, bootstrap: str) -> None:
         self.stored: list[Offsets] = []
+        self.forgotten: list[Offsets] = []
+        self.transactions: list[Offsets] = []  # the offsets of those that are committed
         self.ended: list[TaskEnded] = []
         self.reports: list[BatchDone] = []
         self.commits: list[Committed] = []
         self._bootstrap = bootstrap
         self._runs = 0
         self._started: list[TaskId] = []
-        self._tasks = Tasks(
+        self._offsets: dict[TaskId, dict[str, SourceOffset]] = {}  # by source partition
+        self.tasks = Tasks(
             session,
-            store=lambda task, offsets: self.stored.append(offsets),
-            encode=lambda task, offsets: [
-                encode_offset(StoredOffset(task.connector, each.partition, each.offset))
-                for each in offsets
-            ],
+            offsets=self,
             ended=self.ended.append,
             report=self._report,
             gone=lambda trace: pytest.fail(trace),
         )
+
+    def store(self, task: TaskId, offsets: Offsets) -> None:
+        self.stored.append(offsets)
+        self._keep(task, offsets)
+
+    def forget(self, task: TaskId, offsets: Offsets) -> None:
+        self.forgotten.append(offsets)
+
+    def committed(self, task: TaskId, offsets: Offsets) -> None:
+        self.transactions.append(offsets)
+        self._keep(task, offsets)
+
+    def _keep(self, task: TaskId, offsets: Offsets) -> None:
+        self._offsets[task] |= {repr(sorted(at.partition.items())): at for at in offsets}
 
     def source(
         self,
@@ -126,12 +138,12 @@ class Flow:
         commit_interval_ms: int = 500,
         regex: str | None = None,
         consumer: Mapping[str, str] | None = None,
-        tasks: int = 1,
     ) -> SinkPlan:
         self._runs += 1
         java = {
             "bootstrap.servers": self._bootstrap,
             "auto.offset.reset": "earliest",
+            "metadata.max.age.ms": "1000",  # how soon new topics are noticed
             **(consumer or {}),
         }
         return SinkPlan(
@@ -149,26 +161,35 @@ class Flow:
             () if regex else (topic,),
             regex,
             {
-                **clients.consumer({**java, "group.id": f"connect-{name}"}).settings,
-                "partition.assignment.strategy": "cooperative-sticky",
+                "partition.assignment.strategy": (
+                    "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
+                ),
+                "heartbeat.interval.ms": "500",
+                "group.id": f"connect-{name}",
+                **java,
             },
-            clients.member(java),
-            {"bootstrap.servers": self._bootstrap},
+            clients.admin(java).settings,
             commit_interval_ms,
-            tasks,
         )
 
-    def start(self, plan: FlowPlan, start: Offsets = ()) -> TaskId:
+    def start(self, plan: FlowPlan, stored: Offsets = ()) -> TaskId:
+        """Starts a task; one that fails before it runs has ended as those have that fail later.
+        A source task that is moved goes on after what was stored meanwhile."""
         self._started.append(plan.task)
-        self._tasks.start(plan, lambda: start)
+        self._offsets[plan.task] = {}
+        self._keep(plan.task, stored)
+        try:
+            self.tasks.start(plan, lambda: Beginning(list(self._offsets[plan.task].values())))
+        except StartFailed as failure:
+            self.ended.append(TaskEnded(plan.task, plan.run, str(failure)))
         return plan.task
 
     def stop(self, task: TaskId, timeout_s: float = 30) -> bool:
         self._started.remove(task)
-        return self._tasks.stop(task, timeout_s)
+        return self.tasks.stop(task, timeout_s)
 
     def standing(self, task: TaskId) -> Standing:
-        return self._tasks.standings(10)[task]
+        return self.tasks.standings(10)[task]
 
     def _report(self, event: BatchDone | Committed) -> None:
         if isinstance(event, BatchDone):
@@ -196,8 +217,8 @@ class Flow:
 
     def close(self) -> None:
         for task in self._started:
-            self._tasks.stop(task, 5)
-        self._tasks.close()
+            self.tasks.stop(task, 5)
+        self.tasks.close()
 
 
 @pytest.fixture

@@ -1,31 +1,32 @@
-"""Headers, transforms, failures and transactions, as real queries against a real broker."""
+"""Headers, transforms, failures and transactions, on real slots with a real broker."""
 
 from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import orjson
-import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaException, Producer
 from pyspark import cloudpickle
 
 from penstock.api import (
-    AbortTransaction,
     Failed,
-    Offsets,
     Plugin,
+    Polled,
     Props,
     SinkConnector,
+    SinkContext,
     SinkWriter,
     SourceConnector,
+    SourceContext,
     SourceOffset,
     SourceReader,
+    Transaction,
     Transform,
 )
 from penstock.config.define import HIGH, STRING, Config, ConfigDef, Key
@@ -34,11 +35,14 @@ from penstock.data.records import Column, Header, Records
 from penstock.data.schema import INT8, OPTIONAL_STRING
 from penstock.data.schema import STRING as STRING_SCHEMA
 from penstock.errors import DataError, Unavailable
+from penstock.flow.driver.tasks import Beginning
 from penstock.flow.plan import Boundary, DeadLetters, Tolerance, Transactions, TransformPlan
 from penstock.kafka import clients
 from penstock.kafka.broker import Broker
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
+
+from .steps import calls, following, step
 
 # Spark's Python workers cannot import test modules; classes made here travel with the plan.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -57,7 +61,7 @@ class Journal(SinkConnector):
     def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
         return [config.props]
 
-    def open(self, config: Config) -> SinkWriter:
+    def open(self, config: Config, context: SinkContext) -> SinkWriter:
         return JournalWriter(Path(config[FOLDER]))
 
 
@@ -225,7 +229,7 @@ class Slow(Journal):
 
     plugin = Plugin("test.Slow", "1", ConfigDef(FOLDER))
 
-    def open(self, config: Config) -> SinkWriter:
+    def open(self, config: Config, context: SinkContext) -> SinkWriter:
         return SlowWriter(Path(config[FOLDER]))
 
 
@@ -259,51 +263,42 @@ def test_a_stop_leaves_the_rest_of_a_large_batch_for_another_time(
 
 
 class Words(SourceConnector):
-    """Sends the numbers 0 to 8 in words, three per batch, with all a record can have."""
+    """Sends the numbers 0 to 8 in words, three per poll, with all a record can have."""
 
     plugin = Plugin("test.Words", "1", ConfigDef(TOPIC), task_class="test.WordsTask")
 
     def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
         return [config.props]
 
-    def open(self, config: Config) -> SourceReader:
-        return WordReader(config[TOPIC])
+    def open(self, config: Config, context: SourceContext) -> SourceReader:
+        return WordReader(config[TOPIC], context)
 
 
 class WordReader(SourceReader):
-    schema = pa.schema([("number", pa.int64())])
-    count = 9
     abort = -1
 
-    def __init__(self, topic: str) -> None:
+    def __init__(self, topic: str, context: SourceContext) -> None:
         self._topic = topic
+        stored = context.stored_offset({"words": "all"})
+        self._next = 0 if stored is None else int(stored["count"] or 0)
 
-    def latest(self, start: Offsets, max_bytes: int) -> Offsets:
-        at = _at(start)
-        if at >= self.count:
-            return start
-        return [SourceOffset({"words": "all"}, {"count": at + 3})]
-
-    def read(self, start: Offsets, end: Offsets) -> Iterator[pa.RecordBatch]:
-        numbers = list(range(_at(start), _at(end)))
-        yield pa.RecordBatch.from_pydict({"number": numbers}, schema=self.schema)
-
-    def records(self, batch: pa.RecordBatch) -> Records:
-        numbers = batch.column(0).to_pylist()
-        if self.abort in numbers:
-            raise AbortTransaction
-        return Records(
-            topics=[self._topic for _ in numbers],
-            partitions=[number % 2 for number in numbers],
-            timestamps=[1_000 + number for number in numbers],
-            keys=Column.of([f"k{number}" for number in numbers], STRING_SCHEMA),
-            values=Column.of([word(number) for number in numbers], STRING_SCHEMA),
-            headers=[[Header("n", number, INT8)] if number else [] for number in numbers],
+    def poll(self, max_bytes: int, wait_ms: int) -> Polled | None:
+        numbers = range(self._next, min(self._next + 3, 9))
+        if not numbers:
+            return None
+        self._next = numbers.stop
+        return Polled(
+            Records(
+                topics=[self._topic for _ in numbers],
+                partitions=[number % 2 for number in numbers],
+                timestamps=[1_000 + number for number in numbers],
+                keys=Column.of([f"k{number}" for number in numbers], STRING_SCHEMA),
+                values=Column.of([word(number) for number in numbers], STRING_SCHEMA),
+                headers=[[Header("n", number, INT8)] if number else [] for number in numbers],
+            ),
+            [SourceOffset({"words": "all"}, {"count": numbers.stop})],
+            Transaction.ABORTED if self.abort in numbers else Transaction.COMPLETE,
         )
-
-
-def _at(offsets: Offsets) -> int:
-    return int(offsets[0].offset["count"]) if offsets and offsets[0].offset else 0  # type: ignore[arg-type]
 
 
 def word(number: int) -> str:
@@ -311,12 +306,12 @@ def word(number: int) -> str:
 
 
 class Second(Words):
-    """The same; the second batch is thrown away."""
+    """The same; the second transaction is thrown away."""
 
     plugin = Plugin("test.Second", "1", ConfigDef(TOPIC))
 
-    def open(self, config: Config) -> SourceReader:
-        reader = WordReader(config[TOPIC])
+    def open(self, config: Config, context: SourceContext) -> SourceReader:
+        reader = WordReader(config[TOPIC], context)
         reader.abort = 4
         return reader
 
@@ -417,29 +412,161 @@ def test_records_and_offsets_are_committed_together(
     assert sorted(filter(None, topics.values(topic))) == [
         f"word-{number}!".encode() for number in [0, 1, 2, 3, 6, 7, 8]
     ]
+    rows = topics.read(stored)
+    assert {row.key for row in rows} == {orjson.dumps([plan.task.connector, {"words": "all"}])}
+    counts = [orjson.loads(row.value or b"") for row in rows]
+    if boundary is Boundary.CONNECTOR:  # the others may have several polls in a transaction
+        assert counts == [{"count": 3}, {"count": 6}, {"count": 9}]
+    assert counts[-1] == {"count": 9}
+    wait_until(lambda: flow.transactions, 10, "the transactions to be told of")
+    assert [len(told) for told in flow.transactions] == [1] * len(rows)
+    assert flow.stored == []
+    assert sum(report.records for report in flow.reports) == 9
+    assert sum(report.failed for report in flow.reports) == 1
+    headers = {row.key: row.headers for row in topics.read(topic)}
+    assert headers[b"k8"] == (("n", b"8"),)
+
+
+def test_a_transaction_the_connector_throws_away_is_not_read_again(
+    flow: Any, topics: Topics, unique: Callable[[str], str]
+) -> None:
+    plan, topic, stored = exactly_once(flow, topics, unique, Boundary.CONNECTOR, connector=Second)
+    task = flow.start(plan)
+    flow.await_done(task, 6)
+    wait_until(lambda: len(flow.transactions) == 3, 10, "the transactions")
+    assert flow.stop(task)
+    assert sorted(row.key for row in topics.read(topic) if row.key) == [
+        b"k%d" % number for number in [0, 1, 2, 6, 7, 8]
+    ]
     assert [orjson.loads(row.value or b"") for row in topics.read(stored)] == [
         {"count": 3},
         {"count": 6},
         {"count": 9},
     ]
-    assert [(row.records, row.done, row.failed) for row in flow.reports] == [
-        (3, 3, 0),
-        (3, 1, 1),
-        (3, 3, 0),
-    ]
-    headers = {row.key: row.headers for row in topics.read(topic)}
-    assert headers[b"k8"] == (("n", b"8"),)
+    assert flow.done(task) == 6
 
 
-def test_a_batch_the_connector_throws_away_is_not_read_again(
-    flow: Any, topics: Topics, unique: Callable[[str], str]
+def transactional(
+    flow: Any,
+    topics: Topics,
+    unique: Callable[[str], str],
+    boundary: Boundary,
+    folder: Path,
+    *polls: Any,
+    interval_ms: int = 60_000,
+) -> tuple[Any, str, str]:
+    """A plan that follows these steps, its topic, and the topic of its offsets."""
+    topic, stored, name = (
+        topics.create(unique("steps")),
+        topics.create(unique("offsets")),
+        unique("s"),
+    )
+    plan = flow.source(
+        name,
+        topic,
+        transactions=Transactions(boundary, interval_ms, stored),
+        producer={"transactional.id": name, "transaction.timeout.ms": "30000"},
+        **following(topic, folder, *polls),
+    )
+    return plan, topic, stored
+
+
+def test_a_connectors_transaction_goes_over_several_polls(
+    flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
 ) -> None:
-    plan, topic, stored = exactly_once(flow, topics, unique, Boundary.CONNECTOR, connector=Second)
-    flow.await_done(flow.start(plan), 6)
-    assert sorted(row.key for row in topics.read(topic) if row.key) == [
-        b"k%d" % number for number in [0, 1, 2, 6, 7, 8]
+    polls = [
+        {"values": ["a"]},
+        {"values": ["b"], "transaction": "complete"},
+        {"values": ["c"]},
+        {"values": ["d"], "transaction": "aborted"},
+        {"values": ["e"]},
+        {"values": ["f"], "gate": "last", "transaction": "complete"},
     ]
-    assert len(topics.read(stored)) == 3
+    plan, topic, stored = transactional(flow, topics, unique, Boundary.CONNECTOR, tmp_path, *polls)
+    task = flow.start(plan)
+    wait_until(
+        lambda: flow.ended or len(flow.transactions) == 2, 60, "a commit, and an abort's offsets"
+    )
+    assert not flow.ended, flow.ended[0].trace
+    assert [orjson.loads(row.value or b"") for row in topics.read(stored)] == [
+        {"step": 2},
+        {"step": 4},
+    ]
+    (tmp_path / "last").touch()
+    wait_until(lambda: len(flow.transactions) == 3, 10, "the last commit")
+    assert topics.values(topic) == [b"a", b"b", b"e", b"f"]
+    assert calls(tmp_path, "committed") == [["committed", at, at] for at in (2, 4, 6)]
+    assert flow.stop(task)
+    assert flow.done(task) == 4
+
+
+@pytest.mark.parametrize("boundary", [Boundary.POLL, Boundary.INTERVAL, Boundary.CONNECTOR])
+def test_a_stop_leaves_no_transaction_open_and_none_in_half(
+    flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path, boundary: Boundary
+) -> None:
+    polls = [
+        {"values": ["a"], "transaction": "complete"},
+        {"values": ["b"], "stored": False},
+        {"values": ["c"], "gate": "third", "transaction": "complete"},
+    ]
+    plan, topic, stored = transactional(flow, topics, unique, boundary, tmp_path, *polls)
+    task = flow.start(plan)
+    wait_until(lambda: len(topics.read(topic, uncommitted=True)) == 2, 60, "what is open")
+    assert flow.stop(task)
+    reached = [step(offsets) for offsets in flow.transactions]
+    values = topics.values(topic)
+    assert (reached, values) in [([], []), ([1], [b"a"])]
+    (tmp_path / "third").touch()
+    soon = replace(plan, run=99, transactions=Transactions(boundary, 500, stored))
+    flow.start(soon, flow.transactions[-1] if reached else ())
+    wait_until(lambda: flow.transactions and step(flow.transactions[-1]) == 3, 30, "the last step")
+    assert topics.values(topic) == [b"a", b"b", b"c"]
+
+
+@pytest.mark.parametrize("boundary", [Boundary.POLL, Boundary.INTERVAL])
+def test_parts_are_in_one_transaction_and_a_stop_leaves_none_of_them(
+    flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path, boundary: Boundary
+) -> None:
+    polls = [{"parts": ["a,b", "c,gate-1,d"]}]
+    plan, topic, _ = transactional(flow, topics, unique, boundary, tmp_path, *polls, interval_ms=1)
+    task = flow.start(plan)
+    wait_until(lambda: calls(tmp_path, "waits"), 60, "the second part to wait")
+    assert flow.stop(task)
+    assert topics.values(topic) == []
+    assert flow.transactions == []
+    (tmp_path / "gate-1").touch()
+    flow.await_done(flow.start(replace(plan, run=99)), 4)
+    assert topics.values(topic) == [b"a", b"b", b"c", b"d"]
+    assert [step(offsets) for offsets in flow.transactions] == [1]
+
+
+def test_a_commit_that_is_requested_ends_the_interval(
+    flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    polls = [{"values": ["a"]}, {"values": ["b"], "gate": "second", "commit": True}]
+    plan, topic, _ = transactional(flow, topics, unique, Boundary.INTERVAL, tmp_path, *polls)
+    flow.start(plan)
+    wait_until(lambda: len(topics.read(topic, uncommitted=True)) == 1, 60, "the first record")
+    assert flow.transactions == []
+    (tmp_path / "second").touch()
+    wait_until(lambda: flow.transactions, 10, "the commit")
+    assert topics.values(topic) == [b"a", b"b"]
+
+
+def test_another_start_of_a_task_fences_the_one_before(
+    flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    """As where a worker that is cut off still runs what another one has been assigned."""
+    polls = [{"values": ["a"]}, {"values": ["b"], "gate": "second"}]
+    plan, topic, _ = transactional(flow, topics, unique, Boundary.POLL, tmp_path, *polls)
+    flow.await_done(flow.start(plan), 1)
+    other = replace(plan, task=replace(plan.task, connector=unique("other")))
+    flow.start(other, flow.transactions[-1])
+    (tmp_path / "second").touch()
+    assert f"The task {plan.task} was unable to" in flow.await_failure()
+    wait_until(lambda: flow.done(other.task) == 1, 30, "the other one to go on")
+    assert topics.values(topic) == [b"a", b"b"]
+    assert [ended.task for ended in flow.ended] == [plan.task]
 
 
 def test_a_task_whose_id_another_one_took_writes_no_more(
@@ -506,11 +633,11 @@ def test_a_start_that_is_called_off_writes_nothing(
 ) -> None:
     plan, topic, _ = exactly_once(flow, topics, unique, Boundary.POLL)
 
-    def begin() -> Offsets:
+    def begin() -> Beginning:
         raise KafkaException("not ours any more")
 
     with pytest.raises(KafkaException, match="not ours any more"):
-        flow._tasks.start(plan, begin)
+        flow.tasks.start(plan, begin)
     assert topics.values(topic) == []
 
 

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from penstock.flow.engine import Session
+from penstock.flow.reading import Reader, Span
 from py4j.protocol import Py4JJavaError
 from pyspark import cloudpickle
 
 from penstock.flow import reading
-from penstock.flow.engine import Session
-from penstock.flow.reading import Reader, Span
 from penstock.kafka.broker import Broker
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until

@@ -1,34 +1,42 @@
-"""Source tasks as real queries: from a file, or a connector made here, to a topic."""
+"""Source tasks on real slots: from a file, or a connector made here, to a topic."""
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 
-from penstock.api import Offsets, Plugin, Props, SourceConnector, SourceOffset, SourceReader
+from penstock.api import (
+    Plugin,
+    Polled,
+    Props,
+    SourceConnector,
+    SourceContext,
+    SourceOffset,
+    SourceReader,
+)
 from penstock.config.define import HIGH, STRING, Config, ConfigDef, Key
 from penstock.convert.json import JsonConverter
 from penstock.convert.raw import ByteArrayConverter
 from penstock.data.records import Column, Records
 from penstock.data.schema import BYTES
-from penstock.errors import Unavailable
 from penstock.flow.plan import Tolerance, TopicGroup
-from penstock.flow.sending import Sending
+from penstock.flow.stage.sending import Sending
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
+
+from .steps import calls, following, step
 
 # Spark's Python workers cannot import test modules; classes made here travel with the plan.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 TOPIC = Key("topic", STRING, importance=HIGH, doc="Where records go.")
-SEEN = Key("seen", STRING, importance=HIGH, doc="The file that is made when something was read.")
 CELLS = [b"\x00\xff", None, b""]
 
 
@@ -40,61 +48,23 @@ class Cells(SourceConnector):
     def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
         return [config.props]
 
-    def open(self, config: Config) -> SourceReader:
-        return CellReader(config[TOPIC])
+    def open(self, config: Config, context: SourceContext) -> SourceReader:
+        return CellReader(config[TOPIC], bool(context.stored_offsets))
 
 
 class CellReader(SourceReader):
-    schema = pa.schema([("cell", pa.binary())])
-
-    def __init__(self, topic: str) -> None:
+    def __init__(self, topic: str, done: bool) -> None:
         self._topic = topic
+        self._done = done
 
-    def latest(self, start: Offsets, max_bytes: int) -> Offsets:
-        return start or [SourceOffset({"cells": "all"}, {"count": len(CELLS)})]
-
-    def read(self, start: Offsets, end: Offsets) -> Iterator[pa.RecordBatch]:
-        yield pa.RecordBatch.from_pydict({"cell": CELLS}, schema=self.schema)
-
-    def records(self, batch: pa.RecordBatch) -> Records:
-        rows = batch.num_rows
-        return Records(
-            topics=[self._topic] * rows,
-            partitions=[None] * rows,
-            timestamps=[None] * rows,
-            keys=Column.of([None] * rows, None),
-            values=Column.of(batch.column(0).to_pylist(), BYTES),
+    def poll(self, max_bytes: int, wait_ms: int) -> Polled | None:
+        if self._done:
+            return None
+        self._done = True
+        return Polled(
+            Records.of(self._topic, CELLS, schema=BYTES),
+            [SourceOffset({"cells": "all"}, {"count": len(CELLS)})],
         )
-
-
-class Gone(SourceConnector):
-    """Cannot be read, and from then on cannot be planned either, as if its system had gone away.
-    The file says whether it was read."""
-
-    plugin = Plugin("test.Gone", "1", ConfigDef(TOPIC, SEEN))
-
-    def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
-        return [config.props]
-
-    def open(self, config: Config) -> SourceReader:
-        return GoneReader(Path(config[SEEN]))
-
-
-class GoneReader(SourceReader):
-    def __init__(self, seen: Path) -> None:
-        self._seen = seen
-
-    def latest(self, start: Offsets, max_bytes: int) -> Offsets:
-        if self._seen.exists():
-            raise Unavailable("it is away")
-        return start or [SourceOffset({"cells": "all"}, {"count": 1})]
-
-    def read(self, start: Offsets, end: Offsets) -> Iterator[pa.RecordBatch]:
-        self._seen.touch()
-        raise Unavailable("it has gone away")
-
-    def records(self, batch: pa.RecordBatch) -> Records:
-        raise NotImplementedError
 
 
 def position(file: Path, at: object) -> SourceOffset:
@@ -110,7 +80,7 @@ def test_a_file_goes_to_a_topic_and_its_position_is_stored(
     flow.await_done(task, 3)
     assert topics.values(topic) == [b"eins", "zwölf".encode(), b""]
     assert flow.stored[-1] == [position(file, 13)]
-    assert flow.reports[-1].topics == {topic: 1}
+    assert frozenset().union(*(report.topics for report in flow.reports)) == {topic}
 
 
 def test_a_source_goes_on_after_the_stored_position(
@@ -197,15 +167,6 @@ def test_bytes_of_a_foreign_connector_arrive_as_they_are(
     flow.await_done(task, 3)
     assert topics.values(topic) == CELLS
     assert flow.stored == [[SourceOffset({"cells": "all"}, {"count": 3})]]
-
-
-def test_a_task_whose_query_failed_ends_though_there_is_nothing_to_plan_with(
-    flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
-) -> None:
-    topic = topics.create(unique("cells"))
-    config = Gone.plugin.config.parse({"topic": topic, "seen": str(tmp_path / "seen")})
-    flow.start(flow.source(unique("src"), topic, connector=Gone, config=config))
-    assert "it has gone away" in flow.await_failure()
 
 
 def test_a_value_its_converter_refuses_fails_the_task(
@@ -296,3 +257,187 @@ def test_a_new_producer_does_not_wait_for_its_id(
         sending.close()
     assert topics.count(topic) == 5
     assert min(took_s) < 0.4  # librdkafka looks again after half a second
+
+
+# ── polls ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_offsets_are_committed_to_the_reader_when_they_are_stored(
+    flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic = topics.create(unique("steps"))
+    polls = [{"values": ["a", "b"]}, {"values": []}, {"values": ["c"], "gate": "third"}]
+    plan = flow.source(unique("src"), topic, **following(topic, tmp_path, *polls))
+    task = flow.start(plan, [SourceOffset({"of": "others"}, {"step": 7})])
+    wait_until(lambda: calls(tmp_path, "committed"), 60, "the first steps to be stored")
+    wait_until(lambda: calls(tmp_path, "committed")[-1] == ["committed", 2, 2], 10, "both")
+    assert [step(offsets) for offsets in flow.stored][-1] == 2
+    (tmp_path / "third").touch()
+    wait_until(lambda: calls(tmp_path, "committed")[-1] == ["committed", 3, 3], 10, "the third")
+    assert [step(offsets) for offsets in flow.stored][-1] == 3
+    assert topics.values(topic) == [b"a", b"b", b"c"]
+    assert flow.stop(task)
+    assert calls(tmp_path, "open") == [["open", [{"step": 7}]]]
+    [[_, thread]] = calls(tmp_path, "close")
+    assert thread == f"task-{task}"
+
+
+def test_a_stop_stores_what_was_sent(
+    flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic = topics.create(unique("steps"))
+    polls = [{"values": [str(number)]} for number in range(2000)]
+    plan = flow.source(unique("src"), topic, **following(topic, tmp_path, *polls))
+    task = flow.start(plan)
+    wait_until(lambda: topics.count(topic) > 0, 60, "the first record")
+    assert flow.stop(task)
+    reached = step(flow.stored[-1])
+    assert topics.values(topic) == [b"%d" % number for number in range(reached)]
+    assert flow.done(task) == reached
+    assert calls(tmp_path, "committed")[-1] == ["committed", reached, reached]
+    again = flow.start(plan, flow.stored[-1])
+    flow.await_done(again, 2000)
+    assert topics.values(topic) == [b"%d" % number for number in range(2000)]
+
+
+def test_a_system_that_is_away_is_asked_again(
+    flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic = topics.create(unique("steps"))
+    polls = [{"values": ["a"], "gate": "there", "away": True}]
+    plan = flow.source(unique("src"), topic, **following(topic, tmp_path, *polls))
+    task = flow.start(plan)
+    wait_until(lambda: len(calls(tmp_path, "away")) >= 2, 60, "a second attempt")
+    wait_until(lambda: sum(report.retries for report in flow.reports) > 0, 10, "the report")
+    (tmp_path / "there").touch()
+    flow.await_done(task, 1)
+    assert topics.values(topic) == [b"a"]
+    assert not flow.ended
+
+
+def test_a_stop_does_not_wait_for_a_system_that_is_away(
+    flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic = topics.create(unique("steps"))
+    polls = [{"values": ["a"]}, {"values": ["b"], "gate": "there", "away": True}]
+    plan = flow.source(unique("src"), topic, **following(topic, tmp_path, *polls))
+    task = flow.start(plan)
+    wait_until(lambda: len(calls(tmp_path, "away")) >= 3, 60, "a third attempt")
+    began = time.monotonic()
+    assert flow.stop(task)
+    assert time.monotonic() - began < 2
+    assert step(flow.stored[-1]) == 1
+    assert len(calls(tmp_path, "close")) == 1
+    assert not flow.ended
+
+
+def test_a_poll_that_raises_fails_the_task_and_the_reader_is_closed(
+    flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic = topics.create(unique("steps"))
+    polls = [{"values": ["a"]}, {"fails": True, "gate": "go"}]
+    plan = flow.source(unique("src"), topic, **following(topic, tmp_path, *polls))
+    flow.await_done(flow.start(plan), 1)
+    (tmp_path / "go").touch()
+    assert "ValueError: there is no such step" in flow.await_failure()
+    assert len(calls(tmp_path, "close")) == 1
+
+
+def test_records_of_polls_without_offsets_belong_to_the_poll_that_has_them(
+    flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic = topics.create(unique("steps"))
+    polls = [
+        {"values": ["a"], "stored": False},
+        {"values": ["b"], "stored": False},
+        {"values": ["c"], "gate": "third"},
+    ]
+    plan = flow.source(unique("src"), topic, **following(topic, tmp_path, *polls))
+    task = flow.start(plan)
+    wait_until(lambda: topics.count(topic) == 2, 60, "two records")
+    threading.Event().wait(1)
+    assert flow.stored == []
+    (tmp_path / "third").touch()
+    wait_until(lambda: flow.stored, 10, "the offset")
+    assert [step(offsets) for offsets in flow.stored] == [3]
+    assert flow.stop(task)
+    assert topics.values(topic) == [b"a", b"b", b"c"]
+
+
+def test_a_stop_in_the_middle_of_such_polls_stores_nothing_of_them(
+    flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic = topics.create(unique("steps"))
+    polls = [
+        {"values": ["a"]},
+        {"values": ["b"], "stored": False},
+        {"values": ["c"], "gate": "never"},
+    ]
+    plan = flow.source(unique("src"), topic, **following(topic, tmp_path, *polls))
+    task = flow.start(plan)
+    wait_until(lambda: topics.count(topic) == 2, 60, "two records")
+    assert flow.stop(task)
+    assert [step(offsets) for offsets in flow.stored] == [1]
+
+
+# ── parts ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_parts_are_read_side_by_side_and_their_offset_follows_all_of_them(
+    flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic = topics.create(unique("parts"))
+    parts = ["a,b,gate-1,c", "d,gate-2,e", "f"]
+    polls = [{"parts": parts}, {"values": ["last"]}]
+    plan = flow.source(unique("src"), topic, **following(topic, tmp_path, *polls))
+    flow.start(plan)
+    wait_until(lambda: len(calls(tmp_path, "waits")) == 2, 60, "two parts at once")
+    processes = {pid for _, _, pid in calls(tmp_path, "part")}
+    assert len(processes) == 2
+    assert flow.stored == []
+    (tmp_path / "gate-1").touch()
+    wait_until(lambda: len(calls(tmp_path, "part")) == 3, 10, "the third part")
+    assert flow.stored == []
+    (tmp_path / "gate-2").touch()
+    wait_until(lambda: flow.stored and step(flow.stored[-1]) == 2, 10, "the offsets")
+    found = topics.values(topic)
+    assert sorted(filter(None, found)) == [b"a", b"b", b"c", b"d", b"e", b"f", b"last"]
+    assert found[-1] == b"last"
+    assert sum(report.records for report in flow.reports) == 7
+    assert not flow.ended
+
+
+def test_a_part_that_fails_fails_the_task(
+    flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic = topics.create(unique("parts"))
+    polls = [{"parts": ["a,gate-1", "b,!", "c", "d"]}]
+    plan = flow.source(unique("src"), topic, **following(topic, tmp_path, *polls))
+    flow.start(plan)
+    wait_until(lambda: calls(tmp_path, "waits"), 60, "the first part to wait")
+    (tmp_path / "gate-1").touch()
+    assert "there is no such part" in flow.await_failure()
+    assert flow.stored == []
+
+
+@pytest.mark.parametrize("parts", [["a,gate-1,b", "c,gate-2,d", "e"], ["a,gate-1,b"]])
+def test_a_stop_in_the_middle_of_parts_stores_nothing_of_them(
+    flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path, parts: list[str]
+) -> None:
+    topic = topics.create(unique("parts"))
+    polls = [{"values": ["first"]}, {"parts": parts}]
+    plan = flow.source(unique("src"), topic, **following(topic, tmp_path, *polls))
+    task = flow.start(plan)
+    wait_until(lambda: len(calls(tmp_path, "waits")) == min(2, len(parts)), 60, "parts to wait")
+    began = time.monotonic()
+    assert flow.stop(task)
+    assert time.monotonic() - began < 5
+    assert [step(offsets) for offsets in flow.stored] == [1]
+    for gate in ("gate-1", "gate-2"):
+        (tmp_path / gate).touch()
+    again = flow.start(plan, flow.stored[-1])
+    wait_until(lambda: step(flow.stored[-1]) == 2, 30, "the parts to be read again")
+    expected = {value for part in parts for value in part.split(",") if "gate" not in value}
+    assert {cell.decode() for cell in topics.values(topic) if cell} == expected | {"first"}
+    assert flow.stop(again)
+    assert not flow.ended

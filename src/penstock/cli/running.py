@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import click
 
-from penstock import KAFKA_VERSION, jars, logs
+from penstock import KAFKA_VERSION, arrow, jars, logs
 from penstock.errors import StartupFailed
 
 debug_option = click.option("--debug", is_flag=True, help="Show more, and stack traces of errors.")
@@ -33,6 +33,7 @@ def distributed(file: Path | None, log_format: str | None, debug: bool) -> None:
     """
     _demand_settings(file)
     _log_to_stderr(log_format, debug)
+    arrow.keep_pandas_out()
     from penstock import run
 
     settings = run.worker_settings(file)
@@ -60,6 +61,7 @@ def standalone(
     """
     _demand_settings(worker_file)
     _log_to_stderr(log_format, debug)
+    arrow.keep_pandas_out()
     from penstock import run
 
     run.standalone(worker_file, connector_files)

@@ -378,7 +378,7 @@ TRANSACTION_BOUNDARY = Key(
     order=3,
     width=Width.SHORT,
     display_name="Transaction Boundary",
-    doc="What one transaction holds: a batch as it was read ('poll'), all records of a while"
+    doc="What one transaction holds: what was ready to be read ('poll'), all records of a while"
     " ('interval'), or what the connector says ('connector').",
 )
 TRANSACTION_INTERVAL = Key(

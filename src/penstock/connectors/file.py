@@ -49,7 +49,7 @@ BATCH_SIZE: Final = Key(
     INT,
     default=2000,
     importance=LOW,
-    doc="Accepted for compatibility; batches are planned by bytes, which is faster.",
+    doc="Accepted for compatibility; a poll is bounded by bytes, which is faster.",
 )
 SINK_FILE: Final = Key(
     "file", STRING, default=None, importance=HIGH, doc="The file records are appended to."

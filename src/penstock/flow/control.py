@@ -9,10 +9,18 @@ from __future__ import annotations
 
 import pickle
 import secrets
+import socket
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from multiprocessing.connection import Client, Connection, Listener
+from multiprocessing.connection import (
+    Client,
+    Connection,
+    Listener,
+    answer_challenge,
+    deliver_challenge,
+)
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +29,9 @@ from pyspark import cloudpickle
 
 _NONCE: Final = 12
 _BACKLOG: Final = 64
+_SOCKET: Final = "slots"
+_LONGEST: Final = 100  # of a local socket's name
+_LOOPBACK: Final = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +80,36 @@ class Channel:
 class Listening:
     """The worker's end: where stages connect to."""
 
-    def __init__(self, folder: Path, host: str | None) -> None:
-        """Listens in the private `folder`; on a cluster at `host`, at any port."""
-        key = secrets.token_bytes(32)
-        place: str | tuple[str, int] = (host, 0) if host else str(folder / "slots")
-        self._listener = Listener(place, backlog=_BACKLOG, authkey=key)
-        self.address = Address(self._listener.address, key)
+    def __init__(self, folder: Path, host: str | None = None, bind: str | None = None) -> None:
+        """Listens in the private `folder`, or by TCP where its name is too long for a socket. On a
+        cluster, where stages reach this machine as `host`, at any port of the address `bind`."""
+        place: str | tuple[str, int] = str(folder / _SOCKET)
+        if host is not None or len(str(place)) > _LONGEST:
+            host = (host or _LOOPBACK).strip("[]")
+            place = (bind or host).strip("[]"), 0
+        self.closed = False
+        self._listener = Listener(place, backlog=_BACKLOG)
+        known = self._listener.address
+        if host is not None:
+            known = host, known[1]
+        self.address = Address(known, secrets.token_bytes(32))
 
-    def accept(self) -> Channel:
-        """The next stage that connects. Raises OSError when this is closed, and others (also
-        AuthenticationError) for one that does not prove itself."""
-        return Channel(self._listener.accept(), self.address)
+    def accept(self) -> Connection:
+        """The next that connects, whoever it is. Raises OSError, also when this is closed."""
+        return self._listener.accept()
+
+    def proved(self, connection: Connection) -> Channel:
+        """The channel to a stage, when it has proved itself; raises when it does not. Blocks for as
+        long as the other end likes."""
+        deliver_challenge(connection, self.address.key)
+        answer_challenge(connection, self.address.key)
+        return Channel(connection, self.address)
 
     def close(self) -> None:
+        """Ends an `accept` that waits, too: to close its socket alone would not."""
+        self.closed = True
+        with suppress(OSError):
+            self._listener._listener._socket.shutdown(socket.SHUT_RDWR)  # type: ignore[attr-defined]
         self._listener.close()
 
 

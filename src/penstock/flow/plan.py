@@ -166,7 +166,7 @@ class SinkPlan:
     topics: tuple[str, ...]
     topics_regex: str | None
     consumer: Mapping[str, str] = field(repr=False)  # Java's names; may hold secrets
-    admin: Settings = field(repr=False)  # how to ask for lags, in librdkafka's names
+    admin: Settings | None = field(repr=False)  # how to ask for lags; None: librdkafka cannot
     commit_interval_ms: int = 60_000
 
     def describe(self) -> str:

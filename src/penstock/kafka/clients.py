@@ -1,8 +1,9 @@
 """Java client settings, as users write them, translated once for each client we use.
 
 Three clients, three spellings: librdkafka (producers, consumers, admin), kafka-python (membership
-of the worker group) and Java's own (Spark's reader, which takes them as they are). What a client
-has no setting for is left out and named in `Translated.ignored`, so that it can be logged once.
+of the worker group) and Java's own (sink tasks' consumers, which take them as they are). What a
+client has no setting for is left out and named in `Translated.ignored`, so that it can be logged
+once.
 """
 
 from __future__ import annotations

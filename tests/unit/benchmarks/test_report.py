@@ -77,16 +77,16 @@ def test_the_table_shows_what_was_measured_beside_its_target() -> None:
     found += figures("sink-json", "warm", REFERENCE, 500, 400, 300)
     row = next(line for line in printed(found).splitlines() if "JSON, warm" in line)
     cells = [cell.strip() for cell in row.strip("│ ").split("│")]
-    assert cells[1:] == ["rec/s", "700 (600–800)", "400 (300–500)", "1.75", "≥ 1.5 × ✓"]
-    found += figures("sink-json", "warm", REFERENCE, 900, 900, 900, 900)
-    assert "≥ 1.5 × ✗" in printed(found)
+    assert cells[1:] == ["rec/s", "700 (600–800)", "400 (300–500)", "1.75", "≥ 2 × ✗"]
+    found += figures("sink-json", "warm", REFERENCE, 300, 300, 300, 300)
+    assert "≥ 2 × ✓" in printed(found)
 
 
 def test_a_runtime_without_figures_leaves_a_gap_and_no_verdict() -> None:
     text = printed(figures("sink-transforms", "warm", REFERENCE, 400))
     row = next(line for line in text.splitlines() if "3 transforms, warm" in line)
     cells = [cell.strip() for cell in row.strip("│ ").split("│")]
-    assert cells[2:] == ["–", "400 (400–400)", "–", "≥ 1.3 ×"]
+    assert cells[2:] == ["–", "400 (400–400)", "–", "≥ 2 ×"]
     assert "JSON, warm" not in text
 
 
@@ -108,7 +108,7 @@ def test_the_document_holds_all_figures_and_what_the_table_says(tmp_path: Path) 
     read = json.loads(file.read_text())
     (row,) = read["rows"]
     assert row["penstock"] == {"median": 0.6, "low": 0.5, "high": 0.7}
-    assert (row["target"], row["met"]) == ("≤ 1 s", True)
+    assert (row["target"], row["met"]) == ("≤ 0.2 s", False)
     assert row["ratio"] == pytest.approx(3.0)
     assert [figure["value"] for figure in read["figures"]] == [0.5, 0.7, 0.6, 0.2]
     assert read["figures"][3]["points"] == [[0.0, 0.2], [1.0, 0.3]]

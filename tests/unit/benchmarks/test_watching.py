@@ -1,12 +1,11 @@
 import itertools
 import os
-import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from benchmarks.watching import Curve, Pace, _Arrivals, file_size, percentile, usage, watch
+from benchmarks.watching import Curve, cpu_s, file_size, percentile, usage, watch
 
 
 def nothing() -> None:
@@ -71,34 +70,6 @@ def test_a_percentile_is_a_value_that_was_seen(percent: float, value: float) -> 
     assert percentile([7.0], percent) == 7.0
 
 
-def test_a_pace_is_kept_and_can_be_stopped() -> None:
-    pace = Pace(seconds=0.2, warm_s=0.1, per_s=100)
-    stop = threading.Event()
-    begin = time.monotonic()
-    assert list(pace.numbers(stop.wait, stop)) == list(range(30))
-    assert 0.29 <= time.monotonic() - begin < 5
-    stop.set()
-    assert list(pace.numbers(stop.wait, stop)) == []
-
-
-def test_arrivals_count_after_the_warm_up_only() -> None:
-    arrivals = _Arrivals(Pace(seconds=0.03, warm_s=0.02, per_s=100))
-    for number in range(5):
-        arrivals.sent[number] = 10.0 + number
-        assert not arrivals.complete
-        arrivals.arrived(number, 10.0 + number + number / 1000)
-    assert arrivals.complete
-    assert arrivals.latencies_ms() == pytest.approx([2, 3, 4])
-
-
-@pytest.mark.parametrize("wrong", [0, 2])
-def test_arrivals_that_are_repeated_or_out_of_order_are_refused(wrong: int) -> None:
-    arrivals = _Arrivals(Pace(seconds=1))
-    arrivals.arrived(0, 1.0)
-    with pytest.raises(ValueError, match=f"record 1 was due, {wrong} came"):
-        arrivals.arrived(wrong, 1.0)
-
-
 def test_usage_counts_what_this_process_uses() -> None:
     before = usage(os.getpid())
     deadline = time.process_time() + 0.2
@@ -106,5 +77,6 @@ def test_usage_counts_what_this_process_uses() -> None:
         pass
     after = usage(os.getpid())
     assert after.cpu_s - before.cpu_s >= 0.1
+    assert cpu_s(os.getpid()) >= after.cpu_s
     assert after.memory_mb > 1
     assert sum(after.programs.values()) == after.memory_mb

@@ -239,7 +239,7 @@ BATCH_MAX_ROWS: Final = Key(
     INT,
     default=1000,
     importance=LOW,
-    doc="Accepted for compatibility; batches are planned by bytes, which is faster.",
+    doc="Accepted for compatibility; a poll is bounded by bytes, which is faster.",
 )
 BUFFER_SIZE: Final = Key(
     "max.buffer.size",
@@ -313,8 +313,9 @@ READ_PARALLELISM: Final = Key(
     default=1,
     importance=LOW,
     check=checks.between(1, 64),
-    doc="Into how many ranges of keys, read side by side, a batch of one table is split. More than "
-    "one gives up the order of its rows.",
+    doc="Into how many ranges of keys what is read of one table at once is split. They are read "
+    "side by side, but for exactly once, where one transaction holds them all. More than one gives "
+    "up the order of its rows.",
 )
 TABLE_PARTS: Final = Key(
     "penstock.table.parts",

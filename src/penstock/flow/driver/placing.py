@@ -56,13 +56,15 @@ class Move:
     own: bool
 
 
-def limits(cores: int, *, on_cluster: bool) -> Limits:
+def limits(cores: int, threads: int, *, on_cluster: bool) -> Limits:
     """The limits of a worker with so many cores. On a Spark cluster a slot takes a core for good,
-    so some are left for tasks that are busy; on one machine it takes a thread and a process."""
+    so some are left for tasks that are busy; on one machine it takes one of the threads that
+    `spark.master` allows, and a process."""
     if on_cluster:
         shared = max(1, min(8, cores // 2))
         return Limits(shared, max(0, cores - shared))
-    return Limits(max(1, min(8, cores)), max(4, min(16, 4 * cores)))
+    shared = max(1, min(8, cores, threads))
+    return Limits(shared, max(0, min(max(4, min(16, 4 * cores)), threads - shared)))
 
 
 def choose(slots: Iterable[SlotFigures], limits: Limits) -> int | None:

@@ -12,6 +12,7 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.flow.control import Address, Channel, Listening
@@ -138,12 +139,17 @@ class Slot:
 def _frames(spark: SparkSession, stage: SlotStage) -> None:
     """Runs a slot's job to its end."""
     from pyspark.sql import DataFrame
+    from pyspark.sql.udf import UserDefinedFunction
+    from pyspark.util import PythonEvalType
 
     jvm: Any = spark._jvm
     numbers = spark._jsparkSession.range(0, 1, 1, 1)
     encoder = jvm.org.apache.spark.sql.Encoders.BINARY()
     frames = DataFrame(numbers.mapPartitions(jvm.penstock.SlotReading(), encoder), spark)
-    frames.mapInArrow(stage, RESULT_DDL).collect()
+    # `frames.mapInArrow(stage, …)`, which would import pandas first: 40 MB for nothing.
+    kind = PythonEvalType.SQL_MAP_ARROW_ITER_UDF
+    column: Any = UserDefinedFunction(stage, RESULT_DDL, evalType=kind)(frames["value"])
+    DataFrame(frames._jdf.mapInArrow(column._jc, False, None), spark).collect()
 
 
 class Switchboard:
@@ -154,10 +160,11 @@ class Switchboard:
         find: Callable[[int], Slot | None],
         news: Callable[[Slot, News], None],
         host: str | None = None,
+        bind: str | None = None,
     ) -> None:
         self._find = find
         self._news = news
-        self._listening = Listening(scratch(), host)
+        self._listening = Listening(scratch(), host, bind)
         threading.Thread(target=self._accept, name="slots", daemon=True).start()
 
     @property
@@ -170,18 +177,23 @@ class Switchboard:
     def _accept(self) -> None:
         while True:
             try:
-                channel = self._listening.accept()
+                connection = self._listening.accept()
             except OSError:
-                return  # closed
-            except Exception as error:
-                log.warning("a connection to the slots' address was refused: %s", error)
-                continue
+                if self._listening.closed:
+                    return
+                continue  # of one that did not wait
             threading.Thread(
-                target=self._receive, args=(channel,), name="slot-news", daemon=True
+                target=self._receive, args=(connection,), name="slot-news", daemon=True
             ).start()
 
-    def _receive(self, channel: Channel) -> None:
+    def _receive(self, connection: Connection) -> None:
         slot: Slot | None = None
+        try:
+            channel = self._listening.proved(connection)
+        except Exception as error:
+            log.warning("a connection to the slots' address was refused: %s", error)
+            connection.close()
+            return
         try:
             for each in channel.receive():
                 if isinstance(each, Hello):

@@ -122,6 +122,13 @@ class SlotDied(PenstockError):
     retriable = True
 
 
+class NoSlot(PenstockError):
+    """Spark had no room for the slot of a task."""
+
+    code = "task.no_slot"
+    retriable = True
+
+
 @dataclass(slots=True, eq=False)
 class _Placed:
     """A task that the worker has started and not stopped."""
@@ -184,6 +191,7 @@ class Tasks:
         self._slot_numbers = 0
         self._asked: dict[int, Future[Mapping[int, Mapping[TopicPartition, int]]]] = {}
         self._limits: Limits | None = None
+        self._on_cluster = False
         self._switchboard: Switchboard | None = None
         self._moves = 0
         self._deaths = 0
@@ -254,7 +262,9 @@ class Tasks:
         sinks = {
             task: (placed.plan.admin, positions[placed.id])
             for task, placed in running.items()
-            if isinstance(placed.plan, SinkPlan) and placed.id in positions
+            if isinstance(placed.plan, SinkPlan)
+            and placed.plan.admin is not None
+            and placed.id in positions
         }
         behind = self._lags.behind(sinks, max(0.0, deadline - time.monotonic()))
         return {
@@ -306,11 +316,18 @@ class Tasks:
         if self._switchboard is not None:
             return
         context = self._session.get().sparkContext
-        on_cluster = remote.is_remote(str(context.master))
-        cores = context.defaultParallelism if on_cluster else os.cpu_count() or 1
-        self._limits = placing.limits(cores, on_cluster=on_cluster)
-        host = context.getConf().get("spark.driver.host") if on_cluster else None
-        self._switchboard = Switchboard(self._slots.get, self._on_news, host)
+        self._on_cluster = remote.is_remote(str(context.master))
+        self._limits = self._look_at_cores()
+        conf = context.getConf()
+        host = conf.get("spark.driver.host") if self._on_cluster else None
+        bind = conf.get("spark.driver.bindAddress") or host
+        self._switchboard = Switchboard(self._slots.get, self._on_news, host, bind)
+
+    def _look_at_cores(self) -> Limits:
+        """What Spark has now: executors come and go."""
+        threads = self._session.get().sparkContext.defaultParallelism
+        cores = threads if self._on_cluster else os.cpu_count() or 1
+        return placing.limits(cores, threads, on_cluster=self._on_cluster)
 
     def _new_slot(self, shared: bool) -> Slot:
         assert self._switchboard is not None
@@ -323,7 +340,8 @@ class Tasks:
 
     def _slot_for(self, placed: _Placed) -> Slot:
         assert self._limits is not None
-        if placed.own:
+        own = sum(not slot.shared and not slot.retired for slot in self._slots.values())
+        if placed.own and own < self._limits.own:
             return self._new_slot(False)
         number = placing.choose(self._figures(), self._limits)
         return self._new_slot(True) if number is None else self._slots[number]
@@ -395,7 +413,7 @@ class Tasks:
             event.result(timeout_s)
         except TimeoutError:
             if event is placed.ready:
-                raise StartFailed(
+                raise NoSlot(
                     f"Task {placed.plan.task} did not get a slot within {timeout_s:.0f} s: has "
                     "Spark free cores and memory for this worker?"
                 ) from None
@@ -627,6 +645,8 @@ class Tasks:
         return min(shared, key=lambda slot: (hosting.count(slot), slot.number)).number
 
     def _on_part_over(self, reading: _Reading, news: Stopped | Failed) -> None:
+        if isinstance(news, Stopped) and news.stuck:
+            self._retire(reading.running[news.id])
         with self._lock:
             self._end_part(reading, news.id, news.trace if isinstance(news, Failed) else None)
 
@@ -698,6 +718,9 @@ class Tasks:
             with self._lock:
                 if self._limits is None:
                     continue
+                if self._on_cluster:
+                    with suppress(Exception):  # Spark is ending
+                        self._limits = self._look_at_cores()
                 now = time.monotonic()
                 for placed in self._by_id.values():
                     if now - placed.looked_at > 2 * _LOOK_S:  # nothing new: it does nothing

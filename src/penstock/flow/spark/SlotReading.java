@@ -246,6 +246,7 @@ public class SlotReading implements MapPartitionsFunction {
         private volatile boolean full = false; // all is paused until the stage has done more
         private long closeMs = 3000;
         private int epoch = 0;
+        private boolean releasing = false; // a revocation waits for the stage
         private JsonNode released = null;
 
         Reader(Slot slot, int task, JsonNode opening) {
@@ -343,8 +344,13 @@ public class SlotReading implements MapPartitionsFunction {
             JsonNode told = (JsonNode) command[1];
             if (what.equals("commit")) {
                 commit(told);
-            } else if (what.equals("released")) {
+            } else if (what.equals("released") && releasing) {
                 released = told;
+            } else if (what.equals("released")) {
+                ObjectNode event = event("committed", task);
+                event.put("id", told.get("id").asInt());
+                event.put("error", "the partitions were revoked before they were released");
+                slot.give(event);
             } else if (what.equals("pause")) {
                 pause(partitions(told), told.get("paused").asBoolean());
             }
@@ -497,6 +503,7 @@ public class SlotReading implements MapPartitionsFunction {
             try {
                 long until = System.currentTimeMillis() + releaseMs;
                 released = null;
+                releasing = true;
                 while (released == null && !closing) {
                     long left = until - System.currentTimeMillis();
                     Object[] command = left <= 0 ? null : (Object[]) commands.poll(left, TimeUnit.MILLISECONDS);
@@ -505,6 +512,7 @@ public class SlotReading implements MapPartitionsFunction {
                     }
                     obey(command);
                 }
+                releasing = false;
                 if (released != null) {
                     commit(released);
                 }

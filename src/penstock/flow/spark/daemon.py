@@ -29,8 +29,10 @@ import pyspark.daemon  # noqa: E402
 try:
     import pyspark.worker
 
+    from penstock import arrow, logs
+
+    arrow.keep_pandas_out()
     import penstock.flow.stage.host  # noqa: F401
-    from penstock import logs
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
         f"{error}. The Python of this executor, {sys.executable} (version "

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock import jars
+from penstock.arrow import no_pandas
 from penstock.config.properties import render_properties
 from penstock.errors import PenstockError, StartupFailed
 from penstock.flow.spark import java, remote
@@ -32,8 +33,7 @@ if TYPE_CHECKING:
 _ROOM_MB: Final = 64
 
 SLOTS: Final = 64
-"""Task slots of a local session: many more than cores, so that tasks which wait for their target
-do not keep the others from running (design §4.7b)."""
+"""Spark tasks that a local session runs at once: every slot is one for as long as it lives."""
 
 _DEFAULTS: Final[Mapping[str, str]] = {
     "spark.master": f"local[{SLOTS}]",
@@ -59,7 +59,7 @@ _DEFAULTS: Final[Mapping[str, str]] = {
 }
 
 _OPTIONS: Final = "spark.driver.extraJavaOptions"
-_MEMORY: Final = "-XX:+UseSerialGC -XX:NewRatio=1 -Xms96m -Xss4m"
+_MEMORY: Final = "-XX:+UseSerialGC -XX:NewRatio=1 -Xms64m -Xss4m"
 """Half of the heap for what is young: a chunk of records is all garbage."""
 
 _NO_C2: Final = "-XX:TieredStopAtLevel=1"
@@ -230,13 +230,14 @@ def _session(settings: Mapping[str, str], folder: Path | None) -> SparkSession:
     told = SparkConf(loadDefaults=False)
     told.setAll([(name, value) for name, value in settings.items() if name not in secret])
     try:
-        with _kept_from_others(secret):
-            gateway = launch_gateway(told, {"cwd": folder})  # type: ignore[no-untyped-call]
-        conf = SparkConf().setAll(list(settings.items()))
-        kind = SparkContext if folder is None else WatchedContext
-        context = kind(conf=conf, gateway=gateway)
-        session = SparkSession.builder.getOrCreate()
-        java.prepare(session, scratch() / "java")
+        with no_pandas():  # PySpark imports it, if it is there, for its own tests
+            with _kept_from_others(secret):
+                gateway = launch_gateway(told, {"cwd": folder})  # type: ignore[no-untyped-call]
+            conf = SparkConf().setAll(list(settings.items()))
+            kind = SparkContext if folder is None else WatchedContext
+            context = kind(conf=conf, gateway=gateway)
+            session = SparkSession.builder.getOrCreate()
+            java.prepare(session, scratch() / "java")
     except Exception as error:  # py4j and PySpark raise what they like here
         raise StartupFailed(
             f"Spark did not start with spark.master={settings['spark.master']}: {error}"

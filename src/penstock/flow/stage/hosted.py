@@ -6,6 +6,7 @@ not stop in time, nothing of it reaches Kafka or the worker any more, whenever i
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -21,6 +22,9 @@ from penstock.logs import about
 
 if TYPE_CHECKING:
     from penstock.flow.stage.host import Host
+
+
+log = logging.getLogger(__name__)
 
 
 class Interrupted(BaseException):
@@ -55,6 +59,7 @@ class Hosted(ABC):
         self._counts = Counts()
         self._busy_s = 0.0
         self._busy_since: float | None = None
+        self._in_call = False
         self._over = False
         run = about(task)(self._run)
         self._thread = threading.Thread(target=run, name=f"task-{task}", daemon=True)
@@ -120,7 +125,8 @@ class Hosted(ABC):
 
     def load(self, now: float) -> TaskLoad:
         since = self._busy_since
-        return TaskLoad(self._busy_s + (0.0 if since is None else now - since), since is not None)
+        busy_s = self._busy_s + (0.0 if since is None else now - since)
+        return TaskLoad(busy_s, since is not None or self._in_call)
 
     # ── for the task itself ──────────────────────────────────────────────────────────────────
 
@@ -135,12 +141,26 @@ class Hosted(ABC):
     @contextmanager
     def busy(self) -> Iterator[None]:
         """Whatever takes time meanwhile is the task's own work."""
+        if self._busy_since is not None:
+            yield  # within another
+            return
         self._busy_since = began = time.monotonic()
         try:
             yield
         finally:
             self._busy_since = None
             self._busy_s += time.monotonic() - began
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """The connector's own code runs meanwhile, but may only wait: just the processor counts."""
+        began = time.thread_time()
+        self._in_call = True
+        try:
+            yield
+        finally:
+            self._in_call = False
+            self._busy_s += time.thread_time() - began
 
     @contextmanager
     def counted(self) -> Iterator[Counts]:
@@ -185,6 +205,8 @@ class Hosted(ABC):
             over, self._over = self._over, True
         if over:
             return  # it was cut off, and that was said
+        if trace is not None and self.stopping:
+            log.warning("the task did not stop cleanly: %s", trace)
         last: News = Stopped(self.id, in_time=True)
         if trace is not None and not self.stopping:
             last = Failed(self.id, trace)

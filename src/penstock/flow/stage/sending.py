@@ -81,6 +81,19 @@ class Sending:
         refused, self._refused = self._refused, []
         return refused
 
+    def abort(self, timeout_s: float) -> None:
+        """Aborts the open transaction: what became of its records says nothing any more."""
+        self.producer.purge()
+        self.producer.abort_transaction(timeout_s)
+        self.producer.poll(0)
+        self._refused = []
+
+    def drop(self) -> None:
+        """Drops what is queued and not yet on its way; from any thread."""
+        producer = getattr(self, "producer", None)
+        if producer is not None:
+            producer.purge(in_flight=False)
+
     def close(self) -> None:
         """Drops what is still queued, of which nothing was reported as done, and the producer."""
         if hasattr(self, "producer"):

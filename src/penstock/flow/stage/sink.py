@@ -106,6 +106,7 @@ class SinkTask(Hosted):
         self._committed: dict[TopicPartition, int] = {}
         self._barrier: dict[TopicPartition, int] = {}  # nothing from there on is committed
         self._commits: dict[int, tuple[float, Mapping[TopicPartition, int]]] = {}
+        self._undone = 0  # bytes that the task is done with, and the consumer was not told
         self._tickets = 0
         self._commit_at = 0.0
         self._commit_wanted = False
@@ -272,10 +273,10 @@ class SinkTask(Hosted):
         """Finishes revoked partitions; what is to be committed of them."""
         self._drop(gone)
         with self.busy():
-            self._writer.flush()
+            flushed = self._flushed()
             self._writer.revoked(gone, lost=False)
             known = {at: reached for at, reached in self._reached.items() if at in gone}
-            allowed = self._allowed(known)
+            allowed = self._allowed(known) if flushed else {}
         self._failures_flushed()
         self._forget(gone)
         return self._ticket(allowed), _rows(allowed)
@@ -440,8 +441,11 @@ class SinkTask(Hosted):
                 counts.lost += lost
 
     def _done(self, size: int) -> None:
-        """The consumer may read so many bytes more."""
-        self._tell("done", bytes=size)
+        """The consumer may read so many bytes more; said when it is worth saying."""
+        self._undone += size
+        if self._undone >= HELD_BYTES // 8:
+            self._tell("done", bytes=self._undone)
+            self._undone = 0
 
     # ── committing ───────────────────────────────────────────────────────────────────────────
 
@@ -451,19 +455,27 @@ class SinkTask(Hosted):
         more."""
         if not self._reached or self._commits:
             return not self._commits
-        try:
-            with self.busy():
-                self._writer.flush()
-                allowed = self._allowed(self._reached)
-        except Exception as error:
-            if not retriable(error):
-                raise
-            log.warning("offsets are not committed yet: %s", error)
-            return False
+        with self.busy():
+            if not self._flushed():
+                return False
+            allowed = self._allowed(self._reached)
         self._failures_flushed()
         if allowed:
             ticket = self._ticket(allowed)
             self._tell("commit", id=ticket, offsets=_rows(allowed), ms=_COMMIT_MS)
+        return True
+
+    def _flushed(self) -> bool:
+        """Whether the target has everything; if not, nothing may be committed for now."""
+        try:
+            self._writer.flush()
+        except Exception as error:
+            if not retriable(error):
+                raise
+            log.warning("offsets are not committed yet: %s", error)
+            with self.counted() as counts:
+                counts.retries += 1
+            return False
         return True
 
     def _allowed(self, reached: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
@@ -527,13 +539,17 @@ class SinkTask(Hosted):
         """Has the writer finish its partitions, and commits. Kafka refuses a commit during a
         rebalance; it takes the next."""
         gone = frozenset(self._epochs)
+        until = time.monotonic() + min(_LAST_COMMIT_S, self.time_left())
         with self.busy():
-            self._writer.flush()
+            while not self._flushed():
+                if time.monotonic() >= until:
+                    return  # what is not there is read again
+                with self.turn:
+                    self.turn.wait(_REJOIN_S)
             if gone:
                 self._writer.revoked(gone, lost=False)
             allowed = self._allowed(self._reached)
         self._failures_flushed()
-        until = time.monotonic() + min(_LAST_COMMIT_S, self.time_left())
         self._await_commits(until)  # of one that is on its way
         while allowed and time.monotonic() < until:
             ticket = self._ticket(allowed)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import KafkaException
@@ -76,7 +77,9 @@ class Producing(Hosted):
         self._unsettled = 0  # records that were sent, and that Kafka is not known to have
 
     def on_cut(self) -> None:
-        pass  # nothing of it is sent, stored or committed any more: `say` and `_check_still_ours`
+        """Nothing of it is sent, stored or committed any more: `say`, `_check_still_ours`."""
+        if hasattr(self, "_sending"):
+            self._sending.drop()
 
     def _check_still_ours(self) -> None:
         """Raises Interrupted when the task is cut off: its records are somebody else's now."""
@@ -268,7 +271,8 @@ class SourceTask(Producing):
         began = time.monotonic()
         while True:
             try:
-                polled = self._reader.poll(POLL_BYTES, wait_ms)
+                with self.at_work():
+                    polled = self._reader.poll(POLL_BYTES, wait_ms)
             except Exception as error:
                 if not retriable(error) or self.stopping:
                     raise
@@ -301,9 +305,12 @@ class SourceTask(Producing):
         return polled is None or age_s >= _MOST_S
 
     def _send(self, polled: Polled) -> None:
-        if polled.transaction is Transaction.ABORTED:
-            self._abort_for_good(polled)
-            return
+        transactions = self._plan.transactions
+        if polled.transaction is Transaction.ABORTED and transactions is not None:
+            if transactions.boundary is Boundary.CONNECTOR:
+                self._abort_for_good(polled)
+                return
+            polled = replace(polled, records=Records.none(), parts=())
         was_open = self._sent_is_open
         self._sent_is_open = True  # until all of it is sent: it may be interrupted
         self._polls += 1
@@ -454,8 +461,7 @@ class SourceTask(Producing):
         self._in_transaction = False
         self._unsettled = 0
         try:
-            self._sending.producer.purge()
-            self._sending.producer.abort_transaction(_ABORT_S)
+            self._sending.abort(_ABORT_S)
         except (KafkaException, SystemError, AttributeError) as error:  # or there is none any more
             log.info("the open transaction was not aborted: %s", error)
 
@@ -472,8 +478,12 @@ class SourceTask(Producing):
             self._let_go()
 
     def _finish_batch(self) -> None:
-        boundary = self._plan.transactions and self._plan.transactions.boundary
-        if self._polls and not self._sent_is_open and boundary is not Boundary.CONNECTOR:
+        transactions = self._plan.transactions
+        if transactions is None:
+            complete = True  # as far as there are offsets
+        else:
+            complete = not self._sent_is_open and transactions.boundary is not Boundary.CONNECTOR
+        if self._polls and complete:
             self._end_batch()
         while (self._storing or self._acknowledged) and self.time_left() > 0:
             with self.turn:

@@ -1,0 +1,527 @@
+"""Tasks that share slots: none is held up, harmed or ended by what another one does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark import cloudpickle
+
+from penstock.api import (
+    Batching,
+    Failed,
+    PenstockError,
+    Plugin,
+    Polled,
+    Props,
+    Records,
+    SourceConnector,
+    SourceContext,
+    SourceOffset,
+    SourceReader,
+    TopicPartition,
+)
+from penstock.api.schema import STRING as STRING_SCHEMA
+from penstock.config.define import HIGH, STRING, Config, ConfigDef, Key
+from penstock.flow.driver import placing
+from penstock.flow.driver.placing import Limits
+from penstock.flow.spark.session import Session
+from penstock.ids import TaskId
+from penstock.kafka.broker import Broker
+from penstock.testing.topics import Topics
+from penstock.testing.waiting import wait_until
+
+from . import diaries
+from .conftest import Flow
+from .diaries import DiaryWriter, batches, calls, keeper, written
+
+# Spark's Python workers cannot import test modules; classes made here travel with the plan.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+Unique = Callable[[str], str]
+
+SOON_S = 1.0
+"""How long a record of a task that nothing is wrong with may take."""
+
+
+@pytest.fixture
+def one_slot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All tasks are on one slot; none counts as busy."""
+    monkeypatch.setattr(placing, "limits", lambda cores, *, on_cluster: Limits(1, 4))
+    monkeypatch.setattr(placing, "BUSY", 2.0)
+
+
+class Neighbour:
+    """A task that nothing is wrong with."""
+
+    def __init__(self, flow: Flow, topics: Topics, unique: Unique, folder: Path) -> None:
+        self._flow, self._topics = flow, topics
+        self._topic, self._folder = topics.create(unique("quiet")), folder
+        self._appended = 0
+        plan = flow.sink(unique("quiet"), self._topic, **keeper(DiaryWriter, folder))
+        self.task = flow.start(plan)
+        self.expect(60)
+
+    def expect(self, within_s: float = SOON_S) -> None:
+        """A new record is written within so much time, after all others, once each."""
+        self._topics.append(self._topic, [str(self._appended).encode()])
+        self._appended += 1
+        wait_until(lambda: len(self.written) >= self._appended, within_s, "the neighbour's record")
+        assert self.written == [str(number) for number in range(self._appended)]
+
+    def expect_all(self, within_s: float) -> None:
+        """The same; records may be written once more after a slot has died."""
+        self._topics.append(self._topic, [str(self._appended).encode()])
+        self._appended += 1
+        everything = [str(number) for number in range(self._appended)]
+        wait_until(lambda: firsts(self.written) == everything, within_s, "the neighbour's record")
+
+    @property
+    def written(self) -> list[str]:
+        return written(self._folder)
+
+
+def firsts(values: list[str]) -> list[str]:
+    return list(dict.fromkeys(values))
+
+
+@pytest.fixture
+def neighbour(
+    one_slot: None, flow: Flow, topics: Topics, unique: Unique, tmp_path: Path
+) -> Neighbour:
+    return Neighbour(flow, topics, unique, tmp_path / "quiet")
+
+
+def slot(flow: Flow, task: TaskId) -> int:
+    number = flow.standing(task).slot
+    assert number is not None
+    return number
+
+
+def process_of(flow: Flow, task: TaskId) -> int:
+    """The Python process of a task's slot."""
+    pid = flow.tasks._slots[slot(flow, task)].pid
+    assert pid is not None
+    return pid
+
+
+def is_gone(pid: int) -> bool:
+    return not Path(f"/proc/{pid}").exists()
+
+
+# ── tasks that wait, and tasks that fail ─────────────────────────────────────────────────────────
+
+
+class Blocked(DiaryWriter):
+    """Waits in `write` until there is a file `open`."""
+
+    def write(self, records: Records, failed: Failed) -> None:
+        (self.folder / "waiting").touch()
+        for _ in range(1200):
+            if (self.folder / "open").exists():
+                break
+            threading.Event().wait(0.05)
+        super().write(records, failed)
+
+
+def test_a_write_that_blocks_holds_nobody_up(
+    neighbour: Neighbour, flow: Flow, topics: Topics, unique: Unique, tmp_path: Path
+) -> None:
+    topic, folder = topics.create(unique("lines")), tmp_path / "blocked"
+    topics.append(topic, [b"a", b"b"])
+    blocked = flow.start(flow.sink(unique("blocked"), topic, **keeper(Blocked, folder)))
+    assert slot(flow, blocked) == slot(flow, neighbour.task)
+    wait_until((folder / "waiting").exists, 60, "the task to write")
+    for _ in range(5):
+        neighbour.expect()
+    assert written(folder) == []
+    (folder / "open").touch()
+    wait_until(lambda: written(folder) == ["a", "b"], 10, "the write to return")
+
+
+class Broken(DiaryWriter):
+    """Raises in the method that the folder's name says."""
+
+    def _raise_in(self, method: str) -> None:
+        if self.folder.name == method:
+            raise PenstockError(f"raised in {method}")
+
+    def __init__(self, folder: Path, context: Any) -> None:
+        super().__init__(folder, context)
+        self._raise_in("open")
+
+    def write(self, records: Records, failed: Failed) -> None:
+        super().write(records, failed)
+        self._raise_in("write")
+
+    def flush(self) -> None:
+        super().flush()
+        self._raise_in("flush")
+
+    def pre_commit(self, reached: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        self._raise_in("pre_commit")
+        return super().pre_commit(reached)
+
+    def close(self) -> None:
+        super().close()
+        self._raise_in("close")
+
+
+@pytest.mark.parametrize("method", ["open", "write", "flush", "pre_commit"])
+def test_a_method_that_raises_ends_its_own_task_only(
+    method: str, neighbour: Neighbour, flow: Flow, topics: Topics, unique: Unique, tmp_path: Path
+) -> None:
+    topic, folder, name = topics.create(unique("lines")), tmp_path / method, unique("broken")
+    topics.append(topic, [b"a"])
+    flow.start(flow.sink(name, topic, **keeper(Broken, folder)))
+    assert f"raised in {method}" in flow.await_failure()
+    neighbour.expect()
+    assert calls(folder, "close") == ([] if method == "open" else [["close"]])
+    assert topics.committed(f"connect-{name}", topic) == {}
+    [ended] = flow.ended
+    assert ended.task.connector == name
+
+
+def test_a_close_that_raises_does_not_keep_the_task_from_stopping(
+    neighbour: Neighbour, flow: Flow, topics: Topics, unique: Unique, tmp_path: Path
+) -> None:
+    topic, folder, name = topics.create(unique("lines")), tmp_path / "close", unique("broken")
+    topics.append(topic, [b"a"])
+    task = flow.start(flow.sink(name, topic, **keeper(Broken, folder)))
+    flow.await_done(task, 1)
+    assert flow.stop(task)
+    assert topics.committed(f"connect-{name}", topic) == {0: 1}
+    assert calls(folder, "close") == [["close"]]
+    neighbour.expect()
+    assert not flow.ended
+
+
+TOPIC = Key("topic", STRING, importance=HIGH, doc="Where records go.")
+FOLDER = diaries.FOLDER
+
+
+class Waits(SourceConnector):
+    """Waits in `poll` until it is to stop."""
+
+    plugin = Plugin("test.Waits", "1", ConfigDef(FOLDER))
+
+    def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
+        return [config.props]
+
+    def open(self, config: Config, context: SourceContext) -> SourceReader:
+        return WaitingReader(Path(config[FOLDER]), context)
+
+
+class WaitingReader(SourceReader):
+    idle_ms = 0
+
+    def __init__(self, folder: Path, context: SourceContext) -> None:
+        self._folder, self._context = folder, context
+
+    def poll(self, max_bytes: int, wait_ms: int) -> Polled | None:
+        (self._folder / "waiting").touch()
+        self._context.wait(3600)
+        assert not self._context.is_running
+        return None
+
+    def close(self) -> None:
+        (self._folder / "closed").touch()
+
+
+def test_a_poll_that_waits_holds_nobody_up_and_ends_with_its_task(
+    neighbour: Neighbour, flow: Flow, unique: Unique, tmp_path: Path
+) -> None:
+    config = Waits.plugin.config.parse({"folder": str(tmp_path)})
+    waiting = flow.start(flow.source(unique("src"), "", connector=Waits, config=config))
+    assert slot(flow, waiting) == slot(flow, neighbour.task)
+    wait_until((tmp_path / "waiting").exists, 10, "the task to poll")
+    for _ in range(5):
+        neighbour.expect()
+    began = time.monotonic()
+    assert flow.stop(waiting)
+    assert time.monotonic() - began < 2
+    assert (tmp_path / "closed").exists()
+
+
+# ── tasks that do not come back ──────────────────────────────────────────────────────────────────
+
+
+class StuckInWrite(DiaryWriter):
+    def write(self, records: Records, failed: Failed) -> None:
+        (self.folder / "waiting").touch()
+        while True:
+            threading.Event().wait(1)
+
+
+class StuckInClose(DiaryWriter):
+    def close(self) -> None:
+        while True:
+            threading.Event().wait(1)
+
+    def write(self, records: Records, failed: Failed) -> None:
+        (self.folder / "waiting").touch()
+
+
+class StuckInPoll(Waits):
+    def open(self, config: Config, context: SourceContext) -> SourceReader:
+        return StuckReader(Path(config[FOLDER]), context)
+
+
+class StuckReader(WaitingReader):
+    def poll(self, max_bytes: int, wait_ms: int) -> Polled | None:
+        (self._folder / "waiting").touch()
+        while True:
+            threading.Event().wait(1)
+
+
+@pytest.mark.parametrize("where", [StuckInWrite, StuckInClose, StuckInPoll])
+def test_a_task_that_never_returns_is_cut_off_and_its_process_ends(
+    where: Any, neighbour: Neighbour, flow: Flow, topics: Topics, unique: Unique, tmp_path: Path
+) -> None:
+    topic, folder, name = topics.create(unique("lines")), tmp_path / "stuck", unique("stuck")
+    topics.append(topic, [b"a"])
+    if where is StuckInPoll:
+        folder.mkdir()
+        config = StuckInPoll.plugin.config.parse({"folder": str(folder)})
+        plan = flow.source(name, topic, connector=StuckInPoll, config=config)
+    else:
+        plan = flow.sink(name, topic, **keeper(where, folder))
+    task = flow.start(plan)
+    wait_until((folder / "waiting").exists, 60, "the task to be stuck")
+    before, pid = slot(flow, neighbour.task), process_of(flow, task)
+    assert slot(flow, task) == before
+    began = time.monotonic()
+    assert not flow.stop(task, 1.0)
+    assert time.monotonic() - began < 3
+    neighbour.expect(15)  # while it moves
+    wait_until(lambda: slot(flow, neighbour.task) != before, 15, "the neighbour to have moved")
+    neighbour.expect()
+    wait_until(lambda: is_gone(pid), 15, "the stuck process to end")
+    assert [standing.number for standing in flow.tasks.slots()] == [slot(flow, neighbour.task)]
+    assert not flow.ended
+
+
+def test_what_a_cut_off_task_still_does_reaches_nobody(
+    neighbour: Neighbour, flow: Flow, topics: Topics, unique: Unique, tmp_path: Path
+) -> None:
+    topic, folder, name = topics.create(unique("lines")), tmp_path / "late", unique("late")
+    topics.append(topic, [b"a"])
+    task = flow.start(flow.sink(name, topic, **keeper(Blocked, folder)))
+    wait_until((folder / "waiting").exists, 60, "the task to write")
+    assert not flow.stop(task, 0.5)
+    (folder / "open").touch()
+    neighbour.expect(15)
+    assert flow.done(task) == 0
+    assert topics.committed(f"connect-{name}", topic) == {}
+
+
+# ── processes that die ───────────────────────────────────────────────────────────────────────────
+
+
+def test_tasks_go_on_elsewhere_when_the_process_of_their_slot_is_killed(
+    neighbour: Neighbour, flow: Flow, topics: Topics, unique: Unique, tmp_path: Path
+) -> None:
+    topic, folder, name = topics.create(unique("lines"), 2), tmp_path / "other", unique("other")
+    other = flow.start(flow.sink(name, topic, **keeper(DiaryWriter, folder)))
+    assert slot(flow, other) == slot(flow, neighbour.task)
+
+    def append(start: int, stop: int) -> None:
+        for partition in range(2):
+            values = [str(number).encode() for number in range(start, stop)]
+            topics.append(topic, values, partition=partition)
+
+    append(0, 5000)
+    wait_until(lambda: written(folder), 30, "the first records")
+    os.kill(process_of(flow, other), signal.SIGKILL)
+    append(5000, 10_000)
+    neighbour.expect_all(10)
+    for partition in range(2):
+
+        def arrived(partition: int = partition) -> bool:
+            rows = [row for batch in batches(folder) for row in batch if row[0] == partition]
+            return firsts([row[2] for row in rows]) == [str(number) for number in range(10_000)]
+
+        wait_until(arrived, 10, "all records, in order")
+    assert not flow.ended
+    assert flow.tasks.slots_died == 1
+    wait_until(
+        lambda: topics.committed(f"connect-{name}", topic) == {0: 10_000, 1: 10_000},
+        10,
+        "all committed",
+    )
+
+
+class Killer(DiaryWriter):
+    """Ends its process."""
+
+    def write(self, records: Records, failed: Failed) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_task_that_kills_its_process_again_and_again_fails_and_the_others_go_on(
+    neighbour: Neighbour, flow: Flow, topics: Topics, unique: Unique, tmp_path: Path
+) -> None:
+    topic, folder, name = topics.create(unique("lines")), tmp_path / "killer", unique("killer")
+    topics.append(topic, [b"a"])
+    flow.start(flow.sink(name, topic, **keeper(Killer, folder)))
+    assert "Python worker exited unexpectedly" in flow.await_failure()
+    [ended] = flow.ended
+    assert ended.task.connector == name
+    neighbour.expect_all(15)
+    neighbour.expect_all(SOON_S)
+    assert topics.committed(f"connect-{name}", topic) == {}
+
+
+# ── moves ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def restless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tasks are moved soon."""
+    monkeypatch.setattr(placing, "limits", lambda cores, *, on_cluster: Limits(1, 4))
+    monkeypatch.setattr(placing, "BUSY", 0.3)
+    monkeypatch.setattr(placing, "QUIET", 0.2)
+    monkeypatch.setattr(placing, "QUIET_S", 2.0)
+
+
+class Busy(DiaryWriter):
+    """Takes a while for every record."""
+
+    batching = Batching(records=5)
+
+    def write(self, records: Records, failed: Failed) -> None:
+        threading.Event().wait(0.02 * len(records))
+        super().write(records, failed)
+
+
+def test_a_busy_sink_gets_a_slot_of_its_own_and_returns_when_it_is_quiet(
+    restless: None, flow: Flow, topics: Topics, unique: Unique, tmp_path: Path
+) -> None:
+    quiet = Neighbour(flow, topics, unique, tmp_path / "quiet")
+    topic, folder, name = topics.create(unique("lines")), tmp_path / "busy", unique("busy")
+    topics.append(topic, [str(number).encode() for number in range(400)])
+    task = flow.start(flow.sink(name, topic, **keeper(Busy, folder)))
+    assert slot(flow, task) == slot(flow, quiet.task)
+    wait_until(lambda: not flow.standing(task).shared, 15, "the task to have moved")
+    assert slot(flow, task) != slot(flow, quiet.task)
+    quiet.expect()
+    flow.await_done(task, 400)
+    assert written(folder) == [str(number) for number in range(400)]
+    wait_until(lambda: flow.standing(task).shared, 15, "the task to have returned")
+    topics.append(topic, [b"last"])
+    flow.await_done(task, 401)
+    assert written(folder)[400:] == ["last"]
+    assert flow.tasks.moved == 2
+    assert len(flow.tasks.slots()) == 1
+    assert slot(flow, task) == slot(flow, quiet.task)
+
+
+class Counter(SourceConnector):
+    """Sends the numbers up to 300, one per poll, each after a while."""
+
+    plugin = Plugin("test.Counter", "1", ConfigDef(TOPIC))
+
+    def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
+        return [config.props]
+
+    def exactly_once(self, config: Config) -> bool:
+        return True
+
+    def open(self, config: Config, context: SourceContext) -> SourceReader:
+        return CountingReader(config[TOPIC], context)
+
+
+class CountingReader(SourceReader):
+    def __init__(self, topic: str, context: SourceContext) -> None:
+        self._topic = topic
+        stored = context.stored_offset({"of": "numbers"})
+        self._next = 0 if stored is None else int(stored["next"] or 0)
+
+    def poll(self, max_bytes: int, wait_ms: int) -> Polled | None:
+        if self._next == 300:
+            return None
+        number = self._next
+        self._next += 1
+        deadline = time.monotonic() + 0.02
+        while time.monotonic() < deadline:
+            pass
+        return Polled(
+            Records.of(self._topic, [str(number)], schema=STRING_SCHEMA),
+            [SourceOffset({"of": "numbers"}, {"next": self._next})],
+        )
+
+
+def test_sources_are_moved_without_loss_or_repetition(
+    restless: None,
+    monkeypatch: pytest.MonkeyPatch,
+    flow: Flow,
+    topics: Topics,
+    unique: Unique,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setattr(placing, "BUSY", 0.0)  # whatever it does
+    Neighbour(flow, topics, unique, tmp_path / "quiet")
+    topic = topics.create(unique("numbers"))
+    config = Counter.plugin.config.parse({"topic": topic})
+    task = flow.start(flow.source(unique("src"), topic, connector=Counter, config=config))
+    wait_until(lambda: flow.tasks.moved > 0, 15, "a task to have moved")
+    wait_until(lambda: topics.count(topic) >= 300, 30, "all records")
+    assert topics.values(topic) == [b"%d" % number for number in range(300)]
+    assert slot(flow, task)
+    assert not flow.ended
+
+
+# ── the end ──────────────────────────────────────────────────────────────────────────────────────
+
+
+class Looking(DiaryWriter):
+    """Notes which threads its process has."""
+
+    def write(self, records: Records, failed: Failed) -> None:
+        self.note("threads", sorted(thread.name for thread in threading.enumerate()))
+
+
+def test_nothing_is_left_behind(
+    session: Session, broker: Broker, topics: Topics, unique: Unique, tmp_path: Path
+) -> None:
+    def java_threads() -> list[str]:
+        jvm: Any = session.get()._jvm
+        names = [thread.getName() for thread in jvm.Thread.getAllStackTraces().keySet()]
+        return [n for n in names if n.startswith(("consumer-", "kafka-", "slot-commands"))]
+
+    def python_threads() -> list[str]:
+        names = [thread.name for thread in threading.enumerate()]
+        return [n for n in names if n.startswith(("slot", "tasks"))]
+
+    def alive(threads: Callable[[], list[str]]) -> Callable[[], bool]:
+        return lambda: not threads()
+
+    flow = Flow(session, broker.bootstrap)
+    topic, file = topics.create(unique("lines"), 2), tmp_path / "in.txt"
+    file.write_text("a\nb\n")
+    topics.append(topic, [b"a"])
+    for task in range(3):
+        flow.start(flow.sink(unique("snk"), topic, tmp_path / "out", task=task))
+    source = flow.start(flow.source(unique("src"), topic, file))
+    flow.await_done(source, 2)
+    assert java_threads()
+    assert python_threads()
+    flow.close()
+    wait_until(alive(java_threads), 10, f"no consumer to be left of {java_threads()}")
+    wait_until(alive(python_threads), 10, f"no thread to be left of {python_threads()}")
+    # Spark gives the same processes to the slots that follow.
+    flow = Flow(session, broker.bootstrap)
+    for number in range(2):
+        folder = tmp_path / f"looking-{number}"
+        flow.start(flow.sink(unique("looking"), topic, **keeper(Looking, folder)))
+        [[_, names], *_] = wait_until(lambda at=folder: calls(at, "threads"), 60, "a look")
+        tasks = [name for name in names if name.startswith(("task-", "orders", "watch"))]
+        assert len(tasks) == 3, names
+    flow.close()
