@@ -131,6 +131,7 @@ class Flow:
         task: int = 0,
         connector: type[SinkConnector] = FileStreamSink,
         config: Config | None = None,
+        key: ConverterPlan | None = None,
         value: ConverterPlan | None = None,
         header: ConverterPlan | None = None,
         transforms: tuple[TransformPlan, ...] = (),
@@ -152,7 +153,7 @@ class Flow:
             connector,
             config or FILE_SINK.parse({"file": str(file)}),
             Conversion(
-                converter(StringConverter),
+                key or converter(StringConverter),
                 value or converter(StringConverter),
                 header or converter(SimpleHeaderConverter),
                 transforms,

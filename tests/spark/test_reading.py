@@ -1,83 +1,116 @@
-"""What a sink's stage is given of a topic, read by Spark's tasks from a real broker."""
+"""What a sink is given of its topics: every record of Kafka's, byte for byte, in chunks."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
+import orjson
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
-from penstock.flow.engine import Session
-from penstock.flow.reading import Reader, Span
-from py4j.protocol import Py4JJavaError
 from pyspark import cloudpickle
 
-from penstock.flow import reading
+from penstock.api import Failed, Records
+from penstock.convert.raw import ByteArrayConverter
 from penstock.kafka.broker import Broker
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
 
-# Spark's Python workers cannot import test modules.
+from .conftest import Flow
+from .diaries import DiaryWriter, keeper
+
+# Spark's Python workers cannot import test modules; classes made here travel with the plan.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
+Cell = bytes | None
+Read = Callable[..., list["Row"]]
 
-def shown(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The chunks as rows that come back from a Python worker."""
-    for chunk in reading.chunks(batches):
-        raw = chunk.records
-        headers = raw.headers or [[]] * len(raw)
-        rows = [
-            {
-                "topic": raw.topics[at],
-                "partition": raw.partitions[at],
-                "type": chunk.timestamp_type,
-                "offset": raw.offsets[at],
-                "timestamp": raw.timestamps[at],
-                "key": raw.keys.values[at],
-                "value": raw.values.values[at],
-                "names": [header.name for header in headers[at]],
-                "headers": [header.value for header in headers[at]],
-                "of": len(raw),
+
+class Dump(DiaryWriter):
+    """Writes all of every record, bytes in hexadecimal."""
+
+    def write(self, records: Records, failed: Failed) -> None:
+        lines = []
+        for at in range(len(records)):
+            headers = records.headers[at] if records.headers else ()
+            row = {
+                "topic": records.topics[at],
+                "partition": records.partitions[at],
+                "offset": records.offsets[at],
+                "timestamp": records.timestamps[at],
+                "key": hexadecimal(records.keys.values[at]),
+                "value": hexadecimal(records.values.values[at]),
+                "headers": [[header.name, hexadecimal(header.value)] for header in headers],
+                "of": len(records),
             }
-            for at in range(len(raw))
-        ]
-        yield pa.RecordBatch.from_pylist(rows, schema=SHOWN)
+            lines.append(orjson.dumps(row) + b"\n")
+        with (self.folder / "dump").open("ab") as out:
+            out.write(b"".join(lines))
 
 
-SHOWN = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("type", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.int64()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("names", pa.list_(pa.string())),
-        ("headers", pa.list_(pa.binary())),
-        ("of", pa.int32()),
+def hexadecimal(cell: Any) -> str | None:
+    return None if cell is None else cell.hex()
+
+
+@dataclass(frozen=True)
+class Row:
+    """A record as a writer was given it, in a batch of so many."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: Cell
+    value: Cell
+    headers: list[tuple[str, Cell]]
+    of: int
+
+
+def dumped(folder: Path) -> list[Row]:
+    file = folder / "dump"
+    rows = [orjson.loads(line) for line in file.read_bytes().splitlines()] if file.exists() else []
+    return [
+        Row(
+            **{
+                **row,
+                "key": cell(row["key"]),
+                "value": cell(row["value"]),
+                "headers": [(name, cell(value)) for name, value in row["headers"]],
+            }
+        )
+        for row in rows
     ]
-)
-DDL = (
-    "topic string, partition int, type int, offset long, timestamp long, key binary, "
-    "value binary, names array<string>, headers array<binary>, of int"
-)
+
+
+def cell(text: str | None) -> Cell:
+    return None if text is None else bytes.fromhex(text)
 
 
 @pytest.fixture
-def read(session: Session, broker: Broker) -> Callable[..., list[Any]]:
-    """Reads spans as rows, by partition and in their order."""
+def read(flow: Flow, converters: Any, unique: Callable[[str], str], tmp_path: Path) -> Read:
+    """Has a sink read so many records of a topic; returns what it was given when it has stopped."""
 
-    def read(*spans: Span, patience_ms: int = 30_000, **kafka: str) -> list[Any]:
-        settings = {name.replace("_", "."): text for name, text in kafka.items()}
-        told = {"bootstrap.servers": broker.bootstrap, **settings}
-        # The session's own settings stay as they are: a query has a copy, too.
-        spark = session.get().newSession()
-        reader = Reader(spark, told, lambda chunks: chunks.mapInArrow(shown, DDL), patience_ms)
-        return reader.rows(spans)
+    def read(topic: str, records: int, *, name: str | None = None, **consumer: str) -> list[Row]:
+        folder, raw = tmp_path / unique("dump"), converters(ByteArrayConverter)
+        plan = flow.sink(
+            name or unique("snk"),
+            topic,
+            key=raw,
+            value=raw,
+            header=raw,
+            consumer={"max.poll.records": "10000"}
+            | {name.replace("_", "."): text for name, text in consumer.items()},
+            **keeper(Dump, folder),
+        )
+        before = flow.done(plan.task)
+        task = flow.start(plan)
+        flow.await_done(task, before + records)
+        assert flow.stop(task)
+        return dumped(folder)
 
     return read
 
@@ -94,13 +127,11 @@ def produce(broker: Broker, topic: str, *records: dict[str, Any], **settings: An
     assert producer.flush(30) == 0
 
 
-def offsets(rows: Iterable[Any]) -> list[int]:
+def offsets(rows: Iterable[Row]) -> list[int]:
     return [row.offset for row in rows]
 
 
-def test_every_byte_of_a_record_arrives(
-    read: Callable[..., list[Any]], broker: Broker, topic: str
-) -> None:
+def test_every_byte_of_a_record_arrives(read: Read, broker: Broker, topic: str) -> None:
     every = bytes(range(256))
     records: list[dict[str, Any]] = [
         {"key": b"k", "value": b"v", "timestamp": 5},
@@ -110,18 +141,24 @@ def test_every_byte_of_a_record_arrives(
         {"value": b"last"},
     ]
     produce(broker, topic, *records)
-    rows = read(Span(topic, 0, 0, 5))
-    assert [(row.topic, row.partition, row.type) for row in rows] == [(topic, 0, 0)] * 5
+    rows = read(topic, 5)
+    assert [(row.topic, row.partition) for row in rows] == [(topic, 0)] * 5
     assert offsets(rows) == [0, 1, 2, 3, 4]
     assert [row.timestamp for row in rows[:3]] == [5, 6, 1_700_000_000_123]
     for row, record in zip(rows, records, strict=True):
         assert (row.key, row.value) == (record.get("key"), record["value"])
-        assert list(zip(row.names, row.headers, strict=True)) == record.get("headers", [])
+        assert row.headers == record.get("headers", [])
 
 
-def test_what_values_begin_with_goes_along_once(
-    read: Callable[..., list[Any]], broker: Broker, topic: str
-) -> None:
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_compressed_records_arrive(read: Read, broker: Broker, topic: str, codec: str) -> None:
+    values = [b"%d " % at * 50 for at in range(500)]
+    settings = {"compression.type": codec, "linger.ms": 100}
+    produce(broker, topic, *({"value": value} for value in values), **settings)
+    assert [row.value for row in read(topic, 500)] == values
+
+
+def test_what_values_begin_with_goes_along_once(read: Read, broker: Broker, topic: str) -> None:
     """Chunks of values that all begin alike, that begin with less of it, with something else, with
     nothing more, and that are no values at all."""
     long, other = b"schema " * 20, b"another " * 20
@@ -135,89 +172,74 @@ def test_what_values_begin_with_goes_along_once(
         *(long for _ in range(5_000)),
     ]
     produce(broker, topic, *({"value": each} for each in values))
-    spans = [
-        Span(topic, 0, at, min(at + 10_000, len(values))) for at in range(0, len(values), 10_000)
-    ]
-    rows = [row for span in spans for row in read(span)]
+    rows = read(topic, len(values), max_partition_fetch_bytes=str(1 << 24))
     assert offsets(rows) == list(range(len(values)))
     assert [row.value for row in rows] == values
     # Where they go on alike, chunks are as large as without; some thousand.
-    assert rows[5_000].of == 4_000
-    assert rows[-1].of >= 900
+    assert max(row.of for row in rows[:9_000]) == 4_000
 
 
-def test_spans_of_several_partitions_are_read_and_no_more_than_them(
-    read: Callable[..., list[Any]], topics: Topics, topic: str
+def test_partitions_and_topics_are_read_each_in_its_order(
+    read: Read, topics: Topics, topic: str
 ) -> None:
     for partition in range(2):
-        topics.append(topic, [b"%d" % at for at in range(30)], partition=partition)
-    rows = read(Span(topic, 1, 10, 20), Span(topic, 0, 0, 3))
-    assert [(row.partition, row.offset) for row in rows] == [
-        *((1, at) for at in range(10, 20)),
-        *((0, at) for at in range(3)),
-    ]
-    assert all(row.value == b"%d" % row.offset for row in rows)
-
-
-def test_one_reader_reads_batch_after_batch(
-    session: Session, broker: Broker, topics: Topics, topic: str
-) -> None:
-    """What it has planned for so many spans is used for others, and two of its jobs may differ in
-    how many there are."""
+        topics.append(topic, [b"%d" % at for at in range(3000)], partition=partition)
+    rows = read(topic, 6000)
     for partition in range(2):
-        topics.append(topic, [b"%d" % at for at in range(40)], partition=partition)
-    spark = session.get().newSession()
-    kafka = {"bootstrap.servers": broker.bootstrap}
-    reader = Reader(spark, kafka, lambda chunks: chunks.mapInArrow(shown, DDL))
-    for batch in [
-        [Span(topic, 0, 0, 10)],
-        [Span(topic, 1, 5, 6)],
-        [Span(topic, 0, 10, 11), Span(topic, 1, 6, 20)],
-        [Span(topic, 0, 11, 40)],
-        [Span(topic, 1, 20, 40), Span(topic, 0, 0, 3)],
-    ]:
-        told = [(row.partition, row.offset) for row in reader.rows(batch)]
-        assert told == [
-            (span.partition, at) for span in batch for at in range(span.start, span.end)
-        ]
+        mine = [row for row in rows if row.partition == partition]
+        assert offsets(mine) == list(range(3000))
+        assert all(row.value == b"%d" % row.offset for row in mine)
 
 
 @pytest.mark.parametrize("most", ["1", "500"])
-def test_it_goes_on_where_it_was_and_back_where_it_is_told(
-    read: Callable[..., list[Any]], topics: Topics, topic: str, most: str
+def test_a_sink_goes_on_where_it_was_and_back_where_it_is_told(
+    read: Read,
+    broker: Broker,
+    topics: Topics,
+    topic: str,
+    unique: Callable[[str], str],
+    most: str,
 ) -> None:
-    """A consumer is used again; what it has fetched beyond a span must be neither lost nor kept."""
+    name = unique("again")
     topics.append(topic, [b"%d" % at for at in range(100)], partition=0)
-    for start, end in [(0, 40), (40, 41), (41, 90), (89, 90), (40, 90), (90, 100), (0, 100)]:
-        rows = read(Span(topic, 0, start, end), max_poll_records=most)
-        assert offsets(rows) == list(range(start, end))
-        assert all(row.value == b"%d" % row.offset for row in rows)
+    assert offsets(read(topic, 100, name=name, max_poll_records=most)) == list(range(100))
+    topics.append(topic, [b"100"], partition=0)
+    assert offsets(read(topic, 1, name=name, max_poll_records=most)) == [100]
+    commit(broker, f"connect-{name}", topic, 40)
+    rows = read(topic, 61, name=name, max_poll_records=most)
+    assert offsets(rows) == list(range(40, 101))
+    assert all(row.value == b"%d" % row.offset for row in rows)
 
 
-def test_values_that_begin_alike_are_not_too_many(
-    read: Callable[..., list[Any]], topics: Topics, topic: str
-) -> None:
+def commit(broker: Broker, group: str, topic: str, offset: int) -> None:
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group})
+    consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+    consumer.close()
+
+
+LARGE = {"max_partition_fetch_bytes": str(1 << 25), "fetch_max_bytes": str(1 << 26)}
+
+
+def test_values_that_begin_alike_are_not_too_many(read: Read, topics: Topics, topic: str) -> None:
     topics.append(topic, [b"x" * 700_000] * 20, partition=0)
-    rows = read(Span(topic, 0, 0, 20))
+    rows = read(topic, 20, **LARGE)
     assert all(row.value == b"x" * 700_000 for row in rows)
     assert max(row.of for row in rows) == 6  # four megabytes, were each there by itself
 
 
 def test_a_chunk_has_some_thousand_records_or_a_megabyte(
-    read: Callable[..., list[Any]], topics: Topics, topic: str
+    read: Read, topics: Topics, topic: str
 ) -> None:
     topics.append(topic, [b"small"] * 9000, partition=0)
     topics.append(topic, [b"%d" % at + b"x" * 700_000 for at in range(5)], partition=1)
-    rows = read(Span(topic, 0, 0, 9000), Span(topic, 1, 0, 5))
-    assert {row.of for row in rows if row.partition == 0} == {4000, 1000}
-    assert [row.of for row in rows if row.partition == 1] == [2, 2, 2, 2, 1]
+    rows = read(topic, 9005, **LARGE)
+    assert max(row.of for row in rows if row.partition == 0) == 4000
+    assert max(row.of for row in rows if row.partition == 1) == 2
     assert [row.offset for row in rows if row.partition == 0] == list(range(9000))
-    assert all(len(row.value) == 700_001 for row in rows if row.partition == 1)
+    assert all(len(row.value or b"") == 700_001 for row in rows if row.partition == 1)
 
 
-def test_offsets_that_are_no_records_are_gone_past(
-    read: Callable[..., list[Any]], broker: Broker, topic: str
-) -> None:
+def test_offsets_that_are_no_records_are_skipped(read: Read, broker: Broker, topic: str) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": f"{topic}-x"})
     producer.init_transactions()
     for text, good in [("a", True), ("b", False), ("c", True)]:
@@ -230,26 +252,44 @@ def test_offsets_that_are_no_records_are_gone_past(
             producer.flush()
             producer.abort_transaction()
     # Three records and the mark of their transaction's end, three times.
-    committed = read(Span(topic, 0, 0, 12), isolation_level="read_committed")
+    committed = read(topic, 6, isolation_level="read_committed")
     assert [row.value for row in committed] == [b"a0", b"a1", b"a2", b"c0", b"c1", b"c2"]
-    assert read(Span(topic, 0, 3, 8), isolation_level="read_committed") == []
-    every = read(Span(topic, 0, 0, 12))
+    every = read(topic, 9)
     assert offsets(every) == [0, 1, 2, 4, 5, 6, 8, 9, 10]
 
 
-@pytest.mark.parametrize("start", [-2, 0, 4])
-def test_what_was_deleted_is_gone_past(
-    read: Callable[..., list[Any]], topics: Topics, topic: str, start: int
+@pytest.mark.parametrize("start", [None, 0, 4])
+def test_what_was_deleted_is_skipped(
+    read: Read,
+    broker: Broker,
+    topics: Topics,
+    topic: str,
+    unique: Callable[[str], str],
+    start: int | None,
 ) -> None:
+    name = unique("late")
     topics.append(topic, [b"%d" % at for at in range(10)], partition=0)
+    if start is not None:
+        commit(broker, f"connect-{name}", topic, start)
     [deleted] = topics.admin.delete_records([TopicPartition(topic, 0, 6)]).values()
     deleted.result()
-    assert offsets(read(Span(topic, 0, start, 10))) == [6, 7, 8, 9]
-    assert offsets(read(Span(topic, 0, start, 5))) == []
+    assert offsets(read(topic, 4, name=name)) == [6, 7, 8, 9]
 
 
-def test_timestamps_of_two_types_are_told_apart(
-    read: Callable[..., list[Any]], topics: Topics, topic: str
+def test_a_deleted_offset_fails_the_task_where_it_may_not_be_reset(
+    flow: Flow, broker: Broker, topics: Topics, unique: Callable[[str], str]
+) -> None:
+    topic, name = topics.create(unique("read")), unique("late")
+    topics.append(topic, [b"%d" % at for at in range(10)], partition=0)
+    commit(broker, f"connect-{name}", topic, 4)
+    [deleted] = topics.admin.delete_records([TopicPartition(topic, 0, 6)]).values()
+    deleted.result()
+    flow.start(flow.sink(name, topic, "/dev/null", consumer={"auto.offset.reset": "none"}))
+    assert "OffsetOutOfRangeException" in flow.await_failure()
+
+
+def test_timestamps_of_two_types_are_not_in_one_chunk(
+    read: Read, topics: Topics, topic: str
 ) -> None:
     topics.append(topic, [b"made", b"made"], partition=0)
     wanted = ConfigEntry(
@@ -263,14 +303,5 @@ def test_timestamps_of_two_types_are_told_apart(
         lambda: topics.settings(topic)["message.timestamp.type"] == "LogAppendTime", 10, "the type"
     )
     topics.append(topic, [b"appended"], partition=0)
-    rows = read(Span(topic, 0, 0, 3))
-    assert [(row.value, row.type) for row in rows] == [(b"made", 0), (b"made", 0), (b"appended", 1)]
-
-
-def test_a_broker_that_gives_nothing_is_not_waited_for_without_end(
-    read: Callable[..., list[Any]], topics: Topics, topic: str
-) -> None:
-    topics.append(topic, [b"one"], partition=0)
-    with pytest.raises(Py4JJavaError, match=f"no record of {topic}-0 from offset 1 on, up to 5"):
-        read(Span(topic, 0, 0, 5), patience_ms=1500)
-    assert offsets(read(Span(topic, 0, 0, 1))) == [0]
+    rows = read(topic, 3)
+    assert [(row.value, row.of) for row in rows] == [(b"made", 2), (b"made", 2), (b"appended", 1)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
-from penstock.flow.engine import Session
+from penstock.flow.spark.session import Session
 
 
 def test_the_jvm_and_python_talk_through_local_sockets_that_nobody_else_reaches(

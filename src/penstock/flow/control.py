@@ -96,7 +96,12 @@ class Listening:
 
     def accept(self) -> Connection:
         """The next that connects, whoever it is. Raises OSError, also when this is closed."""
-        return self._listener.accept()
+        if self.closed:
+            raise OSError("Nobody listens any more.")
+        try:
+            return self._listener.accept()
+        except AttributeError:  # of a listener that is closed at this moment
+            raise OSError("Nobody listens any more.") from None
 
     def proved(self, connection: Connection) -> Channel:
         """The channel to a stage, when it has proved itself; raises when it does not. Blocks for as
@@ -107,6 +112,8 @@ class Listening:
 
     def close(self) -> None:
         """Ends an `accept` that waits, too: to close its socket alone would not."""
+        if self.closed:
+            return
         self.closed = True
         with suppress(OSError):
             self._listener._listener._socket.shutdown(socket.SHUT_RDWR)  # type: ignore[attr-defined]

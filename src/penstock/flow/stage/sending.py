@@ -82,8 +82,8 @@ class Sending:
         return refused
 
     def abort(self, timeout_s: float) -> None:
-        """Aborts the open transaction: what became of its records says nothing any more."""
-        self.producer.purge()
+        """Aborts the open transaction: what became of its records says nothing any more. It drops
+        what is queued; what is on its way must not be, or its next transaction would fail."""
         self.producer.abort_transaction(timeout_s)
         self.producer.poll(0)
         self._refused = []

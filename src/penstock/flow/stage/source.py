@@ -184,6 +184,7 @@ class SourceTask(Producing):
         self._polls = 0  # sent, and not acknowledged
         self._since = 0.0
         self._sent_is_open = False  # the last poll had records and no offsets
+        self._has_offsets = False  # of any poll: some sources have none
         self._in_transaction = False
         self._commit_wanted = False
 
@@ -263,7 +264,8 @@ class SourceTask(Producing):
             return 0 if self._storing else _WAIT_MS
         transactions = self._plan.transactions
         at_once = transactions is None or transactions.boundary is Boundary.POLL
-        return 0 if at_once and not self._sent_is_open else _OPEN_WAIT_MS
+        waits = transactions is not None and self._sent_is_open and self._has_offsets
+        return 0 if at_once and not waits else _OPEN_WAIT_MS
 
     def _poll(self, wait_ms: int) -> Polled | None:
         """The reader's next records; asked again and again while what it reads is away."""
@@ -290,12 +292,13 @@ class SourceTask(Producing):
         """Whether what is sent is to be ended: flushed or committed."""
         if not self._polls:
             return False
-        if self._sent_is_open:
-            return False  # its offsets come with a later poll
         transactions = self._plan.transactions
         boundary = Boundary.POLL if transactions is None else transactions.boundary
         if boundary is Boundary.CONNECTOR:
             return polled is not None and polled.transaction is Transaction.COMPLETE
+        if transactions is not None and self._sent_is_open:
+            # Its offsets come with a later poll, in the same transaction; if they ever do.
+            return polled is None and not self._has_offsets
         if self._polls >= MOST_POLLS or self._commit_wanted:
             return True
         age_s = time.monotonic() - self._since
@@ -319,6 +322,7 @@ class SourceTask(Producing):
         else:
             self._send_records(polled.records)
         for each in polled.offsets:
+            self._has_offsets = True
             self._sent[partition_key(each.partition)] = each
         self._sent_is_open = not polled.offsets and (len(polled.records) > 0 or was_open)
 
