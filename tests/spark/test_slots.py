@@ -32,6 +32,7 @@ from penstock.api.schema import STRING as STRING_SCHEMA
 from penstock.config.define import HIGH, STRING, Config, ConfigDef, Key
 from penstock.flow.driver import placing
 from penstock.flow.driver.placing import Limits
+from penstock.flow.driver.tasks import Beginning
 from penstock.flow.spark.session import Session
 from penstock.ids import TaskId
 from penstock.kafka.broker import Broker
@@ -54,7 +55,7 @@ SOON_S = 1.0
 @pytest.fixture
 def one_slot(monkeypatch: pytest.MonkeyPatch) -> None:
     """All tasks are on one slot; none counts as busy."""
-    monkeypatch.setattr(placing, "limits", lambda cores, *, on_cluster: Limits(1, 4))
+    monkeypatch.setattr(placing, "limits", lambda *_, **__: Limits(1, 4))
     monkeypatch.setattr(placing, "BUSY", 2.0)
 
 
@@ -385,7 +386,7 @@ def test_a_task_that_kills_its_process_again_and_again_fails_and_the_others_go_o
 @pytest.fixture
 def restless(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tasks are moved soon."""
-    monkeypatch.setattr(placing, "limits", lambda cores, *, on_cluster: Limits(1, 4))
+    monkeypatch.setattr(placing, "limits", lambda *_, **__: Limits(1, 4))
     monkeypatch.setattr(placing, "BUSY", 0.3)
     monkeypatch.setattr(placing, "QUIET", 0.2)
     monkeypatch.setattr(placing, "QUIET_S", 2.0)
@@ -476,6 +477,78 @@ def test_sources_are_moved_without_loss_or_repetition(
     assert topics.values(topic) == [b"%d" % number for number in range(300)]
     assert slot(flow, task)
     assert not flow.ended
+
+
+class SlowToOpen(DiaryWriter):
+    """Takes two seconds to open; then it raises, or ends its process once, as the folder says."""
+
+    def __init__(self, folder: Path, context: Any) -> None:
+        super().__init__(folder, context)
+        threading.Event().wait(2)
+        if folder.name == "raises":
+            raise PenstockError("raised in open")
+        if folder.name == "dies" and len(calls(folder, "open")) == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("then", ["raises", "dies", "opens"])
+def test_a_writer_that_takes_long_to_open_is_not_lost_sight_of(
+    then: str,
+    monkeypatch: pytest.MonkeyPatch,
+    flow: Flow,
+    topics: Topics,
+    unique: Unique,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setattr("penstock.flow.driver.tasks._OPEN_S", 0.5)
+    topic, folder = topics.create(unique("lines")), tmp_path / then
+    topics.append(topic, [b"a"])
+    flow.start(flow.sink(unique("quiet"), topic, tmp_path / "out"))  # or it were alone on its slot
+    flow.start(flow.sink(unique("quiet"), topic, tmp_path / "out"))
+    began = time.monotonic()
+    task = flow.start(flow.sink(unique("slow"), topic, **keeper(SlowToOpen, folder)))
+    assert time.monotonic() - began < 2
+    if then == "raises":
+        assert "raised in open" in flow.await_failure()
+        return
+    flow.await_done(task, 1)
+    assert len(calls(folder, "open")) == (2 if then == "dies" else 1)
+    assert flow.stop(task)
+
+
+def test_a_task_that_may_not_begin_anew_where_it_moves_leaves_nothing_there(
+    restless: None,
+    monkeypatch: pytest.MonkeyPatch,
+    flow: Flow,
+    topics: Topics,
+    unique: Unique,
+    tmp_path: Path,
+) -> None:
+    topic, name = topics.create(unique("numbers")), unique("src")
+    config = Counter.plugin.config.parse({"topic": topic})
+    plan = flow.source(name, topic, connector=Counter, config=config)
+    begun: list[int] = []
+
+    def begin() -> Beginning:
+        begun.append(1)
+        if len(begun) > 1:
+            raise PenstockError("it is another worker's")
+        return Beginning([])
+
+    flow._offsets[plan.task] = {}
+    flow.tasks.start(plan, begin)
+    before = slot(flow, plan.task)
+    with flow.tasks._lock:
+        [placed] = flow.tasks._by_id.values()
+        flow.tasks._move(placed, own=False)
+    assert "it is another worker's" in flow.await_failure()
+    folder = tmp_path / "looking"
+    line = topics.create(unique("lines"))
+    topics.append(line, [b"a"])
+    looking = flow.start(flow.sink(unique("looking"), line, **keeper(Looking, folder)))
+    assert slot(flow, looking) == before
+    [[_, names], *_] = wait_until(lambda: calls(folder, "threads"), 60, "a look")
+    assert f"task-{plan.task}" not in names
 
 
 # ── the end ──────────────────────────────────────────────────────────────────────────────────────

@@ -13,8 +13,18 @@ from kafka import KafkaAdminClient
 from kafka.admin import MemberToRemove
 from pyspark import cloudpickle
 
-from penstock.api import Batching, DataError, Failed, RecordRef, Records, TopicPartition
-from penstock.flow.plan import DeadLetters, Tolerance
+from penstock.api import (
+    Batching,
+    DataError,
+    Failed,
+    Plugin,
+    RecordRef,
+    Records,
+    TopicPartition,
+    Transform,
+)
+from penstock.config.define import ConfigDef
+from penstock.flow.plan import DeadLetters, Tolerance, TransformPlan
 from penstock.kafka import clients
 from penstock.kafka.broker import Broker
 from penstock.testing.topics import Topics
@@ -435,3 +445,40 @@ def test_no_more_is_read_ahead_than_a_task_may_hold(
 def resident(pid: int | None) -> int:
     """The memory of a process, in bytes."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096
+
+
+# ── records that a transform sends elsewhere ─────────────────────────────────────────────────────
+
+
+class Elsewhere(Transform):
+    """Gives records another topic."""
+
+    plugin = Plugin("test.Elsewhere", "1", ConfigDef())
+
+    def apply(self, records: Records, failed: Failed) -> Records:
+        return records.with_topics(["elsewhere"] * len(records))
+
+
+ELSEWHERE = (TransformPlan("elsewhere", Elsewhere, ConfigDef().parse({})),)
+
+
+def test_offsets_are_of_the_topic_that_was_read_whatever_transforms_make_of_it(
+    flow: Flow, topics: Topics, unique: Unique, tmp_path: Path
+) -> None:
+    topic, name = topics.create(unique("lines")), unique("snk")
+    topics.append(topic, values(*range(10)))
+    plan = flow.sink(name, topic, transforms=ELSEWHERE, **keeper(Threes, tmp_path))
+    flow.await_done(flow.start(plan), 10)
+    assert written(tmp_path) == [str(number) for number in range(10)]
+    wait_until(lambda: topics.committed(f"connect-{name}", topic) == {0: 10}, 10, "all committed")
+
+
+def test_a_late_report_ends_what_is_committed_of_the_topic_that_was_read(
+    flow: Flow, topics: Topics, unique: Unique, tmp_path: Path
+) -> None:
+    topic, name = topics.create(unique("lines")), unique("snk")
+    topics.append(topic, [b"0", b"bad", b"2"])
+    late = keeper(Late, tmp_path)
+    flow.start(flow.sink(name, topic, commit_interval_ms=NEVER_MS, transforms=ELSEWHERE, **late))
+    assert f"a record of topic '{topic}', partition 0, offset 1" in flow.await_failure()
+    assert topics.committed(f"connect-{name}", topic) == {0: 1}

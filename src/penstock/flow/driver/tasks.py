@@ -13,7 +13,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, assert_never
@@ -140,6 +140,7 @@ class _Placed:
     ready: Future[None] = field(default_factory=Future)
     started: Future[None] = field(default_factory=Future)
     stopped: Future[bool] | None = None  # set once it is to stop
+    running: bool = False  # its writer or reader is open
     moving: bool = False
     own: bool = False  # it is to have, or has, a slot of its own
     deaths: int = 0  # slots that died while it was on them
@@ -357,7 +358,7 @@ class Tasks:
                     each.id: TaskFigures(
                         each.busy,
                         now - each.quiet_since,
-                        each.started.done() and each.stopped is None and not each.moving,
+                        each.running and each.stopped is None and not each.moving,
                     )
                     for each in self._on(slot)
                 },
@@ -392,7 +393,7 @@ class Tasks:
             placed.ready, placed.started = Future(), Future()
             if isinstance(placed.plan, SinkPlan):
                 placed.ready.set_result(None)
-            placed.moving = False
+            placed.running = placed.moving = False
             placed.in_call = False
             placed.busy_s = placed.busy = 0.0
             placed.looked_at = placed.quiet_since = time.monotonic()
@@ -405,8 +406,10 @@ class Tasks:
             with self._lock:
                 if placed.stopped is None and placed.id == id:
                     own_slot.send(Begin(id, list(beginning.offsets), dict(beginning.keys)))
-        with suppress(TimeoutError):
+        try:
             self._await(placed, placed.started, _OPEN_S)
+        except TimeoutError:  # from now on its failures are those of a task that runs
+            _settle(placed.started)
 
     def _await(self, placed: _Placed, event: Future[None], timeout_s: float) -> None:
         try:
@@ -427,6 +430,9 @@ class Tasks:
             except StoppedMeanwhile:
                 pass
             except BaseException as error:
+                with self._lock:
+                    if placed.slot is not None and self._by_id.get(placed.id) is placed:
+                        placed.slot.send(Stop(placed.id, 0))
                 self._fail(placed, readable(error))
 
     # ── what happens to tasks ────────────────────────────────────────────────────────────────
@@ -507,12 +513,13 @@ class Tasks:
                 alone = len(left) == 1 and (not slot.shared or slot.pid is None)
                 placed.deaths += 1
                 placed.own = placed.in_call or placed.deaths > 1
-            if waiting:  # its launch tries again
                 died: BaseException = SlotDied(why or "The slot ended.")
                 if alone:
                     died = StartFailed(why or "The slot ended.")
                 for each in waiting:
                     each.set_exception(died)
+            if waiting:
+                pass  # its launch tries again
             elif alone:
                 self._fail(placed, why or "The slot ended.")
             else:
@@ -550,6 +557,7 @@ class Tasks:
             case Ready():
                 _settle(placed.ready)
             case Running():
+                placed.running = True
                 _settle(placed.started)
             case Moved():
                 self._report(
@@ -603,18 +611,18 @@ class Tasks:
         self._submit(self._relaunch, placed)
 
     def _on_failed(self, placed: _Placed, trace: str) -> None:
-        waiting = [each for each in (placed.ready, placed.started) if not each.done()]
-        if waiting:
-            with self._lock:
+        with self._lock:
+            waiting = [each for each in (placed.ready, placed.started) if not each.done()]
+            if waiting:
                 self._forget_id(placed)
                 slot, placed.slot = placed.slot, None
                 self._end_if_free(slot)
+                for each in waiting:
+                    each.set_exception(StartFailed(trace))
                 if placed.stopped is not None:
                     self._done_stopping(placed, True)
-            for each in waiting:
-                each.set_exception(StartFailed(trace))
-        else:
-            self._fail(placed, trace)
+                return
+        self._fail(placed, trace)
 
     # ── parts of polls ───────────────────────────────────────────────────────────────────────
 
@@ -764,5 +772,5 @@ class Tasks:
 
 
 def _settle(event: Future[None]) -> None:
-    if not event.done():
+    with suppress(InvalidStateError):  # it has been settled by another thread
         event.set_result(None)

@@ -81,9 +81,16 @@ class _Originals:
     def bases(self) -> Iterable[tuple[int, _Converted]]:
         return zip(self._bases, self._parts, strict=True)
 
+    def chunk(self, origin: int) -> Chunk:
+        """The chunk of a record, which knows its place in Kafka whatever transforms made of it."""
+        return self._parts[self._at(origin)].chunk
+
     def __call__(self, origin: int) -> Letter:
-        at = bisect.bisect_right(self._bases, origin) - 1
+        at = self._at(origin)
         return self._parts[at].original(origin - self._bases[at])
+
+    def _at(self, origin: int) -> int:
+        return bisect.bisect_right(self._bases, origin) - 1
 
 
 class SinkTask(Hosted):
@@ -147,12 +154,12 @@ class SinkTask(Hosted):
     def report(self, record: RecordRef, error: Exception) -> None:
         """See `SinkContext.report`."""
         failure = Failure(record.row, Stage.TASK_PUT, self._class_name, error)
-        assert callable(record.source), "the record is one that this task was given"
+        assert isinstance(record.source, _Originals), "the record is one that this task was given"
         try:
             with self._reporting:
                 self._failures.report([failure], record.source)
         except ToleranceExceeded as exceeded:
-            at = TopicPartition(record.topic, record.partition)
+            at = record.source.chunk(record.row).partition
             with self.turn:
                 self._barrier[at] = min(record.offset, self._barrier.get(at, record.offset))
                 self._errant = self._errant or exceeded
@@ -374,10 +381,9 @@ class SinkTask(Hosted):
                 batch = whole if len(rows) == len(whole) else whole.only(rows)
                 self._put(replace(batch, source=originals), originals)
                 if rows.stop < len(whole):
-                    epochs = {each.chunk.partition: each.chunk.epoch for each in parts}
                     for row in rows:
-                        at = TopicPartition(whole.topics[row], whole.partitions[row] or 0)
-                        self._reach(at, epochs[at], whole.offsets[row] + 1)
+                        source = originals.chunk(whole.origins[row])
+                        self._reach(source.partition, source.epoch, whole.offsets[row] + 1)
         for part in parts:
             self._reach(part.chunk.partition, part.chunk.epoch, part.chunk.end)
 
@@ -424,7 +430,8 @@ class SinkTask(Hosted):
         gone = {at for at, epoch in epochs.items() if self._epochs.get(at) != epoch}
         if not gone:
             return records
-        places = zip(records.topics, records.partitions, strict=True)
+        assert isinstance(records.source, _Originals)
+        places = [records.source.chunk(origin).partition for origin in records.origins]
         return records.only([row for row, place in enumerate(places) if place not in gone])
 
     def _wait_for_event(self, seconds: float) -> None:

@@ -1,0 +1,180 @@
+"""A task on a slot, without the slot: what it tells the worker, and when it stops telling."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from penstock.flow.messages import Failed, Moved, News, Stopped
+from penstock.flow.stage.hosted import Hosted, Interrupted
+from penstock.ids import TaskId
+from penstock.testing.waiting import wait_until
+
+
+class HostStub:
+    """Keeps what tasks say."""
+
+    def __init__(self) -> None:
+        self.sent: list[News] = []
+        self.left: list[int] = []
+
+    def send(self, news: Sequence[News]) -> None:
+        self.sent += news
+
+    def gone(self, task: Hosted) -> None:
+        self.left.append(task.id)
+
+
+class Work(Hosted):
+    """Does what it is given, and finishes with what else it is given."""
+
+    def __init__(
+        self,
+        host: HostStub,
+        work: Callable[[Work], None] = lambda task: None,
+        finish: Callable[[Work], None] = lambda task: None,
+    ) -> None:
+        super().__init__(host, 7, TaskId("work", 0))  # type: ignore[arg-type]
+        self._work, self._finish = work, finish
+        self.finished: list[bool] = []
+
+    def work(self) -> None:
+        self._work(self)
+
+    def finish(self, *, failed: bool) -> None:
+        self.finished.append(failed)
+        self._finish(self)
+
+    def on_cut(self) -> None:
+        pass
+
+
+def until_stopped(task: Hosted) -> None:
+    assert task.wait(30)
+
+
+def raising(error: BaseException) -> Callable[[Any], None]:
+    def call(task: Any) -> None:
+        raise error
+
+    return call
+
+
+def run(task: Hosted) -> None:
+    task.start()
+    task.join(10)
+    assert not task.alive
+
+
+def test_a_task_that_is_stopped_says_so_once_and_at_last() -> None:
+    host = HostStub()
+
+    def work(task: Work) -> None:
+        until_stopped(task)
+        with task.counted() as counts:
+            counts.done += 2
+
+    task = Work(host, work)
+    task.start()
+    task.stop(30)
+    task.join(10)
+    assert [type(news) for news in host.sent] == [Moved, Stopped]
+    assert host.sent[-1] == Stopped(7, in_time=True)
+    assert (task.finished, host.left) == ([False], [7])
+
+
+@pytest.mark.parametrize("where", ["work", "finish", "both"])
+def test_a_task_that_raises_says_the_first_error(where: str) -> None:
+    host = HostStub()
+    work = raising(ValueError("in work")) if where != "finish" else lambda task: None
+    finish = raising(KeyError("in finish")) if where != "work" else lambda task: None
+    task = Work(host, work, finish)
+    run(task)
+    [failed] = host.sent
+    assert isinstance(failed, Failed)
+    assert failed.trace.endswith("'in finish'" if where == "finish" else "ValueError: in work")
+    assert task.finished == [where != "finish"]
+
+
+def test_an_error_while_it_stops_is_not_a_failure() -> None:
+    host = HostStub()
+    task = Work(host, until_stopped, raising(ValueError("while it closes")))
+    task.start()
+    task.stop(30)
+    task.join(10)
+    assert host.sent == [Stopped(7, in_time=True)]
+
+
+def test_a_wait_to_try_again_ends_with_the_task() -> None:
+    host = HostStub()
+    task = Work(host, lambda task: task.wait_to_try_again(3600))
+    task.start()
+    task.stop(30)
+    task.join(10)
+    assert host.sent == [Stopped(7, in_time=True)]
+    with pytest.raises(Interrupted):
+        task.wait_to_try_again(0)
+
+
+def test_a_task_that_is_cut_off_says_nothing_any_more() -> None:
+    host, goes_on = HostStub(), threading.Event()
+
+    def work(task: Work) -> None:
+        assert goes_on.wait(10)
+        task.say(Failed(7, "late"))
+        with task.counted() as counts:
+            counts.done += 1
+
+    task = Work(host, work)
+    task.start()
+    task.stop(0)
+    assert task.is_late(time.monotonic())
+    task.cut()
+    task.cut()
+    assert host.sent == [Stopped(7, in_time=False, stuck=True)]
+    goes_on.set()
+    task.join(10)
+    assert host.sent == [Stopped(7, in_time=False, stuck=True)]
+
+
+def test_a_stop_that_comes_again_may_only_shorten_the_grace() -> None:
+    task = Work(HostStub())
+    task.stop(5)
+    task.stop(60)
+    assert 4 < task.time_left() <= 5
+    task.stop(0)
+    assert task.time_left() == 0
+
+
+def test_whatever_is_counted_is_told_once() -> None:
+    task = Work(HostStub())
+    assert task.news() == []
+    for name in ("records", "done", "failed", "retries", "lost"):
+        with task.counted() as counts:
+            setattr(counts, name, 3)
+        [moved] = task.news()
+        assert getattr(moved, name) == 3
+        assert task.news() == []
+
+
+def test_a_task_is_busy_while_it_works_and_not_while_it_waits() -> None:
+    started = threading.Event()
+
+    def work(task: Work) -> None:
+        with task.busy(), task.busy():
+            started.set()
+            until_stopped(task)
+
+    task = Work(HostStub(), work)
+    assert not task.load(time.monotonic()).in_call
+    task.start()
+    assert started.wait(10)
+    assert wait_until(lambda: task.load(time.monotonic()).busy_s > 0.05, 10, "some time to pass")
+    assert task.load(time.monotonic()).in_call
+    task.stop(30)
+    task.join(10)
+    assert not task.load(time.monotonic()).in_call

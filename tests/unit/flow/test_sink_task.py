@@ -1,0 +1,263 @@
+"""A sink task without Kafka: the events and frames of its consumer are made here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from penstock.api import (
+    Batching,
+    Failed,
+    Plugin,
+    Records,
+    SinkConnector,
+    SinkContext,
+    SinkWriter,
+    TopicPartition,
+)
+from penstock.config.define import Config, ConfigDef
+from penstock.convert.header import SimpleHeaderConverter
+from penstock.convert.text import StringConverter
+from penstock.errors import Unavailable
+from penstock.flow.messages import News, OffsetsCommitted, Running, Stopped
+from penstock.flow.plan import Conversion, ConverterPlan, SinkPlan, Tolerance
+from penstock.flow.stage.sink import SinkTask
+from penstock.ids import TaskId
+from penstock.testing.waiting import wait_until
+
+from .test_chunks import frame
+
+AT = TopicPartition("zwölf", 2)  # what frames are of, in epoch 3
+
+
+class HostStub:
+    """Keeps what the task tells the worker, and its consumer; `answer`, where it is set, is told
+    what a consumer would answer."""
+
+    def __init__(self) -> None:
+        self.sent: list[News] = []
+        self.told: list[dict[str, Any]] = []
+        self.answer: Callable[..., None] | None = None
+
+    def send(self, news: Sequence[News]) -> None:
+        self.sent += news
+
+    def tell_reader(self, command: Mapping[str, Any]) -> None:
+        self.told.append(dict(command))
+        if self.answer is not None and command["do"] == "commit":
+            self.answer("committed", id=command["id"])
+        if self.answer is not None and command["do"] == "close":
+            self.answer("closed", trace=None)
+
+    def gone(self, task: SinkTask) -> None:
+        pass
+
+    def commands(self, what: str) -> list[dict[str, Any]]:
+        return [command for command in self.told if command["do"] == what]
+
+
+class Target(SinkWriter):
+    """Keeps what it is given, and may be away."""
+
+    def __init__(self, context: SinkContext, batching: Batching) -> None:
+        self.context = context
+        self.batching = batching
+        self.batches: list[list[object]] = []
+        self.calls: list[object] = []
+        self.away = False
+
+    def write(self, records: Records, failed: Failed) -> None:
+        if self.away:
+            self.calls.append("away")
+            raise Unavailable("the target is away")
+        self.batches.append(list(records.values.values))
+
+    def flush(self) -> None:
+        if self.away:
+            raise Unavailable("the target is away")
+
+    def revoked(self, partitions: frozenset[TopicPartition], *, lost: bool) -> None:
+        self.calls.append(("revoked", set(partitions), lost))
+
+    def close(self) -> None:
+        self.calls.append("close")
+
+
+class Run:
+    """A task that runs, its host and its writer."""
+
+    def __init__(self, batching: Batching, interval_ms: int) -> None:
+        made: list[Target] = []
+
+        class Connector(SinkConnector):
+            plugin = Plugin("test.Target", "1", ConfigDef())
+
+            def plan_tasks(self, config: Config, max_tasks: int) -> list[Any]:
+                return [{}]
+
+            def open(self, config: Config, context: SinkContext) -> SinkWriter:
+                made.append(Target(context, batching))
+                return made[0]
+
+        text = ConverterPlan(StringConverter, StringConverter.plugin.config.parse({}))
+        header = SimpleHeaderConverter.plugin.config.parse({})
+        conversion = Conversion(text, text, ConverterPlan(SimpleHeaderConverter, header))
+        config = ConfigDef().parse({})
+        self.host = HostStub()
+        self.task = SinkTask(
+            self.host,  # type: ignore[arg-type]
+            1,
+            SinkPlan(
+                TaskId("sink", 0),
+                1,
+                Connector,
+                config,
+                conversion,
+                Tolerance(),
+                ("zwölf",),
+                None,
+                {"group.id": "connect-sink"},
+                {},
+                interval_ms,
+            ),
+        )
+        self.task.start()
+        wait_until(lambda: Running(1) in self.host.sent, 10, "the writer to be open")
+        self.target = made[0]
+
+    def event(self, what: str, **more: Any) -> None:
+        self.task.take_event({"event": what, "task": 1, **more})
+
+    def assign(self, epoch: int = 3, position: int = 0) -> None:
+        self.event("assigned", partitions=[[*AT, epoch, position]])
+
+    def frame(self, *values: bytes, first: int = 0) -> None:
+        self.task.take_frame(frame([None] * len(values), list(values), first=first))
+
+    def stop(self) -> None:
+        self.host.answer = self.event
+        for each in self.host.commands("commit"):
+            self.event("committed", id=each["id"])
+        self.task.stop(5)
+        self.task.join(10)
+        assert not self.task.alive
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Run]]:
+    runs: list[Run] = []
+
+    def start(batching: Batching | None = None, interval_ms: int = 3_600_000) -> Run:
+        runs.append(Run(batching or Batching(), interval_ms))
+        return runs[-1]
+
+    yield start
+    for run in runs:
+        if run.task.alive:
+            run.stop()
+
+
+def test_what_is_written_is_committed_and_the_position_is_known(start: Callable[..., Run]) -> None:
+    run = start(interval_ms=50)
+    run.assign()
+    run.frame(b"a", b"b")
+    [commit] = wait_until(lambda: run.host.commands("commit"), 10, "a commit")
+    assert commit["offsets"] == [[*AT, 2]]
+    assert run.task.positions == {AT: 2}
+    assert run.target.batches == [["a", "b"]]
+    run.event("committed", id=commit["id"])
+    wait_until(lambda: OffsetsCommitted in map(type, run.host.sent), 10, "the report")
+
+
+def test_frames_of_an_assignment_that_is_over_are_dropped(start: Callable[..., Run]) -> None:
+    run = start()
+    run.assign(epoch=4)
+    run.frame(b"a")  # of epoch 3
+    wait_until(lambda: run.task._undone, 10, "the consumer to get its bytes back")
+    run.stop()
+    assert run.target.batches == []
+    assert run.host.commands("commit") == []
+
+
+def test_a_revocation_drops_what_waits_and_commits_what_is_written(
+    start: Callable[..., Run],
+) -> None:
+    run = start(Batching(records=2, linger_ms=3_600_000))
+    run.assign()
+    run.frame(b"a", b"b")
+    wait_until(lambda: run.target.batches, 10, "a write")
+    run.frame(b"c", first=2)
+    wait_until(lambda: run.task._pending, 10, "a record to wait")
+    run.event("revoked", partitions=[[*AT]])
+    [released] = wait_until(lambda: run.host.commands("released"), 10, "the release")
+    assert released["offsets"] == [[*AT, 2]]
+    run.event("committed", id=released["id"])
+    assert run.target.calls == [("revoked", {AT}, False)]
+    assert run.target.batches == [["a", "b"]]
+    assert run.task.positions == {}
+
+
+def test_a_revocation_does_not_wait_for_a_target_that_is_away(start: Callable[..., Run]) -> None:
+    run = start()
+    run.assign()
+    run.target.away = True
+    run.frame(b"a")
+    wait_until(lambda: "away" in run.target.calls, 10, "an attempt")
+    run.event("revoked", partitions=[[*AT]])
+    [released] = wait_until(lambda: run.host.commands("released"), 10, "the release")
+    assert released["offsets"] == []
+    run.target.away = False
+    run.assign(epoch=3)
+    run.frame(b"a")
+    wait_until(lambda: run.target.batches == [["a"]], 10, "the record to come again, and once")
+
+
+def test_partitions_that_are_lost_are_not_committed(start: Callable[..., Run]) -> None:
+    run = start()
+    run.assign()
+    run.frame(b"a")
+    wait_until(lambda: run.target.batches, 10, "a write")
+    run.event("lost", partitions=[[*AT]])
+    wait_until(lambda: run.target.calls == [("revoked", {AT}, True)], 10, "the writer to know")
+    run.stop()
+    assert run.host.commands("commit") == run.host.commands("released") == []
+
+
+def test_a_stop_commits_closes_and_says_so(start: Callable[..., Run]) -> None:
+    run = start()
+    run.assign()
+    run.frame(b"a")
+    wait_until(lambda: run.target.batches, 10, "a write")
+    run.stop()
+    [commit] = run.host.commands("commit")
+    assert commit["offsets"] == [[*AT, 1]]
+    assert run.host.sent[-1] == Stopped(1, in_time=True)
+    assert run.target.calls == [("revoked", {AT}, False), "close"]
+
+
+def test_a_commit_that_is_refused_during_a_rebalance_is_tried_again(
+    start: Callable[..., Run],
+) -> None:
+    run = start()
+    run.assign()
+    run.frame(b"a")
+    wait_until(lambda: run.target.batches, 10, "a write")
+    run.task.stop(5)
+    [first] = wait_until(lambda: run.host.commands("commit"), 10, "a commit")
+    run.event("committed", id=first["id"], error="RebalanceInProgressException")
+    [_, second] = wait_until(
+        lambda: len(found := run.host.commands("commit")) == 2 and found, 10, "another one"
+    )
+    assert second["offsets"] == first["offsets"]
+    run.event("committed", id=second["id"])
+    run.stop()
+
+
+def test_a_consumer_that_fails_fails_the_task(start: Callable[..., Run]) -> None:
+    run = start()
+    run.event("closed", trace="java.lang.Exception: no")
+    run.task.join(10)
+    assert "java.lang.Exception: no" in run.host.sent[-1].trace  # type: ignore[union-attr]
+    assert run.target.calls == ["close"]
