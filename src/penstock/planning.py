@@ -477,6 +477,7 @@ class Planner:
                 **{name: text for name, text in given.items() if name not in _OURS},
             },
             admin=_lag_client(task, given),
+            group_admin=_group_client(given),
             commit_interval_ms=self._worker[worker_keys.OFFSET_FLUSH_INTERVAL],
         )
 
@@ -605,6 +606,14 @@ def _lag_client(task: TaskId, java: Mapping[str, str]) -> clients.Settings | Non
         return clients.admin(java).settings
     except ConfigInvalid as error:
         log.warning("the lag of %s will not be known: %s", task, error)
+        return None
+
+
+def _group_client(java: Mapping[str, str]) -> dict[str, object] | None:
+    """The settings with which a member is removed from its group, where this client can connect."""
+    try:
+        return clients.member(java)
+    except ConfigInvalid:
         return None
 
 

@@ -359,7 +359,7 @@ def test_a_python_that_lacks_what_is_needed_fails_the_task_and_a_killed_applicat
     worker.create("bare", config)
     worker.await_states("bare", ["RUNNING", "FAILED"], TIMEOUT_S)
     trace = worker.status("bare")["tasks"][0]["trace"]
-    assert "ModuleNotFoundError: No module named 'orjson'" in trace  # the first that is imported
+    assert "ModuleNotFoundError: No module named 'pyarrow'" in trace  # the first that is imported
     assert str(bare_python) in trace
     assert "spark.archives" in trace
     assert topics.count(topic) == 0

@@ -170,6 +170,7 @@ class Flow:
                 **java,
             },
             clients.admin(java).settings,
+            clients.member(java),
             commit_interval_ms,
         )
 

@@ -167,6 +167,8 @@ class SinkPlan:
     topics_regex: str | None
     consumer: Mapping[str, str] = field(repr=False)  # Java's names; may hold secrets
     admin: Settings | None = field(repr=False)  # how to ask for lags; None: librdkafka cannot
+    group_admin: Mapping[str, object] | None = field(default=None, repr=False)
+    """How to remove a member from its group, in kafka-python's names."""
     commit_interval_ms: int = 60_000
 
     def describe(self) -> str:

@@ -16,6 +16,8 @@ import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintWriter;
 import java.io.StringWriter;
+import java.lang.reflect.Field;
+import java.lang.reflect.Method;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
@@ -292,11 +294,13 @@ public class SlotReading implements MapPartitionsFunction {
                 failure = trace(e);
             } finally {
                 closing = true;
+                String left = null;
                 if (consumer != null) {
-                    close();
+                    left = close();
                 }
                 slot.closed(task);
                 ObjectNode event = event("closed", task);
+                event.put("member", left);
                 event.put("trace", failure);
                 slot.give(event);
             }
@@ -326,17 +330,47 @@ public class SlotReading implements MapPartitionsFunction {
             }
         }
 
-        private void close() {
+        /**
+         * Leaves the group; the member's id where that took all the time it may. The broker holds back
+         * its answer to a member that joins, and reads nothing else on that connection meanwhile, so
+         * it may not have read that the member leaves.
+         */
+        private String close() {
+            String member = memberId();
+            long until = System.currentTimeMillis() + closeMs;
             while (true) {
                 try {
                     consumer.close(Duration.ofMillis(closeMs));
-                    return;
+                    return System.currentTimeMillis() < until ? null : member;
                 } catch (WakeupException e) {
                     // of a command that came late
                 } catch (RuntimeException e) {
-                    return; // it cannot leave its group; its session ends
+                    return member;
                 }
             }
+        }
+
+        /** What Kafka calls this member; null where that is not known. */
+        private String memberId() {
+            try {
+                // The consumer tells only members that have joined, and has the id before that.
+                Object delegate = field(consumer.getClass(), "delegate").get(consumer);
+                Object coordinator = field(delegate.getClass(), "coordinator").get(delegate);
+                Method member = coordinator.getClass().getSuperclass().getDeclaredMethod("memberId", new Class[0]);
+                member.setAccessible(true);
+                String id = (String) member.invoke(coordinator, new Object[0]);
+                return id == null || id.isEmpty() ? null : id;
+            } catch (ReflectiveOperationException e) {
+                return null;
+            } catch (RuntimeException e) {
+                return null;
+            }
+        }
+
+        private static Field field(Class owner, String name) throws NoSuchFieldException {
+            Field field = owner.getDeclaredField(name);
+            field.setAccessible(true);
+            return field;
         }
 
         private void obey(Object[] command) {

@@ -29,6 +29,7 @@ from penstock.flow.stage import failures
 from penstock.flow.stage.chunks import Chunk, chunk
 from penstock.flow.stage.failures import Failures, Letter, ToleranceExceeded
 from penstock.flow.stage.hosted import Hosted
+from penstock.flow.stage.leaving import remove_group_member
 from penstock.flow.stage.pipeline import Backoff, Failure, Pipeline, Stage, retriable, sink_steps
 from penstock.ids import TaskId
 
@@ -46,7 +47,7 @@ _COMMIT_MS: Final = 5_000
 _RETRY_COMMIT_S: Final = 1.0
 _LAST_COMMIT_S: Final = 3.0
 _REJOIN_S: Final = 0.1
-_CLOSE_MS: Final = 2_000
+_CLOSE_MS: Final = 1_000
 _PUT_DELAY_MAX_MS: Final = 5_000
 _REJOINING: Final = ("RebalanceInProgressException", "rebalance")
 
@@ -121,6 +122,7 @@ class SinkTask(Hosted):
         self._errant: BaseException | None = None
         self._opened = False
         self._closed = threading.Event()
+        self._left_behind: str | None = None  # the member, where its group may not know it has left
         self._pending: list[_Converted] = []
         self._linger_until = 0.0
         self._idle_at = float("inf")
@@ -136,6 +138,7 @@ class SinkTask(Hosted):
     def take_event(self, event: dict[str, Any]) -> None:
         """Something happened to the consumer."""
         if event["event"] == "closed":
+            self._left_behind = event.get("member")
             self._closed.set()
         with self.turn:
             self._events.append(event)
@@ -534,6 +537,9 @@ class SinkTask(Hosted):
         if self._opened:
             self._tell("close", ms=_CLOSE_MS)
             self._closed.wait(min(_CLOSE_MS / 1000 + 1, self.time_left() + 0.5))
+            if self._left_behind is not None and self._plan.group_admin is not None:
+                group = self._plan.consumer["group.id"]
+                remove_group_member(self._plan.group_admin, group, self._left_behind)
         with suppress(Exception):  # what a pipeline or writer says while it is closed helps nobody
             if hasattr(self, "_pipeline"):
                 self._pipeline.close()
