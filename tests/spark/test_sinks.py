@@ -187,9 +187,7 @@ def test_a_task_may_be_stopped_at_any_moment_of_its_joining(
     flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
 ) -> None:
     topic, name, file = topics.create(unique("lines"), 3), unique("snk"), tmp_path / "out.txt"
-    # Kafka holds back its answer to a member that joins, and meanwhile reads nothing else from it,
-    # not even that it leaves. About one in a hundred is waited for until its session has ended.
-    quick = {"heartbeat.interval.ms": "100", "session.timeout.ms": "6000"}
+    quick = {"heartbeat.interval.ms": "100"}
     flow.start(flow.sink(name, topic, file, task=0, consumer=quick))
     wait_until(lambda: group(topics, name) == (STABLE, 1), 60, "the first to be there")
     for moment in range(16):

@@ -60,9 +60,9 @@ FILE_SINK: Final = ConfigDef(SINK_FILE)
 
 _BLOCK: Final = 1 << 17  # bytes read at once; where it is more, malloc returns them each time
 _SAME_FILE_S: Final = 0.1  # how often the file is looked up by its name
-_LOOK_S: Final = 0.01  # how often a file that grows is looked at …
-_LOOK_QUIET_S: Final = 0.05  # … and, at the least, one that does not
-_QUIET_S: Final = 3.0  # how long it has to have been quiet to be looked at less often
+_LOOK_S: Final = 0.005  # how soon a file is looked at again that has just grown …
+_LOOK_QUIET_S: Final = 0.05  # … and, at the latest, one that does not grow
+_LOOKS: Final = 3  # looks, about, in as long as it has been quiet: they get rarer
 _LINE_END: Final = re.compile("\r\n|\n|\r")
 
 
@@ -177,7 +177,7 @@ class FileReader(SourceReader):
     @staticmethod
     def _pause(quiet_s: float) -> float:
         """How long to wait before the next look at a file that has been quiet for so long."""
-        return min(_LOOK_S * max(1.0, quiet_s / _QUIET_S), _LOOK_QUIET_S)
+        return min(max(_LOOK_S, quiet_s / _LOOKS), _LOOK_QUIET_S)
 
     def _next_lines(self, max_bytes: int, now: float) -> list[str]:
         """The next whole lines, about `max_bytes` of them, or one that is longer."""

@@ -330,7 +330,7 @@ def test_a_poll_that_may_wait_returns_with_the_first_line(file: Path) -> None:
     polled = reader.poll(WINDOW, LONG_MS)
     assert polled is not None
     assert polled.records.values.values == ["here"]
-    assert context.waits == [0.01] * 3
+    assert context.waits == [0.005] * 3
 
 
 def test_a_poll_waits_no_longer_than_it_may(file: Path) -> None:
@@ -347,7 +347,7 @@ def test_a_poll_stops_waiting_when_the_task_stops(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("quiet_s", "pause_s"), [(0, 0.01), (2.9, 0.01), (6, 0.02), (15, 0.05), (3600, 0.05)]
+    ("quiet_s", "pause_s"), [(0, 0.005), (0.015, 0.005), (0.06, 0.02), (0.15, 0.05), (3600, 0.05)]
 )
 def test_a_file_is_looked_at_less_often_the_longer_it_is_quiet(
     quiet_s: float, pause_s: float

@@ -120,7 +120,7 @@ class Run:
                 None,
                 {"group.id": "connect-sink"},
                 {},
-                interval_ms,
+                commit_interval_ms=interval_ms,
             ),
         )
         self.task.start()

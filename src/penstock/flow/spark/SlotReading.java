@@ -68,6 +68,7 @@ public class SlotReading implements MapPartitionsFunction {
     private static final long POLL_MS = 1000;
     private static final long LOOK_MS = 200; // how soon a killed task is noticed
     private static final int CONNECT_MS = 60000;
+    private static final long NAMED_MS = 300; // Kafka has given a new member its id by then, as a rule
     private static final ObjectMapper JSON = new ObjectMapper();
 
     public Iterator call(Iterator numbers) {
@@ -336,21 +337,38 @@ public class SlotReading implements MapPartitionsFunction {
          * it may not have read that the member leaves.
          */
         private String close() {
-            String member = memberId();
+            String member = named();
             long until = System.currentTimeMillis() + closeMs;
             while (true) {
                 try {
                     consumer.close(Duration.ofMillis(closeMs));
-                    return System.currentTimeMillis() < until ? null : member;
+                    return System.currentTimeMillis() < until || "".equals(member) ? null : member;
                 } catch (WakeupException e) {
                     // of a command that came late
                 } catch (RuntimeException e) {
-                    return member;
+                    return "".equals(member) ? null : member;
                 }
             }
         }
 
-        /** What Kafka calls this member; null where that is not known. */
+        /** The member's id, which may be just on its way: without it the member could not leave. */
+        private String named() {
+            String member = memberId();
+            long until = System.currentTimeMillis() + Math.min(NAMED_MS, closeMs);
+            while ("".equals(member) && System.currentTimeMillis() < until) {
+                try {
+                    consumer.poll(Duration.ofMillis(LOOK_MS / 10));
+                } catch (WakeupException e) {
+                    // of a command that came late
+                } catch (RuntimeException e) {
+                    break;
+                }
+                member = memberId();
+            }
+            return member;
+        }
+
+        /** What Kafka calls this member; empty before it has said so, null where that is not known. */
         private String memberId() {
             try {
                 // The consumer tells only members that have joined, and has the id before that.
@@ -359,7 +377,7 @@ public class SlotReading implements MapPartitionsFunction {
                 Method member = coordinator.getClass().getSuperclass().getDeclaredMethod("memberId", new Class[0]);
                 member.setAccessible(true);
                 String id = (String) member.invoke(coordinator, new Object[0]);
-                return id == null || id.isEmpty() ? null : id;
+                return id == null ? "" : id;
             } catch (ReflectiveOperationException e) {
                 return null;
             } catch (RuntimeException e) {
