@@ -222,6 +222,3 @@ News = (
     | Load
     | Positions
 )
-
-Batch = Sequence[News]
-"""Messages travel several at a time."""

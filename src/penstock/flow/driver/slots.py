@@ -118,10 +118,6 @@ class Slot:
                 channel.close()
         self._on_over(self, None if self._ending else why)
 
-    @property
-    def over(self) -> bool:
-        return self._over
-
     def _run(self) -> None:
         why: str | None = None
         try:

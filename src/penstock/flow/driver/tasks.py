@@ -519,8 +519,8 @@ class Tasks:
                 for each in waiting:
                     each.set_exception(died)
             if waiting:
-                pass  # its launch tries again
-            elif alone:
+                continue  # its launch tries again
+            if alone:
                 self._fail(placed, why or "The slot ended.")
             else:
                 self._submit(self._relaunch, placed)
