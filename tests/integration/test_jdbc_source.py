@@ -593,6 +593,9 @@ def test_a_server_that_went_away_between_two_pieces_is_read_from_again(table: st
             f"FROM generate_series(1, {count}) AS id",
             f"ALTER TABLE {table} ALTER id SET NOT NULL",
             f"ALTER TABLE {table} ALTER at SET NOT NULL",
+            f"ALTER TABLE {table} SET (parallel_workers = 2)",
+            f"ALTER DATABASE {server.database} SET parallel_setup_cost = 0",
+            f"ALTER DATABASE {server.database} SET parallel_tuple_cost = 0",
         )
         readers = [
             open_reader(server, table, incrementing__column__name="id"),

@@ -145,7 +145,11 @@ class Connection:
             raise
         except Exception as error:
             what = told(self.kind, error)
-            raise type(what)(f"{doing}: {what}" if doing else str(what)) from error
+            # The last words of a server that goes down are about whatever it lost first (a
+            # parallel worker: SQLSTATE 55000).
+            gone = isinstance(what, DatabaseRefused) and not self.is_open
+            kind = DatabaseAway if gone else type(what)
+            raise kind(f"{doing}: {what}" if doing else str(what)) from error
 
     def execute(self, sql: str, parameters: Parameters = ()) -> int:
         """Runs a statement; how many rows it changed, or -1 where that means nothing."""
@@ -380,6 +384,8 @@ _OPEN: Final = {
 _PG_AWAY: Final = ("08", "53", "58", "57P", "25006", "XX")
 """Connection, resources (disk, memory, too many clients), system, shutdown, a server that became a
 standby, an internal error."""
+_PG_LOST_WORKER: Final = "lost connection to parallel worker"
+"""What a killed server says last (55000), when another of its processes was killed first."""
 _PG_BUSY: Final = ("40", "55P03", "55006", "57014", "0A000")
 """Conflicts and deadlocks, locks, statement timeouts; 0A000: a plan is older than the table."""
 _PG_ROW: Final = ("22", "23", "42804", "42846", "44", "P0001")
@@ -453,7 +459,7 @@ def _told_postgresql(error: Exception) -> PenstockError:
         return DatabaseRefused(text)
     parts = [error.diag.message_primary or str(error), error.diag.message_detail]
     text = f"{'. '.join(part.rstrip('.') for part in parts if part)} (SQLSTATE {state})"
-    if state.startswith(_PG_AWAY):
+    if state.startswith(_PG_AWAY) or _PG_LOST_WORKER in text:
         return DatabaseAway(text)
     if state.startswith(_PG_BUSY):
         return DatabaseBusy(text)

@@ -187,9 +187,12 @@ def _received(libpq: Any) -> Iterator[bytes]:
             rows, left = [], _BLOCK_BYTES
     if size != _COPY_OVER:
         raise errors.OperationalError(pq.error_message(libpq))
-    while (result := libpq.get_result()) is not None:
+    failed = None
+    while (result := libpq.get_result()) is not None:  # to the end: the status is known only then
         if result.status != pq.ExecStatus.COMMAND_OK:
-            raise errors.error_from_result(result)
+            failed = failed or result
+    if failed is not None:
+        raise errors.error_from_result(failed)
     if rows:
         yield b"".join(rows)
 
