@@ -18,8 +18,8 @@ from benchmarks.inputs import WrongOutcome, whole_batches
 from benchmarks.report import Figure, Problem, number_words
 from benchmarks.runtimes import PENSTOCK, REFERENCE, RunFailed, session
 from benchmarks.scenarios import WARM_RECORDS, Load, Points, Scenario
-from penstock import jars
 from penstock.errors import PenstockError
+from penstock.host import jars
 from penstock.kafka.broker import Broker
 from penstock.testing.reference import script_options
 from penstock.testing.topics import Topics

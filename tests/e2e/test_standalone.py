@@ -12,7 +12,7 @@ import pytest
 
 from penstock.config.properties import render_properties
 from penstock.kafka.broker import Broker, free_port
-from penstock.offset_file import read, write
+from penstock.offsets.file import read, write
 from penstock.testing.processes import WorkerProcess
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until

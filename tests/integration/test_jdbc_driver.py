@@ -17,7 +17,6 @@ from typing import Any, ClassVar
 
 import pytest
 
-from penstock import jars
 from penstock.api import SourceOffset
 from penstock.connectors.jdbc.database import (
     Connection,
@@ -36,6 +35,7 @@ from penstock.data import schema as s
 from penstock.data.records import Records
 from penstock.data.schema import Schema, Value
 from penstock.errors import ConfigInvalid, DataError, PenstockError
+from penstock.host import jars
 from penstock.testing.conformance import (
     SinkConformance,
     SinkEndToEnd,

@@ -12,7 +12,7 @@ from penstock.errors import StartupFailed
 from penstock.ids import TaskId
 from penstock.kafka.broker import Broker
 from penstock.kafka.log import CompactedLog, Entry
-from penstock.offset_store import OffsetStore
+from penstock.offsets.store import OffsetStore
 from penstock.testing.processes import worker_settings
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until

@@ -17,6 +17,7 @@ import pytest
 
 from penstock.config.worker import parse_distributed
 from penstock.errors import ConfigInvalid, StartupFailed
+from penstock.host.tls import TlsSettings, server_context
 from penstock.rest import app, tls
 from penstock.rest.app import Context
 from penstock.rest.call import Answer, Call
@@ -25,7 +26,6 @@ from penstock.rest.routes import Route
 from penstock.rest.server import Server
 from penstock.testing.certificates import Authority
 from penstock.testing.waiting import wait_until
-from penstock.tls import TlsSettings, server_context
 
 
 async def where(call: Call) -> Answer:

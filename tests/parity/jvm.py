@@ -29,9 +29,9 @@ from py4j import java_gateway
 from py4j.java_gateway import GatewayParameters, JavaGateway
 from py4j.protocol import Py4JJavaError, get_return_value
 
-from penstock import jars
 from penstock.data.schema import Schema, Value
 from penstock.errors import StartupFailed
+from penstock.host import jars
 
 from .typed import Json, json_schema, json_value, schema_json, value_json
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.offset_file import Offsets, encode, read, write
+from penstock.offsets.file import Offsets, encode, read, write
 
 from .jvm import JavaObject, KafkaConnect
 

@@ -16,7 +16,7 @@ import pytest
 
 from penstock.config.properties import render_properties
 from penstock.kafka.broker import Broker, free_port
-from penstock.offset_file import read
+from penstock.offsets.file import read
 from penstock.testing.processes import WorkerProcess
 from penstock.testing.reference import STANDALONE, reference_worker
 from penstock.testing.topics import Topics

@@ -21,8 +21,8 @@ import httpx
 import pytest
 
 from penstock.cluster.records import SessionKey, decode_config
+from penstock.host.processes import worker_command
 from penstock.kafka.broker import Broker
-from penstock.processes import worker_command
 from penstock.rest.forward import sign
 from penstock.testing.processes import WorkerProcess, worker_settings
 from penstock.testing.reference import reference_worker

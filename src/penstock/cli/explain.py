@@ -18,8 +18,8 @@ from penstock.cli.exits import NotThere
 from penstock.config import connector, worker
 from penstock.config.define import ConfigDef
 from penstock.config.render import help_text, markdown
-from penstock.plugins import Found, Kind, PluginClass, Registry
-from penstock.providers import BUILT_IN as BUILT_IN_PROVIDERS
+from penstock.plugins.registry import Found, Kind, PluginClass, Registry
+from penstock.runtime.providers import BUILT_IN as BUILT_IN_PROVIDERS
 
 _TITLES: Final[Mapping[str, str]] = {
     "worker": "Workers of a cluster",

@@ -13,8 +13,8 @@ from penstock.cli.exits import Exit
 from penstock.cli.session import Session, pass_session
 
 if TYPE_CHECKING:
-    from penstock.plugin_path import Survey
-    from penstock.plugins import Found, Place, Skipped
+    from penstock.plugins.path import Survey
+    from penstock.plugins.registry import Found, Place, Skipped
 
 _OWN: Final = "penstock "
 """How the place of what is built in is called."""
@@ -39,9 +39,10 @@ def doctor(session: Session, file: Path | None, every: bool, as_json: bool) -> i
     Looks where a worker with the settings in FILE (and in CONNECT_* variables) would, and imports
     what it would import. Ends with 1 when something is broken.
     """
-    from penstock import plugin_path, run
+    from penstock.cli import start
+    from penstock.plugins import path as plugin_path
 
-    settings = run.worker_settings(file, session.environ)
+    settings = start.worker_settings(file, session.environ)
     survey = plugin_path.survey(settings)
     report = _report(survey, plugin_path.refusal(settings, survey))
     if as_json or session.json:
@@ -79,7 +80,7 @@ def new(name: str, source: bool, sink: bool, folder: Path) -> None:
 
 def _report(survey: Survey, refusal: str | None) -> dict[str, Any]:
     """Everything that is to be told, as JSON."""
-    from penstock.plugins import Level, ambiguous
+    from penstock.plugins.registry import Level, ambiguous
 
     shared = ambiguous(survey.registry.found)
     unusable = {name for name, _ in shared}
@@ -123,7 +124,7 @@ def _place(place: Place, unusable: set[str], used: Sequence[Found]) -> dict[str,
         "skipped": [_skipped(each) for each in place.skipped],
     }
     if place.kind == "jar":
-        from penstock.plugin_path import plugins_of_jars
+        from penstock.plugins.path import plugins_of_jars
 
         known = {found.plugin.class_name for found in used}
         told["java"] = [

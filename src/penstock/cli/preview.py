@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from penstock.data.schema import Schema
     from penstock.flow.plan import ConverterPlan, SourcePlan
     from penstock.flow.stage.pipeline import Pipeline
-    from penstock.planning import Planner
-    from penstock.plugins import Registry
+    from penstock.plugins.registry import Registry
+    from penstock.runtime.planning import Planner
 
 _WINDOW_BYTES: Final = 1 << 20
 """About how much a poll is to read: small, for only the first records are shown."""
@@ -131,18 +131,19 @@ def preview(
 
 def _planner(session: Session, worker_file: Path | None) -> tuple[Planner, Registry]:
     """What plans as a worker with these settings would."""
-    from penstock import plugin_path, run
+    from penstock.cli import start
     from penstock.config.worker import parse_distributed
-    from penstock.planning import Planner
-    from penstock.providers import resolved_worker
+    from penstock.plugins import path as plugin_path
+    from penstock.runtime.planning import Planner
+    from penstock.runtime.providers import resolved_worker
 
-    settings = {**_WORKER, **run.worker_settings(worker_file, session.environ)}
+    settings = {**_WORKER, **start.worker_settings(worker_file, session.environ)}
     registry = plugin_path.registry(settings)
     return Planner(parse_distributed(resolved_worker(settings, registry)), registry), registry
 
 
 def _demand_source(registry: Registry, wanted: ConnectorFile) -> None:
-    from penstock.plugins import Kind
+    from penstock.plugins.registry import Kind
 
     named = wanted.config.get("connector.class")
     if not named:

@@ -10,8 +10,10 @@ from typing import NoReturn
 
 import click
 
-from penstock import KAFKA_VERSION, arrow, jars, logs
+from penstock import KAFKA_VERSION
+from penstock.data import arrow
 from penstock.errors import StartupFailed
+from penstock.host import jars, logs
 
 debug_option = click.option("--debug", is_flag=True, help="Show more, and stack traces of errors.")
 log_format_option = click.option(
@@ -34,10 +36,10 @@ def distributed(file: Path | None, log_format: str | None, debug: bool) -> None:
     _demand_settings(file)
     _log_to_stderr(log_format, debug)
     arrow.keep_pandas_out()
-    from penstock import run
+    from penstock.cli import start
 
-    settings = run.worker_settings(file)
-    run.distributed(settings, lambda url: logging.info("REST listens on %s", url))
+    settings = start.worker_settings(file)
+    start.distributed(settings, lambda url: logging.info("REST listens on %s", url))
     _end()
 
 
@@ -62,9 +64,9 @@ def standalone(
     _demand_settings(worker_file)
     _log_to_stderr(log_format, debug)
     arrow.keep_pandas_out()
-    from penstock import run
+    from penstock.cli import start
 
-    run.standalone(worker_file, connector_files)
+    start.standalone(worker_file, connector_files)
     _end()
 
 

@@ -56,7 +56,7 @@ from penstock.config.define import (
     under,
 )
 from penstock.config.regex import RegexInvalid, compile_java
-from penstock.plugin_versions import mismatch
+from penstock.config.versions import mismatch
 
 _COMMON_GROUP: Final = "Common"
 _TRANSFORMS_GROUP: Final = "Transforms"

@@ -1,7 +1,7 @@
 """The signals that end the demo, and its broker.
 
 Whatever happens, nothing that was started here outlives the demo: processes have sessions of their
-own (`penstock.processes`), so a Ctrl-C reaches only us, and we stop them in order.
+own (`penstock.host.processes`), so a Ctrl-C reaches only us, and we stop them in order.
 """
 
 from __future__ import annotations

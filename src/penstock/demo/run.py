@@ -17,7 +17,6 @@ from typing import Final
 
 from rich.console import Console
 
-from penstock import jars
 from penstock.demo import folder as places
 from penstock.demo.cluster import Rest, Watch, create, until
 from penstock.demo.folder import SINK, SOURCE, Folder, chunks
@@ -28,8 +27,9 @@ from penstock.demo.summary import Outcome, afterwards, next_steps, rows, table, 
 from penstock.demo.view import View, view_for
 from penstock.demo.words import percent, size_words
 from penstock.errors import PenstockError, StartupFailed, Unavailable
+from penstock.host import jars
+from penstock.host.processes import Process, exit_words, worker_command
 from penstock.kafka.broker import Broker, disk_free_mb, free_port
-from penstock.processes import Process, exit_words, worker_command
 
 _REST_MS: Final = 60_000
 _CREATE_MS: Final = 60_000

@@ -13,7 +13,7 @@ from penstock.demo.folder import SINK, SOURCE, Folder
 from penstock.demo.lines import Difference, Digest
 from penstock.demo.progress import Progress, per_second
 from penstock.demo.words import rate_words, size_words
-from penstock.processes import worker_command
+from penstock.host.processes import worker_command
 
 Rows = list[tuple[str, str]]
 

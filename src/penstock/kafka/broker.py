@@ -23,9 +23,9 @@ from typing import Final
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from penstock import jars
 from penstock.errors import StartupFailed
-from penstock.processes import Process, exit_words, last_words
+from penstock.host import jars
+from penstock.host.processes import Process, exit_words, last_words
 
 START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 30

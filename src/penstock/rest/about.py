@@ -6,9 +6,9 @@ import asyncio
 from typing import Final
 
 from penstock.cluster import events as e
-from penstock.metrics import CONTENT_TYPE
 from penstock.rest import model
 from penstock.rest.call import Answer, Call
+from penstock.runtime.metrics import CONTENT_TYPE
 
 HEALTH_TIMEOUT_S: Final = 10.0
 

@@ -24,7 +24,7 @@ from penstock.rest.call import Answer, Call, HttpError, Unroutable, error_of
 from penstock.rest.forward import Client
 from penstock.rest.operations import ready
 from penstock.rest.routes import ALWAYS, ROUTES, Route
-from penstock.worker import Worker
+from penstock.runtime.worker import Worker
 
 log = logging.getLogger(__name__)
 

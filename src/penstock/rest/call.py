@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import orjson
 
 from penstock.rest.forward import Client, Remote
-from penstock.worker import Worker
+from penstock.runtime.worker import Worker
 
 
 class HttpError(Exception):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.cluster import events as e
-from penstock.logs import LEVELS
+from penstock.host.logs import LEVELS
 from penstock.rest.call import Answer, Call, HttpError
 from penstock.rest.operations import operate
 

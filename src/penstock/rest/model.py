@@ -13,11 +13,11 @@ from penstock.cluster.records import VERSIONED, RawProps, Status
 from penstock.config import render
 from penstock.config.checks import version_range_problem
 from penstock.config.connector import CONNECTOR_VERSION, SINK, SOURCE
+from penstock.config.versions import LATEST, mismatch
 from penstock.data.java_maps import copy_buckets, hash_map_order
 from penstock.errors import BadRequest, NotFound
-from penstock.planning import always_typed, available
-from penstock.plugin_versions import LATEST, mismatch
-from penstock.plugins import Found, Kind, Registry
+from penstock.plugins.registry import Found, Kind, Registry
+from penstock.runtime.planning import always_typed, available
 
 Json = dict[str, Any]
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import orjson
 
 from penstock.cluster import events as e
-from penstock.offset_admin import requested
-from penstock.plugins import Found, Kind
+from penstock.offsets.admin import requested
+from penstock.plugins.registry import Found, Kind
 from penstock.rest.call import Answer, Call, HttpError
 from penstock.rest.operations import operate
 

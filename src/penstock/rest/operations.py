@@ -12,7 +12,7 @@ import orjson
 from penstock.cluster import events as e
 from penstock.rest.call import Answer, Call, HttpError
 from penstock.rest.forward import next_hop
-from penstock.worker import Worker
+from penstock.runtime.worker import Worker
 
 REQUEST_TIMEOUT_S: Final = 90.0
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from penstock.config import connector as connector_keys
+from penstock.config.versions import LATEST
 from penstock.errors import BadRequest
-from penstock.plugin_versions import LATEST
 from penstock.rest import model
 from penstock.rest.call import Answer, Call, HttpError
 

@@ -13,10 +13,10 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from penstock.cluster.records import Target
-from penstock.metrics import CONTENT_TYPE
 from penstock.rest import about, connectors, internal, loggers, offsets, plugins
 from penstock.rest.call import Handler
 from penstock.rest.shapes import many, ref
+from penstock.runtime.metrics import CONTENT_TYPE
 
 Json = dict[str, Any]
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from penstock.config import worker as keys
 from penstock.config.define import Config
-from penstock.tls import TlsSettings, client_context, server_context
+from penstock.host.tls import TlsSettings, client_context, server_context
 
 MAIN: Final = "listeners.https."
 ADMIN: Final = "admin.listeners.https."

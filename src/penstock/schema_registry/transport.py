@@ -20,9 +20,9 @@ import httpx
 
 from penstock.config.define import Config
 from penstock.errors import DataError, Unavailable
+from penstock.host.tls import TlsSettings, client_context
 from penstock.schema_registry import settings
 from penstock.schema_registry.memory import MemoryRegistry
-from penstock.tls import TlsSettings, client_context
 
 CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 _ACCEPT: Final = f"{CONTENT_TYPE}, application/vnd.schemaregistry+json, application/json"

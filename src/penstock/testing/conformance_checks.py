@@ -45,7 +45,7 @@ from penstock.api.settings import Config
 from penstock.config import connector as framework
 from penstock.convert.json import JsonConverter
 from penstock.kafka.broker import Broker
-from penstock.plugins import Found
+from penstock.plugins.registry import Found
 from penstock.testing.contexts import SinkContextStub, SourceContextStub
 from penstock.testing.processes import WorkerProcess, worker_settings
 from penstock.testing.topics import Topics

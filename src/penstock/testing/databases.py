@@ -22,13 +22,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Final
 
-from penstock import jars
 from penstock.config.define import Secret
 from penstock.connectors.jdbc.database import Connection, Database
 from penstock.connectors.jdbc.url import parse
 from penstock.errors import PenstockError, StartupFailed
+from penstock.host import jars
+from penstock.host.processes import Process
 from penstock.kafka.broker import free_port
-from penstock.processes import Process
 from penstock.testing.certificates import Issued
 from penstock.testing.waiting import wait_until
 

@@ -14,8 +14,8 @@ from typing import Any, Final
 import httpx
 
 from penstock.config.properties import render_properties
+from penstock.host.processes import Process, worker_command
 from penstock.kafka.broker import free_port
-from penstock.processes import Process, worker_command
 from penstock.testing.waiting import wait_until
 
 STOP_S: Final = 40.0

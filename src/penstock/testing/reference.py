@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from penstock import jars
+from penstock.host import jars
 from penstock.testing.processes import WorkerProcess
 
 MAIN_CLASS: Final = "org.apache.kafka.connect.cli.ConnectDistributed"

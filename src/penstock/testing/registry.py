@@ -30,8 +30,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from penstock.host.processes import Process
 from penstock.kafka.broker import free_port
-from penstock.processes import Process
 from penstock.schema_registry.memory import Answer, MemoryRegistry
 from penstock.testing.waiting import wait_until
 

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import httpx
 
-from penstock import jars
+from penstock.host import jars
+from penstock.host.processes import Process
 from penstock.kafka.broker import free_port
-from penstock.processes import Process
 from penstock.testing.waiting import wait_until
 
 _START_S: Final = 60.0

@@ -19,7 +19,7 @@ from penstock.data.logical import ms_to_timestamp
 from penstock.data.records import Column, Header, Records
 from penstock.data.schema import Schema, Value
 from penstock.data.text import column_texts
-from penstock.plugins import Registry
+from penstock.plugins.registry import Registry
 from penstock.transform import BUILT_IN
 
 PACKAGE: Final = "org.apache.kafka.connect.transforms."

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.explain import page, subjects
-from penstock.plugins import Kind, Registry
-from penstock.providers import PROVIDERS
+from penstock.plugins.registry import Kind, Registry
+from penstock.runtime.providers import PROVIDERS
 
 from .workers import Penstock
 

@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 
 import pytest
 
-from penstock import plugin_path
 from penstock.api import (
     Column,
     Header,
@@ -32,7 +31,8 @@ from penstock.api.settings import INT, STRING, Config, ConfigDef, Key
 from penstock.cli import preview
 from penstock.convert.header import SimpleHeaderConverter
 from penstock.convert.json import JsonConverter
-from penstock.plugins import Registry
+from penstock.plugins import path as plugin_path
+from penstock.plugins.registry import Registry
 
 from .workers import FakeClock, FakeWorkers, Penstock, Result
 

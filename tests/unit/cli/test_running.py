@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock import run
-from penstock.cli import running
+from penstock.cli import running, start
 from penstock.errors import StartupFailed
 
 from .workers import Penstock
@@ -25,8 +24,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     def recorded(*args: Any) -> None:
         made.append(args)
 
-    monkeypatch.setattr(run, "distributed", lambda props, started: recorded(props))
-    monkeypatch.setattr(run, "standalone", recorded)
+    monkeypatch.setattr(start, "distributed", lambda props, started: recorded(props))
+    monkeypatch.setattr(start, "standalone", recorded)
     monkeypatch.setattr(running, "_end", lambda: None)
     monkeypatch.setattr(running, "_log_to_stderr", lambda *_: None)
     monkeypatch.delenv("CONNECT_GROUP_ID", raising=False)
@@ -93,7 +92,7 @@ def test_what_a_worker_ends_by_becomes_a_message_and_an_exit_code(
     def ends(*_: Any) -> None:
         raise raised()
 
-    monkeypatch.setattr(run, "standalone", ends)
+    monkeypatch.setattr(start, "standalone", ends)
     result = penstock("standalone", "w")
     assert result.code == code
     assert result.err.strip().endswith(said.strip())

@@ -12,7 +12,6 @@ from typing import ClassVar
 
 import pytest
 
-from penstock import offset_file
 from penstock.api import (
     ConfigProvider,
     Lookup,
@@ -39,9 +38,10 @@ from penstock.convert.text import StringConverter
 from penstock.errors import ConfigInvalid
 from penstock.flow.plan import SinkPlan
 from penstock.ids import TaskId
-from penstock.planning import NoConnectorType, Planner
-from penstock.plugins import Kind, Registry
-from penstock.providers import LogFilter, Providers, resolved_worker
+from penstock.offsets import file as offset_file
+from penstock.plugins.registry import Kind, Registry
+from penstock.runtime.planning import NoConnectorType, Planner
+from penstock.runtime.providers import LogFilter, Providers, resolved_worker
 
 PACKAGE = "org.apache.kafka.common.config.provider"
 NOBODY = Registry([])

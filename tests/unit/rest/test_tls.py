@@ -16,9 +16,9 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from penstock.config.define import Config
 from penstock.config.worker import parse_distributed
 from penstock.errors import ConfigInvalid
+from penstock.host.tls import CIPHER_SUITES, TlsSettings, client_context, server_context
 from penstock.rest.tls import ADMIN, MAIN, forwarding, listening, settings
 from penstock.testing.certificates import Authority, Issued
-from penstock.tls import CIPHER_SUITES, TlsSettings, client_context, server_context
 
 PASSWORD = "store-pass"
 KEY_PASSWORD = "key-pass"

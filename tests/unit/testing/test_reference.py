@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock import jars
 from penstock.config.properties import parse_properties
+from penstock.host import jars
 from penstock.testing.processes import worker_settings
 from penstock.testing.reference import reference_worker, script_options
 from penstock.testing.waiting import wait_until

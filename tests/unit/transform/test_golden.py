@@ -20,7 +20,7 @@ from penstock.api import Failed, Predicate, Transform
 from penstock.config.render import config_key_info
 from penstock.data.records import Records
 from penstock.errors import ConfigInvalid, PenstockError
-from penstock.plugins import Registry
+from penstock.plugins.registry import Registry
 from penstock.transform import BUILT_IN
 
 from ...parity.typed import (  # noqa: TID252 - tests are no package of ours

@@ -59,8 +59,8 @@ from penstock.flow.spark import remote
 from penstock.flow.spark.session import Session
 from penstock.flow.stage import failures
 from penstock.flow.stage.causes import readable
+from penstock.host.logs import about
 from penstock.ids import TaskId
-from penstock.logs import about
 
 log = logging.getLogger(__name__)
 

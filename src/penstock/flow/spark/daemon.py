@@ -29,7 +29,8 @@ import pyspark.daemon  # noqa: E402
 try:
     import pyspark.worker
 
-    from penstock import arrow, logs
+    from penstock.data import arrow
+    from penstock.host import logs
 
     arrow.keep_pandas_out()
     import penstock.flow.stage.host  # noqa: F401

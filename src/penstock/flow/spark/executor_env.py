@@ -24,7 +24,7 @@ from typing import Final
 import click
 
 from penstock.errors import PenstockError, StartupFailed
-from penstock.plugins import ENTRY_POINTS
+from penstock.plugins.registry import ENTRY_POINTS
 
 _OF_SPARK: Final = frozenset({"pyspark", "py4j"})
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")

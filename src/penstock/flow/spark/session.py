@@ -20,12 +20,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock import jars
-from penstock.arrow import no_pandas
 from penstock.config.properties import render_properties
+from penstock.data.arrow import no_pandas
 from penstock.errors import PenstockError, StartupFailed
 from penstock.flow.spark import java, remote
-from penstock.plugin_path import ROOTS
+from penstock.host import jars
+from penstock.plugins.path import ROOTS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -224,7 +224,7 @@ def _session(settings: Mapping[str, str], folder: Path | None) -> SparkSession:
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
-    from penstock.flow.spark.watch import WatchedContext, watch
+    from penstock.flow.spark.executors import WatchedContext, watch
 
     secret = {name: value for name, value in settings.items() if _SECRET.search(name)}
     told = SparkConf(loadDefaults=False)

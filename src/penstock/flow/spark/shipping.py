@@ -21,8 +21,8 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 import penstock
-from penstock import plugin_path
-from penstock.plugins import ENTRY_POINTS, root_of
+from penstock.plugins import path as plugin_path
+from penstock.plugins.registry import ENTRY_POINTS, root_of
 
 _ABOUT: Final = frozenset({"METADATA", "entry_points.txt"})
 """What of a distribution's description is taken along: its version is asked for at run time."""

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.flow.messages import Failed, Moved, News, Stopped, TaskLoad
 from penstock.flow.stage.causes import readable
+from penstock.host.logs import about
 from penstock.ids import TaskId
-from penstock.logs import about
 
 if TYPE_CHECKING:
     from penstock.flow.stage.host import Host

@@ -1,0 +1,171 @@
+"""One worker as a process: from its settings to a clean end."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from penstock.clock import SystemClock
+from penstock.cluster.records import SessionKey
+from penstock.config import worker as keys
+from penstock.config.properties import parse_properties, parse_properties_text
+from penstock.errors import StartupFailed
+from penstock.plugins import path as plugin_path
+from penstock.rest.app import Context
+from penstock.rest.forward import Client, Leader
+from penstock.rest.server import Server
+from penstock.rest.tls import forwarding
+from penstock.runtime.providers import LogFilter, resolved_worker
+from penstock.runtime.standalone import ConnectorFileFailed, StandaloneWorker, lone_config
+from penstock.runtime.worker import Worker
+
+log = logging.getLogger(__name__)
+
+
+def read_worker_file(file: Path) -> dict[str, str]:
+    """The settings in a properties file; raises StartupFailed when it cannot be read."""
+    try:
+        return parse_properties(file.read_bytes())
+    except OSError as error:
+        raise StartupFailed(f"Cannot read the worker file '{file}': {error.strerror}.") from error
+
+
+def worker_settings(file: Path | None, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """A worker's settings: those in the file, if there is one, and those that `CONNECT_*` variables
+    hold, which win. Raises StartupFailed when the file cannot be read.
+
+    As in the container images, what a variable holds is what would stand in a properties file: a
+    backslash is written twice.
+    """
+    variables = keys.from_environment(environ)
+    lines = "\n".join(f"{name}={value}" for name, value in variables.items())
+    given = {} if file is None else read_worker_file(file)
+    return {**given, **parse_properties_text(lines)}
+
+
+def distributed(props: Mapping[str, str], started: Callable[[str], None]) -> None:
+    """Runs a worker of a cluster until it is told to stop (SIGTERM, Ctrl-C) or cannot go on.
+
+    `started` is told the URL once REST answers. Raises what keeps the worker from starting, or
+    what ended it.
+    """
+    registry = plugin_path.registry(props)
+    config = keys.parse_distributed(resolved_worker(props, registry))
+    client = Client(forwarding(config))
+    server = Server(config)
+    host = socket.gethostname()
+    worker: Worker
+
+    def session_key() -> SessionKey | None:
+        member = worker.state.member
+        signs = member is not None and member.protocol == "sessioned"
+        return worker.state.cluster.session_key if signs else None
+
+    try:
+        url = keys.advertised_url(config, server.port, host)
+        worker = Worker(
+            config,
+            registry,
+            url=url,
+            worker_id=keys.worker_id(config, server.port, host),
+            clock=SystemClock(),
+            leader=Leader(client, session_key, config[keys.INTER_WORKER_SIGNATURE_ALGORITHM]),
+        )
+        with _Signals(worker), _quiet_about_secrets(worker):
+            server.start(Context(worker, client))
+            started(url)
+            worker.start()
+            worker.ended.wait()
+        if worker.failure is not None:
+            raise worker.failure
+    finally:
+        server.stop()
+        client.close()
+
+
+def standalone(
+    worker_file: Path | None,
+    connector_files: Sequence[Path] = (),
+    started: Callable[[str], None] = lambda url: log.info("REST listens on %s", url),
+) -> None:
+    """Runs a worker that works alone, with the connectors that files describe, until it is told to
+    stop or cannot go on (reference §12). `worker_file` and variables: see `worker_settings`.
+
+    `started` is told the URL once REST answers. Raises what keeps the worker from starting, what
+    ended it, or ConnectorFileFailed (exit code 3).
+    """
+    settings = worker_settings(worker_file)
+    registry = plugin_path.registry(settings)
+    config = lone_config(resolved_worker(settings, registry))
+    client = Client(forwarding(config))
+    server = Server(config)
+    host = socket.gethostname()
+    try:
+        url = keys.advertised_url(config, server.port, host)
+        worker = StandaloneWorker(
+            config,
+            registry,
+            url=url,
+            worker_id=keys.worker_id(config, server.port, host),
+            clock=SystemClock(),
+            # It leads itself, and is never asked for anything.
+            leader=Leader(client, lambda: None, config[keys.INTER_WORKER_SIGNATURE_ALGORITHM]),
+        )
+        with _Signals(worker), _quiet_about_secrets(worker):
+            server.start(Context(worker, client))
+            started(url)
+            worker.start()
+            try:
+                worker.load(connector_files)
+            except ConnectorFileFailed:
+                worker.stop()
+                worker.ended.wait()
+                raise
+            worker.ended.wait()
+        if worker.failure is not None:
+            raise worker.failure
+    finally:
+        server.stop()
+        client.close()
+
+
+@contextmanager
+def _quiet_about_secrets(worker: Worker) -> Iterator[None]:
+    """What this process logs meanwhile is without what config providers have returned."""
+    handlers, quiet = tuple(logging.getLogger().handlers), LogFilter(worker.planner.providers)
+    for handler in handlers:
+        handler.addFilter(quiet)
+    try:
+        yield
+    finally:
+        for handler in handlers:
+            handler.removeFilter(quiet)
+
+
+class _Signals:
+    """SIGTERM and Ctrl-C ask the worker to stop; a second one ends the process at once."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, self._stop)
+
+    def __exit__(self, *_: object) -> None:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        log.info("stopping (%s)", signal.Signals(number).name)
+        signal.signal(number, signal.SIG_DFL)
+        self._worker.stop()

@@ -1,0 +1,183 @@
+"""The Java archives penstock runs with, fetched once by the Ivy that ships inside PySpark.
+
+`jars.lock` beside this module names every archive with its checksum; nothing is resolved
+transitively, so what runs is what is written there. A set is a folder of jars under the penstock
+home (`PENSTOCK_HOME`, by default `~/.penstock`); a folder is complete or absent, never half there.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import resources
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+from xml.sax.saxutils import quoteattr
+
+from penstock.errors import StartupFailed
+
+JAVA_MIN: Final = 17
+SETS: Final = ("spark", "broker", "connect")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Jar:
+    """One archive: Maven coordinates and the SHA-256 of its bytes."""
+
+    group: str
+    name: str
+    version: str
+    sha256: str
+
+    @property
+    def file(self) -> str:
+        return f"{self.name}-{self.version}.jar"
+
+
+_SETTINGS: Final = """\
+<ivysettings><settings defaultResolver="central"/><resolvers>
+<ibiblio name="central" m2compatible="true" usepoms="false"/>
+</resolvers></ivysettings>
+"""
+"""Archives only: the list is complete, so nobody need ask what depends on what."""
+
+
+def home() -> Path:
+    """Where downloaded jars and the embedded broker's data live."""
+    return Path(os.environ.get("PENSTOCK_HOME", Path.home() / ".penstock")).absolute()
+
+
+def locked(which: str) -> list[Jar]:
+    """The jars of one set (`spark`, `broker`, `connect`) as `jars.lock` lists them."""
+    text = resources.files("penstock.host").joinpath("jars.lock").read_text()
+    rows = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
+    return [Jar(*_coordinates(text), sha256=sha256) for kind, text, sha256 in rows if kind == which]
+
+
+def _coordinates(text: str) -> tuple[str, str, str]:
+    group, name, version = text.split(":")
+    return group, name, version
+
+
+def folder(which: str, say: Callable[[str], None] = lambda text: None) -> Path:
+    """The folder holding the jars of one set, fetched first when they are not there yet.
+
+    `say` is told what is being done when it takes long. Raises StartupFailed when Java is missing
+    or too old, an archive cannot be had, or its checksum differs.
+    """
+    jars = locked(which)
+    fingerprint = hashlib.sha256("".join(jar.sha256 for jar in jars).encode()).hexdigest()[:12]
+    target = home() / "jars" / f"{which}-{fingerprint}"
+    if not target.is_dir():
+        with _nobody_else_fetching():
+            if not target.is_dir():
+                say(f"fetching {len(jars)} jars for {which}")
+                _fetch(jars, target)
+    return target
+
+
+@contextmanager
+def _nobody_else_fetching() -> Iterator[None]:
+    """Ivy's cache is for one process at a time; others wait, and find what was fetched."""
+    home().mkdir(parents=True, exist_ok=True)
+    with (home() / "fetching.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def java() -> str:
+    """The `java` program to use; raises StartupFailed when it is missing or too old."""
+    java_home = os.environ.get("JAVA_HOME")
+    program = str(Path(java_home) / "bin" / "java") if java_home else shutil.which("java")
+    where = "JAVA_HOME" if java_home else "PATH"
+    if not program or not os.access(program, os.X_OK):
+        raise StartupFailed(
+            f"No Java found: {where} names no 'java' program. "
+            f"Install Java {JAVA_MIN} or newer, or set JAVA_HOME to where it is installed."
+        )
+    answer = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)
+    printed = answer.stderr + answer.stdout
+    version = java_version(printed)
+    if version is None:
+        raise StartupFailed(f"'{program} -version' printed no version, only: {printed.strip()!r}")
+    if version < JAVA_MIN:
+        raise StartupFailed(
+            f"Java {version} is too old ({program}): Spark and Kafka need Java {JAVA_MIN} or "
+            "newer. Install it, or set JAVA_HOME to a newer one."
+        )
+    return program
+
+
+def java_version(printed: str) -> int | None:
+    """The feature release in what `java -version` prints: 17 for "17.0.15", 8 for "1.8.0_402"."""
+    found = re.search(r'version "(?:1\.)?(\d+)', printed)
+    return int(found[1]) if found else None
+
+
+def _fetch(jars: Iterable[Jar], target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".fetch-") as work:
+        descriptor = Path(work) / "ivy.xml"
+        descriptor.write_text(_ivy_xml(jars))
+        settings = Path(work) / "settings.xml"
+        settings.write_text(_SETTINGS)
+        got = Path(work) / "jars"
+        got.mkdir()
+        command = [java(), "-jar", str(_ivy_jar()), "-settings", str(settings)]
+        command += ["-ivy", str(descriptor), "-confs", "default"]
+        command += ["-cache", str(home() / "ivy")]
+        command += ["-retrieve", f"{got}/[artifact]-[revision].[ext]"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        for jar in jars:
+            _check(jar, got / jar.file, done.stdout + done.stderr)
+        got.rename(target)
+
+
+def _check(jar: Jar, file: Path, log: str) -> None:
+    if not file.is_file():
+        said = (
+            "\n".join(line for line in log.splitlines() if "ERROR" in line or jar.name in line)
+            or log[-800:]
+        )
+        raise StartupFailed(
+            f"{jar.group}:{jar.name}:{jar.version} could not be fetched. "
+            f"Is there a way to Maven Central from here, and room on the disk? Ivy said:\n{said}"
+        )
+    found = hashlib.sha256(file.read_bytes()).hexdigest()
+    if found != jar.sha256:
+        raise StartupFailed(
+            f"{jar.file} has the SHA-256 {found}, but jars.lock expects {jar.sha256}. "
+            f"Delete {home() / 'ivy'} and try again; if it stays, the archive was tampered with."
+        )
+
+
+def _ivy_xml(jars: Iterable[Jar]) -> str:
+    rows = "".join(
+        f"<dependency org={quoteattr(jar.group)} name={quoteattr(jar.name)} "
+        f'rev={quoteattr(jar.version)} transitive="false" conf="default->default">'
+        f'<artifact name={quoteattr(jar.name)} type="jar" ext="jar"/></dependency>'
+        for jar in jars
+    )
+    return (
+        '<ivy-module version="2.0"><info organisation="penstock" module="jars"/>'
+        '<configurations><conf name="default"/></configurations>'
+        f"<dependencies>{rows}</dependencies></ivy-module>"
+    )
+
+
+def _ivy_jar() -> Path:
+    spec = find_spec("pyspark")
+    places = spec.submodule_search_locations if spec else None
+    found = [jar for place in places or () for jar in Path(place).glob("jars/ivy-*.jar")]
+    if not found:
+        raise StartupFailed("PySpark is not installed with its jars; run `make setup`.")
+    return found[0]

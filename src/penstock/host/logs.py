@@ -1,0 +1,176 @@
+"""How log lines look, and whose they are.
+
+What is logged about a connector or a task says so in every line, as Kafka Connect's do (KIP-449):
+
+    [2026-11-21 10:00:00,123] INFO [orders|task-0] starting … (penstock.runtime.worker)
+
+`about` marks what a thread does as a connector's or a task's; lines of plugins and libraries that
+are written meanwhile get the mark, too.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from penstock.errors import StartupFailed
+from penstock.ids import TaskId
+
+LEVELS: Final = {
+    "OFF": 100,
+    "FATAL": logging.CRITICAL,
+    "ERROR": logging.ERROR,
+    "WARN": logging.WARNING,
+    "INFO": logging.INFO,
+    "DEBUG": logging.DEBUG,
+    "TRACE": 5,
+    "ALL": 1,
+}
+"""Java's names of levels, the least talkative first."""
+
+FORMATS: Final = ("text", "json")
+FORMAT_VARIABLE: Final = "PENSTOCK_LOG_FORMAT"
+LEVEL_VARIABLE: Final = "PENSTOCK_LOG_LEVEL"
+ROOT_VARIABLE: Final = "CONNECT_LOG4J_ROOT_LOGLEVEL"
+LOGGERS_VARIABLE: Final = "CONNECT_LOG4J_LOGGERS"
+
+_OURS: Final = {"org.apache.kafka.connect": "penstock"}
+_TALKATIVE: Final = ("py4j", "kafka", "httpx", "httpcore", "asyncio", "uvicorn")
+
+_about: ContextVar[str | TaskId | None] = ContextVar("about", default=None)
+
+
+@contextmanager
+def about(item: str | TaskId) -> Iterator[None]:
+    """What is logged meanwhile, by this thread, is about a connector (its name) or a task. Also
+    wraps a function: `about(task)(function)`."""
+    token = _about.set(item)
+    try:
+        yield
+    finally:
+        _about.reset(token)
+
+
+def concern(item: str | TaskId) -> None:
+    """The same from now on, for a thread of a Python worker of Spark's, which does one after the
+    other."""
+    _about.set(item)
+
+
+def level_name(number: int) -> str:
+    """Java's name of a level: that of the next one that lets as much through."""
+    return next(name for name, floor in LEVELS.items() if number >= floor or floor == 1)
+
+
+def ours(namespace: str) -> str:
+    """The logger that does here what a logger of Kafka Connect's does there; else the same."""
+    return _OURS.get(namespace, namespace)
+
+
+class TextLines(logging.Formatter):
+    """As in the reference's usual configuration; a trace follows its line."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        time_text = self.formatTime(record)
+        level = level_name(record.levelno)
+        return f"[{time_text}] {level} {_mark()}{record.message} ({record.name})"
+
+
+class JsonLines(logging.Formatter):
+    """An object per line: `timestamp` (UTC), `level`, `logger`, `thread`, `message`; `connector`
+    and `task` where it is about one, `exception` where there is a trace."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        line: dict[str, Any] = {
+            "timestamp": f"{seconds}.{int(record.msecs):03d}Z",
+            "level": level_name(record.levelno),
+            "logger": record.name,
+            "thread": record.threadName,
+            "message": record.getMessage(),
+        }
+        match _about.get():
+            case TaskId(connector, number):
+                line |= {"connector": connector, "task": number}
+            case str(connector):
+                line |= {"connector": connector}
+            case None:
+                pass
+        if record.exc_info and not record.exc_text:
+            record.exc_text = self.formatException(record.exc_info)
+        if record.exc_text:
+            line["exception"] = record.exc_text
+        return orjson.dumps(line).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """How a process logs: its format, the root's level, and levels of single loggers."""
+
+    format: str = "text"
+    root: str = "INFO"
+    loggers: Mapping[str, str] | None = None
+
+    @classmethod
+    def of(
+        cls, environ: Mapping[str, str], format: str | None = None, debug: bool = False
+    ) -> LogSettings:
+        """What variables ask for, those of the container images and penstock's own; the two options
+        win. Raises StartupFailed for what is no level or format."""
+        chosen = format or environ.get(FORMAT_VARIABLE) or "text"
+        if chosen not in FORMATS:
+            raise StartupFailed(
+                f"{FORMAT_VARIABLE} is '{chosen}'; it can be {' or '.join(FORMATS)}."
+            )
+        variable = LEVEL_VARIABLE if environ.get(LEVEL_VARIABLE) else ROOT_VARIABLE
+        root = "DEBUG" if debug else environ.get(variable) or "INFO"
+        loggers = {}
+        for row in filter(None, map(str.strip, environ.get(LOGGERS_VARIABLE, "").split(","))):
+            name, found, level = row.partition("=")
+            if not found or not name.strip():
+                raise StartupFailed(
+                    f"{LOGGERS_VARIABLE} holds '{row}'; it takes LOGGER=LEVEL, separated by commas."
+                )
+            loggers[name.strip()] = _level(LOGGERS_VARIABLE, level)
+        return cls(chosen, _level(variable, root), loggers)
+
+
+def log_to_stderr(settings: LogSettings) -> None:
+    """Has this process, and the Python processes that Spark starts for it, log as the settings
+    say."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines() if settings.format == "json" else TextLines())
+    logging.basicConfig(level=LEVELS[settings.root], handlers=[handler], force=True)
+    for name in _TALKATIVE:
+        logging.getLogger(name).setLevel(max(logging.WARNING, LEVELS[settings.root]))
+    for name, level in (settings.loggers or {}).items():
+        logging.getLogger(ours(name)).setLevel(LEVELS[level])
+    os.environ |= {FORMAT_VARIABLE: settings.format, LEVEL_VARIABLE: settings.root}
+
+
+def _level(variable: str, text: str) -> str:
+    level = text.strip().upper()
+    if level not in LEVELS:
+        raise StartupFailed(
+            f"{variable} asks for the level '{text.strip()}'; the levels are {', '.join(LEVELS)}."
+        )
+    return level
+
+
+def _mark() -> str:
+    match _about.get():
+        case TaskId(connector, number):
+            return f"[{connector}|task-{number}] "
+        case str(connector):
+            return f"[{connector}|worker] "
+        case None:
+            return ""

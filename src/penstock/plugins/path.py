@@ -1,0 +1,591 @@
+"""Plugins in the folders that `plugin.path` lists (reference §15.1, §15.2).
+
+As with Kafka Connect, each entry of a listed folder is one location: there a folder of jars or a
+jar, here
+
+    NAME.whl                    a wheel of Python code, imported as it is
+    FOLDER/*.whl                a wheel and those it needs
+    FOLDER/*.dist-info/         what `pip install --target FOLDER` made; may be listed itself
+    NAME.py, NAME/__init__.py   a module or package
+    FOLDER/NAME.py …            a folder of modules and packages
+
+Jars are left alone, for a worker file of Kafka Connect names folders of them.
+
+How modules are imported from there:
+
+- A location that holds plugins adds a folder, or its wheels, to the end of `sys.path` (its roots).
+  So nothing there takes the place of a module of Python's, of penstock's or of an installed
+  package; a plugin whose module has a name that is taken is reported and skipped. There is one
+  interpreter, hence one version of a module: locations are not isolated from each other.
+- A wheel is imported from the archive, so that nothing has to be unpacked, written or cleaned up,
+  and what runs is the file that is listed. Compiled parts cannot be imported so, nor is a package
+  at ease that opens its own files by path: `pip install --target` is for those.
+- Where entry points say what the plugins are, nothing else is imported. Elsewhere a module is
+  imported only when its text shows that it imports penstock, in the order of names.
+- Spark's Python workers get the same roots in the same order (`flow.daemon`); executors on other
+  machines get what the roots hold with penstock's own code (`flow.shipping`).
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import os
+import sys
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from email import message_from_bytes
+from enum import Enum
+from importlib.metadata import EntryPoint, distributions
+from importlib.util import find_spec
+from itertools import chain
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from penstock.api import Plugin
+from penstock.config.worker import PLUGIN_DISCOVERY, PLUGIN_PATH
+from penstock.errors import StartupFailed
+from penstock.plugins.registry import (
+    BASES,
+    ENTRY_POINTS,
+    Found,
+    Level,
+    Place,
+    Registry,
+    Skipped,
+    installed,
+    loaded,
+    log,
+    not_imported,
+    report,
+)
+
+Tree = Path | zipfile.Path
+"""A folder or file, on disk or in a wheel."""
+
+COMPILED: Final = frozenset({".so", ".pyd", ".dylib", ".dll"})
+
+ROOTS: Final = "PENSTOCK_PLUGIN_ROOTS"
+"""The variable that tells Python workers on this machine the roots, as a JSON list."""
+
+_NOT_PLUGINS: Final = frozenset({"conftest", "setup", "__main__", "tests", "test", "__pycache__"})
+_ABOUT: Final = (".dist-info", ".egg-info", ".data")
+
+
+class Discovery(Enum):
+    """`plugin.discovery`: whether plugins are believed that packages declare by entry points, and
+    whether modules are looked into. An installed package always has to declare its plugins."""
+
+    ONLY_SCAN = "only_scan"
+    HYBRID_WARN = "hybrid_warn"
+    HYBRID_FAIL = "hybrid_fail"
+    SERVICE_LOAD = "service_load"
+
+
+class Form(Enum):
+    """What a location is; the value is what people call it."""
+
+    WHEEL = "wheel"
+    DISTRIBUTION = "installed into a folder"
+    MODULE = "module"
+    PACKAGE = "package"
+    FOLDER = "folder of modules"
+    JARS = "jar"
+    PATH = "plugin.path"  # the listed path itself, about which there is something to say
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """One location, not looked into yet. `roots` are what has to be on `sys.path` for it; `problem`
+    is why it cannot be used, when that is known already."""
+
+    form: Form
+    path: Path
+    roots: tuple[Path, ...] = ()
+    problem: Skipped | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Everything that was looked at, and the registry that comes of it."""
+
+    registry: Registry
+    places: tuple[Place, ...]
+    undeclared: tuple[Found, ...]  # found by looking into modules alone
+
+
+def registry(props: Mapping[str, str]) -> Registry:
+    """The plugins of a worker with these settings: installed ones and those in `plugin.path`. What
+    is skipped is logged.
+
+    Raises StartupFailed when `plugin.discovery=hybrid_fail` and a plugin is not declared.
+    """
+    found = survey(props)
+    report(found.places)
+    for lost, chosen in found.registry.shadowed:
+        log.warning(
+            "plugin %s %s in %s is not used: version %s in %s is higher, or was found first",
+            lost.plugin.class_name,
+            lost.plugin.version,
+            lost.location,
+            chosen.plugin.version,
+            chosen.location,
+        )
+    jars = sum(place.kind == Form.JARS.value for place in found.places)
+    if jars:
+        log.info(
+            "the jars in plugin.path are left alone (places: %d), as this worker runs plugins "
+            "written in Python; 'penstock plugins doctor' tells what they hold",
+            jars,
+        )
+    refused = refusal(props, found)
+    if refused is not None:
+        raise StartupFailed(refused)
+    if found.undeclared and _discovery(props) is Discovery.HYBRID_WARN:
+        log.warning(_undeclared(found).format("warning"))
+    return found.registry
+
+
+def refusal(props: Mapping[str, str], found: Survey) -> str | None:
+    """Why a worker with these settings does not start with the plugins that were found."""
+    if found.undeclared and _discovery(props) is Discovery.HYBRID_FAIL:
+        return _undeclared(found).format("error")
+    return None
+
+
+def _undeclared(found: Survey) -> str:
+    names = ", ".join(each.plugin.class_name for each in found.undeclared)
+    return (
+        "One or more plugins are not declared by entry points and may not be usable with "
+        f"{PLUGIN_DISCOVERY.name}={Discovery.SERVICE_LOAD.value}: [{names}]. Declare them under "
+        f'[project.entry-points."{ENTRY_POINTS}"] of their package. To silence this {{}}, set '
+        f"{PLUGIN_DISCOVERY.name}={Discovery.ONLY_SCAN.value} in the worker config."
+    )
+
+
+def survey(props: Mapping[str, str]) -> Survey:
+    """Looks everywhere, imports what is to be imported, and tells what it found. Adds the roots of
+    what it found to `sys.path`."""
+    discovery = _discovery(props)
+    locations = [each for path in listed(props) for each in locations_in(path)]
+    places = installed({str(root) for location in locations for root in location.roots})
+    roots: dict[str, None] = {}
+    undeclared: list[Found] = []
+    for location in locations:
+        place, scanned = _look(location, discovery)
+        places.append(place)
+        if place.found:
+            roots |= dict.fromkeys(map(str, location.roots))
+        if scanned:
+            undeclared += place.found
+    found = chain.from_iterable(place.found for place in places)
+    return Survey(Registry(found, list(roots)), tuple(places), tuple(undeclared))
+
+
+def listed(props: Mapping[str, str]) -> list[Path]:
+    """The paths that `plugin.path` lists, made absolute; it is read as it is written, without
+    placeholders (reference §13.2)."""
+    text = props.get(PLUGIN_PATH.name, "").strip()
+    paths = [Path(os.path.abspath(path)) for path in PLUGIN_PATH.kind.read(text) or () if path]
+    return list(dict.fromkeys(paths))
+
+
+def _discovery(props: Mapping[str, str]) -> Discovery:
+    try:
+        return Discovery(props.get(PLUGIN_DISCOVERY.name, "").strip().lower())
+    except ValueError:  # when it is not empty, the worker's settings are refused for it
+        return Discovery(PLUGIN_DISCOVERY.default)
+
+
+# ── what there is ────────────────────────────────────────────────────────────────────────────────
+
+
+def locations_in(path: Path) -> list[Location]:
+    """The locations of one listed path, by name. Imports nothing."""
+    if path.suffix in _FILES and path.is_file():
+        return [_FILES[path.suffix](path)]
+    try:
+        entries = sorted(entry for entry in path.iterdir() if _is_visible(entry))
+    except OSError as error:
+        why = f"Could not get listing for plugin path: {path} ({error.strerror}). Ignoring"
+        return [Location(Form.PATH, path, problem=Skipped("", why, Level.WARNING))]
+    if any(entry.name == "__init__.py" for entry in entries):
+        why = "it is a package itself"
+        problem = Skipped(str(path), why, advice=f"List the folder it is in, '{path.parent}'.")
+        return [Location(Form.PATH, path, problem=problem)]
+    found: list[Location] = []
+    own: set[str] = set()
+    if any(entry.suffix == ".dist-info" for entry in entries):
+        found.append(Location(Form.DISTRIBUTION, path, (path,)))
+        own = _top_level(path)
+    for entry in entries:
+        if entry.name in own or entry.name.endswith(_ABOUT):
+            continue
+        try:
+            found += _entry(entry)
+        except OSError as error:
+            problem = Skipped(str(entry), f"it cannot be read: {error.strerror}")
+            found.append(Location(Form.PATH, entry, problem=problem))
+    return found
+
+
+def _entry(entry: Path) -> list[Location]:
+    """What an entry of a listed folder is, which may be nothing of ours. Raises OSError."""
+    if entry.is_symlink() and not entry.exists():
+        why = f"Resolving symbolic link '{entry}' failed. Ignoring this path"
+        return [Location(Form.PATH, entry, problem=Skipped("", why, Level.WARNING))]
+    if entry.is_dir():
+        return _folder(entry)
+    return [_FILES[entry.suffix](entry)] if entry.suffix in _FILES else []
+
+
+def _folder(folder: Path) -> list[Location]:
+    entries = sorted(entry for entry in folder.iterdir() if _is_visible(entry))
+    if (folder / "__init__.py").is_file():
+        return [Location(Form.PACKAGE, folder, (folder.parent,))]
+    if any(entry.suffix == ".dist-info" for entry in entries):
+        return [Location(Form.DISTRIBUTION, folder, (folder,))]
+    wheels = [_wheel(entry) for entry in entries if entry.suffix == ".whl"]
+    if wheels:
+        whole = tuple(wheel.path for wheel in wheels if wheel.problem is None)
+        together = [Location(Form.WHEEL, folder, whole)] if whole else []
+        return [*together, *(wheel for wheel in wheels if wheel.problem is not None)]
+    if any(entry.suffix == ".py" or (entry / "__init__.py").is_file() for entry in entries):
+        return [Location(Form.FOLDER, folder, (folder,))]
+    if any(chain(folder.glob("*.jar"), folder.glob("*/*.jar"))):
+        return [Location(Form.JARS, folder)]
+    if (folder / "pyproject.toml").is_file():
+        why = "it holds the sources of a project"
+        advice = f"Run 'pip install --target FOLDER {folder.name}', or build a wheel."
+        problem = Skipped(str(folder), why, Level.WARNING, advice)
+        return [Location(Form.FOLDER, folder, problem=problem)]
+    return []
+
+
+def _wheel(path: Path) -> Location:
+    """A wheel, with what keeps it from being imported as it is."""
+    try:
+        with zipfile.ZipFile(path) as wheel:
+            names = wheel.namelist()
+            about = [wheel.read(name) for name in names if name.endswith(".dist-info/WHEEL")]
+    except (OSError, zipfile.BadZipFile) as error:
+        problem = Skipped(str(path), f"it cannot be read: {error}")
+        return Location(Form.WHEEL, path, problem=problem)
+    compiled = [name for name in names if PurePosixPath(name).suffix in COMPILED]
+    if compiled or any(message_from_bytes(text)["Root-Is-Purelib"] == "false" for text in about):
+        which = f" ({compiled[0]})" if compiled else ""
+        why = f"the wheel has compiled parts{which}, which cannot be imported from an archive"
+        advice = f"Run 'pip install --target FOLDER {path.name}' in a folder of plugin.path."
+        return Location(Form.WHEEL, path, problem=Skipped(str(path), why, advice=advice))
+    if not about:
+        problem = Skipped(str(path), "it is no wheel: it holds no WHEEL file")
+        return Location(Form.WHEEL, path, problem=problem)
+    return Location(Form.WHEEL, path, (path,))
+
+
+def _zip(path: Path) -> Location:
+    why = "an archive, which is not unpacked"
+    problem = Skipped(str(path), why, Level.WARNING, "Unpack it, if it holds plugins.")
+    return Location(Form.PATH, path, problem=problem)
+
+
+_FILES: Final[Mapping[str, Callable[[Path], Location]]] = {
+    ".whl": _wheel,
+    ".py": lambda path: Location(Form.MODULE, path, (path.parent,)),
+    ".jar": lambda path: Location(Form.JARS, path),
+    ".zip": _zip,
+}
+"""What a file in a listed folder, or a listed file, is by the end of its name."""
+
+
+def _is_visible(entry: Path) -> bool:
+    return not entry.name.startswith(".") and entry.name != "__pycache__"
+
+
+def _top_level(folder: Path) -> set[str]:
+    """The names in a folder that belong to distributions which were installed into it."""
+    return {
+        PurePosixPath(file).parts[0]
+        for dist in distributions(path=[str(folder)])
+        for file in dist.files or ()
+    }
+
+
+# ── looking into a location ──────────────────────────────────────────────────────────────────────
+
+
+def _look(location: Location, discovery: Discovery) -> tuple[Place, bool]:
+    """What is in a location, and whether its plugins were found by looking into modules."""
+    place = Place(location.form.value, str(location.path))
+    if location.problem is not None:
+        return replace(place, skipped=(location.problem,)), False
+    if location.form is Form.JARS:
+        why = "a jar; penstock runs plugins written in Python"
+        return replace(place, skipped=(Skipped(str(location.path), why, Level.NOTE),)), False
+    declared = False
+    found: tuple[Found, ...] = ()
+    try:
+        with _on_path(location.roots) as keep:
+            if discovery is not Discovery.ONLY_SCAN and location.form in _INSTALLED:
+                found, skipped = _declared(location)
+                declared = bool(found or skipped)
+            if not declared and discovery is Discovery.SERVICE_LOAD:
+                skipped = tuple(_not_declared(location))
+            elif not declared:
+                found, skipped = _scanned(location)
+            if found:
+                keep()
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        skipped = (Skipped(str(location.path), f"it cannot be read: {error}"),)
+    return replace(place, found=found, skipped=skipped), bool(found) and not declared
+
+
+_INSTALLED: Final = frozenset({Form.WHEEL, Form.DISTRIBUTION})
+
+
+@contextmanager
+def _on_path(roots: Sequence[Path]) -> Iterator[Callable[[], None]]:
+    """`sys.path` with roots at its end; they stay there only if what it yields is called."""
+    added = [str(root) for root in roots if str(root) not in sys.path]
+    sys.path.extend(added)
+    importlib.invalidate_caches()
+    kept: list[bool] = []
+    try:
+        yield lambda: kept.append(True)
+    finally:
+        if not kept:
+            for root in added:
+                sys.path.remove(root)
+
+
+def _declared(location: Location) -> tuple[tuple[Found, ...], tuple[Skipped, ...]]:
+    """What the distributions of a location declare."""
+    skipped: list[Skipped] = []
+    usable: list[EntryPoint] = []
+    for dist in sorted(distributions(path=[*map(str, location.roots)]), key=lambda it: it.name):
+        for entry in dist.entry_points.select(group=ENTRY_POINTS):
+            taken = _taken(entry.module, location.roots)
+            if taken:
+                skipped.append(Skipped(f"'{entry.name}' ({entry.value})", taken))
+            else:
+                usable.append(entry)
+    found, broken = loaded(usable, str(location.path))
+    return found, (*skipped, *broken)
+
+
+def _not_declared(location: Location) -> Iterator[Skipped]:
+    names = [name for name, text in _modules(location) if _imports_penstock(text)]
+    if names:
+        yield Skipped(
+            str(location.path),
+            f"{PLUGIN_DISCOVERY.name}={Discovery.SERVICE_LOAD.value} uses only plugins that a "
+            f"distribution declares, and {', '.join(names)} is not declared",
+            Level.WARNING,
+        )
+
+
+def _scanned(location: Location) -> tuple[tuple[Found, ...], tuple[Skipped, ...]]:
+    """The plugin classes that are defined in the modules which import penstock."""
+    found: list[Found] = []
+    skipped: list[Skipped] = []
+    candidates = 0
+    passed_over: set[str] = set()
+    for name, text in _modules(location):
+        if not _imports_penstock(text):
+            continue
+        candidates += 1
+        package = name.partition(".")[0]
+        taken = _taken(name, location.roots)
+        if taken and package not in passed_over:
+            skipped.append(Skipped(package, taken))
+            passed_over.add(package)
+        if taken:
+            continue
+        try:
+            module = importlib.import_module(name)
+        except (Exception, SystemExit) as error:  # somebody else's code; the others shall work
+            skipped.append(not_imported(name.rpartition(".")[2], name, error))
+            continue
+        classes = dict.fromkeys(filter(inspect.isclass, vars(module).values()))
+        for cls in classes:
+            if cls.__module__ == name and _is_meant(cls):
+                try:
+                    found.append(_of_its_own(cls, str(location.path)))
+                except TypeError as error:
+                    level = Level.NOTE if _is_a_base(cls) else Level.BROKEN
+                    skipped.append(Skipped(f"{name}.{cls.__qualname__}", str(error), level))
+    if not found and not skipped:
+        why = "no module in it imports penstock" if not candidates else "it defines no plugin class"
+        skipped.append(Skipped(str(location.path), why, Level.NOTE))
+    return tuple(found), tuple(skipped)
+
+
+def _is_meant(cls: type) -> bool:
+    """Whether a class is a plugin, or was to be one."""
+    return issubclass(cls, BASES) or isinstance(vars(cls).get("plugin"), Plugin)
+
+
+def _is_a_base(cls: type) -> bool:
+    """Whether it is what several plugins have in common, or a variant of one, and not meant to be
+    a plugin by itself."""
+    return "plugin" not in vars(cls) and (
+        inspect.isabstract(cls) or bool(cls.__subclasses__()) or hasattr(cls, "plugin")
+    )
+
+
+def _of_its_own(cls: type, location: str) -> Found:
+    found = Found.of(cls, location)
+    if "plugin" not in vars(cls):
+        raise TypeError(f"{cls!r} is not a plugin: its `plugin` is that of its base")
+    return found
+
+
+def _modules(location: Location) -> Iterator[tuple[str, bytes]]:
+    """The Python modules of a location, by their full names, and their texts."""
+    match location.form:
+        case Form.MODULE | Form.PACKAGE:
+            yield from _in_tree([location.path], "")
+        case Form.WHEEL:
+            for root in location.roots:
+                yield from _in_tree(zipfile.Path(str(root)).iterdir(), "")
+        case _:
+            yield from _in_tree(location.path.iterdir(), "")
+
+
+def _in_tree(entries: Iterable[Tree], package: str) -> Iterator[tuple[str, bytes]]:
+    for entry in sorted(entries, key=lambda entry: entry.name):
+        stem = entry.name.removesuffix(".py")
+        test = stem.startswith("test_") or stem.endswith("_test") or stem in _NOT_PLUGINS
+        if test or not stem.isidentifier():
+            continue
+        if entry.is_dir():
+            if (entry / "__init__.py").is_file():
+                yield from _in_tree(entry.iterdir(), f"{package}{stem}.")
+        elif entry.name.endswith(".py"):
+            name = package.rstrip(".") if stem == "__init__" else f"{package}{stem}"
+            if name:
+                yield name, entry.read_bytes()
+
+
+def _imports_penstock(text: bytes) -> bool:
+    """Whether a module's text imports something of penstock's. A text that is not Python does not
+    say; one that is meant for us is imported, and so reported."""
+    if b"penstock" not in text:
+        return False
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return True
+    names = chain.from_iterable(
+        [each.name for each in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    )
+    return any(name.partition(".")[0] == "penstock" for name in names)
+
+
+def _taken(module: str, roots: Sequence[Path]) -> str | None:
+    """Why a module cannot be imported from these roots: its name means another one."""
+    name = module.partition(".")[0]
+    if name == "penstock" or name in sys.stdlib_module_names:
+        whose = "penstock" if name == "penstock" else "Python"
+        return f"'{name}' is the name of a module of {whose}'s; call it something else"
+    places = _origins(name)
+    if places and not any(_is_in(place, root) for place in places for root in roots):
+        return f"'{name}' is the name of another module as well, which counts first: {places[0]}"
+    return None
+
+
+def _origins(name: str) -> Sequence[str]:
+    """Where the module or package of this name is imported from; of a namespace package, every
+    folder it is in."""
+    try:
+        spec = find_spec(name)
+    except (ImportError, ValueError):  # ValueError: a module that was made without a spec
+        return ()
+    if spec is None:
+        return ()
+    return (
+        [spec.origin]
+        if spec.has_location and spec.origin
+        else [*(spec.submodule_search_locations or ())]
+    )
+
+
+def _is_in(place: str, root: Path) -> bool:
+    return any(
+        known(place).startswith(f"{known(root)}{os.sep}") for known in (os.fspath, os.path.realpath)
+    )
+
+
+# ── what others need ─────────────────────────────────────────────────────────────────────────────
+
+
+def files(root: str) -> Iterator[tuple[PurePosixPath, Tree]]:
+    """Everything that may be imported from a root, by the place it has there: whole packages, with
+    their other files, modules, and what distributions say of themselves. A package or module is
+    left out when its name means another one here."""
+    entries: list[Tree] = []
+    entries += (zipfile.Path(root) if os.path.isfile(root) else Path(root)).iterdir()
+    installed_into = any(entry.name.endswith(".dist-info") for entry in entries)
+    for entry in sorted(entries, key=lambda entry: entry.name):
+        name = entry.name.partition(".")[0]
+        if entry.name.endswith(".dist-info"):
+            for about in ("METADATA", "entry_points.txt"):
+                if (entry / about).is_file():
+                    yield PurePosixPath(entry.name, about), entry / about
+        elif not name.isidentifier() or _taken(name, [Path(root)]):
+            continue
+        elif entry.is_dir():
+            if installed_into or (entry / "__init__.py").is_file():
+                yield from _everything(entry, PurePosixPath(entry.name))
+        elif entry.name.endswith((".py", *COMPILED)):
+            yield PurePosixPath(entry.name), entry
+
+
+def _everything(folder: Tree, place: PurePosixPath) -> Iterator[tuple[PurePosixPath, Tree]]:
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            if entry.name != "__pycache__":
+                yield from _everything(entry, place / entry.name)
+        elif not entry.name.endswith(".pyc"):
+            yield place / entry.name, entry
+
+
+# ── jars ─────────────────────────────────────────────────────────────────────────────────────────
+
+_JAVA_INTERFACES: Final = (
+    "org.apache.kafka.connect.source.SourceConnector",
+    "org.apache.kafka.connect.sink.SinkConnector",
+    "org.apache.kafka.connect.storage.Converter",
+    "org.apache.kafka.connect.storage.HeaderConverter",
+    "org.apache.kafka.connect.transforms.Transformation",
+    "org.apache.kafka.connect.transforms.predicates.Predicate",
+    "org.apache.kafka.common.config.provider.ConfigProvider",
+)
+
+
+def plugins_of_jars(path: Path) -> list[str]:
+    """The class names of the Kafka Connect plugins that a jar, or the jars in a folder, declare
+    (`META-INF/services`, reference §15.2). What cannot be read declares none."""
+    jars = [path] if path.is_file() else sorted({*path.glob("*.jar"), *path.glob("*/*.jar")})
+    found: dict[str, None] = {}
+    for jar in jars:
+        try:
+            with zipfile.ZipFile(jar) as archive:
+                there = set(archive.namelist())
+                for interface in _JAVA_INTERFACES:
+                    name = f"META-INF/services/{interface}"
+                    if name in there:
+                        lines = archive.read(name).decode("utf-8", "replace").splitlines()
+                        found |= dict.fromkeys(filter(None, map(_class_named, lines)))
+        except (OSError, zipfile.BadZipFile):
+            continue
+    return list(found)
+
+
+def _class_named(line: str) -> str:
+    return line.partition("#")[0].strip()

@@ -1,0 +1,357 @@
+"""The plugins of a worker: found through entry points, looked up by the names configurations use.
+
+A `Registry` is a value that is passed along; importing it has no side effects, and a test makes its
+own with two plugins in it. What `plugin.path` adds to the installed ones is in `plugin_path`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import traceback
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from importlib.metadata import Distribution, EntryPoint, entry_points
+from typing import Final, cast
+
+from penstock.api import (
+    ConfigProvider,
+    Converter,
+    HeaderConverter,
+    Plugin,
+    Predicate,
+    SinkConnector,
+    SourceConnector,
+    Transform,
+)
+from penstock.config.versions import Version
+from penstock.errors import BadRequest
+
+log = logging.getLogger(__name__)
+
+ENTRY_POINTS: Final = "penstock.plugins"
+
+CLASSPATH: Final = "classpath"
+"""Where plugins are that are installed with the worker, as Kafka Connect calls it."""
+
+PluginClass = (
+    type[SourceConnector]
+    | type[SinkConnector]
+    | type[HeaderConverter]
+    | type[Transform]
+    | type[Predicate]
+    | type[ConfigProvider]
+)
+
+
+class Kind(Enum):
+    """What a plugin is; the names of `GET /connector-plugins`, where config providers are not."""
+
+    SINK = "sink"
+    SOURCE = "source"
+    CONVERTER = "converter"
+    HEADER_CONVERTER = "header_converter"
+    TRANSFORM = "transformation"
+    PREDICATE = "predicate"
+    CONFIG_PROVIDER = "configprovider"
+
+
+_BASES: Final[Sequence[tuple[Kind, type, str]]] = (
+    (Kind.SINK, SinkConnector, "Connector"),
+    (Kind.SOURCE, SourceConnector, "Connector"),
+    (Kind.CONVERTER, Converter, "Converter"),
+    (Kind.HEADER_CONVERTER, HeaderConverter, "HeaderConverter"),
+    (Kind.TRANSFORM, Transform, "Transformation"),
+    (Kind.PREDICATE, Predicate, "Predicate"),
+    (Kind.CONFIG_PROVIDER, ConfigProvider, "ConfigProvider"),
+)
+"""Every kind: its base class, and the suffix that may be left out of a name (reference §15.3)."""
+
+
+BASES: Final = tuple(base for _, base, _ in _BASES)
+"""What a plugin class inherits one of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One plugin class, what it says of itself, and where it is from."""
+
+    kind: Kind
+    cls: PluginClass
+    plugin: Plugin
+    location: str = CLASSPATH
+
+    @classmethod
+    def of(cls, plugin_class: object, location: str = CLASSPATH) -> Found:
+        """Raises TypeError when it is no plugin class; the message says why."""
+        kind, checked = _kind_of(plugin_class)
+        return cls(kind, checked, checked.plugin, location)
+
+    def names(self) -> frozenset[str]:
+        """Every name a configuration may use for it."""
+        simple = self.plugin.simple_name
+        suffix = next(suffix for kind, _, suffix in _BASES if kind is self.kind)
+        cut = simple.rfind(suffix)  # the last occurrence; what follows it is lost too
+        short = simple[:cut] if cut > 0 else simple
+        return frozenset({self.plugin.class_name, simple, short, *self.plugin.also})
+
+
+class Level(Enum):
+    """How bad it is that something was passed over."""
+
+    NOTE = "note"  # as it should be
+    WARNING = "warning"  # somebody may have meant something else
+    BROKEN = "broken"  # was to be a plugin, and is none
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Something that was looked at and is not used: what, why not, and what to do about it. Where
+    `what` is empty, `why` says it."""
+
+    what: str
+    why: str
+    level: Level = Level.BROKEN
+    advice: str = ""
+
+    def __str__(self) -> str:
+        said = f"plugin {self.what} is skipped: {self.why}" if self.what else self.why
+        return f"{said}. {self.advice}" if self.advice else said
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where plugins were looked for, and what came of it. `kind` is in people's words; `where` is
+    the path or, of what is installed, the distribution."""
+
+    kind: str
+    where: str
+    found: tuple[Found, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+
+
+class UnknownConnectorClass(BadRequest):
+    """`connector.class` names nothing that is installed, or more than one thing."""
+
+    code = "plugins.unknown_connector"
+
+
+class Registry:
+    """Plugins by name. Of several with one class name the highest version counts; of equal ones the
+    first, so that what is installed counts before `plugin.path` (reference §15.4).
+
+    `roots` are the folders and wheels that `plugin.path` added to where modules are imported from,
+    here and wherever the plugins are to run.
+    """
+
+    def __init__(self, plugins: Iterable[PluginClass | Found], roots: Sequence[str] = ()) -> None:
+        self.roots = tuple(roots)
+        self.shadowed: list[tuple[Found, Found]] = []
+        """Plugins that cannot be reached, each with the one that counts in its place."""
+        chosen: dict[str, Found] = {}
+        for each in plugins:
+            found = each if isinstance(each, Found) else Found.of(each)
+            known = chosen.setdefault(found.plugin.class_name, found)
+            if Version(known.plugin.version) < Version(found.plugin.version):
+                chosen[found.plugin.class_name] = found
+                self.shadowed.append((known, found))
+            elif known.cls is not found.cls:
+                self.shadowed.append((found, known))
+        self.found = list(chosen.values())
+
+    @classmethod
+    def installed(cls) -> Registry:
+        """Every plugin that an installed package offers; one that cannot be loaded is skipped."""
+        places = installed()
+        report(places)
+        return cls(found for place in places for found in place.found)
+
+    def of_kind(self, *kinds: Kind) -> list[Found]:
+        """The plugins of these kinds, by class name."""
+        matching = (found for found in self.found if found.kind in kinds)
+        return sorted(matching, key=lambda found: found.plugin.class_name)
+
+    def connector(self, name: str) -> Found:
+        """The connector a `connector.class` names; raises UnknownConnectorClass."""
+        connectors = self.of_kind(Kind.SOURCE, Kind.SINK)
+        matching = [f for f in connectors if name in f.names() or f"{name}Connector" in f.names()]
+        exact = [f for f in matching if f.plugin.class_name == name]
+        if len(exact or matching) == 1:
+            return (exact or matching)[0]
+        if matching:
+            names = ", ".join(found.plugin.class_name for found in matching)
+            raise UnknownConnectorClass(
+                f"More than one connector matches alias {name}. Please use full package and class "
+                f"name instead. Classes found: {names}"
+            )
+        available = ", ".join(
+            f"PluginDesc{{klass=class {f.plugin.class_name}, name='{f.plugin.class_name}', "
+            f"version='{f.plugin.version}', encodedVersion={f.plugin.version}, "
+            f"type={f.kind.value}, typeName='{f.kind.value}', location='{f.location}'}}"
+            for f in connectors
+        )
+        raise UnknownConnectorClass(
+            "Failed to find any class that implements Connector and which name matches "
+            f"{name}, available connectors are: {available}"
+        )
+
+    def find_connector(self, name: str | None) -> Found | None:
+        """The connector a `connector.class` names, or None when it names none here."""
+        try:
+            return self.connector(name.strip()) if name is not None else None
+        except UnknownConnectorClass:
+            return None
+
+    def version(self, name: str | None) -> str | None:
+        """The version of the connector a `connector.class` names, if it is installed."""
+        found = self.find_connector(name)
+        return found.plugin.version if found else None
+
+    def converter(self, name: str) -> type[Converter] | None:
+        """The converter a configuration names, or None when there is no such (or no single) one."""
+        found = self._single(name, Kind.CONVERTER)
+        return found if found is not None and issubclass(found, Converter) else None
+
+    def header_converter(self, name: str) -> type[HeaderConverter] | None:
+        """The header converter a configuration names; every converter is one too."""
+        found = self._single(name, Kind.CONVERTER, Kind.HEADER_CONVERTER)
+        return found if found is not None and issubclass(found, HeaderConverter) else None
+
+    def transform(self, name: str) -> type[Transform] | None:
+        """The transform a configuration names, or None when there is no such (or no single) one."""
+        found = self._single(name, Kind.TRANSFORM)
+        return found if found is not None and issubclass(found, Transform) else None
+
+    def predicate(self, name: str) -> type[Predicate] | None:
+        """The predicate a configuration names, or None when there is no such (or no single) one."""
+        found = self._single(name, Kind.PREDICATE)
+        return found if found is not None and issubclass(found, Predicate) else None
+
+    def any(self, name: str) -> Found | None:
+        """The plugin of whatever kind a name means; None when it means none, or several."""
+        return _meant(name, self.found)
+
+    def config_provider(self, name: str) -> type[ConfigProvider] | None:
+        """The config provider a configuration names, or None when there is no such one."""
+        found = self._single(name, Kind.CONFIG_PROVIDER)
+        return found if found is not None and issubclass(found, ConfigProvider) else None
+
+    def _single(self, name: str, *kinds: Kind) -> PluginClass | None:
+        found = _meant(name, self.of_kind(*kinds))
+        return found.cls if found is not None else None
+
+
+def _meant(name: str, among: Iterable[Found]) -> Found | None:
+    """The one of these that a name means: by its full class name, or else by any other."""
+    matching = [found for found in among if name in found.names()]
+    exact = [found for found in matching if found.plugin.class_name == name]
+    chosen = exact or matching
+    return chosen[0] if len(chosen) == 1 else None
+
+
+_ONE_NAMESPACE: Final = (
+    frozenset({Kind.SOURCE, Kind.SINK}),
+    frozenset({Kind.CONVERTER, Kind.HEADER_CONVERTER}),
+    frozenset({Kind.TRANSFORM}),
+    frozenset({Kind.PREDICATE}),
+    frozenset({Kind.CONFIG_PROVIDER}),
+)
+"""Kinds that are asked for in the same settings, so that their short names must differ."""
+
+
+def ambiguous(plugins: Iterable[Found]) -> list[tuple[str, Sequence[Found]]]:
+    """Short names that several plugins answer to, and that therefore mean none of them.
+
+    Names of nested classes (`Value` of `Cast$Value`) are not meant to be used alone.
+    """
+    found = [each for each in plugins if "$" not in each.plugin.class_name]
+    shared: list[tuple[str, Sequence[Found]]] = []
+    for kinds in _ONE_NAMESPACE:
+        meant: defaultdict[str, list[Found]] = defaultdict(list)
+        for each in found:
+            for name in each.names() if each.kind in kinds else ():
+                meant[name].append(each)
+        shared += [(name, several) for name, several in meant.items() if not _meant(name, several)]
+    return sorted(shared, key=lambda pair: pair[0])
+
+
+# ── looking ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def installed(without: Collection[str] = ()) -> list[Place]:
+    """What the entry points of installed packages offer, a place for each distribution; those in
+    the folders and wheels of `without` are somebody else's to look at."""
+    by_distribution: defaultdict[str, list[EntryPoint]] = defaultdict(list)
+    for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name):
+        if entry.dist is None:
+            by_distribution["unknown"].append(entry)
+        elif root_of(entry.dist) not in without:
+            by_distribution[f"{entry.dist.name} {entry.dist.version}"].append(entry)
+    return [
+        Place("installed", name, *loaded(entries, CLASSPATH))
+        for name, entries in sorted(by_distribution.items())
+    ]
+
+
+def root_of(dist: Distribution) -> str:
+    """The folder or wheel that a distribution is in."""
+    return str(dist.locate_file("")).rstrip("/")
+
+
+def loaded(
+    entries: Iterable[EntryPoint], location: str
+) -> tuple[tuple[Found, ...], tuple[Skipped, ...]]:
+    """The plugins that entry points name; each names a class, or a tuple of classes."""
+    found: list[Found] = []
+    skipped: list[Skipped] = []
+    for entry in entries:
+        try:
+            value = entry.load()
+        except (Exception, SystemExit) as error:  # somebody else's code; the others shall work
+            skipped.append(not_imported(entry.name, entry.value, error))
+            continue
+        for each in value if isinstance(value, tuple) else (value,):
+            try:
+                found.append(Found.of(each, location))
+            except TypeError as error:
+                skipped.append(Skipped(f"'{entry.name}' ({entry.value})", str(error)))
+    return tuple(found), tuple(skipped)
+
+
+def not_imported(name: str, value: str, error: BaseException) -> Skipped:
+    """A plugin whose module cannot be imported, or does not hold it."""
+    why = "".join(traceback.format_exception_only(error)).strip().splitlines()[-1]
+    steps = [
+        step
+        for step in traceback.extract_tb(error.__traceback__)
+        if "importlib" not in step.filename and not step.filename.startswith(__file__)
+    ]
+    where = f" ({steps[-1].filename}, line {steps[-1].lineno})" if steps else ""
+    advice = ""
+    if isinstance(error, ModuleNotFoundError):
+        advice = f"Install '{error.name}' into the worker's environment, or beside the plugin."
+    return Skipped(f"'{name}' ({value})", f"{why}{where}", advice=advice)
+
+
+def report(places: Iterable[Place]) -> None:
+    """Tells the log what was skipped, loudly where a plugin is missing because of it."""
+    levels = {Level.BROKEN: logging.WARNING, Level.WARNING: logging.WARNING}
+    for place in places:
+        for each in place.skipped:
+            log.log(levels.get(each.level, logging.DEBUG), "%s", each)
+
+
+def _kind_of(cls: object) -> tuple[Kind, PluginClass]:
+    if inspect.isclass(cls):
+        lacks = sorted(getattr(cls, "__abstractmethods__", ()))
+        for kind, base, _ in _BASES:
+            if issubclass(cls, base):
+                if not isinstance(getattr(cls, "plugin", None), Plugin):
+                    raise TypeError(f"{cls!r} is not a plugin: it needs a class variable `plugin`")
+                if lacks:
+                    raise TypeError(f"{cls!r} is not a plugin: it lacks {', '.join(lacks)}")
+                return kind, cast("PluginClass", cls)
+    bases = ", ".join(base.__name__ for _, base, _ in _BASES)
+    raise TypeError(f"{cls!r} is not a plugin: it needs a `plugin` and one of the bases {bases}")

@@ -1,0 +1,329 @@
+"""A worker that works alone: configurations and statuses in memory, source offsets in a file, no
+group (reference §12).
+
+It is the worker of a cluster, on other ground: the same herder decides, on logs that live in
+memory, and leads a group of which it is the only member. What is different for users is here, too.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from penstock.clock import Clock
+from penstock.cluster import events as e
+from penstock.cluster.herder_state import Phase
+from penstock.cluster.records import Target
+from penstock.config import render
+from penstock.config import worker as keys
+from penstock.config.define import Config, ConfigDef, Props
+from penstock.config.properties import load_connector_file
+from penstock.config.restart import RESTART
+from penstock.errors import PenstockError
+from penstock.kafka.group import Callbacks, Figure
+from penstock.kafka.log import Entry
+from penstock.offsets.file import FileLog
+from penstock.offsets.store import Log, OffsetStore, Receive
+from penstock.plugins.registry import Registry
+from penstock.runtime.worker import Group, Leader, Worker
+
+log = logging.getLogger(__name__)
+
+_MEMBER: Final = "alone"
+_LOOK_S: Final = 0.02
+_RETRY_S: Final = 0.2
+_START_S: Final = 90.0  # as long as REST waits
+_WAITS: Final = 16  # requests that wait for a connector to start; more wait for those
+_TARGETS: Final = {
+    "RUNNING": Target.STARTED,
+    "PAUSED": Target.PAUSED,
+    "STOPPED": Target.STOPPED,
+}
+_DEFINITION: Final = ConfigDef(*keys.DISTRIBUTED.keys, keys.OFFSET_STORAGE_FILE)
+
+
+class ConnectorFileFailed(PenstockError):
+    """A connector that was named on the command line could not be created; the worker ends, as
+    Kafka Connect's does."""
+
+    code = "standalone.connector_file"
+    exit_code = 3
+
+
+def lone_config(props: Props) -> Config:
+    """The configuration of a worker that works alone; raises ConfigInvalid with every problem.
+
+    It has all settings of a worker, for it is one: those that only a cluster has stand at their
+    defaults, whatever is given, and name no group and no topics.
+    """
+    given = keys.STANDALONE.extended(*RESTART.keys).parse(props)
+    values: dict[str, object] = {}
+    for key in _DEFINITION.keys:
+        if key.name in keys.STANDALONE or key.name in RESTART:
+            values[key.name] = given[key]
+        else:
+            values[key.name] = "" if key.required else key.default
+    values[keys.CONNECT_PROTOCOL.name] = "compatible"  # there is nobody to sign requests to
+    return Config(_DEFINITION, values, given.props)
+
+
+class MemoryLog:
+    """A log of one partition that nobody keeps; what is appended has been received at once."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._next = 0
+        self._lock = threading.Lock()
+
+    def open(self) -> None:
+        """There is nothing in it yet."""
+
+    def start(self, timeout_s: float = 0.0) -> None:
+        """There is nothing in it yet."""
+
+    def append(self, key: bytes, value: bytes | None) -> Future[tuple[int, int]]:
+        with self._lock:  # received in the order of the offsets
+            at = self._next
+            self._next += 1
+            self._receive([Entry(0, at, key, value)])
+        done: Future[tuple[int, int]] = Future()
+        done.set_result((0, at))
+        return done
+
+    def drop(self) -> None:
+        """There is never anything on its way."""
+
+    def read_to_end(self, timeout_s: float, check: Callable[[], None] = lambda: None) -> None:
+        """Everything has been received already."""
+
+    def close(self, timeout_s: float = 0.0) -> None:
+        """Nothing to send, nothing to keep."""
+
+
+class GroupOfOne:
+    """A group whose only member leads it. Every round is complete as soon as it is asked for."""
+
+    def __init__(self, callbacks: Callbacks) -> None:
+        self._callbacks = callbacks
+        self._generation = 0
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="group")
+        self._leaving = threading.Event()
+
+    def join(self) -> None:
+        """Has a round held. Returns at once."""
+        with suppress(RuntimeError):  # the worker ends
+            self._pool.submit(self._round)
+
+    def step_out(self) -> None:
+        """Nobody is kept from going on by this member."""
+
+    def figures(self) -> Sequence[Figure]:
+        """No client of Kafka's is a member of anything."""
+        return ()
+
+    def leave(self, timeout_s: float) -> None:
+        """No round begins any more."""
+        self._leaving.set()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _round(self) -> None:
+        while not self._leaving.is_set():
+            try:
+                name, metadata = self._callbacks.offers()[0]
+                self._generation += 1
+                shares = self._callbacks.share_out(
+                    _MEMBER, name, self._generation, {_MEMBER: metadata}
+                )
+                self._callbacks.joined(self._generation, _MEMBER, name, shares[_MEMBER])
+                return
+            except TimeoutError as error:  # the loop is busy: nothing else can be the matter
+                log.warning("%s", error)
+                self._leaving.wait(_RETRY_S)
+
+
+class _Ground:
+    """What a lone worker stands on (`penstock.runtime.worker.Alone`)."""
+
+    def __init__(self, config: Config) -> None:
+        self._file = Path(config[keys.OFFSET_STORAGE_FILE])
+        self._interval_s = config[keys.OFFSET_FLUSH_INTERVAL] / 1000
+
+    def open(self, config: Receive, status: Receive, offsets: OffsetStore) -> tuple[Log, Log]:
+        log.info("source offsets are kept in '%s'", self._file)
+        kept: list[FileLog] = []
+
+        def opened(receive: Receive) -> Log:
+            kept.append(FileLog(self._file, self._interval_s, receive))
+            return kept[0]
+
+        # What a task has reached when it ends, or a user has set, is in the file soon.
+        offsets.use_alone(opened, lambda: kept[0].flush())
+        return MemoryLog(config), MemoryLog(status)
+
+    def group(self, callbacks: Callbacks) -> Group:
+        return GroupOfOne(callbacks)
+
+
+class StandaloneWorker(Worker):
+    """A worker without a cluster. `config` is from `lone_config`."""
+
+    def __init__(
+        self,
+        config: Config,
+        registry: Registry,
+        *,
+        url: str,
+        worker_id: str,
+        clock: Clock,
+        leader: Leader,
+    ) -> None:
+        self._loaded = threading.Event()
+        self._asked: list[Future[e.Result]] = []  # whether it is healthy, before it was loaded
+        self._asking = threading.Lock()
+        self._waits = ThreadPoolExecutor(_WAITS, thread_name_prefix="started")
+        super().__init__(
+            config,
+            registry,
+            url=url,
+            worker_id=worker_id,
+            clock=clock,
+            leader=leader,
+            alone=_Ground(config),
+        )
+
+    @property
+    def started(self) -> bool:
+        """Whether the connectors of the command line have been created (KIP-1017)."""
+        return self._loaded.is_set() and super().started
+
+    def submit(self, operation: e.Operation) -> Future[e.Result]:
+        """As in a cluster, but for what reference §12.3 says: a connector is configured when it has
+        started, and what only other workers ask is refused."""
+        refused = self._refused(operation)
+        if refused is not None:
+            answer: Future[e.Result] = Future()
+            answer.set_result(refused)
+            return answer
+        match operation:
+            case e.Ping():
+                return self._when_loaded()
+            case e.CreateConnector() | e.PutConfig():
+                return self._when_started(operation.connector, super().submit(operation))
+        return super().submit(operation)
+
+    def load(self, files: Sequence[Path]) -> None:
+        """Creates the connectors that files describe, one after the other; the worker has to be
+        started. Raises ConnectorFileFailed for the first that cannot be."""
+        for file in files:
+            try:
+                name = self._load(file)
+            except (PenstockError, OSError) as error:
+                text = self.planner.providers.redacted(str(error))
+                raise ConnectorFileFailed(
+                    f"Failed to create connector for {file}: {text}"
+                ) from error
+            if name is None:
+                return  # the worker is to end
+            log.info("Created connector %s", name)
+        self._loaded.set()
+        with self._asking:
+            asked, self._asked = self._asked, []
+        for each in asked:
+            super().submit(e.Ping()).add_done_callback(_passing_on(each))
+
+    def _load(self, file: Path) -> str | None:
+        wanted = load_connector_file(file.read_bytes(), str(file))
+        invalid = render.invalid_text(self.planner.validate(wanted.config))
+        if invalid is not None:
+            raise PenstockError(invalid)
+        target = _TARGETS[wanted.initial_state] if wanted.initial_state else None
+        create = e.CreateConnector(wanted.name, wanted.config, target)
+        result = self._result(self.submit(create))
+        if self.state.stopping:
+            return None
+        if isinstance(result, e.Refused):
+            raise PenstockError(result.message)
+        return wanted.name
+
+    def _refused(self, operation: e.Operation) -> e.Refused | None:
+        cluster = self.state.cluster
+        match operation:
+            case e.PutTasks():
+                return e.Refused(
+                    500,
+                    "Kafka Connect in standalone mode does not support externally setting task "
+                    "configurations.",
+                )
+            case e.FenceZombies():
+                return e.Refused(
+                    500,
+                    "Kafka Connect in standalone mode does not support exactly-once source "
+                    "connectors.",
+                )
+            case e.RestartConnector(name) if not cluster.contains(name):
+                return e.Refused(404, f"Connector {name} not found")
+            case e.RestartTask(task) if not cluster.contains(task.connector):
+                return e.Refused(404, f"Connector {task.connector} not found")
+            case e.RestartTask(task) if task not in cluster.tasks(task.connector):
+                return e.Refused(404, f"Task {task} not found")
+        return None
+
+    def _when_loaded(self) -> Future[e.Result]:
+        with self._asking:
+            if not self._loaded.is_set():
+                waiting: Future[e.Result] = Future()
+                self._asked.append(waiting)
+                return waiting
+        return super().submit(e.Ping())
+
+    def _when_started(self, name: str, served: Future[e.Result]) -> Future[e.Result]:
+        answer: Future[e.Result] = Future()
+
+        def wait() -> None:
+            result = self._result(served)
+            answer.set_result(
+                self._start_of(name, result) if isinstance(result, e.Done) else result
+            )
+
+        self._waits.submit(wait)
+        return answer
+
+    def _result(self, served: Future[e.Result]) -> e.Result:
+        while not self.ended.is_set():
+            with suppress(TimeoutError):
+                return served.result(_LOOK_S)
+        return e.Refused(500, "Worker is shutting down")
+
+    def _start_of(self, name: str, done: e.Done) -> e.Result:
+        """`done` once the connector runs, or need not, and its tasks are known; why it failed."""
+        deadline = time.monotonic() + _START_S
+        while time.monotonic() < deadline and not self.ended.is_set():
+            state = self.state
+            run = state.connectors.get(name)
+            if not state.cluster.contains(name):
+                return done  # deleted since
+            if run is not None and not run.stale:
+                if run.phase is Phase.FAILED:
+                    return e.Refused(500, _last_line(run.trace or "it failed"))
+                publishing = name in state.plans or any(
+                    write.connector == name for write in state.writes.values()
+                )
+                if run.phase is not Phase.STARTING and not publishing:
+                    return done
+            self.ended.wait(_LOOK_S)
+        return e.Refused(500, f"Connector {name} is configured, and has not started yet")
+
+
+def _last_line(trace: str) -> str:
+    """What a trace comes down to: the message of the error."""
+    return trace.strip().splitlines()[-1].partition(": ")[2] or trace.strip().splitlines()[-1]
+
+
+def _passing_on(to: Future[e.Result]) -> Callable[[Future[e.Result]], None]:
+    return lambda served: to.set_result(served.result())
