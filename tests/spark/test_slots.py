@@ -7,7 +7,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -376,6 +377,66 @@ def test_a_task_that_kills_its_process_again_and_again_fails_and_the_others_go_o
     [ended] = flow.ended
     assert ended.task.connector == name
     neighbour.expect_all(15)
+    neighbour.expect_all(SOON_S)
+    assert topics.committed(f"connect-{name}", topic) == {}
+
+
+MEMORY_MB = 700
+
+
+class Hungry(DiaryWriter):
+    """Keeps more and more memory."""
+
+    def write(self, records: Records, failed: Failed) -> None:
+        eaten = []
+        while True:
+            eaten.append(b"x" * (32 << 20))
+            threading.Event().wait(0.01)
+
+
+def resident_mb(pid: int) -> int:
+    with suppress(FileNotFoundError, ProcessLookupError):
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") >> 20
+    return 0
+
+
+@pytest.fixture
+def memory_is_limited(flow: Flow) -> Iterator[list[int]]:
+    """Does what a kernel does that is out of memory; the processes that it has killed."""
+    killed: list[int] = []
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.05):
+            for slot in list(flow.tasks._slots.values()):
+                if slot.pid not in {None, *killed} and resident_mb(slot.pid) > MEMORY_MB:
+                    killed.append(slot.pid)
+                    os.kill(slot.pid, signal.SIGKILL)
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    yield killed
+    over.set()
+    watching.join()
+
+
+def test_a_task_that_eats_memory_until_its_process_is_killed_fails_and_the_others_go_on(
+    neighbour: Neighbour,
+    memory_is_limited: list[int],
+    flow: Flow,
+    topics: Topics,
+    unique: Unique,
+    tmp_path: Path,
+) -> None:
+    topic, folder, name = topics.create(unique("lines")), tmp_path / "hungry", unique("hungry")
+    topics.append(topic, [b"a"])
+    flow.start(flow.sink(name, topic, **keeper(Hungry, folder)))
+    wait_until(lambda: memory_is_limited, 60, "the kernel to kill the process")
+    neighbour.expect_all(10)
+    assert "Python worker exited unexpectedly" in flow.await_failure()
+    assert [ended.task.connector for ended in flow.ended] == [name]
+    assert len(memory_is_limited) == 2  # beside others, and then on a slot of its own
     neighbour.expect_all(SOON_S)
     assert topics.committed(f"connect-{name}", topic) == {}
 

@@ -79,7 +79,7 @@ def test_a_file_goes_to_a_topic_and_its_position_is_stored(
     task = flow.start(flow.source(unique("src"), topic, file))
     flow.await_done(task, 3)
     assert topics.values(topic) == [b"eins", "zwölf".encode(), b""]
-    assert flow.stored[-1] == [position(file, 13)]
+    wait_until(lambda: flow.stored == [[position(file, 13)]], 10, "the position to be stored")
     assert frozenset().union(*(report.topics for report in flow.reports)) == {topic}
 
 
@@ -91,11 +91,14 @@ def test_a_source_goes_on_after_the_stored_position(
     seen = len("zwölf\nseen\n".encode())
     task = flow.start(flow.source(unique("src"), topic, file), [position(file, seen)])
     flow.await_done(task, 1)
+    expected = [[position(file, seen + 4)]]
+    wait_until(lambda: flow.stored == expected, 10, "the first position to be stored")
     with file.open("a") as more:
         more.write("newer\n")
     flow.await_done(task, 2)
+    expected.append([position(file, seen + 10)])
+    wait_until(lambda: flow.stored == expected, 10, "the second")
     assert topics.values(topic) == [b"new", b"newer"]
-    assert flow.stored == [[position(file, seen + 4)], [position(file, seen + 10)]]
 
 
 def test_a_position_that_is_no_number_fails_the_task(
@@ -166,7 +169,8 @@ def test_bytes_of_a_foreign_connector_arrive_as_they_are(
     task = flow.start(plan)
     flow.await_done(task, 3)
     assert topics.values(topic) == CELLS
-    assert flow.stored == [[SourceOffset({"cells": "all"}, {"count": 3})]]
+    expected = [[SourceOffset({"cells": "all"}, {"count": 3})]]
+    wait_until(lambda: flow.stored == expected, 10, "the offset to be stored")
 
 
 def test_a_value_its_converter_refuses_fails_the_task(

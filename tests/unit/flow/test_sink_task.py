@@ -11,6 +11,7 @@ from penstock.api import (
     Batching,
     Failed,
     Plugin,
+    RecordRef,
     Records,
     SinkConnector,
     SinkContext,
@@ -21,8 +22,10 @@ from penstock.config.define import Config, ConfigDef
 from penstock.convert.header import SimpleHeaderConverter
 from penstock.convert.text import StringConverter
 from penstock.errors import Unavailable
+from penstock.flow.messages import Failed as SinkFailed
 from penstock.flow.messages import News, OffsetsCommitted, Running, Stopped
 from penstock.flow.plan import Conversion, ConverterPlan, SinkPlan, Tolerance
+from penstock.flow.stage.failures import ToleranceExceeded
 from penstock.flow.stage.sink import SinkTask
 from penstock.ids import TaskId
 from penstock.testing.waiting import wait_until
@@ -66,6 +69,7 @@ class Target(SinkWriter):
         self.batching = batching
         self.batches: list[list[object]] = []
         self.calls: list[object] = []
+        self.refs: list[RecordRef] = []
         self.away = False
 
     def write(self, records: Records, failed: Failed) -> None:
@@ -73,6 +77,7 @@ class Target(SinkWriter):
             self.calls.append("away")
             raise Unavailable("the target is away")
         self.batches.append(list(records.values.values))
+        self.refs += [records.ref(row) for row in range(len(records))]
 
     def flush(self) -> None:
         if self.away:
@@ -235,6 +240,26 @@ def test_a_stop_commits_closes_and_says_so(start: Callable[..., Run]) -> None:
     assert commit["offsets"] == [[*AT, 1]]
     assert run.host.sent[-1] == Stopped(1, in_time=True)
     assert run.target.calls == [("revoked", {AT}, False), "close"]
+
+
+def test_a_record_reported_after_its_commit_does_not_take_the_commit_back(
+    start: Callable[..., Run],
+) -> None:
+    run = start(interval_ms=50)
+    run.assign()
+    run.frame(b"a", b"b")
+    [commit] = wait_until(lambda: run.host.commands("commit"), 10, "a commit")
+    run.event("committed", id=commit["id"])
+    wait_until(lambda: run.task._committed == {AT: 2}, 10, "the task to know of it")
+    run.frame(b"c", first=2)
+    wait_until(lambda: len(run.target.refs) == 3, 10, "a write")
+    with pytest.raises(ToleranceExceeded):
+        run.target.context.report(run.target.refs[0], ValueError("too late"))
+    run.host.answer = run.event
+    run.task.join(10)
+    assert isinstance(run.host.sent[-1], SinkFailed)
+    later = [row[2] for each in run.host.commands("commit") for row in each["offsets"]]
+    assert later == sorted(later)
 
 
 def test_a_commit_that_is_refused_during_a_rebalance_is_tried_again(

@@ -223,6 +223,7 @@ class Tasks:
         placed = _Placed(plan, begin)
         with self._lock:
             self._prepare()
+            assert plan.task not in self._placed, f"task {plan.task} runs already"
             self._placed[plan.task] = placed
         try:
             self._launch(placed)

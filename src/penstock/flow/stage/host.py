@@ -6,7 +6,8 @@ consumers are to do, over a socket of the same machine.
 
     main thread      takes Spark's frames and hands each to its task
     orders           receives what the worker says
-    watch            cuts off tasks that do not stop, tells the worker what was moved
+    watch            cuts off tasks that do not stop, tells the worker what was moved, and has the
+                     offsets of source tasks stored, once a second for all of them
     a thread a task  runs the connector's code; may block
 """
 
@@ -58,6 +59,7 @@ RESULT_DDL: Final = "ended boolean"
 
 _WATCH_S: Final = 0.25
 _LOAD_EVERY: Final = 4  # looks
+_STORE_EVERY: Final = 4
 _COLLECT_AFTER: Final = 200_000
 _STUCK: Final = 70
 """The exit code of a stage that is ended although a task's thread has not come back."""
@@ -215,6 +217,10 @@ class Host:
                         self._cut.append(task)
                     task.cut()
             news = [each for task in tasks for each in task.news()]
+            if looks % _STORE_EVERY == 0:
+                for task in tasks:
+                    if isinstance(task, SourceTask):
+                        news += task.due()
             if looks % _LOAD_EVERY == 0:
                 load = {task.id: task.load(now) for task in tasks}
                 busy = {id: round(each.busy_s, 1) for id, each in load.items()}

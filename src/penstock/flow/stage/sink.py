@@ -489,15 +489,19 @@ class SinkTask(Hosted):
         return True
 
     def _allowed(self, reached: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """What the writer, and reported records, let be committed."""
+        """What the writer, and reported records, let be committed. Never less than is committed
+        already: a record that is reported after its commit does not take the commit back."""
         if not reached:
             return {}
-        allowed = self._writer.pre_commit(dict(reached))
+        offered = self._writer.pre_commit(dict(reached))
         with self.turn:
-            return {
+            allowed = {
                 at: min(offset, reached[at], self._barrier.get(at, offset))
-                for at, offset in allowed.items()
-                if at in reached and self._committed.get(at) != offset
+                for at, offset in offered.items()
+                if at in reached
+            }
+            return {
+                at: up_to for at, up_to in allowed.items() if up_to > self._committed.get(at, -1)
             }
 
     def _ticket(self, offsets: Mapping[TopicPartition, int]) -> int:

@@ -187,6 +187,7 @@ class SourceTask(Producing):
         self._has_offsets = False  # of any poll: some sources have none
         self._in_transaction = False
         self._commit_wanted = False
+        self._store_wanted = False  # at once, not with the host's next round
 
     # ── from other threads ───────────────────────────────────────────────────────────────────
 
@@ -203,6 +204,20 @@ class SourceTask(Producing):
     def request_commit(self) -> None:
         with self.turn:
             self._commit_wanted = True
+
+    def due(self) -> list[Store]:
+        """Asks for the offsets of what is acknowledged to be stored, unless others are on their
+        way: then these follow."""
+        with self.turn:
+            if not self._acknowledged or self._storing or self.cut_off:
+                return []
+            offsets = list(self._acknowledged.values())
+            self._acknowledged = {}
+            self._store_wanted = False
+            self._tickets += 1
+            self._storing[self._tickets] = offsets
+            self._asked_at = time.monotonic()
+            return [Store(self.id, self._tickets, offsets)]
 
     def stored_offsets(self) -> Offsets:
         with self.turn:
@@ -364,39 +379,37 @@ class SourceTask(Producing):
     # ── what Kafka has ───────────────────────────────────────────────────────────────────────
 
     def _end_batch(self) -> None:
-        """Waits until Kafka has what was sent, and has the offsets stored."""
-        self._commit_wanted = False
+        """Waits until Kafka has what was sent. Its offsets are stored with the host's next round,
+        which asks for those of all its tasks at once; sooner if the connector wants it."""
+        wanted, self._commit_wanted = self._commit_wanted, False
         if self._plan.transactions is None:
             self._flush()
             self._settle()
-            self._acknowledged |= self._sent
-            self._store()
+            with self.turn:
+                self._acknowledged |= self._sent
+                self._store_wanted = self._store_wanted or wanted
+            self._store_if_wanted()
         else:
             self._commit_transaction()
         self._sent = {}
         self._polls = 0
 
-    def _store(self) -> None:
-        """Asks for the offsets of what is acknowledged to be stored, unless others are on their
-        way: then these follow."""
-        if not self._acknowledged or self._storing:
-            return
-        offsets = list(self._acknowledged.values())
-        self._acknowledged = {}
-        self._tickets += 1
-        self._storing[self._tickets] = offsets
-        self._asked_at = time.monotonic()
-        self.say(Store(self.id, self._tickets, offsets))
+    def _store_if_wanted(self) -> None:
+        """Has offsets stored now that are not to wait for the host's next round."""
+        if self._store_wanted:
+            for store in self.due():
+                self.say(store)
 
     def _take_answers(self) -> None:
         with self.turn:
             answers, self._answers = self._answers, []
         for answer in answers:
-            offsets = self._storing.pop(answer.ticket, ())
+            with self.turn:
+                offsets = self._storing.pop(answer.ticket, ())
             if answer.error is not None:
                 raise AnswerFailed(answer.error)
             self._committed(offsets)
-            self._store()
+            self._store_if_wanted()
 
     def _committed(self, offsets: Offsets) -> None:
         if not offsets:
@@ -444,7 +457,11 @@ class SourceTask(Producing):
         ticket = self._tickets
         self.say(Store(self.id, ticket, offsets, forget_only=True))
         with self.turn:
-            self.turn.wait_for(lambda: self.cut_off or self._is_answered(ticket), _END_S)
+            answered = self.turn.wait_for(lambda: self.cut_off or self._is_answered(ticket), _END_S)
+        if not answered:
+            raise AnswerFailed(
+                f"Source offsets were not forgotten in the worker's offsets topic within {_END_S} s"
+            )
         self._take_answers()
 
     def _abort_for_good(self, polled: Polled) -> None:
@@ -474,7 +491,9 @@ class SourceTask(Producing):
     def finish(self, *, failed: bool) -> None:
         """Ends what was sent, as far as it is complete, and lets go of everything."""
         try:
-            if not failed and not self.cut_off and hasattr(self, "_reader"):
+            if failed:
+                self._store_rest()
+            elif not self.cut_off and hasattr(self, "_reader"):
                 self._finish_batch()
         finally:
             if not self.cut_off:
@@ -489,13 +508,19 @@ class SourceTask(Producing):
             complete = not self._sent_is_open and transactions.boundary is not Boundary.CONNECTOR
         if self._polls and complete:
             self._end_batch()
-        while (self._storing or self._acknowledged) and self.time_left() > 0:
+        self._store_rest()
+
+    def _store_rest(self) -> None:
+        """Has the offsets of what is acknowledged stored, as far as there is time; of a task that
+        has failed, too."""
+        while not self.cut_off:
+            for store in self.due():
+                self.say(store)
+            if not self._storing or self.time_left() <= 0:
+                return
             with self.turn:
                 self.turn.wait_for(lambda: self._answers or self.cut_off, self.time_left())
             self._take_answers()
-            self._store()
-            if self.cut_off:
-                return
 
 
 class AnswerFailed(PenstockError):
