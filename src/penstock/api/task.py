@@ -52,6 +52,13 @@ class SinkContext(TaskContext, Protocol):
 class SourceContext(TaskContext, Protocol):
     """What a source task may ask of the engine."""
 
+    def wait(self, seconds: float) -> bool:
+        """Waits; returns early after `wake`, and True when the task is to stop."""
+
+    def wake(self) -> None:
+        """Ends the current `wait`, or the next one if nothing waits: there may be records. For
+        readers that are told of them in another thread."""
+
     @property
     def stored_offsets(self) -> Offsets:
         """What the offsets topic held of the connector when the task started."""

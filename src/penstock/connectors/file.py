@@ -37,6 +37,7 @@ from penstock.api import (
 from penstock.api.schema import STRING as STRING_SCHEMA
 from penstock.api.schema import column_texts, utf8
 from penstock.api.settings import HIGH, INT, LOW, STRING, Config, ConfigDef, Key, non_empty
+from penstock.connectors.changes import FILE_CHANGES
 
 SOURCE_FILE: Final = Key(
     "file", STRING, default=None, importance=HIGH, doc="The file whose lines become records."
@@ -62,6 +63,7 @@ _BLOCK: Final = 1 << 17  # bytes read at once; where it is more, malloc returns 
 _SAME_FILE_S: Final = 0.1  # how often the file is looked up by its name
 _LOOK_S: Final = 0.005  # how soon a file is looked at again that has just grown …
 _LOOK_QUIET_S: Final = 0.05  # … and, at the latest, one that does not grow
+_LOOK_MISSED_S: Final = 1.0  # … or where the kernel tells of changes, for those it may not see
 _LOOKS: Final = 3  # looks, about, in as long as it has been quiet: they get rarer
 _LINE_END: Final = re.compile("\r\n|\n|\r")
 
@@ -138,6 +140,7 @@ class FileReader(SourceReader):
         self._buffer: bytes | bytearray = b""
         self._searched = 0  # no line ends before this place of the buffer
         self._handle: int | None = None
+        self._watch: int | None = None
         self._opened: tuple[int, int] | None = None  # device and inode
         now = time.monotonic()
         self._looked_up_at = now
@@ -146,10 +149,18 @@ class FileReader(SourceReader):
     def poll(self, max_bytes: int, wait_ms: int) -> Polled | None:
         now = time.monotonic()
         deadline = now + wait_ms / 1000
+        told = False
         while not (lines := self._next_lines(max_bytes, now)):
-            pause = min(self._pause(now - self._quiet_since), deadline - now)
-            if pause <= 0 or self._context.wait(pause):
+            if now >= deadline or not self._context.is_running:
                 return None
+            # What is written before the kernel knows that we wait is found by looking once more.
+            if not told and self._is_told_of_changes(now):
+                told = True
+                now = time.monotonic()
+                continue
+            pause = _LOOK_MISSED_S if told else self._pause(now - self._quiet_since)
+            self._context.wait(min(pause, deadline - now))
+            told = False
             now = time.monotonic()
         self._quiet_since = now
         return Polled(
@@ -158,6 +169,9 @@ class FileReader(SourceReader):
         )
 
     def close(self) -> None:
+        if self._watch is not None:
+            FILE_CHANGES.forget(self._watch, self._context.wake)
+            self._watch = None
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
@@ -173,6 +187,14 @@ class FileReader(SourceReader):
                 f"expected an integer for '{self._file}', found {position!r}."
             )
         return position
+
+    def _is_told_of_changes(self, now: float) -> bool:
+        """Whether the kernel wakes us when the file changes. It is not asked to where lines come
+        one upon the other: then they are read a few at a time."""
+        if self._handle is None or now - self._quiet_since < _LOOK_S:
+            return False
+        self._watch = FILE_CHANGES.wake_at_next(self._handle, self._context.wake)
+        return self._watch is not None
 
     @staticmethod
     def _pause(quiet_s: float) -> float:

@@ -510,8 +510,20 @@ class Cluster:
             wait_until(shared, timeout_s, f"{items} to run, shared by {sorted(ids)}", _ASK_S)
         except TimeoutError as error:
             states = self.states(asked or workers[0])
-            raise TimeoutError(f"{error}; states: {states}") from None
+            traces = "\n".join(self._traces(asked or workers[0]))
+            raise TimeoutError(f"{error}; states: {states}\n{traces}") from None
         return seen
+
+    def _traces(self, asked: WorkerProcess) -> list[str]:
+        """Why tasks have failed."""
+        answer = asked.request("GET", "/connectors?expand=status")
+        rows = answer.json().items() if answer.status_code == 200 else ()
+        return [
+            f"{name}-{task['id']}: {task['trace']}"
+            for name, row in rows
+            for task in row["status"]["tasks"]
+            if "trace" in task
+        ]
 
     def starts(self) -> Counter[str]:
         """How often each task was started so far, by what the workers' logs say."""

@@ -26,6 +26,7 @@ class _TaskContextStub:
     def __init__(self, task: TaskId) -> None:
         self._task = task
         self._stopped = threading.Event()
+        self._woken = threading.Event()
         self.commit_requests = 0
         """How often the task requested a commit."""
 
@@ -46,6 +47,7 @@ class _TaskContextStub:
     def stop(self) -> None:
         """Has the task stop: `is_running` is False from now on, and every `wait` ends."""
         self._stopped.set()
+        self._woken.set()
 
 
 class SinkContextStub(_TaskContextStub):
@@ -75,6 +77,16 @@ class SourceContextStub(_TaskContextStub):
         super().__init__(task)
         self._at_start = tuple(stored_offsets)
         self._stored = list(self._at_start)
+
+    def wait(self, seconds: float) -> bool:
+        self._woken.wait(seconds)
+        if self.is_running:
+            self._woken.clear()
+        return not self.is_running
+
+    def wake(self) -> None:
+        """See `SourceContext.wake`."""
+        self._woken.set()
 
     @property
     def stored_offsets(self) -> Offsets:

@@ -54,6 +54,7 @@ costs as much as to send a megabyte."""
 _MOST_S: Final = 1.0  # as long is what is read kept from being stored, at most
 _WAIT_MS: Final = 500
 _OPEN_WAIT_MS: Final = 50  # while a transaction is open
+_ANSWER_WAIT_MS: Final = 50  # by readers that cannot be woken
 _ANSWER_S: Final = 0.01  # until an answer of the worker's is there, as a rule
 _PATIENCE_S: Final = 5.0  # shorter than a session: a worker that stands still loses its tasks
 _AGAIN_MAX_MS: Final = 10_000
@@ -74,7 +75,21 @@ class Producing(Hosted):
             source_steps(plan.conversion), plan.tolerance, self.wait_to_try_again
         )
         self._failures = Failures(plan.task, plan.tolerance)
+        self._woken = False
         self._unsettled = 0  # records that were sent, and that Kafka is not known to have
+
+    def wake(self) -> None:
+        """Ends the reader's wait, or its next one."""
+        with self.turn:
+            self._woken = True
+            self.turn.notify_all()
+
+    def wait_to_be_woken(self, seconds: float) -> bool:
+        """Waits; True when the task is to stop, False early when it was woken."""
+        with self.turn:
+            self.turn.wait_for(lambda: self.stopping or self._woken, seconds)
+            self._woken = False
+            return self.stopping
 
     def on_cut(self) -> None:
         """Nothing of it is sent, stored or committed any more: `say`, `_check_still_ours`."""
@@ -199,6 +214,7 @@ class SourceTask(Producing):
     def answer(self, answer: Stored | PartsRead) -> None:
         with self.turn:
             self._answers.append(answer)
+            self._woken = True
             self.turn.notify_all()
 
     def request_commit(self) -> None:
@@ -276,7 +292,7 @@ class SourceTask(Producing):
     def _wait_ms(self) -> int:
         """How long a poll may wait: not at all while something else is to be done soon."""
         if not self._polls:
-            return 0 if self._storing else _WAIT_MS
+            return _ANSWER_WAIT_MS if self._storing else _WAIT_MS
         transactions = self._plan.transactions
         at_once = transactions is None or transactions.boundary is Boundary.POLL
         waits = transactions is not None and self._sent_is_open and self._has_offsets
@@ -571,7 +587,10 @@ class _PartContext:
         return not self._hosted.stopping
 
     def wait(self, seconds: float) -> bool:
-        return self._hosted.wait(seconds)
+        return self._hosted.wait_to_be_woken(seconds)
+
+    def wake(self) -> None:
+        self._hosted.wake()
 
     def request_commit(self) -> None:
         """The offsets of a part are its task's."""
