@@ -13,8 +13,9 @@ from penstock.config.define import Config
 from penstock.connectors.file import FILE_SINK, FILE_SOURCE, FileStreamSink, FileStreamSource
 from penstock.convert.header import SimpleHeaderConverter
 from penstock.convert.text import StringConverter
-from penstock.flow.driver.reports import BatchDone, Committed, Standing, TaskEnded
-from penstock.flow.driver.tasks import Beginning, StartFailed, Tasks
+from penstock.flow.driver.ports import Beginning, StartFailed, Storing
+from penstock.flow.driver.reports import Committed, Standing, TaskEnded, TaskProgress
+from penstock.flow.driver.tasks import Tasks
 from penstock.flow.plan import (
     Conversion,
     ConverterPlan,
@@ -55,7 +56,7 @@ class Flow:
         self.forgotten: list[Offsets] = []
         self.transactions: list[Offsets] = []  # the offsets of those that are committed
         self.ended: list[TaskEnded] = []
-        self.reports: list[BatchDone] = []
+        self.reports: list[TaskProgress] = []
         self.commits: list[Committed] = []
         self._bootstrap = bootstrap
         self._runs = 0
@@ -69,9 +70,12 @@ class Flow:
             gone=lambda trace: pytest.fail(trace),
         )
 
-    def store(self, task: TaskId, offsets: Offsets) -> None:
-        self.stored.append(offsets)
-        self._keep(task, offsets)
+    def store(self, task: TaskId, offsets: Offsets) -> Storing:
+        def stored() -> None:
+            self.stored.append(offsets)
+            self._keep(task, offsets)
+
+        return Storing(stored)
 
     def forget(self, task: TaskId, offsets: Offsets) -> None:
         self.forgotten.append(offsets)
@@ -193,8 +197,8 @@ class Flow:
     def standing(self, task: TaskId) -> Standing:
         return self.tasks.standings(10)[task]
 
-    def _report(self, event: BatchDone | Committed) -> None:
-        if isinstance(event, BatchDone):
+    def _report(self, event: TaskProgress | Committed) -> None:
+        if isinstance(event, TaskProgress):
             self.reports.append(event)
         else:
             self.commits.append(event)

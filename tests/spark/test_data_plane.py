@@ -35,7 +35,7 @@ from penstock.data.records import Column, Header, Records
 from penstock.data.schema import INT8, OPTIONAL_STRING
 from penstock.data.schema import STRING as STRING_SCHEMA
 from penstock.errors import DataError, Unavailable
-from penstock.flow.driver.tasks import Beginning
+from penstock.flow.driver.ports import Beginning
 from penstock.flow.plan import Boundary, DeadLetters, Tolerance, Transactions, TransformPlan
 from penstock.kafka import clients
 from penstock.kafka.broker import Broker

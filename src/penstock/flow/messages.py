@@ -111,7 +111,7 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class Progress:
     """Records that are where they go, since the last message of this kind.
 
     `records` were read, `done` reached the other side, `failed` are tolerated; what is missing in
@@ -208,17 +208,16 @@ class Positions:
     tasks: Mapping[int, Mapping[TopicPartition, int]]
 
 
-News = (
-    Hello
-    | Ready
+TaskNews = (
+    Ready
     | Running
-    | Moved
+    | Progress
     | OffsetsCommitted
-    | Store
     | ReadParts
     | TransactionCommitted
     | Stopped
     | Failed
-    | Load
-    | Positions
 )
+"""What concerns one task, or one part."""
+
+News = Hello | Load | Positions | Store | TaskNews

@@ -385,6 +385,7 @@ class TakenOver(PenstockError):
     """Another worker has run the task meanwhile; what this one has done does not count."""
 
     code = "offsets.taken_over"
+    retriable = True  # if the task is still ours, it begins where they have got to
 
     def __init__(self, task: TaskId, offset: api.SourceOffset) -> None:
         super().__init__(
@@ -438,35 +439,54 @@ class Lease:
         self._looked_at = time.monotonic()
         return [api.SourceOffset(row.partition, row.offset) for row in found.values()]
 
+    @property
+    def has_own_topic(self) -> bool:
+        """Whether the offsets go to a topic of the connector's own."""
+        return self._own is not None
+
     def store(self, offsets: Offsets) -> None:
         """Returns when the offsets are stored, however long Kafka takes for it. Raises TakenOver
         when they are another worker's to store."""
+        self.send(offsets)()
+
+    def send(self, offsets: Offsets) -> Callable[[], None]:
+        """The same in two steps: what it returns waits until the offsets are stored."""
         self._storing = True
         try:
+            sent = self._send(offsets)
+        except BaseException:
+            self._storing = False
+            raise
+        return partial(self._finish, offsets, sent)
+
+    def _finish(self, offsets: Offsets, sent: list[Sent]) -> None:
+        try:
             while True:
-                self._check_open()
-                self._check_ours(offsets)
                 try:
-                    self._store(offsets)
+                    self._await_stored(offsets, sent)
                     return
                 except Dropped:  # with what another task of this worker had on its way
-                    continue
+                    sent = self._send(offsets)
         finally:
             self._storing = False
 
-    def _store(self, offsets: Offsets) -> None:
-        rows = {partition_key(each.partition): _value(each) for each in offsets}
-        for key, value in rows.items():
-            self._ours.setdefault(key, {None}).add(value)
-        if self._own is None:
-            _await(self._append(self._workers, offsets))
-        else:
-            # What is forgotten is first forgotten in the worker's topic: in the other order a
-            # failure in between would have it come back from there.
-            _await(self._append(self._workers, _forgotten(offsets)))
+    def _send(self, offsets: Offsets) -> list[Sent]:
+        """The first of what is to be appended.
+
+        With a topic of the connector's own that is what is forgotten, in the worker's topic: in the
+        other order a failure in between would have it come back from there."""
+        self._check_open()
+        self._check_ours(offsets)
+        for each in offsets:
+            self._ours.setdefault(partition_key(each.partition), {None}).add(_value(each))
+        return self._append(self._workers, offsets if self._own is None else _forgotten(offsets))
+
+    def _await_stored(self, offsets: Offsets, sent: list[Sent]) -> None:
+        _await(sent)
+        if self._own is not None:
             _await(self._append(self._own, offsets))
             self._tell_workers(offsets)
-        self._ours |= {key: {value} for key, value in rows.items()}
+        self._ours |= {partition_key(each.partition): {_value(each)} for each in offsets}
 
     def _append(self, store: _Store, offsets: Offsets) -> list[Sent]:
         with self._lock:  # nothing is appended behind the back of `close`

@@ -23,7 +23,7 @@ from penstock import KAFKA_COMMIT, KAFKA_VERSION, VERSION
 from penstock.clock import Clock
 from penstock.cluster.herder_state import HerderState, Phase, Run
 from penstock.cluster.records import State
-from penstock.flow.driver.reports import BatchDone, Committed, SlotStanding, Standing
+from penstock.flow.driver.reports import Committed, SlotStanding, Standing, TaskProgress
 from penstock.flow.plan import FlowPlan, SourcePlan
 from penstock.ids import TaskId
 from penstock.kafka.group import Figure
@@ -132,7 +132,7 @@ class _Task:
     def count(self, name: str, by: float) -> None:
         self.totals[name] = self.totals.get(name, 0) + by
 
-    def batch(self, done: BatchDone) -> None:
+    def batch(self, done: TaskProgress) -> None:
         self.read.add(done.records)
         self.written.add(done.done)
         self.batch_ms.add(done.ms)
@@ -207,12 +207,12 @@ class Metrics:
                 else:
                     known.enter(run.phase)
 
-    def report(self, event: BatchDone | Committed) -> None:
+    def report(self, event: TaskProgress | Committed) -> None:
         with self._lock:
             task = self._tasks.get(event.task)
             if task is None or task.plan.run != event.run:
                 return
-            if isinstance(event, BatchDone):
+            if isinstance(event, TaskProgress):
                 task.batch(event)
             else:
                 task.partitions = event.partitions

@@ -12,8 +12,9 @@ import queue
 import secrets
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final, Protocol, TypeVar, assert_never
 
@@ -36,8 +37,9 @@ from penstock.cluster.records import (
 from penstock.config import worker as keys
 from penstock.config.define import Config
 from penstock.errors import PenstockError
-from penstock.flow.driver.reports import BatchDone, Committed, TaskEnded
-from penstock.flow.driver.tasks import Beginning, StoppedMeanwhile, Tasks
+from penstock.flow.driver.ports import Beginning, StoppedMeanwhile, Storing
+from penstock.flow.driver.reports import Committed, TaskEnded, TaskProgress
+from penstock.flow.driver.tasks import Tasks
 from penstock.flow.plan import SourcePlan
 from penstock.flow.spark.session import Session, SessionAborted
 from penstock.flow.stage.causes import may_pass, readable
@@ -120,16 +122,31 @@ class _TaskOffsets:
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
 
-    def store(self, task: TaskId, offsets: Offsets) -> None:
-        """Returns when Kafka has them, however long it takes. A stop does not wait for it: what was
-        read counts as cut off then, and is read again."""
+    def store(self, task: TaskId, offsets: Offsets) -> Storing:
+        """Kafka has them when the wait is over, however long it takes. A stop does not wait for it:
+        what was read counts as cut off then, and is read again."""
         began = time.monotonic()
+        with self._measured(task, began, failures_only=True):
+            lease = self._worker.lease(task)
+            wait = lease.send(offsets)
+
+        def stored() -> None:
+            with self._measured(task, began):
+                wait()
+
+        return Storing(stored, apart=lease.has_own_topic)
+
+    @contextmanager
+    def _measured(
+        self, task: TaskId, began: float, *, failures_only: bool = False
+    ) -> Iterator[None]:
         ok = False
         try:
-            self._worker.lease(task).store(offsets)
+            yield
             ok = True
         finally:
-            self._worker.metrics.stored(task, ok, (time.monotonic() - began) * 1000)
+            if not (ok and failures_only):
+                self._worker.metrics.stored(task, ok, (time.monotonic() - began) * 1000)
 
     def forget(self, task: TaskId, offsets: Offsets) -> None:
         self._worker.lease(task).forget(offsets)
@@ -622,12 +639,12 @@ class Worker:
         if lease is not None:
             lease.close()
 
-    def _on_report(self, event: BatchDone | Committed) -> None:
+    def _on_report(self, event: TaskProgress | Committed) -> None:
         self.metrics.report(event)
-        if isinstance(event, BatchDone):
+        if isinstance(event, TaskProgress):
             self._on_batch(event)
 
-    def _on_batch(self, batch: BatchDone) -> None:
+    def _on_batch(self, batch: TaskProgress) -> None:
         log.debug("%d records moved, %d left out", batch.done, batch.failed)
         tracked = self._state.statuses.topics.get(batch.task.connector, {})
         for topic in batch.topics:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.flow.messages import Failed, Moved, News, Stopped
+from penstock.flow.messages import Failed, News, Progress, Stopped
 from penstock.flow.stage.hosted import Hosted, Interrupted
 from penstock.ids import TaskId
 from penstock.testing.waiting import wait_until
@@ -82,7 +82,7 @@ def test_a_task_that_is_stopped_says_so_once_and_at_last() -> None:
     task.start()
     task.stop(30)
     task.join(10)
-    assert [type(news) for news in host.sent] == [Moved, Stopped]
+    assert [type(news) for news in host.sent] == [Progress, Stopped]
     assert host.sent[-1] == Stopped(7, in_time=True)
     assert (task.finished, host.left) == ([False], [7])
 

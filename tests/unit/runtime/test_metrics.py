@@ -17,7 +17,7 @@ from penstock.cluster.statuses import StatusState
 from penstock.connectors.file import FILE_SINK, FILE_SOURCE, FileStreamSink, FileStreamSource
 from penstock.convert.header import SimpleHeaderConverter
 from penstock.convert.text import StringConverter
-from penstock.flow.driver.reports import BatchDone, Committed, SlotStanding, Standing
+from penstock.flow.driver.reports import Committed, SlotStanding, Standing, TaskProgress
 from penstock.flow.plan import Conversion, ConverterPlan, SinkPlan, SourcePlan, Tolerance
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.group import Figure
@@ -106,8 +106,10 @@ def scraped() -> Scraped:
 def test_a_sinks_batches_and_commits_are_counted(scraped: Scraped) -> None:
     metrics = scraped.metrics
     metrics.begun(SINK_PLAN)
-    metrics.report(BatchDone(SINK, 1, records=100, done=90, failed=10, ms=50.0, retries=2, lost=1))
-    metrics.report(BatchDone(SINK, 1, records=20, done=20, failed=0, ms=10.0))
+    metrics.report(
+        TaskProgress(SINK, 1, records=100, done=90, failed=10, ms=50.0, retries=2, lost=1)
+    )
+    metrics.report(TaskProgress(SINK, 1, records=20, done=20, failed=0, ms=10.0))
     of = '{connector="out",task="0"}'
     assert scraped[f"kafka_connect_sink_task_sink_record_read_total{of}"] == 120
     assert scraped[f"kafka_connect_sink_task_sink_record_send_total{of}"] == 110
@@ -132,7 +134,7 @@ def test_a_sinks_batches_and_commits_are_counted(scraped: Scraped) -> None:
 
 def test_a_source_writes_and_stores(scraped: Scraped) -> None:
     scraped.metrics.begun(SOURCE_PLAN)
-    scraped.metrics.report(BatchDone(SOURCE, 1, records=30, done=29, failed=0, ms=7.0))
+    scraped.metrics.report(TaskProgress(SOURCE, 1, records=30, done=29, failed=0, ms=7.0))
     scraped.metrics.stored(SOURCE, True, 3.0)
     of = '{connector="in",task="0"}'
     assert scraped[f"kafka_connect_source_task_source_record_poll_total{of}"] == 30
@@ -143,7 +145,7 @@ def test_a_source_writes_and_stores(scraped: Scraped) -> None:
 
 def test_rates_are_of_the_last_minute_and_totals_of_the_whole_run(scraped: Scraped) -> None:
     scraped.metrics.begun(SOURCE_PLAN)
-    scraped.metrics.report(BatchDone(SOURCE, 1, records=60, done=60, failed=0))
+    scraped.metrics.report(TaskProgress(SOURCE, 1, records=60, done=60, failed=0))
     scraped.clock.time += 60_000
     of = '{connector="in",task="0"}'
     assert scraped[f"kafka_connect_source_task_source_record_poll_rate{of}"] == 0
@@ -152,7 +154,7 @@ def test_rates_are_of_the_last_minute_and_totals_of_the_whole_run(scraped: Scrap
 
 def test_reports_of_an_older_run_do_not_count(scraped: Scraped) -> None:
     scraped.metrics.begun(replace(SINK_PLAN, run=2))
-    scraped.metrics.report(BatchDone(SINK, 1, records=5, done=5, failed=0))
+    scraped.metrics.report(TaskProgress(SINK, 1, records=5, done=5, failed=0))
     of = '{connector="out",task="0"}'
     assert scraped[f"kafka_connect_sink_task_sink_record_read_total{of}"] == 0
 

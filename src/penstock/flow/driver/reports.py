@@ -9,8 +9,9 @@ from penstock.ids import TaskId, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class BatchDone:
-    """Records are where they go, since the last report; `topics` are those they are of or for."""
+class TaskProgress:
+    """Records that a task has moved since the last report of this kind; `topics` are those they
+    are of or for."""
 
     task: TaskId
     run: int
@@ -65,5 +66,5 @@ class SlotStanding:
     memory_bytes: int
 
 
-Report = Callable[[BatchDone | Committed], None]
+Report = Callable[[TaskProgress | Committed], None]
 """Told what a task does, from threads of the engine's; must not block."""

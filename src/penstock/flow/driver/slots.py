@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, Final
 
@@ -74,17 +74,17 @@ class Slot:
         self.ready.set()
         return True
 
-    def send(self, order: Order) -> None:
+    def send(self, *orders: Order) -> None:
         """Tells the stage, now or when it is there. Nothing happens once the slot is over."""
         with self._lock:
             if self._over:
                 return
             if self._channel is None:
-                self._waiting.append(order)
+                self._waiting += orders
             else:
-                self._send([order])
+                self._send(orders)
 
-    def _send(self, orders: list[Order]) -> None:
+    def _send(self, orders: Sequence[Order]) -> None:
         assert self._channel is not None
         with contextlib.suppress(OSError):  # its reader notices, too
             self._channel.send(orders)
@@ -154,7 +154,7 @@ class Switchboard:
     def __init__(
         self,
         find: Callable[[int], Slot | None],
-        news: Callable[[Slot, News], None],
+        news: Callable[[Slot, Sequence[News]], None],
         host: str | None = None,
         bind: str | None = None,
     ) -> None:
@@ -198,8 +198,7 @@ class Switchboard:
                         slot = None
                         return
             while slot is not None:
-                for each in channel.receive():
-                    self._news(slot, each)
+                self._news(slot, channel.receive())
         except (EOFError, OSError):
             pass
         finally:

@@ -9,53 +9,58 @@ business.
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, assert_never
+from typing import Any, Final, assert_never
 
-from penstock.api import Offsets, TopicPartition
-from penstock.errors import PenstockError
 from penstock.flow.driver import placing
 from penstock.flow.driver.lags import Lags
-from penstock.flow.driver.placing import Limits, SlotFigures, TaskFigures
+from penstock.flow.driver.parts import Parts
+from penstock.flow.driver.placing import SlotFigures, TaskFigures
+from penstock.flow.driver.pool import SlotPool
+from penstock.flow.driver.ports import (
+    Begins,
+    NoSlot,
+    OffsetsPort,
+    SlotDied,
+    StartFailed,
+    StoppedMeanwhile,
+)
+from penstock.flow.driver.positions import Asking
 from penstock.flow.driver.reports import (
-    BatchDone,
     Committed,
     Report,
     SlotStanding,
     Standing,
     TaskEnded,
+    TaskProgress,
 )
-from penstock.flow.driver.slots import Slot, Switchboard
+from penstock.flow.driver.slots import Slot
+from penstock.flow.driver.storing import Stores
 from penstock.flow.messages import (
-    AskPositions,
     Begin,
     Failed,
     Hello,
     Load,
-    Moved,
     News,
     OffsetsCommitted,
     Open,
-    OpenPart,
-    PartsRead,
     Positions,
+    Progress,
     ReadParts,
     Ready,
     Running,
     Stop,
     Stopped,
     Store,
-    Stored,
+    TaskNews,
     TransactionCommitted,
 )
 from penstock.flow.plan import FlowPlan, SinkPlan, SourcePlan
-from penstock.flow.spark import remote
 from penstock.flow.spark.session import Session
 from penstock.flow.stage import failures
 from penstock.flow.stage.causes import readable
@@ -69,64 +74,9 @@ _MOVE_GRACE_S: Final = 60.0
 _READY_S: Final = 300.0  # until a source has its producer: executors may have to start first
 _OPEN_S: Final = 15.0  # a writer or reader that takes longer to open counts as started
 _MARGIN_S: Final = 3.0  # on top of a task's grace: what a stage that works needs to answer
-_END_S: Final = 5.0
 _RECENT: Final = 0.5  # how much of a task's busyness the last second makes up
 _WORKERS: Final = 64
 _RETRIES: Final = 3  # of a start whose slot died under it
-
-
-@dataclass(frozen=True, slots=True)
-class Beginning:
-    """Where a source task starts: the connector's stored offsets, and the key bytes that the
-    offsets topic has them under, by what source partitions compare by."""
-
-    offsets: Offsets
-    keys: Mapping[bytes, bytes] = field(default_factory=dict)
-
-
-Begins = Callable[[], Beginning]
-"""Where a task starts reading. Called once nothing that ran before can write any more, and again
-when the task is moved; raises when the task must not start after all."""
-
-
-class OffsetsPort(Protocol):
-    """The worker's offset store, for source tasks."""
-
-    def store(self, task: TaskId, offsets: Offsets) -> None:
-        """Returns when the offsets are stored; raises when they cannot be."""
-
-    def forget(self, task: TaskId, offsets: Offsets) -> None:
-        """Has offsets forgotten where they would come back from, before a transaction forgets
-        them."""
-
-    def committed(self, task: TaskId, offsets: Offsets) -> None:
-        """A transaction with these offsets is committed. Must not block."""
-
-
-class StartFailed(PenstockError):
-    """A task did not start; the message is the trace of why."""
-
-    code = "task.start_failed"
-
-
-class StoppedMeanwhile(PenstockError):
-    """A task was stopped before it had started."""
-
-    code = "task.stopped"
-
-
-class SlotDied(PenstockError):
-    """The slot of a task died before the task had started."""
-
-    code = "task.slot_died"
-    retriable = True
-
-
-class NoSlot(PenstockError):
-    """Spark had no room for the slot of a task."""
-
-    code = "task.no_slot"
-    retriable = True
 
 
 @dataclass(slots=True, eq=False)
@@ -151,18 +101,6 @@ class _Placed:
     looked_at: float = field(default_factory=time.monotonic)
 
 
-@dataclass(slots=True, eq=False)
-class _Reading:
-    """The parts of a poll, on their way: those that wait, and the slots of the others by number."""
-
-    owner: _Placed
-    owner_id: int
-    ticket: int
-    waiting: list[str]
-    running: dict[int, Slot] = field(default_factory=dict)
-    error: str | None = None
-
-
 class Tasks:
     """`ended`, `report` and `gone` are called from threads of ours; they must not block.
 
@@ -180,24 +118,21 @@ class Tasks:
     ) -> None:
         self._session = session
         self._offsets = offsets
+        self._stores = Stores(offsets, self._submit)
         self._ended = ended
         self._report = report
         self._gone = gone
         self._lock = threading.RLock()  # guards everything below
         self._placed: dict[TaskId, _Placed] = {}
         self._by_id: dict[int, _Placed] = {}
-        self._parts: dict[int, _Reading] = {}  # by the number of a running part
-        self._slots: dict[int, Slot] = {}
         self._ids = 0
-        self._slot_numbers = 0
-        self._asked: dict[int, Future[Mapping[int, Mapping[TopicPartition, int]]]] = {}
-        self._limits: Limits | None = None
-        self._on_cluster = False
-        self._switchboard: Switchboard | None = None
+        self._asking = Asking()
+        self._pool = SlotPool(session, self._slot_over, self._on_news)
+        self._parts = Parts(self._pool, self._next_id, self._end_if_free)
         self._moves = 0
         self._deaths = 0
         self._lags = Lags()
-        self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="tasks")
+        self._threads = ThreadPoolExecutor(_WORKERS, thread_name_prefix="tasks")
         self._closing = threading.Event()
         for target, name in ((self._watch_jvm, "jvm-watch"), (self._watch_loads, "slot-loads")):
             threading.Thread(target=target, name=name, daemon=True).start()
@@ -207,10 +142,8 @@ class Tasks:
     def warm_up(self) -> None:
         """Starts the shared slots; returns when they are there."""
         with self._lock:
-            self._prepare()
-            assert self._limits is not None
-            shared = [slot for slot in self._slots.values() if slot.shared and not slot.retired]
-            slots = [self._new_slot(True) for _ in range(self._limits.shared - len(shared))]
+            self._pool.prepare()
+            slots = self._pool.fill()
         for slot in slots:
             slot.ready.wait(_READY_S)
 
@@ -222,7 +155,7 @@ class Tasks:
             failures.ensure_topic(plan.tolerance.dead_letters)
         placed = _Placed(plan, begin)
         with self._lock:
-            self._prepare()
+            self._pool.prepare()
             assert plan.task not in self._placed, f"task {plan.task} runs already"
             self._placed[plan.task] = placed
         try:
@@ -244,7 +177,7 @@ class Tasks:
             if slot is None:  # between two slots, or not yet on one
                 stopped.set_result(True)
             else:
-                self._stop_parts(placed, timeout_s)
+                self._parts.stop(placed.id, timeout_s)
                 slot.send(Stop(placed.id, timeout_s))
         try:
             return stopped.result(timeout_s + _MARGIN_S)
@@ -260,7 +193,8 @@ class Tasks:
         deadline = time.monotonic() + timeout_s
         with self._lock:
             running = dict(self._placed)
-        positions = self._positions(min(1.0, timeout_s))
+            slots = list(self._pool.slots.values())
+        positions = self._asking.ask(slots, min(1.0, timeout_s))
         sinks = {
             task: (placed.plan.admin, positions[placed.id])
             for task, placed in running.items()
@@ -284,7 +218,7 @@ class Tasks:
         with self._lock:
             return [
                 SlotStanding(slot.number, slot.shared, len(self._on(slot)), slot.memory_bytes)
-                for slot in self._slots.values()
+                for slot in self._pool.slots.values()
             ]
 
     @property
@@ -301,52 +235,15 @@ class Tasks:
         """Ends the slots; tasks are to be stopped before, and Spark after."""
         self._closing.set()
         with self._lock:
-            slots = list(self._slots.values())
-        for slot in slots:
-            slot.end()
-        deadline = time.monotonic() + _END_S
-        for slot in slots:
-            slot.await_end(max(0.0, deadline - time.monotonic()))
-        if self._switchboard is not None:
-            self._switchboard.close()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+            slots = list(self._pool.slots.values())
+        self._pool.close(slots)
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     # ── placing ──────────────────────────────────────────────────────────────────────────────
 
-    def _prepare(self) -> None:
-        """Makes what needs Spark; once."""
-        if self._switchboard is not None:
-            return
-        context = self._session.get().sparkContext
-        self._on_cluster = remote.is_remote(str(context.master))
-        self._limits = self._look_at_cores()
-        conf = context.getConf()
-        host = conf.get("spark.driver.host") if self._on_cluster else None
-        bind = conf.get("spark.driver.bindAddress") or host
-        self._switchboard = Switchboard(self._slots.get, self._on_news, host, bind)
-
-    def _look_at_cores(self) -> Limits:
-        """What Spark has now: executors come and go."""
-        threads = self._session.get().sparkContext.defaultParallelism
-        cores = threads if self._on_cluster else os.cpu_count() or 1
-        return placing.limits(cores, threads, on_cluster=self._on_cluster)
-
-    def _new_slot(self, shared: bool) -> Slot:
-        assert self._switchboard is not None
-        self._slot_numbers += 1
-        address = self._switchboard.address
-        slot = Slot(self._slot_numbers, shared, self._session, address, self._slot_over)
-        self._slots[slot.number] = slot
-        slot.start()
-        return slot
-
-    def _slot_for(self, placed: _Placed) -> Slot:
-        assert self._limits is not None
-        own = sum(not slot.shared and not slot.retired for slot in self._slots.values())
-        if placed.own and own < self._limits.own:
-            return self._new_slot(False)
-        number = placing.choose(self._figures(), self._limits)
-        return self._new_slot(True) if number is None else self._slots[number]
+    def _next_id(self) -> int:
+        self._ids += 1
+        return self._ids
 
     def _figures(self) -> list[SlotFigures]:
         """What decisions are made from: the slots that take tasks."""
@@ -364,7 +261,7 @@ class Tasks:
                     for each in self._on(slot)
                 },
             )
-            for slot in self._slots.values()
+            for slot in self._pool.slots.values()
             if not slot.retired
         ]
 
@@ -388,9 +285,8 @@ class Tasks:
                 self._done_stopping(placed, True)
                 raise StoppedMeanwhile(f"Task {placed.plan.task} was stopped before it ran.")
             self._forget_id(placed)
-            self._ids += 1
-            placed.id = self._ids
-            placed.slot = slot or self._slot_for(placed)
+            placed.id = self._next_id()
+            placed.slot = slot or self._pool.choose(self._figures(), own=placed.own)
             placed.ready, placed.started = Future(), Future()
             if isinstance(placed.plan, SinkPlan):
                 placed.ready.set_result(None)
@@ -467,12 +363,12 @@ class Tasks:
         """A slot of one task's own ends with its task; so does a retired one with its last."""
         if slot is None or (slot.shared and not slot.retired) or self._on(slot):
             return
-        if not any(slot in each.running.values() for each in self._parts.values()):
+        if not self._parts.is_on(slot):
             slot.end()
 
     def _fail(self, placed: _Placed, trace: str) -> None:
         with self._lock:
-            self._stop_parts(placed, 0)
+            self._parts.stop(placed.id, 0)
             self._forget_id(placed)
             slot, placed.slot = placed.slot, None
             self._end_if_free(slot)
@@ -489,11 +385,9 @@ class Tasks:
         """A slot is over: its tasks start again elsewhere. One that was alone on it has failed, for
         it may have been its doing; and what was at work at that moment gets a slot of its own."""
         with self._lock:
-            self._slots.pop(slot.number, None)
+            self._pool.slots.pop(slot.number, None)
             left = self._on(slot)
-            for id, reading in list(self._parts.items()):
-                if reading.running[id] is slot:
-                    self._end_part(reading, id, why or "The slot ended.")
+            self._parts.lost(slot, why or "The slot ended.")
             if why is not None and not self._closing.is_set():
                 self._deaths += 1
         if self._closing.is_set():
@@ -528,29 +422,38 @@ class Tasks:
 
     def _submit(self, call: Callable[..., None], *args: Any) -> None:
         with suppress(RuntimeError):  # the worker ends
-            self._pool.submit(call, *args)
+            self._threads.submit(call, *args)
 
     # ── news ─────────────────────────────────────────────────────────────────────────────────
 
-    def _on_news(self, slot: Slot, news: News) -> None:
-        if isinstance(news, Load):
-            self._take_load(slot, news)
-            return
-        if isinstance(news, Positions):
-            asked = self._asked.pop(news.ticket, None)
-            if asked is not None:
-                asked.set_result(news.tasks)
-            return
-        if isinstance(news, Hello):
-            return
+    def _on_news(self, slot: Slot, news: Sequence[News]) -> None:
+        stores: list[tuple[TaskId, Store]] = []
+        for each in news:
+            match each:
+                case Load():
+                    self._take_load(slot, each)
+                case Positions():
+                    self._asking.answered(each)
+                case Store(id):
+                    placed = self._by_id.get(id)
+                    if placed is not None:
+                        stores.append((placed.plan.task, each))
+                case Hello():
+                    pass
+                case _:
+                    self._on_news_of_task(slot, each)
+        if stores:
+            self._submit(self._stores.store, slot, stores)
+
+    def _on_news_of_task(self, slot: Slot, news: TaskNews) -> None:
         with self._lock:
             placed = self._by_id.get(news.id)
-            reading = self._parts.get(news.id)
-        if placed is None and reading is not None:
-            if isinstance(news, Moved):
-                placed = reading.owner
+            owner = self._parts.owner(news.id)
+        if owner is not None:
+            if isinstance(news, Progress):
+                placed = self._by_id.get(owner)
             elif isinstance(news, Stopped | Failed):
-                self._on_part_over(reading, news)
+                self._on_part_over(news)
         if placed is None:
             return
         task, run = placed.plan.task, placed.plan.run
@@ -560,9 +463,9 @@ class Tasks:
             case Running():
                 placed.running = True
                 _settle(placed.started)
-            case Moved():
+            case Progress():
                 self._report(
-                    BatchDone(
+                    TaskProgress(
                         task,
                         run,
                         records=news.records,
@@ -577,10 +480,9 @@ class Tasks:
             case OffsetsCommitted():
                 self._report(Committed(task, run, news.ok, news.ms, news.partitions))
             case ReadParts():
+                assert isinstance(placed.plan, SourcePlan)
                 with self._lock:
-                    self._next_parts(_Reading(placed, news.id, news.ticket, list(news.parts)))
-            case Store():
-                self._submit(self._store, slot, placed, news)
+                    self._parts.read(news, slot, placed.plan)
             case TransactionCommitted():
                 self._offsets.committed(task, news.offsets)
             case Stopped():
@@ -604,7 +506,7 @@ class Tasks:
                 return
             if not placed.moving:
                 return
-            self._stop_parts(placed, 0)
+            self._parts.stop(placed.id, 0)
             self._forget_id(placed)
             placed.slot = None
             self._moves += 1
@@ -625,84 +527,12 @@ class Tasks:
                 return
         self._fail(placed, trace)
 
-    # ── parts of polls ───────────────────────────────────────────────────────────────────────
-
-    def _next_parts(self, reading: _Reading) -> None:
-        """Has as many parts read side by side as there are shared slots; answers when none is
-        left."""
-        assert self._limits is not None
-        plan = reading.owner.plan
-        assert isinstance(plan, SourcePlan)
-        while reading.waiting and len(reading.running) < self._limits.shared:
-            number = self._part_slot()
-            slot = self._new_slot(True) if number is None else self._slots[number]
-            self._ids += 1
-            self._parts[self._ids] = reading
-            reading.running[self._ids] = slot
-            slot.send(OpenPart(self._ids, plan, reading.waiting.pop(0)))
-        if not reading.running and reading.owner.slot is not None:
-            answer = PartsRead(reading.owner_id, reading.ticket, reading.error)
-            reading.owner.slot.send(answer)
-
-    def _part_slot(self) -> int | None:
-        """The shared slot with the fewest parts; None: a new one."""
-        assert self._limits is not None
-        shared = [slot for slot in self._slots.values() if slot.shared and not slot.retired]
-        if len(shared) < self._limits.shared:
-            return None
-        hosting = [slot for each in self._parts.values() for slot in each.running.values()]
-        return min(shared, key=lambda slot: (hosting.count(slot), slot.number)).number
-
-    def _on_part_over(self, reading: _Reading, news: Stopped | Failed) -> None:
-        if isinstance(news, Stopped) and news.stuck:
-            self._retire(reading.running[news.id])
+    def _on_part_over(self, news: Stopped | Failed) -> None:
         with self._lock:
-            self._end_part(reading, news.id, news.trace if isinstance(news, Failed) else None)
-
-    def _end_part(self, reading: _Reading, id: int, error: str | None) -> None:
-        del self._parts[id]
-        slot = reading.running.pop(id)
-        if error is not None and reading.error is None:
-            reading.error = error
-            reading.waiting.clear()
-        self._next_parts(reading)
-        self._end_if_free(slot)
-
-    def _stop_parts(self, owner: _Placed, grace_s: float) -> None:
-        """Stops what is read for a task that is to stop."""
-        for id, reading in self._parts.items():
-            if reading.owner is owner:
-                reading.waiting.clear()
-                reading.running[id].send(Stop(id, grace_s))
-
-    def _store(self, slot: Slot, placed: _Placed, asked: Store) -> None:
-        task = placed.plan.task
-        error: str | None = None
-        with about(task):
-            try:
-                if asked.forget_only:
-                    self._offsets.forget(task, asked.offsets)
-                else:
-                    self._offsets.store(task, asked.offsets)
-            except BaseException as failure:
-                error = readable(failure)
-        slot.send(Stored(asked.id, asked.ticket, error))
-
-    def _positions(self, timeout_s: float) -> dict[int, Mapping[TopicPartition, int]]:
-        with self._lock:
-            asked: list[Future[Mapping[int, Mapping[TopicPartition, int]]]] = []
-            for slot in self._slots.values():
-                self._ids += 1
-                answer: Future[Mapping[int, Mapping[TopicPartition, int]]] = Future()
-                self._asked[self._ids] = answer
-                asked.append(answer)
-                slot.send(AskPositions(self._ids))
-        deadline = time.monotonic() + timeout_s
-        known: dict[int, Mapping[TopicPartition, int]] = {}
-        for answer in asked:
-            with suppress(TimeoutError):
-                known |= answer.result(max(0.0, deadline - time.monotonic()))
-        return known
+            slot = self._parts.slot(news.id)
+            if isinstance(news, Stopped) and news.stuck:
+                self._retire(slot)
+            self._parts.ended(news.id, news.trace if isinstance(news, Failed) else None)
 
     # ── loads and moves ──────────────────────────────────────────────────────────────────────
 
@@ -725,16 +555,14 @@ class Tasks:
     def _watch_loads(self) -> None:
         while not self._closing.wait(_LOOK_S):
             with self._lock:
-                if self._limits is None:
+                if not self._pool.is_ready:
                     continue
-                if self._on_cluster:
-                    with suppress(Exception):  # Spark is ending
-                        self._limits = self._look_at_cores()
+                self._pool.follow_cluster()
                 now = time.monotonic()
                 for placed in self._by_id.values():
                     if now - placed.looked_at > 2 * _LOOK_S:  # nothing new: it does nothing
                         placed.busy *= 1 - _RECENT
-                for move in placing.moves(self._figures(), self._limits):
+                for move in placing.moves(self._figures(), self._pool.limits):
                     self._move(self._by_id[move.task], own=move.own)
 
     def _move(self, placed: _Placed, *, own: bool) -> None:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from penstock.flow.messages import Failed, Moved, News, Stopped, TaskLoad
+from penstock.flow.messages import Failed, News, Progress, Stopped, TaskLoad
 from penstock.flow.stage.causes import readable
 from penstock.host.logs import about
 from penstock.ids import TaskId
@@ -111,7 +111,7 @@ class Hosted(ABC):
                 return []
             self._counts = Counts()
         return [
-            Moved(
+            Progress(
                 self.id,
                 records=counts.records,
                 done=counts.done,

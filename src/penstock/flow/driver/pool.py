@@ -1,0 +1,107 @@
+"""The slots of a worker: which there are, how many there may be, and which of them takes a task.
+
+Its owner's lock guards it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Final
+
+from penstock.flow.driver import placing
+from penstock.flow.driver.placing import Limits, SlotFigures
+from penstock.flow.driver.slots import Slot, Switchboard
+from penstock.flow.messages import News
+from penstock.flow.spark import remote
+from penstock.flow.spark.session import Session
+
+_END_S: Final = 5.0
+
+
+class SlotPool:
+    """Empty until `prepare`. `over` and `news` are called from threads of the slots'."""
+
+    def __init__(
+        self,
+        session: Session,
+        over: Callable[[Slot, str | None], None],
+        news: Callable[[Slot, Sequence[News]], None],
+    ) -> None:
+        self.slots: dict[int, Slot] = {}
+        self._session = session
+        self._over = over
+        self._news = news
+        self._numbers = 0
+        self._limits: Limits | None = None
+        self._on_cluster = False
+        self._switchboard: Switchboard | None = None
+
+    def prepare(self) -> None:
+        """Makes what needs Spark; once."""
+        if self._switchboard is not None:
+            return
+        context = self._session.get().sparkContext
+        self._on_cluster = remote.is_remote(str(context.master))
+        self._limits = self._look_at_cores()
+        conf = context.getConf()
+        host = conf.get("spark.driver.host") if self._on_cluster else None
+        bind = conf.get("spark.driver.bindAddress") or host
+        self._switchboard = Switchboard(self.slots.get, self._news, host, bind)
+
+    @property
+    def is_ready(self) -> bool:
+        return self._limits is not None
+
+    @property
+    def limits(self) -> Limits:
+        assert self._limits is not None, "prepared before"
+        return self._limits
+
+    def follow_cluster(self) -> None:
+        """Looks what Spark has now: executors come and go."""
+        if self._on_cluster:
+            with suppress(Exception):  # Spark is ending
+                self._limits = self._look_at_cores()
+
+    def _look_at_cores(self) -> Limits:
+        threads = self._session.get().sparkContext.defaultParallelism
+        cores = threads if self._on_cluster else os.cpu_count() or 1
+        return placing.limits(cores, threads, on_cluster=self._on_cluster)
+
+    def fill(self) -> list[Slot]:
+        """Starts the shared slots that are missing; which these are."""
+        return [self.add(shared=True) for _ in range(self.limits.shared - len(self.shared()))]
+
+    def add(self, *, shared: bool) -> Slot:
+        assert self._switchboard is not None
+        self._numbers += 1
+        slot = Slot(self._numbers, shared, self._session, self._switchboard.address, self._over)
+        self.slots[slot.number] = slot
+        slot.start()
+        return slot
+
+    def choose(self, figures: Iterable[SlotFigures], *, own: bool) -> Slot:
+        """The slot for another task; `own`: one of its own, if there may be one more."""
+        owned = sum(not slot.shared and not slot.retired for slot in self.slots.values())
+        if own and owned < self.limits.own:
+            return self.add(shared=False)
+        number = placing.choose(figures, self.limits)
+        return self.add(shared=True) if number is None else self.slots[number]
+
+    def shared(self) -> list[Slot]:
+        """The shared slots that take tasks."""
+        return [slot for slot in self.slots.values() if slot.shared and not slot.retired]
+
+    def close(self, slots: Iterable[Slot]) -> None:
+        """Ends all slots, and waits for that."""
+        ending = list(slots)
+        for slot in ending:
+            slot.end()
+        deadline = time.monotonic() + _END_S
+        for slot in ending:
+            slot.await_end(max(0.0, deadline - time.monotonic()))
+        if self._switchboard is not None:
+            self._switchboard.close()

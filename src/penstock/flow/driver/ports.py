@@ -1,0 +1,74 @@
+"""What the engine is given and what it raises: a task's beginning, the offset store, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from penstock.api import Offsets
+from penstock.errors import PenstockError
+from penstock.ids import TaskId
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """Where a source task starts: the connector's stored offsets, and the key bytes that the
+    offsets topic has them under, by what source partitions compare by."""
+
+    offsets: Offsets
+    keys: Mapping[bytes, bytes] = field(default_factory=dict)
+
+
+Begins = Callable[[], Beginning]
+"""Where a task starts reading. Called once nothing that ran before can write any more, and again
+when the task is moved; raises when the task must not start after all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Storing:
+    """Offsets on their way. `wait` returns when they are stored, and raises when they cannot be;
+    `apart`: they go to a topic of the connector's own, whose broker may be another one."""
+
+    wait: Callable[[], None]
+    apart: bool = False
+
+
+class OffsetsPort(Protocol):
+    """The worker's offset store, for source tasks."""
+
+    def store(self, task: TaskId, offsets: Offsets) -> Storing:
+        """Sends the offsets; raises when they are not to be stored."""
+
+    def forget(self, task: TaskId, offsets: Offsets) -> None:
+        """Has offsets forgotten where they would come back from, before a transaction forgets
+        them."""
+
+    def committed(self, task: TaskId, offsets: Offsets) -> None:
+        """A transaction with these offsets is committed. Must not block."""
+
+
+class StartFailed(PenstockError):
+    """A task did not start; the message is the trace of why."""
+
+    code = "task.start_failed"
+
+
+class StoppedMeanwhile(PenstockError):
+    """A task was stopped before it had started."""
+
+    code = "task.stopped"
+
+
+class SlotDied(PenstockError):
+    """The slot of a task died before the task had started."""
+
+    code = "task.slot_died"
+    retriable = True
+
+
+class NoSlot(PenstockError):
+    """Spark had no room for the slot of a task."""
+
+    code = "task.no_slot"
+    retriable = True

@@ -1,0 +1,54 @@
+"""Has the offsets of source tasks stored: those of all tasks of a slot at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from penstock.flow.driver.ports import OffsetsPort, Storing
+from penstock.flow.driver.slots import Slot
+from penstock.flow.messages import Store, Stored
+from penstock.flow.stage.causes import readable
+from penstock.host.logs import about
+from penstock.ids import TaskId
+
+
+class Stores:
+    """Answers each `Store` with `Stored`. `submit` runs a call in another thread."""
+
+    def __init__(self, offsets: OffsetsPort, submit: Callable[..., None]) -> None:
+        self._offsets = offsets
+        self._submit = submit
+
+    def store(self, slot: Slot, asked: Sequence[tuple[TaskId, Store]]) -> None:
+        """Sends all offsets, and then waits for all of them. Whose topic may be on another broker
+        holds up nobody else."""
+        waiting: list[tuple[TaskId, Store, Storing]] = []
+        answers: list[Stored] = []
+        for task, store in asked:
+            with about(task):
+                try:
+                    if store.forget_only:
+                        self._offsets.forget(task, store.offsets)
+                        answers.append(Stored(store.id, store.ticket))
+                    else:
+                        waiting.append((task, store, self._offsets.store(task, store.offsets)))
+                except BaseException as failure:
+                    answers.append(Stored(store.id, store.ticket, readable(failure)))
+        for task, store, storing in waiting:
+            if storing.apart:
+                self._submit(self._answer_apart, slot, task, store, storing)
+            else:
+                answers.append(self._stored(task, store, storing))
+        if answers:
+            slot.send(*answers)
+
+    def _answer_apart(self, slot: Slot, task: TaskId, store: Store, storing: Storing) -> None:
+        slot.send(self._stored(task, store, storing))
+
+    def _stored(self, task: TaskId, store: Store, storing: Storing) -> Stored:
+        with about(task):
+            try:
+                storing.wait()
+            except BaseException as failure:
+                return Stored(store.id, store.ticket, readable(failure))
+        return Stored(store.id, store.ticket)
