@@ -1,12 +1,11 @@
 """What the demo shows: steps while it sets up, and a live picture while records move.
 
-On a terminal both are redrawn in place; elsewhere the same things are said in plain lines, about
-one a second.
+On a terminal both are redrawn in place. Elsewhere there is a plain line for each step when it is
+done, one every five seconds where that takes longer, and one every two while records move.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
@@ -23,8 +22,8 @@ from penstock.demo.folder import SINK, SOURCE
 from penstock.demo.progress import Part, Progress
 from penstock.demo.words import percent, rate_words, size_words
 
-_PLAIN_EVERY_MS: Final = 1_000
-_NUMBER: Final = re.compile(r"[\d.,]+")
+_PLAIN_SLOW_MS: Final = 5_000  # after which a step says what it is at
+_PLAIN_MOVING_MS: Final = 2_000
 _PLAIN_AGAIN_MS: Final = 10_000  # when there is nothing new to say
 _STATE_STYLES: Final = {"RUNNING": "green", "FAILED": "bold red", "PAUSED": "yellow"}
 
@@ -137,7 +136,7 @@ class LiveView:
 
 
 class PlainView:
-    """Lines with the seconds since the start in front; repeats and haste are left out."""
+    """Lines with the seconds since the start in front."""
 
     def __init__(self, console: Console, now: Callable[[], int]) -> None:
         self._console = console
@@ -145,23 +144,20 @@ class PlainView:
         self._start_ms = now()
         self._step: Step | None = None
         self._detail = ""
-        self._detail_ms = 0
         self._moving = ""
-        self._moving_ms = 0
+        self._said_ms = self._start_ms
 
     def begin(self, name: str) -> None:
         self._step = Step(name, self._now())
-        self._detail = ""
-        self._say(f"{name} …")
+        self._detail = self._moving = ""
+        self._said_ms = self._now()
 
     def detail(self, text: str) -> None:
         if self._step is None or text == self._detail:
             return
-        again = _NUMBER.sub("", text) == _NUMBER.sub("", self._detail)  # only its numbers changed
-        if again and self._now() - self._detail_ms < _PLAIN_EVERY_MS:
-            return
-        self._detail, self._detail_ms = text, self._now()
-        self._say(f"{self._step.name}: {text}")
+        if self._now() - self._said_ms >= _PLAIN_SLOW_MS:
+            self._detail = text
+            self._say(f"{self._step.name}: {text}")
 
     def end(self, text: str) -> None:
         if self._step:
@@ -171,9 +167,9 @@ class PlainView:
 
     def progress(self, progress: Progress) -> None:
         line = progress_line(progress)
-        wait_ms = _PLAIN_AGAIN_MS if line == self._moving else _PLAIN_EVERY_MS
-        if self._now() - self._moving_ms >= wait_ms:
-            self._moving, self._moving_ms = line, self._now()
+        wait_ms = _PLAIN_AGAIN_MS if line == self._moving else _PLAIN_MOVING_MS
+        if self._now() - self._said_ms >= wait_ms:
+            self._moving = line
             self._say(line)
 
     def __enter__(self) -> PlainView:
@@ -184,7 +180,8 @@ class PlainView:
             self._say(f"{self._step.name}: not done")
 
     def _say(self, text: str) -> None:
-        seconds = (self._now() - self._start_ms) / 1000
+        self._said_ms = self._now()
+        seconds = (self._said_ms - self._start_ms) / 1000
         self._console.print(
             f"[{seconds:6.1f} s] {text}", markup=False, emoji=False, highlight=False, soft_wrap=True
         )
