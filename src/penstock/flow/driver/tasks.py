@@ -14,12 +14,12 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any, Final, assert_never
 
 from penstock.flow.driver import placing
 from penstock.flow.driver.lags import Lags
 from penstock.flow.driver.parts import Parts
+from penstock.flow.driver.placed import Placed
 from penstock.flow.driver.placing import SlotFigures, TaskFigures
 from penstock.flow.driver.pool import SlotPool
 from penstock.flow.driver.ports import (
@@ -79,28 +79,6 @@ _WORKERS: Final = 64
 _RETRIES: Final = 3  # of a start whose slot died under it
 
 
-@dataclass(slots=True, eq=False)
-class _Placed:
-    """A task that the worker has started and not stopped."""
-
-    plan: FlowPlan
-    begin: Begins
-    id: int = 0
-    slot: Slot | None = None
-    ready: Future[None] = field(default_factory=Future)
-    started: Future[None] = field(default_factory=Future)
-    stopped: Future[bool] | None = None  # set once it is to stop
-    running: bool = False  # its writer or reader is open
-    moving: bool = False
-    own: bool = False  # it is to have, or has, a slot of its own
-    deaths: int = 0  # slots that died while it was on them
-    busy_s: float = 0.0
-    in_call: bool = False
-    busy: float = 0.0
-    quiet_since: float = field(default_factory=time.monotonic)
-    looked_at: float = field(default_factory=time.monotonic)
-
-
 class Tasks:
     """`ended`, `report` and `gone` are called from threads of ours; they must not block.
 
@@ -123,8 +101,8 @@ class Tasks:
         self._report = report
         self._gone = gone
         self._lock = threading.RLock()  # guards everything below
-        self._placed: dict[TaskId, _Placed] = {}
-        self._by_id: dict[int, _Placed] = {}
+        self._placed: dict[TaskId, Placed] = {}
+        self._by_id: dict[int, Placed] = {}
         self._ids = 0
         self._asking = Asking()
         self._pool = SlotPool(session, self._slot_over, self._on_news)
@@ -153,7 +131,7 @@ class Tasks:
         self._session.get()
         if plan.tolerance.dead_letters is not None:
             failures.ensure_topic(plan.tolerance.dead_letters)
-        placed = _Placed(plan, begin)
+        placed = Placed(plan, begin)
         with self._lock:
             self._pool.prepare()
             assert plan.task not in self._placed, f"task {plan.task} runs already"
@@ -265,10 +243,10 @@ class Tasks:
             if not slot.retired
         ]
 
-    def _on(self, slot: Slot) -> list[_Placed]:
+    def _on(self, slot: Slot) -> list[Placed]:
         return [placed for placed in self._by_id.values() if placed.slot is slot]
 
-    def _launch(self, placed: _Placed, slot: Slot | None = None) -> None:
+    def _launch(self, placed: Placed, slot: Slot | None = None) -> None:
         """Places a task and starts it; raises what stands against it."""
         for attempt in range(_RETRIES):
             try:
@@ -279,7 +257,7 @@ class Tasks:
                 if attempt == _RETRIES - 1:
                     raise
 
-    def _launch_once(self, placed: _Placed, slot: Slot | None) -> None:
+    def _launch_once(self, placed: Placed, slot: Slot | None) -> None:
         with self._lock:
             if placed.stopped is not None:
                 self._done_stopping(placed, True)
@@ -308,7 +286,7 @@ class Tasks:
         except TimeoutError:  # from now on its failures are those of a task that runs
             _settle(placed.started)
 
-    def _await(self, placed: _Placed, event: Future[None], timeout_s: float) -> None:
+    def _await(self, placed: Placed, event: Future[None], timeout_s: float) -> None:
         try:
             event.result(timeout_s)
         except TimeoutError:
@@ -319,7 +297,7 @@ class Tasks:
                 ) from None
             raise
 
-    def _relaunch(self, placed: _Placed) -> None:
+    def _relaunch(self, placed: Placed) -> None:
         """Starts a task anew, which has left its slot or lost it."""
         with about(placed.plan.task):
             try:
@@ -334,11 +312,11 @@ class Tasks:
 
     # ── what happens to tasks ────────────────────────────────────────────────────────────────
 
-    def _forget_id(self, placed: _Placed) -> None:
+    def _forget_id(self, placed: Placed) -> None:
         if self._by_id.get(placed.id) is placed:
             del self._by_id[placed.id]
 
-    def _let_go(self, placed: _Placed) -> None:
+    def _let_go(self, placed: Placed) -> None:
         """Forgets a task that did not start."""
         slot = placed.slot
         if slot is not None and self._by_id.get(placed.id) is placed:
@@ -349,7 +327,7 @@ class Tasks:
         placed.slot = None
         self._end_if_free(slot)
 
-    def _done_stopping(self, placed: _Placed, in_time: bool) -> None:
+    def _done_stopping(self, placed: Placed, in_time: bool) -> None:
         self._forget_id(placed)
         slot, placed.slot = placed.slot, None
         for each in (placed.ready, placed.started):
@@ -366,7 +344,7 @@ class Tasks:
         if not self._parts.is_on(slot):
             slot.end()
 
-    def _fail(self, placed: _Placed, trace: str) -> None:
+    def _fail(self, placed: Placed, trace: str) -> None:
         with self._lock:
             self._parts.stop(placed.id, 0)
             self._forget_id(placed)
@@ -492,7 +470,7 @@ class Tasks:
             case _:
                 assert_never(news)
 
-    def _on_stopped(self, slot: Slot, placed: _Placed, news: Stopped) -> None:
+    def _on_stopped(self, slot: Slot, placed: Placed, news: Stopped) -> None:
         if news.stuck:
             log.warning(
                 "task %s did not stop in time; its slot %d takes no more tasks and ends",
@@ -513,7 +491,7 @@ class Tasks:
             self._end_if_free(slot)
         self._submit(self._relaunch, placed)
 
-    def _on_failed(self, placed: _Placed, trace: str) -> None:
+    def _on_failed(self, placed: Placed, trace: str) -> None:
         with self._lock:
             waiting = [each for each in (placed.ready, placed.started) if not each.done()]
             if waiting:
@@ -565,7 +543,7 @@ class Tasks:
                 for move in placing.moves(self._figures(), self._pool.limits):
                     self._move(self._by_id[move.task], own=move.own)
 
-    def _move(self, placed: _Placed, *, own: bool) -> None:
+    def _move(self, placed: Placed, *, own: bool) -> None:
         """Has a task leave its slot at a record boundary; it starts again when it has."""
         assert placed.slot is not None
         log.info(

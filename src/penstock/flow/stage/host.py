@@ -50,8 +50,9 @@ from penstock.flow.plan import FlowPlan, SinkPlan, SourcePlan
 from penstock.flow.stage import chunks
 from penstock.flow.stage.causes import readable
 from penstock.flow.stage.hosted import Hosted
+from penstock.flow.stage.producing import PartTask
 from penstock.flow.stage.sink import SinkTask
-from penstock.flow.stage.source import PartTask, SourceTask
+from penstock.flow.stage.source import SourceTask
 
 log = logging.getLogger(__name__)
 

@@ -10,21 +10,30 @@ import logging
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final, Protocol
 
 from penstock.flow.messages import Failed, News, Progress, Stopped, TaskLoad
 from penstock.flow.stage.causes import readable
 from penstock.host.logs import about
 from penstock.ids import TaskId
 
-if TYPE_CHECKING:
-    from penstock.flow.stage.host import Host
-
-
 log = logging.getLogger(__name__)
+
+
+class HostPort(Protocol):
+    """What a task needs of its slot's host."""
+
+    def send(self, news: Sequence[News]) -> None:
+        """Tells the worker; nothing happens when it is gone."""
+
+    def tell_reader(self, command: Mapping[str, Any]) -> None:
+        """Tells the JVM beside what the task's consumer is to do."""
+
+    def gone(self, task: Hosted) -> None:
+        """The task has stopped or failed."""
 
 
 class Interrupted(BaseException):
@@ -47,7 +56,7 @@ class Counts:
 class Hosted(ABC):
     """From `start` until `Stopped` or `Failed` is sent, exactly one of them."""
 
-    def __init__(self, host: Host, id: int, task: TaskId) -> None:
+    def __init__(self, host: HostPort, id: int, task: TaskId) -> None:
         self.id = id
         self.task = task
         self.turn = threading.Condition()

@@ -8,15 +8,14 @@ them.
 
 from __future__ import annotations
 
-import bisect
 import logging
 import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import replace
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -26,15 +25,13 @@ from penstock.errors import PenstockError
 from penstock.flow.messages import OffsetsCommitted, Running
 from penstock.flow.plan import SinkPlan
 from penstock.flow.stage import failures
-from penstock.flow.stage.chunks import Chunk, chunk
-from penstock.flow.stage.failures import Failures, Letter, ToleranceExceeded
-from penstock.flow.stage.hosted import Hosted
+from penstock.flow.stage.batches import Converted, Originals
+from penstock.flow.stage.chunks import chunk
+from penstock.flow.stage.failures import Failures, ToleranceExceeded
+from penstock.flow.stage.hosted import Hosted, HostPort
 from penstock.flow.stage.leaving import remove_group_member
 from penstock.flow.stage.pipeline import Backoff, Failure, Pipeline, Stage, retriable, sink_steps
 from penstock.ids import TaskId
-
-if TYPE_CHECKING:
-    from penstock.flow.stage.host import Host
 
 log = logging.getLogger(__name__)
 
@@ -58,46 +55,10 @@ class ConsumerFailed(PenstockError):
     code = "task.consumer_failed"
 
 
-@dataclass(frozen=True, slots=True)
-class _Converted:
-    """A chunk, and what came of it on the way to the writer."""
-
-    chunk: Chunk
-    records: Records
-    bytes: int
-    original: failures.Original
-
-
-class _Originals:
-    """What a batch was made of, for records that are reported later."""
-
-    def __init__(self, parts: Sequence[_Converted]) -> None:
-        self._parts = parts
-        self._bases: list[int] = []
-        base = 0
-        for part in parts:
-            self._bases.append(base)
-            base += len(part.chunk.records)
-
-    def bases(self) -> Iterable[tuple[int, _Converted]]:
-        return zip(self._bases, self._parts, strict=True)
-
-    def chunk(self, origin: int) -> Chunk:
-        """The chunk of a record, which knows its place in Kafka whatever transforms made of it."""
-        return self._parts[self._at(origin)].chunk
-
-    def __call__(self, origin: int) -> Letter:
-        at = self._at(origin)
-        return self._parts[at].original(origin - self._bases[at])
-
-    def _at(self, origin: int) -> int:
-        return bisect.bisect_right(self._bases, origin) - 1
-
-
 class SinkTask(Hosted):
     """One sink task."""
 
-    def __init__(self, host: Host, id: int, plan: SinkPlan) -> None:
+    def __init__(self, host: HostPort, id: int, plan: SinkPlan) -> None:
         super().__init__(host, id, plan.task)
         self._plan = plan
         self._writer: SinkWriter
@@ -123,7 +84,7 @@ class SinkTask(Hosted):
         self._opened = False
         self._closed = threading.Event()
         self._left_behind: str | None = None  # the member, where its group may not know it has left
-        self._pending: list[_Converted] = []
+        self._pending: list[Converted] = []
         self._linger_until = 0.0
         self._idle_at = float("inf")
 
@@ -157,7 +118,7 @@ class SinkTask(Hosted):
     def report(self, record: RecordRef, error: Exception) -> None:
         """See `SinkContext.report`."""
         failure = Failure(record.row, Stage.TASK_PUT, self._class_name, error)
-        assert isinstance(record.source, _Originals), "the record is one that this task was given"
+        assert isinstance(record.source, Originals), "the record is one that this task was given"
         try:
             with self._reporting:
                 self._failures.report([failure], record.source)
@@ -352,7 +313,7 @@ class SinkTask(Hosted):
             counts.topics.add(taken.partition.topic)
         if not self._pending:
             self._linger_until = time.monotonic() + self._writer.batching.linger_ms / 1000
-        self._pending.append(_Converted(taken, records, len(frame), original))
+        self._pending.append(Converted(taken, records, len(frame), original))
 
     def _write_pending(self, batching: Batching) -> None:
         parts, self._pending = self._pending, []
@@ -366,9 +327,9 @@ class SinkTask(Hosted):
             for part in parts:
                 self._done(part.bytes)
 
-    def _write_batch(self, parts: Sequence[_Converted]) -> None:
+    def _write_batch(self, parts: Sequence[Converted]) -> None:
         """Writes chunks in one or more calls; the offsets they reach count as they are written."""
-        originals = _Originals(parts)
+        originals = Originals(parts)
         pieces = [
             replace(part.records, origins=[at + base for at in part.records.origins])
             if base
@@ -433,7 +394,7 @@ class SinkTask(Hosted):
         gone = {at for at, epoch in epochs.items() if self._epochs.get(at) != epoch}
         if not gone:
             return records
-        assert isinstance(records.source, _Originals)
+        assert isinstance(records.source, Originals)
         places = [records.source.chunk(origin).partition for origin in records.origins]
         return records.only([row for row, place in enumerate(places) if place not in gone])
 

@@ -12,11 +12,11 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from confluent_kafka import KafkaException
 
-from penstock.api import Offsets, Polled, Primitive, SourceOffset, SourceReader, Transaction
+from penstock.api import Offsets, Polled, Primitive, SourceOffset, Transaction
 from penstock.cluster.records import SourceOffset as StoredOffset
 from penstock.cluster.records import encode_offset, partition_key
 from penstock.data.records import Records
@@ -32,15 +32,11 @@ from penstock.flow.messages import (
     TransactionCommitted,
 )
 from penstock.flow.plan import Boundary, SourcePlan
-from penstock.flow.stage import failures
-from penstock.flow.stage.failures import Failures, TaskFailed
-from penstock.flow.stage.hosted import Hosted, Interrupted
-from penstock.flow.stage.pipeline import Backoff, Pipeline, retriable, source_steps
-from penstock.flow.stage.sending import Refused, Sending
-from penstock.ids import TaskId
-
-if TYPE_CHECKING:
-    from penstock.flow.stage.host import Host
+from penstock.flow.stage.failures import TaskFailed
+from penstock.flow.stage.hosted import HostPort, Interrupted
+from penstock.flow.stage.pipeline import Backoff, retriable
+from penstock.flow.stage.producing import AGAIN_MAX_MS, PartContext, Producing
+from penstock.flow.stage.sending import Sending
 
 log = logging.getLogger(__name__)
 
@@ -57,135 +53,15 @@ _OPEN_WAIT_MS: Final = 50  # while a transaction is open
 _ANSWER_WAIT_MS: Final = 50  # by readers that cannot be woken
 _ANSWER_S: Final = 0.01  # until an answer of the worker's is there, as a rule
 _PATIENCE_S: Final = 5.0  # shorter than a session: a worker that stands still loses its tasks
-_AGAIN_MAX_MS: Final = 10_000
 _INIT_S: Final = 60
 _END_S: Final = 60
 _ABORT_S: Final = 10
 
 
-class Producing(Hosted):
-    """What converts a source's records and produces them."""
-
-    def __init__(self, host: Host, id: int, plan: SourcePlan) -> None:
-        super().__init__(host, id, plan.task)
-        self._plan = plan
-        self._sending: Sending
-        self._reader: SourceReader
-        self._pipeline = Pipeline(
-            source_steps(plan.conversion), plan.tolerance, self.wait_to_try_again
-        )
-        self._failures = Failures(plan.task, plan.tolerance)
-        self._woken = False
-        self._unsettled = 0  # records that were sent, and that Kafka is not known to have
-
-    def wake(self) -> None:
-        """Ends the reader's wait, or its next one."""
-        with self.turn:
-            self._woken = True
-            self.turn.notify_all()
-
-    def wait_to_be_woken(self, seconds: float) -> bool:
-        """Waits; True when the task is to stop, False early when it was woken."""
-        with self.turn:
-            self.turn.wait_for(lambda: self.stopping or self._woken, seconds)
-            self._woken = False
-            return self.stopping
-
-    def on_cut(self) -> None:
-        """Nothing of it is sent, stored or committed any more: `say`, `_check_still_ours`."""
-        if hasattr(self, "_sending"):
-            self._sending.drop()
-
-    def _check_still_ours(self) -> None:
-        """Raises Interrupted when the task is cut off: its records are somebody else's now."""
-        if self.cut_off:
-            raise Interrupted
-
-    def _send_part(self, part: str) -> None:
-        """Sends the records of a part. What it reads may be away; it is asked again for as long as
-        nothing of the part was given."""
-        backoff = Backoff(-1, _AGAIN_MAX_MS, self.wait_to_try_again)
-        while True:
-            given = False
-            try:
-                for records in self._reader.read(part):
-                    given = True
-                    self._send_records(records)
-                    if self.stopping:
-                        raise Interrupted
-                return
-            except Exception as error:
-                if given or not retriable(error):
-                    raise
-                log.warning("a part cannot be read for now: %s", error)
-                with self.counted() as counts:
-                    counts.retries += 1
-                backoff.again()
-
-    def _send_records(self, records: Records) -> None:
-        converted, failed = self._pipeline.run(records)
-        self._failures.report(failed, failures.read(records))
-        self._before_sending(converted)
-        self._check_still_ours()
-        topics = self._sending.send(converted)
-        with self.counted() as counts:
-            counts.records += len(records)
-            counts.failed += len(failed)
-            counts.topics |= topics
-            counts.retries += self._pipeline.take_retries()
-        self._unsettled += len(converted)
-
-    def _before_sending(self, records: Records) -> None:
-        """Called with what is about to be sent."""
-
-    def _flush(self) -> None:
-        """Waits until Kafka has what was sent."""
-        refused = self._sending.flush()
-        report_refused(self._plan, self._failures, refused)
-        lost = self._failures.flush()
-        self._unsettled -= len(refused)
-        with self.counted() as counts:
-            counts.failed += len(refused)
-            counts.lost += lost
-
-    def _settle(self) -> None:
-        """Counts what was sent as done: Kafka has it, and it counts for readers."""
-        with self.counted() as counts:
-            counts.done += self._unsettled
-        self._unsettled = 0
-
-    def _let_go(self) -> None:
-        """Closes everything; what is sent and not flushed is dropped."""
-        if hasattr(self, "_sending"):
-            self._sending.close()
-        self._pipeline.close()
-        if hasattr(self, "_reader"):
-            self._reader.close()
-
-
-class PartTask(Producing):
-    """Reads one part of a poll, on whichever slot there is room."""
-
-    def __init__(self, host: Host, id: int, plan: SourcePlan, part: str) -> None:
-        super().__init__(host, id, plan)
-        self._part = part
-
-    def work(self) -> None:
-        self._sending = Sending(self._plan, self._check_still_ours)
-        with self.busy():
-            self._reader = self._plan.connector().open(self._plan.config, _PartContext(self))
-            self._send_part(self._part)
-            self._flush()
-            self._settle()
-
-    def finish(self, *, failed: bool) -> None:
-        self._let_go()
-
-
 class SourceTask(Producing):
     """One source task."""
 
-    def __init__(self, host: Host, id: int, plan: SourcePlan) -> None:
+    def __init__(self, host: HostPort, id: int, plan: SourcePlan) -> None:
         super().__init__(host, id, plan)
         self._begin: Begin | None = None
         self._stored: dict[bytes, SourceOffset] = {}  # by what partitions compare by
@@ -300,7 +176,7 @@ class SourceTask(Producing):
 
     def _poll(self, wait_ms: int) -> Polled | None:
         """The reader's next records; asked again and again while what it reads is away."""
-        backoff = Backoff(-1, _AGAIN_MAX_MS, self.wait_to_try_again)
+        backoff = Backoff(-1, AGAIN_MAX_MS, self.wait_to_try_again)
         began = time.monotonic()
         while True:
             try:
@@ -554,52 +430,7 @@ def cannot(plan: SourcePlan, what: str, error: BaseException) -> TaskFailed:
     )
 
 
-def report_refused(plan: SourcePlan, failures_of: Failures, refused: list[Refused]) -> None:
-    """Reports records that Kafka did not take. Raises TaskFailed if that is not tolerated."""
-    if refused and not plan.tolerance.tolerate_all and plan.tolerance.dead_letters is None:
-        message, error = refused[0]
-        raise TaskFailed(
-            f"Unrecoverable exception from producer send callback: {len(refused)} records of task "
-            f"{plan.task} were refused, the first for topic '{message.topic()}': {error.str()}"
-        ) from KafkaException(error)
-    class_name = plan.connector.plugin.task_class or plan.connector.plugin.class_name
-    for message, error in refused:
-        failure = failures.produce_failure(class_name, KafkaException(error))
-        letter = failures.refused(message)
-        failures_of.report([failure], lambda origin, letter=letter: letter)
-
-
-class _PartContext:
-    """What the reader of a part may ask for: a `SourceContext` of a task that has stored
-    nothing."""
-
-    stored_offsets: Offsets = ()
-
-    def __init__(self, task: Producing) -> None:
-        self._hosted = task
-
-    @property
-    def task(self) -> TaskId:
-        return self._hosted.task
-
-    @property
-    def is_running(self) -> bool:
-        return not self._hosted.stopping
-
-    def wait(self, seconds: float) -> bool:
-        return self._hosted.wait_to_be_woken(seconds)
-
-    def wake(self) -> None:
-        self._hosted.wake()
-
-    def request_commit(self) -> None:
-        """The offsets of a part are its task's."""
-
-    def stored_offset(self, partition: Mapping[str, Primitive]) -> Mapping[str, Primitive] | None:
-        return None
-
-
-class _Context(_PartContext):
+class _Context(PartContext):
     """What the reader may ask for: a `SourceContext`."""
 
     def __init__(self, task: SourceTask) -> None:
