@@ -23,7 +23,7 @@ from penstock.testing.topics import Topics
 PARTITIONS: Final = 2
 FILE_BATCH: Final = 2_000
 """The file source of Kafka Connect keeps lines back that follow a full batch at the very end of a
-file (reference §11.1), so that files have to hold whole batches of them."""
+file (kafka-connect.md §11.1), so that files have to hold whole batches of them."""
 
 _BATCH: Final = 20_000  # records generated, produced and consumed at once
 _FLUSH: Final = 200_000

@@ -117,7 +117,7 @@ def test_the_topics_of_a_connector_are_told(pipe: Pipe, connector: str) -> None:
 def test_the_config_topic_holds_the_bytes_of_kafka_connect(
     pipe: Pipe, topics: Topics, cluster: str
 ) -> None:
-    # Reference §4.1: compact JSON, members in order, string keys.
+    # kafka-connect.md §4.1: compact JSON, members in order, string keys.
     found = topics.latest(f"{cluster}-config")
     key = found.pop(b"session-key")
     assert key is not None

@@ -173,7 +173,7 @@ def test_both_answer_alike(number: int, answers: list[tuple[Ask, Reply, Reply]])
 
 def _comparable(reply: Reply) -> object:
     """The answer, without the order of members, without which plugins are installed where, and
-    without the class that stands before that message every other time (reference §19)."""
+    without the class that stands before that message every other time (kafka-connect.md §19)."""
     if not reply.body:
         return None
     text = re.sub(r'available connectors are: [^"]*', "", reply.body)

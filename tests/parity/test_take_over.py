@@ -486,7 +486,7 @@ def test_what_runs_is_reported_in_the_same_bytes(story: Story) -> None:
 
 
 def test_group_generations_go_on(story: Story) -> None:
-    """Who has the lower one may not overwrite an UNASSIGNED or FAILED (reference §4.4)."""
+    """Who has the lower one may not overwrite an UNASSIGNED or FAILED (kafka-connect.md §4.4)."""
     last = 0
     for shift in story.shifts:
         found = [

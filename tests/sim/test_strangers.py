@@ -171,8 +171,8 @@ def test_a_follower_of_another_kind_does_not_keep_the_cluster_from_its_rounds(
 def test_a_follower_that_has_read_another_topic_keeps_work_from_moving_but_not_from_running(
     offset: int,
 ) -> None:
-    # §5.3: nobody may begin anything at an offset the others have not got, and that they never
-    # get here. The JVM goes round and round in the same way until the stranger is gone.
+    # kafka-connect.md §5.3: nobody starts work at a config offset that the others have not read,
+    # and here they never do. Java workers rejoin again and again too, until the stranger is gone.
     sim = cluster(3)
     before = running(sim)
     stranger = Stranger(sim, encode_metadata(MemberMetadata(URL, offset), 2))

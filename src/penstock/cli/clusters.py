@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import ssl
 
 LOCAL: Final = "http://localhost:8083"
-"""Where a worker listens that does not say where (`listeners`, reference §1.1)."""
+"""Where a worker listens that does not say where (`listeners`, kafka-connect.md §1.1)."""
 
 _TEXTS: Final = ("user", "password_file", "ca", "cert", "key")
 _MEMBERS: Final = ("url", "verify", *_TEXTS)

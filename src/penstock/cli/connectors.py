@@ -362,7 +362,7 @@ def _validated(connect: Connect, wanted: ConnectorFile) -> rest.Answer:
 
 
 def config_errors(infos: Mapping[str, Any]) -> list[tuple[str, str | None, str]]:
-    """Key, value and text of every error in a `ConfigInfos` (reference §1.8)."""
+    """Key, value and text of every error in a `ConfigInfos` (kafka-connect.md §1.8)."""
     return [
         (value["name"], value.get("value"), error)
         for info in infos.get("configs", ())

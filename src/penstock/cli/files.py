@@ -1,7 +1,7 @@
 """Connectors in files, as people keep them: a flat JSON object, a create request, or properties.
 
-Stricter than the files of standalone mode (reference §12.1), which takes whatever is no JSON for
-properties: here a slip of the pen is told, and where.
+Stricter than the files of standalone mode (kafka-connect.md §12.1), which reads whatever is not
+JSON as properties: here a syntax error is reported with its position.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def read_changes(path: str) -> dict[str, str | None]:
 
 
 def read_offsets(path: str) -> dict[str, Any]:
-    """`ConnectorOffsets` (reference §1.5), or only the list in it. Raises Unusable."""
+    """`ConnectorOffsets` (kafka-connect.md §1.5), or only the list in it. Raises Unusable."""
     document = _json(read_bytes(path).removeprefix(codecs.BOM_UTF8), path, numbers=True)
     if isinstance(document, list):
         document = {"offsets": document}

@@ -1,5 +1,5 @@
-"""Kafka Connect's REST interface (reference §1): paths, the shapes of answers, and what refusals
-mean. Pure; `client` asks."""
+"""Kafka Connect's REST interface (kafka-connect.md §1): paths, response shapes, error meanings.
+Pure; `client` sends the requests."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ NOT_VALID: Final = re.compile(
     r"|More than one connector matches alias|contains no connector type"
     r"|Connector name configuration .* doesn't match"
 )
-"""What a refusal says that is about the configuration itself (reference §1.6, §1.8)."""
+"""What a refusal says that is about the configuration itself (kafka-connect.md §1.6, §1.8)."""
 
 _PASSING: Final = re.compile(r"momentarily|conflicting operation \(e\.g\. worker rebalance\)")
-"""A 409 with these words was not carried out, and will be taken a moment later (reference §1.3)."""
+"""A 409 with these words is transient: nothing was done; retry (kafka-connect.md §1.3)."""
 
 
 class Refused(CommandError):
@@ -148,7 +148,7 @@ class Answer:
         return found
 
 
-# Shapes (reference §1.5): only the members that are made use of. A key "*" stands for all.
+# Shapes (kafka-connect.md §1.5): only the members that are made use of. A key "*" stands for all.
 NAMES: Final = [str]
 INFO: Final = {"name": str, "config": dict, "tasks": list}
 STATUS: Final = {

@@ -96,7 +96,7 @@ def standalone(
     started: Callable[[str], None] = lambda url: log.info("REST listens on %s", url),
 ) -> None:
     """Runs a worker that works alone, with the connectors that files describe, until it is told to
-    stop or cannot go on (reference §12). `worker_file` and variables: see `worker_settings`.
+    stop or cannot go on (kafka-connect.md §12). `worker_file` and variables: see `worker_settings`.
 
     `started` is told the URL once REST answers. Raises what keeps the worker from starting, what
     ended it, or ConnectorFileFailed (exit code 3).

@@ -1,6 +1,6 @@
-"""What a status says (reference §1.5, §6.1): its parts, and whether the state waited for is there.
+"""Reads a connector's status (kafka-connect.md §1.5, §6.1), and waits for a state.
 
-Pure but for `await_state`, which looks again and again, with the clock and the pause it is given.
+Pure but for `await_state`, which polls with the clock and the pause that it is given.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FAILED: Final = "FAILED"
 WAITABLE: Final = (RUNNING, PAUSED, STOPPED, FAILED)
 
 SETTLE_MS: Final = 2_000
-"""After a change, for how long a state has to be seen: statuses lag behind (reference §6.6)."""
+"""How long a state must last after a change to count: statuses lag (kafka-connect.md §6.6)."""
 
 _UNKNOWN_MS: Final = 5_000  # as long may a worker know nothing of what another one has created
 _FIRST_LOOK_S: Final = 0.1

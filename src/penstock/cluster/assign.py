@@ -1,4 +1,4 @@
-"""Who runs what: the eager assignment (reference §5.4) and the incremental cooperative one (§5.5).
+"""Assignments: eager (kafka-connect.md §5.4) and incremental cooperative (kafka-connect.md §5.5).
 
 The cooperative rules, from KIP-415 and its later corrections:
 
@@ -62,7 +62,7 @@ def configured_work(state: ClusterState) -> Work:
 
 
 def assign_eager(members: Collection[str], configured: Work) -> dict[str, Work]:
-    """All connectors, then all tasks, dealt to the sorted members in turn (reference §5.4)."""
+    """All connectors, then all tasks, dealt to the sorted members (kafka-connect.md §5.4)."""
     turns = cycle(sorted(members))
     loads = {member: _Load(member) for member in sorted(members)}
     for connector in sorted(configured.connectors):
@@ -82,7 +82,7 @@ def assign_cooperative(
     now_ms: int,
     max_delay_ms: int,
 ) -> tuple[Memory, dict[str, MemberShare], int]:
-    """One round of incremental cooperative assignment (reference §5.5).
+    """One round of incremental cooperative assignment (kafka-connect.md §5.5).
 
     `members` is everyone in this generation, by member id, with what they report as running.
     Returns the memory for the next round, a share for every member, and after how many milliseconds
@@ -144,7 +144,7 @@ def assign_cooperative(
 def _handle_lost(
     memory: Memory, lost: AbstractSet[Item], loads: list[_Load], now_ms: int, max_delay_ms: int
 ) -> tuple[Memory, AbstractSet[Item]]:
-    """What becomes of work nobody reports any more (the table "Lost handling" of §5.5).
+    """Handles lost work, which no member reports any more (kafka-connect.md §5.5, "Lost handling").
 
     Returns what is to be given out like new. Work meant for returned members is put into `loads`.
     """
@@ -183,7 +183,7 @@ def _handle_lost(
 def _balance(
     memory: Memory, configured: Work, loads: list[_Load], now_ms: int, max_delay_ms: int
 ) -> tuple[Memory, Mapping[str, Work]]:
-    """What each member is to give up for balance, if this round may revoke (step 6 of §5.5)."""
+    """Balancing revocations, if this round may revoke (kafka-connect.md §5.5, step 6)."""
     if memory.delay_ms != 0:
         return replace(memory, revoked_in_previous=False), {}
     surplus = _surplus(configured, loads)

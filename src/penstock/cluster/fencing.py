@@ -2,7 +2,7 @@
 
 Once a task set is committed, tasks of an older one may still run somewhere, unreachable, with open
 transactions. A round takes their transactional ids from them and says so in the config topic; only
-then does the new set start. Source: reference §4.8.
+then does the new set start. Source: kafka-connect.md §4.8.
 """
 
 from __future__ import annotations

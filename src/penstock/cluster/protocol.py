@@ -1,4 +1,4 @@
-"""Bytes of the group protocol: member metadata and assignments, versions 0 to 2 (reference §5).
+"""The group protocol's bytes: member metadata, assignments; versions 0 to 2 (kafka-connect.md §5).
 
 - Version 0 (`default`) is the eager protocol; 1 (`compatible`) adds what a member runs, what it has
   to give up and a delay (KIP-415); 2 (`sessioned`) is 1 plus signed requests (KIP-507).

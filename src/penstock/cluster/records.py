@@ -1,4 +1,4 @@
-"""Bytes ⇄ value for every record of the config, status and offset topics (reference §4).
+"""Bytes ⇄ value for every record of the config, status and offset topics (kafka-connect.md §4).
 
 - Writers are byte-exact: compact JSON without an envelope, members in the order of the JVM worker,
   text spelled as Jackson does: raw UTF-8, but `\\u001F` for control characters and two surrogate
@@ -29,7 +29,7 @@ RawProps = Mapping[str, str | None]
 """Properties as they stand in the config topic: unresolved, and a value may be null."""
 
 Primitive = None | bool | int | float | str
-"""What an offset or a source partition may hold (reference §4.5)."""
+"""What an offset or a source partition may hold (kafka-connect.md §4.5)."""
 
 Members = Mapping[str, Primitive]
 """A source partition or a source offset."""
@@ -142,7 +142,7 @@ _SESSION_KEY: Final = "session-key"
 _LOGGER: Final = "logger-cluster-"
 
 _LONGEST_NAME: Final = 32_767
-"""Bytes: what a string of the group protocol holds (reference §5.2)."""
+"""Bytes: what a string of the group protocol holds (kafka-connect.md §5.2)."""
 
 
 def encode_config(record: ConfigRecord) -> tuple[bytes, bytes | None]:

@@ -1,4 +1,4 @@
-"""The state of a cluster: the fold of its config topic (reference §4.3).
+"""The state of a cluster: the fold of its config topic (kafka-connect.md §4.3).
 
 - Task configurations wait ("deferred") until a commit names their number; a commit whose set has
   holes makes the connector inconsistent, and then it has no tasks until a full set is written.
@@ -76,7 +76,7 @@ class Changes:
 
     @property
     def need_rebalance(self) -> bool:
-        """Connectors came or went, or a task set was committed (reference §5.7)."""
+        """Connectors came or went, or a task set was committed (kafka-connect.md §5.7)."""
         return bool(self.added or self.removed or self.committed)
 
     def then(self, later: Changes) -> Changes:
@@ -155,7 +155,7 @@ class ClusterState:
 
     @property
     def inconsistent(self) -> frozenset[str]:
-        """Configured connectors whose last task set had holes (reference §4.3)."""
+        """Configured connectors whose last task set had holes (kafka-connect.md §4.3)."""
         return frozenset(
             c
             for c, entry in self.entries.items()
@@ -238,7 +238,7 @@ class _Draft:
         )
 
     def remove(self) -> None:
-        """Forget what a deletion forgets; target, generation and fencing stay (§4.3)."""
+        """Applies a tombstone; target, generation and fencing stay (kafka-connect.md §4.3)."""
         self.config = None
         self.task_count = None
         self.applied = {}

@@ -1,4 +1,4 @@
-"""The statuses of a cluster: the fold of its status topic (reference §4.4).
+"""The statuses of a cluster: the fold of its status topic (kafka-connect.md §4.4).
 
 The last record wins, but for an UNASSIGNED that arrives after the next owner's RUNNING. Folding
 many records copies each touched dictionary once.

@@ -1,7 +1,8 @@
 """Checks for `Key(check=…)`: values that say what is wrong, and describe themselves in the docs.
 
-The texts are those of Kafka's validators (reference §1.8). Where Kafka lets a missing value pass
-(the problem being reported elsewhere), so does the check here; where it complains, so does this.
+The texts are those of Kafka's validators (kafka-connect.md §1.8). Where Kafka lets a missing value
+pass (the problem being reported elsewhere), so does the check here; where it complains, so does
+this.
 
     >>> at_least(1).problem("tasks.max", 0)
     'Invalid value 0 for configuration tasks.max: Value must be at least 1'
@@ -237,7 +238,7 @@ class _VersionRange:
 
 
 def version_range() -> Check:
-    """A plugin version (`1.2`) or a Maven range of them (`[1.0,2.0)`), reference §15.4."""
+    """A plugin version (`1.2`) or a Maven range of them (`[1.0,2.0)`), kafka-connect.md §15.4."""
     return _VersionRange()
 
 

@@ -1,7 +1,7 @@
 """What a setting is: `Key` declares one, `ConfigDef` reads a set of them, `Config` is the result.
 
 `validate` collects every problem and never raises; `parse` is the same walk and raises them all
-at once. Texts, parsing and the order of steps are those of Kafka's ConfigDef (reference §1.8),
+at once. Texts, parsing and the order of steps are Kafka's ConfigDef's (kafka-connect.md §1.8),
 because clients match on them.
 
     >>> BATCH = Key("batch.size", INT, default=500, doc="Records per write.")
@@ -536,7 +536,7 @@ def shown(value: object) -> str:
 
 
 def written(value: object) -> str | None:
-    """A parsed value as the text of a configuration (reference §1.8, `value.value`).
+    """A parsed value as the text of a configuration (kafka-connect.md §1.8, `value.value`).
 
     What it returns reads as the same value again, except for a Secret and for a list with
     entries no text can hold (blank at an end, or with a comma).

@@ -1,6 +1,6 @@
 """Java `.properties` files, and the files standalone mode takes connectors from.
 
-Grammar: java.util.Properties.load (reference §12.3); file forms: reference §12.1.
+Grammar: java.util.Properties.load (kafka-connect.md §12.3); file forms: kafka-connect.md §12.1.
 
     >>> parse_properties(b"a=1\\nb : two \\\\\\n   words\\n# no\\na 3")
     {'a': '3', 'b': 'two words'}

@@ -1,5 +1,5 @@
 """Placeholders in configurations, `${provider:path:key}` and `${provider:key}`: found, replaced and
-put back. What they stand for is asked of config providers (reference §13; KIP-297, KIP-421).
+put back. What they stand for is asked of config providers (kafka-connect.md §13; KIP-297, KIP-421).
 
     >>> vault = {"orders": Lookup({"password": "s3cret"})}
     >>> found = transformed(
@@ -112,7 +112,7 @@ def transformed(config: Mapping[str, str | None], providers: Mapping[str, Ask]) 
 
 def restored(raw: Mapping[str, str | None], task: Mapping[str, Text]) -> dict[str, Text | str]:
     """A task's configuration as it is stored: where the connector's own says it with a placeholder,
-    so does the task's (reference §3.4)."""
+    so does the task's (kafka-connect.md §3.4)."""
     return {
         name: text if (own := raw.get(name)) is None or not placeholders(own) else own
         for name, text in task.items()

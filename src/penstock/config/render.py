@@ -1,7 +1,7 @@
 """How settings and what was found out about them are shown: REST JSON, Markdown, `--help`.
 
 The JSON is that of Kafka Connect 4.2.0, member for member and in its order; the dicts are ready
-for any JSON encoder (reference §1.8).
+for any JSON encoder (kafka-connect.md §1.8).
 
     >>> from penstock.config.define import INT, ConfigDef, Key
     >>> tasks = ConfigDef(Key("tasks.max", INT, default=1, doc="How many."))
@@ -62,7 +62,7 @@ def prefixed_infos(
 ) -> Json:
     """`ConfigInfos` of a part of a connector: a converter, or the settings of a Kafka client.
 
-    Every name gets the prefix; counts settings with errors, not errors (reference §1.8).
+    Every name gets the prefix; counts settings with errors, not errors (kafka-connect.md §1.8).
     """
     keys = definition.by_name() if definition is not None else {}
     groups: dict[str, None] = {}

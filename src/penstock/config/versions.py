@@ -1,5 +1,5 @@
 """The order of plugin versions, and ranges of them: Maven's, by which Kafka Connect picks the
-highest of several copies of one class, or the one that is asked for (reference §15.4)."""
+highest of several copies of one class, or the one that is asked for (kafka-connect.md §15.4)."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class VersionRange:
 
 def mismatch(class_name: str, wanted: str | None, available: Sequence[str]) -> str | None:
     """What is said where none of the versions there are is one that is wanted; None where one is,
-    or any will do (null, `latest`), or the range is malformed (reference §15.4)."""
+    or any will do (null, `latest`), or the range is malformed (kafka-connect.md §15.4)."""
     if wanted is None or wanted == LATEST:
         return None
     found = VersionRange(wanted)

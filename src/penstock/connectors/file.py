@@ -1,4 +1,4 @@
-"""Lines of a file as records, and records as lines of a file (reference §11).
+"""Lines of a file as records, and records as lines of a file (kafka-connect.md §11).
 
 A position counts bytes. The JVM's connector counts characters but skips bytes when it resumes,
 which is the same for ASCII; for everything else only bytes resume at a line's start. See

@@ -1,4 +1,4 @@
-"""Headers as text whose look says what they are (reference §9.4).
+"""Headers as text whose look says what they are (kafka-connect.md §9.4).
 
 What is written is read as something of the same text, though not always of the same type: the
 STRING `12` comes back as INT8, a struct as a MAP. See `penstock.data.values`.

@@ -1,4 +1,4 @@
-"""JSON, with or without an envelope that carries the schema (reference §9.2).
+"""JSON, with or without an envelope that carries the schema (kafka-connect.md §9.2).
 
 Schemas are compiled once and found again by the bytes of the message up to its payload, so that
 most messages cost one comparison, one `orjson` call and what their fields need. Whatever does not

@@ -1,4 +1,4 @@
-"""JSON text to Connect values (reference §9.2), as Jackson and Kafka Connect read it.
+"""JSON text to Connect values (kafka-connect.md §9.2), as Jackson and Kafka Connect read it.
 
 `orjson` reads what it can; three things it cannot, and then the row is read again by `parse`:
 

@@ -1,4 +1,4 @@
-"""Connect schemas as JSON, both ways (reference §9.2).
+"""Connect schemas as JSON, both ways (kafka-connect.md §9.2).
 
 Members are written in the order `type`, `items` or `keys`, `values` or `fields`, `optional`,
 `name`, `version`, `doc`, `parameters`, `default`, and for a struct's field `field` last. Unknown

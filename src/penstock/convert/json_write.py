@@ -1,4 +1,4 @@
-"""Connect values to JSON (reference §9.2), as Kafka Connect and Jackson write it.
+"""Connect values to JSON (kafka-connect.md §9.2), as Kafka Connect and Jackson write it.
 
 A writer is compiled once per schema into functions that return what `orjson` can write. Bytes
 may differ from Jackson's where JSON leaves a choice, values never do:

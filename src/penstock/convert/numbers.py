@@ -1,4 +1,4 @@
-"""Numbers and booleans as the few bytes Kafka's own serializers make of them (reference §9.3).
+"""Numbers and booleans as the bytes of Kafka's own serializers (kafka-connect.md §9.3).
 
     BooleanConverter    1 byte, 0 or 1
     ShortConverter      2 bytes, big endian, as all that follow

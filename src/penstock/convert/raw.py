@@ -1,4 +1,4 @@
-"""Bytes as they are (reference §9.3)."""
+"""Bytes as they are (kafka-connect.md §9.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the settings of all converters have in common (reference §9.1)."""
+"""What the settings of all converters have in common (kafka-connect.md §9.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text in any of Java's character sets (reference §9.3).
+"""Text in any of Java's character sets (kafka-connect.md §9.3).
 
 Unlike its JSON neighbour this converter refuses nothing: bytes that are not text are read with
 U+FFFD in their place, characters the character set lacks are written as `?`, and every value has

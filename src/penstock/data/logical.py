@@ -1,4 +1,4 @@
-"""Logical values and the base values that encode them, both ways (reference §9.1).
+"""Logical values and the base values that encode them, both ways (kafka-connect.md §9.1).
 
     Decimal     unscaled value, two's complement, big endian, as few bytes as hold it
     Date        days since 1970-01-01

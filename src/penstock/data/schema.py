@@ -11,7 +11,7 @@
     MAP             dict; a list of `(key, value)` tuples when the key type is ARRAY, MAP or STRUCT
     STRUCT          dict keyed by field name; a missing field is null
 
-Logical types are recognised by the schema's name alone (reference §9.1): `Decimal` is a
+Logical types are recognised by the schema's name alone (kafka-connect.md §9.1): `Decimal` is a
 `decimal.Decimal` with exactly the schema's scale, `Date` a `datetime.date`, `Time` a
 `datetime.time` and `Timestamp` an aware `datetime.datetime` in UTC, both of ms resolution.
 
@@ -78,8 +78,8 @@ class Schema:
     """What values of one column, field, element or key are.
 
     `value_schema` is set for ARRAY and MAP, `key_schema` for MAP, `fields` for STRUCT. An element,
-    key or value schema that is None says that anything may be there (reference §9.4). A `default`
-    is a Connect value of this schema; None means there is none.
+    key or value schema of None allows any value (kafka-connect.md §9.4). A `default` is a Connect
+    value of this schema; None means there is none.
     """
 
     type: Type

@@ -1,4 +1,4 @@
-"""The text of a Connect value as Java's `toString` prints it (reference §9.3, §19).
+"""The text of a Connect value as Java's `toString` prints it (kafka-connect.md §9.3, §19).
 
     null                null
     boolean             true

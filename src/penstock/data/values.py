@@ -1,4 +1,4 @@
-"""Values as text and back, as Kafka Connect's `Values` does it (reference §9.4).
+"""Values as text and back, as Kafka Connect's `Values` does it (kafka-connect.md §9.4).
 
 `parse` finds out what a text is by looking at it; `to_text` writes what `parse` may read again.
 

@@ -71,8 +71,8 @@ def connect(settings: Settings, timeout_s: float = CONNECT_TIMEOUT_S) -> tuple[A
 def ensure(client: AdminClient, topic: InternalTopic) -> int:
     """Creates the topic when it is not there and checks it when it is; its number of partitions.
 
-    Raises StartupFailed with the reference's texts (§2.6) when it is not compacted or has too many
-    partitions.
+    Raises StartupFailed with Kafka Connect's texts (kafka-connect.md §2.6) when it is not compacted
+    or has too many partitions.
     """
     known = client.list_topics(timeout=CREATE_TIMEOUT_S).topics.get(topic.name)
     if known is None or known.error is not None:
@@ -132,7 +132,7 @@ def _factor_key(topic: InternalTopic) -> str:
 def _check_compacted(client: AdminClient, topic: InternalTopic) -> None:
     policy = _cleanup_policy(client, topic)
     if policy is None:
-        return  # reference §2.6: skipped when the broker refuses the look-up
+        return  # kafka-connect.md §2.6: skipped when the broker refuses the look-up
     if policy != "compact":
         raise StartupFailed(
             f"Topic '{topic.name}' supplied via the '{topic.key}' property is required to have "

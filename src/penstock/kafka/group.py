@@ -102,8 +102,8 @@ class WorkerGroup:
         self._wake.set()
 
     def figures(self) -> list[Figure]:
-        """What its client measures of itself: Kafka Connect's groups `connect-metrics` and
-        `connect-coordinator-metrics`, with the metrics that kafka-python has (reference §14)."""
+        """The client's metrics: Kafka Connect's groups `connect-metrics` and
+        `connect-coordinator-metrics`, as far as kafka-python has them (kafka-connect.md §14)."""
         return [
             Figure(name.group, name.name, float(metric.value()))
             for name, metric in list(self._measured.metrics.items())
@@ -155,10 +155,10 @@ class WorkerGroup:
         return self._callbacks.offers()
 
     def _watch_coordinator(self, since: float | None) -> float | None:
-        """Reports the loss once the coordinator is unknown for a heartbeat interval (§5.6).
+        """Reports the coordinator as lost after a heartbeat interval (kafka-connect.md §5.6).
 
-        What was assigned is given up then, so the group has to be joined anew even if it still
-        knows this member when the coordinator is back.
+        The assignment is revoked then, so the worker has to rejoin even if the group still knows
+        this member when the coordinator is back.
         """
         if not self._coordinator.coordinator_unknown():
             return None

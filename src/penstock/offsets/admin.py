@@ -1,4 +1,4 @@
-"""Reading and changing where a connector has got to, for its users (reference §1.7).
+"""Reading and changing where a connector has got to, for its users (kafka-connect.md §1.7).
 
 Source connectors: the pairs in their offsets topic. Sink connectors: what their consumer group has
 committed. Changes are made to a stopped connector only; the caller has seen to that, and exactly

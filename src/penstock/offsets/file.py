@@ -1,5 +1,5 @@
-"""The file that holds the offsets of a standalone worker, as Kafka Connect's has it: a serialized
-`java.util.HashMap` of byte arrays (reference §12.2), keys and values as in the offsets topic.
+"""The offset file of a standalone worker, in Kafka Connect's format: a serialized
+`java.util.HashMap` of byte arrays (kafka-connect.md §12.2), keys and values as in the offset topic.
 
     >>> decode(encode({b'["c",{}]': b'{"at":1}', b'["c",{"n":2}]': None}))
     {b'["c",{}]': b'{"at":1}', b'["c",{"n":2}]': None}

@@ -2,7 +2,8 @@
 
 A connector may name a topic of its own (`offsets.storage.topic`). What that says of a source
 partition counts; the worker's topic is asked for what it does not say, and is told everything too,
-so that the connector can go back to it. Source: reference §3.3, §4.5, §4.6, §8.3, §8.4; KIP-618.
+so that the connector can go back to it. Source: kafka-connect.md §3.3, §4.5, §4.6, §8.3,
+§8.4; KIP-618.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ Sent = Future[tuple[int, int]]
 
 COMMITTED: Final = "read_committed"
 PRODUCER: Final[clients.Settings] = {"acks": "all", "delivery.timeout.ms": 2_147_483_647}
-"""Records of the internal topics wait for Kafka as long as it takes (reference §4.3)."""
+"""Records of the internal topics wait for Kafka as long as it takes (kafka-connect.md §4.3)."""
 
 OPEN_TRANSACTION_S: Final = 16 * 60.0
 """The longest a broker lets a transaction stay open (by its defaults), and a little."""
@@ -59,7 +60,7 @@ class OffsetTable:
     """What one offsets topic says, by connector: the stored offset of every source partition.
 
     Written by the log's thread, read by others; the key bytes a partition was first stored under
-    are kept, for keys compare as bytes (reference §4.5).
+    are kept, for keys compare as bytes (kafka-connect.md §4.5).
     """
 
     def __init__(self) -> None:
@@ -147,7 +148,7 @@ def own_topic(
 
 
 def connector_admin(config: Config, client_id: str, props: RawProps) -> clients.Settings:
-    """The settings with which things are administered for a connector (reference §2.5)."""
+    """The settings with which things are administered for a connector (kafka-connect.md §2.5)."""
     return clients.admin(connector_admin_java(config, client_id, props)).settings
 
 
@@ -185,7 +186,7 @@ def _servers(java: dict[str, str]) -> set[str]:
 
 
 def offsets_topic(config: Config, name: str) -> admin.InternalTopic:
-    """An offsets topic as it is to be made (reference §2.3, §2.6)."""
+    """An offsets topic as it is to be made (kafka-connect.md §2.3, §2.6)."""
     return admin.InternalTopic(
         name,
         keys.OFFSET_STORAGE_TOPIC.name,
@@ -247,8 +248,8 @@ class OffsetStore:
         self._workers = _Store(make)
 
     def use_alone(self, make: Callable[[Receive], Log], left: Callable[[], None]) -> None:
-        """The same of a worker that works alone: connectors have no topics of their own (reference
-        §12.3), and `left` is called whenever a lease was closed."""
+        """The store of a standalone worker: connectors have no offset topics of their own
+        (kafka-connect.md §12.3), and `left` is called whenever a lease was closed."""
         self._own_topics = False
         self._left = left
         self.use(make)

@@ -1,4 +1,4 @@
-"""Plugins in the folders that `plugin.path` lists (reference §15.1, §15.2).
+"""Plugins in the folders that `plugin.path` lists (kafka-connect.md §15.1, §15.2).
 
 As with Kafka Connect, each entry of a listed folder is one location: there a folder of jars or a
 jar, here
@@ -187,7 +187,7 @@ def survey(props: Mapping[str, str]) -> Survey:
 
 def listed(props: Mapping[str, str]) -> list[Path]:
     """The paths that `plugin.path` lists, made absolute; it is read as it is written, without
-    placeholders (reference §13.2)."""
+    placeholders (kafka-connect.md §13.2)."""
     text = props.get(PLUGIN_PATH.name, "").strip()
     paths = [Path(os.path.abspath(path)) for path in PLUGIN_PATH.kind.read(text) or () if path]
     return list(dict.fromkeys(paths))
@@ -570,7 +570,7 @@ _JAVA_INTERFACES: Final = (
 
 def plugins_of_jars(path: Path) -> list[str]:
     """The class names of the Kafka Connect plugins that a jar, or the jars in a folder, declare
-    (`META-INF/services`, reference §15.2). What cannot be read declares none."""
+    (`META-INF/services`, kafka-connect.md §15.2). What cannot be read declares none."""
     jars = [path] if path.is_file() else sorted({*path.glob("*.jar"), *path.glob("*/*.jar")})
     found: dict[str, None] = {}
     for jar in jars:

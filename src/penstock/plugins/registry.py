@@ -67,7 +67,7 @@ _BASES: Final[Sequence[tuple[Kind, type, str]]] = (
     (Kind.PREDICATE, Predicate, "Predicate"),
     (Kind.CONFIG_PROVIDER, ConfigProvider, "ConfigProvider"),
 )
-"""Every kind: its base class, and the suffix that may be left out of a name (reference §15.3)."""
+"""Every kind: its base class, and the suffix that an alias leaves out (kafka-connect.md §15.3)."""
 
 
 BASES: Final = tuple(base for _, base, _ in _BASES)
@@ -140,7 +140,7 @@ class UnknownConnectorClass(BadRequest):
 
 class Registry:
     """Plugins by name. Of several with one class name the highest version counts; of equal ones the
-    first, so that what is installed counts before `plugin.path` (reference §15.4).
+    first, so that what is installed counts before `plugin.path` (kafka-connect.md §15.4).
 
     `roots` are the folders and wheels that `plugin.path` added to where modules are imported from,
     here and wherever the plugins are to run.

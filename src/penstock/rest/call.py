@@ -28,7 +28,7 @@ class Unroutable(HttpError):
 
 
 def error_of(error: Exception) -> tuple[int, int, str]:
-    """Status, error code and message for anything a handler raises (reference §1.2)."""
+    """Status, error code and message for anything a handler raises (kafka-connect.md §1.2)."""
     if isinstance(error, HttpError):
         return error.status, error.error_code, str(error)
     if isinstance(error, Remote):
@@ -81,7 +81,7 @@ class Call:
             )
             orjson.dumps(read)  # half a surrogate pair is no text that could be stored
         except (ValueError, TypeError, RecursionError) as error:
-            # Reference §1.2: malformed JSON is a 500 there, and so it is here.
+            # kafka-connect.md §1.2: malformed JSON is a 500 there, and so it is here.
             raise HttpError(500, f"Unexpected content in the request body: {error}") from error
         return read
 

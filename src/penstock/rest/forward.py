@@ -1,6 +1,6 @@
 """Requests from one worker to another: forwarding to the leader, and signed internal ones.
 
-Reference §1.3 and §1.9 (KIP-507).
+kafka-connect.md §1.3 and §1.9 (KIP-507).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Headers that settings put on responses: `access.control.*` (CORS) and
 `response.http.headers.config`.
 
-Reference §1.1. Like the reference's, they are on what the main listeners answer, errors included,
-and not on the admin listeners; what a handler says of the same header itself counts more.
+See kafka-connect.md §1.1. As there, every response of the main listeners has them, errors included,
+and none of the admin listeners. A handler's own value of the same header wins.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What workers ask of the leader, signed (reference §1.9, KIP-507)."""
+"""What workers ask of the leader, signed (kafka-connect.md §1.9, KIP-507)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shapes of REST answers (reference §1.5), made from what a worker knows. Pure."""
+"""The shapes of REST answers (kafka-connect.md §1.5), made from what a worker knows. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far connectors have got: read, changed, forgotten (reference §1.7)."""
+"""How far connectors have got: read, changed, forgotten (kafka-connect.md §1.7)."""
 
 from __future__ import annotations
 

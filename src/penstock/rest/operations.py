@@ -1,5 +1,5 @@
 """Serving through the herder: an operation is done here, or by the worker that may do it
-(reference §1.3)."""
+(kafka-connect.md §1.3)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def operate(call: Call, operation: e.Operation) -> e.Done | Answer:
 
 
 async def forward(call: Call, url: str | None) -> Answer:
-    """Sends the request on, at most two hops (reference §1.3)."""
+    """Sends the request on, at most two hops (kafka-connect.md §1.3)."""
     given = call.query.get("forward")
     hop = next_hop(given[0] if given else None)
     if hop is None:

@@ -56,7 +56,7 @@ class Route:
 
     @property
     def admin(self) -> bool:
-        """An admin endpoint: where it is offered, `admin.listeners` says (reference §1.1)."""
+        """An admin endpoint: `admin.listeners` says where it is served (kafka-connect.md §1.1)."""
         return self.path.startswith("/admin/")
 
     def match(self, segments: list[str]) -> dict[str, str] | None:

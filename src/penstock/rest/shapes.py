@@ -1,5 +1,6 @@
-"""What bodies look like, as JSON Schema: the names are those of reference §1.5, the descriptions
-our own. `model` makes the bodies; a test holds every answer of a live worker against these.
+"""The shapes of bodies as JSON Schema: the names are those of kafka-connect.md §1.5, the
+descriptions our own. `model` makes the bodies; a test checks every response of a live worker
+against these schemas.
 """
 
 from __future__ import annotations

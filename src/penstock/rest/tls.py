@@ -1,9 +1,9 @@
 """Which TLS settings hold where: for the listeners, and for requests to other workers.
 
-Reference §1.1: settings with the listener's prefix if there are any, else the plain `ssl.*`, never
-a mixture. Requests to other workers go out with the settings of the main listeners, so that one
-certificate serves a worker both ways; where there is no trust store, and all workers have the same
-certificate, they trust each other by it.
+See kafka-connect.md §1.1: settings with the listener's prefix if there are any, else the plain
+`ssl.*`, never a mixture. Requests to other workers use the settings of the main listeners, so that
+one certificate serves a worker both ways. Without a trust store, workers that have the same
+certificate trust each other by it.
 """
 
 from __future__ import annotations

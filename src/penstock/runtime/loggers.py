@@ -1,4 +1,4 @@
-"""Log levels as users see and set them over REST (reference §1.6, §14; KIP-495, KIP-976).
+"""Log levels as users see and set them over REST (kafka-connect.md §1.6, §14; KIP-495, KIP-976).
 
 Loggers are Python's. Kafka Connect's own namespace means ours: who asks for
 `org.apache.kafka.connect` at DEBUG gets `penstock` at DEBUG as well.

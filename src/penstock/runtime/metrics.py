@@ -3,8 +3,8 @@
 Names are those that the usual configuration of the JMX exporter gives Kafka Connect's beans:
 `kafka.connect:type=sink-task-metrics,connector="c",task="0"` with `put-batch-avg-time-ms` is
 `kafka_connect_sink_task_put_batch_avg_time_ms{connector="c",task="0"}`. Rates, averages and maxima
-are of the last minute, totals since the task was started (reference §14). What only penstock has
-begins with `penstock_`.
+are of the last minute, totals since the task was started (kafka-connect.md §14). Metrics that only
+penstock has begin with `penstock_`.
 """
 
 from __future__ import annotations

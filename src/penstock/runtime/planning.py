@@ -1,7 +1,8 @@
 """From a connector's configuration to what is run: validation, task configurations, flow plans.
 
 Everything that joins the worker's settings with a connector's is here: which converter applies with
-which settings (reference §3.1), what reaches which Kafka client (§2.5).
+which settings (kafka-connect.md §3.1), which settings each Kafka client gets (kafka-connect.md
+§2.5).
 """
 
 from __future__ import annotations
@@ -72,8 +73,8 @@ _PRODUCER: Final[Mapping[str, str]] = {
     "linger.ms": "5",
     "max.request.size": "1048576",
 }
-"""What a source task's producer has unless the user says otherwise (reference §8.2). Instead of one
-request in flight it is idempotent, which keeps the order too and repeats nothing."""
+"""Defaults of a source task's producer (kafka-connect.md §8.2). It is idempotent instead of limited
+to one request in flight, which keeps the order too and repeats nothing."""
 
 _SINK_CONSUMER: Final[Mapping[str, str]] = {
     "auto.offset.reset": "earliest",
@@ -81,7 +82,7 @@ _SINK_CONSUMER: Final[Mapping[str, str]] = {
     "partition.assignment.strategy": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
     "max.poll.records": "10000",  # as fast as it gets, measured; what is too much waits paused
 }
-"""What a sink task's consumer has unless the user says otherwise (reference §8.1)."""
+"""Defaults of a sink task's consumer (kafka-connect.md §7.1)."""
 
 _SHARED_CONSUMER: Final[Mapping[str, str]] = {
     # Members hear of a rebalance by their heartbeats. By the usual one in 3 s, the first of two
@@ -109,7 +110,7 @@ class NoConnectorType(BadRequest):
 
 
 class TooManyTasks(PenstockError):
-    """A connector planned more tasks than `tasks.max` (reference §3.1)."""
+    """A connector planned more tasks than `tasks.max` (kafka-connect.md §3.1)."""
 
     code = "connector.too_many_tasks"
 
@@ -120,9 +121,9 @@ def _nobody(what: str | TaskId, ms: int | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A connector's tasks: their configurations as they are stored (§3.4), after how many
-    milliseconds it is to be asked again (None: never by itself), and the instance that was
-    asked."""
+    """A connector's task configurations as they are stored (kafka-connect.md §3.4), after how many
+    milliseconds they are to be generated again (None: only on request), and the instance that
+    generated them."""
 
     configs: Sequence[Props]
     again_ms: int | None
@@ -149,10 +150,11 @@ class Planner:
     # ── validation ───────────────────────────────────────────────────────────────────────────
 
     def validate(self, props: Mapping[str, str | None]) -> render.Json:
-        """`ConfigInfos` of a connector's configuration (reference §1.8). Raises NoConnectorType or
-        UnknownConnectorClass when there is no plugin to ask, BadRequest for a malformed version.
+        """`ConfigInfos` of a connector's configuration (kafka-connect.md §1.8). Raises
+        NoConnectorType or UnknownConnectorClass when no plugin matches, BadRequest for a malformed
+        version.
 
-        What stands behind placeholders is looked at and not shown: the answer has the placeholders.
+        Placeholders are resolved to validate their values; the response has the placeholders.
         """
         used = self.providers.transformed(props).props
         return _as_submitted(self._validate(used), props, used)
@@ -349,7 +351,7 @@ class Planner:
     # ── tasks ────────────────────────────────────────────────────────────────────────────────
 
     def resolved(self, config: RawProps) -> RawProps:
-        """A connector's configuration as it is used, its placeholders replaced (reference §13).
+        """A connector's configuration with its placeholders resolved (kafka-connect.md §13).
         Raises ProviderFailed."""
         return self.providers.transformed(config).props
 
@@ -491,7 +493,7 @@ class Planner:
         return found
 
     def _converter(self, props: Props, name: str) -> ConverterPlan:
-        """Whoever names the class configures it: its sub-keys are not mixed (§3.1)."""
+        """Whoever sets the class configures it; sub-keys are not merged (kafka-connect.md §3.1)."""
         chosen = props if props.get(name) else self._worker.props
         wanted = (chosen.get(name) or self._worker[worker_keys.HEADER_CONVERTER]).strip()
         header = name == keys.HEADER_CONVERTER.name
@@ -618,7 +620,7 @@ def _group_client(java: Mapping[str, str]) -> dict[str, object] | None:
 
 
 def _reloads(props: RawProps) -> bool:
-    """Whether what a provider said for a while only is asked for again by a restart (§13.4)."""
+    """Whether an expired secret restarts the connector (kafka-connect.md §13.4)."""
     action = props.get(keys.CONFIG_RELOAD.name)
     return action is None or action.strip().lower() == "restart"
 

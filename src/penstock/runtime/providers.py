@@ -1,6 +1,6 @@
 """The config providers of a worker: those that are built in, and the set of those it uses.
 
-Sources: reference §13; KIP-297, KIP-421 (any configuration), KIP-993 (`allowed.paths`).
+Sources: kafka-connect.md §13; KIP-297, KIP-421 (any configuration), KIP-993 (`allowed.paths`).
 """
 
 from __future__ import annotations
@@ -260,7 +260,7 @@ def _known(registry: Registry) -> list[str]:
 
 def resolved_worker(props: Props, registry: Registry) -> dict[str, str]:
     """A worker's settings with the placeholders in them replaced; `plugin.path` stays as it is
-    written (reference §13.2). Raises ConfigInvalid, or ProviderFailed."""
+    written (kafka-connect.md §13.2). Raises ConfigInvalid, or ProviderFailed."""
     providers = Providers(props, registry)
     try:
         found = providers.transformed(props).props

@@ -1,4 +1,4 @@
-"""Restarts of what was started with a secret that holds for a while only (reference §13.4)."""
+"""Restarts connectors whose secrets have a TTL (kafka-connect.md §13.4)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """A worker that works alone: configurations and statuses in memory, source offsets in a file, no
-group (reference §12).
+group (kafka-connect.md §12).
 
 It is the worker of a cluster, on other ground: the same herder decides, on logs that live in
 memory, and leads a group of which it is the only member. What is different for users is here, too.
@@ -203,8 +203,8 @@ class StandaloneWorker(Worker):
         return self._loaded.is_set() and super().started
 
     def submit(self, operation: e.Operation) -> Future[e.Result]:
-        """As in a cluster, but for what reference §12.3 says: a connector is configured when it has
-        started, and what only other workers ask is refused."""
+        """As in a cluster, with the differences of kafka-connect.md §12.3: a PUT of a configuration
+        returns when the connector has started, and requests between workers are refused."""
         refused = self._refused(operation)
         if refused is not None:
             answer: Future[e.Result] = Future()

@@ -575,7 +575,7 @@ class Worker:
         """Where a source task starts reading. Exactly once, its producer has its transactional id
         by now, so whoever had it before is fenced. Were the task of an older set, though, it would
         have taken the id from its successor: it only goes on if it is not, by all there is in the
-        config topic (reference §4.8)."""
+        config topic (kafka-connect.md §4.8)."""
         lease = self.lease(command.task)
         if not self._exactly_once:
             return Beginning(lease.read(lambda: None))
@@ -624,7 +624,7 @@ class Worker:
         self._post(e.TaskFailed(task, run, shown, retriable=may_pass(trace)))
 
     def _reload(self, what: str | TaskId) -> None:
-        """A secret that something was started with holds no longer (reference §13.4)."""
+        """A secret that something was started with holds no longer (kafka-connect.md §13.4)."""
         restart = e.RestartTask(what) if isinstance(what, TaskId) else e.RestartConnector(what)
 
         def served(answer: Future[e.Result]) -> None:
@@ -822,7 +822,7 @@ class Worker:
 
 
 def internal_topics(config: Config) -> dict[str, admin.InternalTopic]:
-    """The three topics of a cluster as they are to be made (reference §2.3, §2.6)."""
+    """The three topics of a cluster as they are to be made (kafka-connect.md §2.3, §2.6)."""
 
     def settings(prefix: str) -> dict[str, str]:
         found = keys.topic_settings(config, prefix)

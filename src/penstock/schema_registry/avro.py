@@ -1,4 +1,4 @@
-"""Avro, with the schema in a Schema Registry (reference §9.5).
+"""Avro, with the schema in a Schema Registry (kafka-connect.md §9.5).
 
 What is done once per schema is in `avro_read` and `avro_write`; here are the loops over a batch.
 A message's schema id and topic are compared with those of the message before, and only where they

@@ -1,4 +1,4 @@
-"""Avro to Connect: the schema of a schema, and the function that reads its data (reference §9.5).
+"""Avro to Connect: converts a schema, and makes the reader of its data (kafka-connect.md §9.5).
 
 The data are decoded by functions that `avro_decode` compiles.
 """

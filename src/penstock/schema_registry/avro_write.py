@@ -1,4 +1,4 @@
-"""Connect to Avro: a schema's Avro schema, and what writes its values (reference §9.5).
+"""Connect to Avro: a schema's Avro schema, and what writes its values (kafka-connect.md §9.5).
 
 A value goes two ways: `_Preparer` compiles a function that checks it and converts what must be
 converted (most values are what they should be), and `avro_encode` one that makes bytes of that.

@@ -1,4 +1,4 @@
-"""JSON whose schema a Schema Registry holds (reference §9.5): the id of the schema, then the JSON.
+"""JSON whose schema is in a Schema Registry: the schema's id, then JSON (kafka-connect.md §9.5).
 
 The schema of the values is read from, and written as, JSON Schema; see `json_schema_read` and
 `json_schema_write`. Schemas are compiled once per topic and id, so that most messages cost one

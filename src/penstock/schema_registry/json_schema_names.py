@@ -1,4 +1,4 @@
-"""The words of Confluent's mapping between Connect schemas and JSON Schema (reference §9.5)."""
+"""The names in Confluent's mapping of Connect schemas to JSON Schema (kafka-connect.md §9.5)."""
 
 from __future__ import annotations
 

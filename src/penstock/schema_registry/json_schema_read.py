@@ -1,4 +1,4 @@
-"""JSON Schema as Connect schemas (reference §9.5), drafts 4 to 2020-12 as far as they are mapped.
+"""JSON Schema, drafts 4 to 2020-12, as Connect schemas (kafka-connect.md §9.5).
 
 A JSON Schema says what is allowed, a Connect schema what is there, so this reads the words that
 name a type and leaves the others to validation. As in the library the JVM uses, one object may say

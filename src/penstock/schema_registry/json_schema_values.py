@@ -1,4 +1,4 @@
-"""Connect values and the JSON that a JSON Schema converter has for them (reference §9.5).
+"""Connect values and the JSON that a JSON Schema converter has for them (kafka-connect.md §9.5).
 
 Like `convert.json_read` and `convert.json_write`, whose leaves these are, with these differences:
 

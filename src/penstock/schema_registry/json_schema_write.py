@@ -1,4 +1,4 @@
-"""Connect schemas as JSON Schema (reference §9.5), as Confluent's JsonSchemaConverter has it.
+"""Connect schemas as JSON Schema, as Confluent's JsonSchemaConverter (kafka-connect.md §9.5).
 
     INT8 … INT64, FLOAT32, FLOAT64   integer or number, `connect.type` says which
     BOOLEAN, STRING                  boolean, string; a STRING with enum parameters: enum

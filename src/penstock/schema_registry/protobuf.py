@@ -1,4 +1,4 @@
-"""Protobuf whose schema a Schema Registry holds (reference §9.5).
+"""Protobuf whose schema a Schema Registry holds (kafka-connect.md §9.5).
 
 A message is the id of the schema, the path to the message type in the schema's file, the message.
 How schemas are mapped is in `protobuf_schema` and `protobuf_connect`, what the registry is given

@@ -1,4 +1,4 @@
-"""Protobuf messages as Connect schemas (reference §9.5), as Confluent's ProtobufConverter has it.
+"""Protobuf messages as Connect schemas, as Confluent's ProtobufConverter (kafka-connect.md §9.5).
 
     int32, sint32, sfixed32           INT32, or INT8 and INT16 by `confluent.field_meta`
     the other integers                INT64; the Protobuf type in the parameter `….Type`

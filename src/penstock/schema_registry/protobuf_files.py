@@ -1,4 +1,4 @@
-"""Protobuf schemas as the registry holds them, made into descriptors (reference §9.5).
+"""Protobuf schemas as the registry holds them, made into descriptors (kafka-connect.md §9.5).
 
 A registry keeps a schema as one `.proto` file. Its text is for people and the JVM; asked with
 `format=serialized` it answers with a serialized FileDescriptorProto in base64, and it accepts one

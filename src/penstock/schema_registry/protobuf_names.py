@@ -1,4 +1,4 @@
-"""The words of Confluent's mapping between Connect schemas and Protobuf (reference §9.5)."""
+"""The words of Confluent's mapping between Connect schemas and Protobuf (kafka-connect.md §9.5)."""
 
 from __future__ import annotations
 

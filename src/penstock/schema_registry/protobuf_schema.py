@@ -1,4 +1,4 @@
-"""Connect schemas as Protobuf files (reference §9.5), as Confluent's ProtobufConverter makes them.
+"""Connect schemas as Protobuf files, as Confluent's ProtobufConverter (kafka-connect.md §9.5).
 
     INT8, INT16, INT32         int32; which, in the field's option `confluent.field_meta`
     INT64                      int64, or what the parameter `….Type` says (uint32, sfixed64)

@@ -1,4 +1,4 @@
-"""Connect values and the Protobuf messages that hold them (reference §9.5), both ways.
+"""Connect values and the Protobuf messages that hold them (kafka-connect.md §9.5), both ways.
 
 Readers are compiled per message type, writers per schema. Most of the work is left to protobuf's
 own C code: a struct without logical types is read by one `attrgetter` and written by handing its

@@ -1,4 +1,4 @@
-"""The settings every converter with a Schema Registry has (reference §9.5).
+"""The settings every converter with a Schema Registry has (kafka-connect.md §9.5).
 
 Names, types and defaults are those of Confluent's converters. What their Java classes can do and
 this cannot (JKS stores, credentials fetched from an identity provider, rules) is refused when the

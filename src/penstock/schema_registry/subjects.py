@@ -1,4 +1,4 @@
-"""Under which subject of the registry a schema stands (reference §9.5).
+"""Under which subject of the registry a schema stands (kafka-connect.md §9.5).
 
 TopicNameStrategy         ⟨topic⟩-key, ⟨topic⟩-value
 RecordNameStrategy        ⟨full name of the record⟩

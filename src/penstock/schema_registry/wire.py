@@ -1,4 +1,4 @@
-"""How a message names its schema: a zero byte, the schema's id, the payload (reference §9.5).
+"""The wire format: a zero byte, the schema's id, the payload (kafka-connect.md §9.5).
 
     0       magic, 0x00
     1–4     schema id, big endian

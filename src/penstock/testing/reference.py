@@ -1,7 +1,7 @@
 """The real Kafka Connect as a process: what penstock is compared with and measured against.
 
 It is configured and started as its own scripts do, with the FileStream connectors in a plugin
-folder (since 3.2 they are not on the class path, reference §11).
+folder (since 3.2 they are not on the class path, kafka-connect.md §11).
 """
 
 from __future__ import annotations

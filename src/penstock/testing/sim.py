@@ -290,7 +290,7 @@ class Sim:
             raise Broken(f"{request.operation} is answered twice: {request.result}, {result}")
         if isinstance(result, e.Elsewhere):
             request.hops += 1
-            if result.url is None or request.hops > 2:  # reference §1.3: two hops at most
+            if result.url is None or request.hops > 2:  # kafka-connect.md §1.3: two hops at most
                 result = e.Refused(
                     409, "Cannot complete request because of a conflicting operation"
                 )
@@ -620,7 +620,7 @@ class Sim:
         """What has a status, but does not exist."""
         cluster, shown = self.cluster(), self.shown()
         connectors = cluster.connectors()
-        # A task of an inconsistent set neither runs nor is forgotten (reference §4.3).
+        # A task of an inconsistent set neither runs nor is forgotten (kafka-connect.md §4.3).
         tasks = {TaskId(c, n) for c in connectors for n in range(cluster.task_count(c))}
         listed = [task for connector in shown.tasks for task in shown.tasks_of(connector)]
         gone = [*(set(shown.connectors) - set(connectors)), *map(str, set(listed) - tasks)]
@@ -1202,7 +1202,7 @@ class SimWorker:
     # ── what must hold ───────────────────────────────────────────────────────────────────────
 
     def _check_agreement(self) -> None:
-        """Work begins only at the config offset that the group has agreed on (reference §5.3)."""
+        """Work starts only at the group's agreed config offset (kafka-connect.md §5.3)."""
         given, offset = self._given, self.state.cluster.offset
         if given is None or given.error or given.config_offset != offset:
             raise Broken(f"{self.name} begins work at offset {offset}, but was given {given}")

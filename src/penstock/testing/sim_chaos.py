@@ -230,9 +230,9 @@ class Chaos:
             if not self._restart_failed():
                 break
         sim.run_until(lambda: not sim.unrest(), 300_000)
-        # The leader forgets the statuses of what is gone with every round (reference §5.7), and the
-        # last of them may have been written since: one more round, with a worker that has only what
-        # compaction has left.
+        # The leader tombstones stale statuses in every round (kafka-connect.md §5.7), and some may
+        # have been written since the last: one more round, with a worker that reads only the
+        # compacted topics.
         sim.compact(1.0)
         sim.start("last")
         sim.run_until(sim.balanced, 300_000)

@@ -1,4 +1,4 @@
-"""Cast: values of one primitive type as values of another (reference §10.2)."""
+"""Cast: values of one primitive type as values of another (kafka-connect.md §10.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ExtractField: one field in place of the whole (reference §10.3)."""
+"""ExtractField: one field in place of the whole (kafka-connect.md §10.3)."""
 
 from __future__ import annotations
 

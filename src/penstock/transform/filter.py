@@ -1,4 +1,4 @@
-"""Filter: leaves records out (reference §10.10)."""
+"""Filter: leaves records out (kafka-connect.md §10.10)."""
 
 from __future__ import annotations
 

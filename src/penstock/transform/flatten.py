@@ -1,4 +1,4 @@
-"""Flatten: nested structs or maps as one (reference §10.4)."""
+"""Flatten: nested structs or maps as one (kafka-connect.md §10.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DropHeaders, HeaderFrom, InsertHeader (reference §10.5, §10.10)."""
+"""DropHeaders, HeaderFrom, InsertHeader (kafka-connect.md §10.5, §10.10)."""
 
 from __future__ import annotations
 

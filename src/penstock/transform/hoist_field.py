@@ -1,4 +1,4 @@
-"""HoistField: the whole as the one field of a struct or map (reference §10.10)."""
+"""HoistField: the whole as the one field of a struct or map (kafka-connect.md §10.10)."""
 
 from __future__ import annotations
 

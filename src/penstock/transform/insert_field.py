@@ -1,4 +1,4 @@
-"""InsertField: what is known of a record, or a constant, as fields (reference §10.6)."""
+"""InsertField: what is known of a record, or a constant, as fields (kafka-connect.md §10.6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MaskField: what nobody is to read, replaced (reference §10.7)."""
+"""MaskField: what nobody is to read, replaced (kafka-connect.md §10.7)."""
 
 from __future__ import annotations
 

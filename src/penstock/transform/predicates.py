@@ -1,4 +1,4 @@
-"""The built-in predicates (reference §10.11)."""
+"""The built-in predicates (kafka-connect.md §10.11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ReplaceField: which fields go on, and under which names (reference §10.8)."""
+"""ReplaceField: which fields go on, and under which names (kafka-connect.md §10.8)."""
 
 from __future__ import annotations
 

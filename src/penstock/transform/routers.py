@@ -1,4 +1,4 @@
-"""RegexRouter and TimestampRouter: other topics (reference §10.10)."""
+"""RegexRouter and TimestampRouter: other topics (kafka-connect.md §10.10)."""
 
 from __future__ import annotations
 

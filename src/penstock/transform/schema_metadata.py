@@ -1,4 +1,4 @@
-"""SetSchemaMetadata: the name and version of a schema (reference §10.10)."""
+"""SetSchemaMetadata: the name and version of a schema (kafka-connect.md §10.10)."""
 
 from __future__ import annotations
 

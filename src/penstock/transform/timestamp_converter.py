@@ -1,4 +1,4 @@
-"""TimestampConverter: one form of time as another (reference §10.9)."""
+"""TimestampConverter: one form of time as another (kafka-connect.md §10.9)."""
 
 from __future__ import annotations
 

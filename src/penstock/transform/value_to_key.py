@@ -1,4 +1,4 @@
-"""ValueToKey: a key made of some of the value's fields (reference §10.10)."""
+"""ValueToKey: a key made of some of the value's fields (kafka-connect.md §10.10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each command asks for, and shows of the answer. Bodies are those of reference §1.5."""
+"""What each command requests, and prints. Bodies are those of kafka-connect.md §1.5."""
 
 from __future__ import annotations
 
@@ -295,7 +295,7 @@ def test_a_printed_properties_file_can_be_loaded(
 
 
 def infos(**errors: list[str]) -> dict[str, object]:
-    """`ConfigInfos` (reference §1.8) of the sink, with these errors."""
+    """`ConfigInfos` (kafka-connect.md §1.8) of the sink, with these errors."""
     return {
         "name": "FileStreamSink",
         "error_count": sum(map(len, errors.values())),
@@ -547,7 +547,7 @@ def test_a_worker_that_hangs_does_not_hold_up_the_end(
 
 
 def test_after_a_change_a_state_has_to_last(penstock: Penstock, workers: FakeWorkers) -> None:
-    # Reference §6.6: the first status seen may be the one of before the change.
+    # kafka-connect.md §6.6: the first status seen may be the one of before the change.
     workers.on("PUT", "/connectors/snk/pause", (202, None))
     workers.on("PUT", "/connectors/snk/resume", (202, None))
     paused = {**STATUS, "connector": PAUSED, "tasks": [{"id": 0, **PAUSED}]}

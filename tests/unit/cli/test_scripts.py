@@ -63,7 +63,7 @@ def test_arguments_reach_the_command_and_its_exit_code_comes_back(
     "args", [[], ["--help"], ["w", "--help"], ["-daemon"], ["-h"], ["-x", "w"]]
 )
 def test_without_a_file_the_usage_is_told(home: Path, script: str, args: list[str]) -> None:
-    # Reference §12.1: no argument or --help is exit code 1.
+    # kafka-connect.md §12.1: no argument or --help is exit code 1.
     done = run(home / "bin" / script, *args)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f"USAGE: {home}/bin/{script} [-daemon] {script}.properties")

@@ -1,4 +1,4 @@
-"""Who runs what, round by round (reference §5.4, §5.5, KIP-415)."""
+"""Who runs what, round by round (kafka-connect.md §5.4, §5.5, KIP-415)."""
 
 from __future__ import annotations
 

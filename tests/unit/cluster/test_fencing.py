@@ -1,5 +1,5 @@
 """Exactly once in the herder: the leader's claim, rounds of fencing, and starts that wait for them
-(reference §4.2, §4.8, §5.7; KIP-618)."""
+(kafka-connect.md §4.2, §4.8, §5.7; KIP-618)."""
 
 from __future__ import annotations
 

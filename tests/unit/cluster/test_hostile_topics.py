@@ -2,7 +2,7 @@
 
 Whoever can write to the topics may write anything; so may an older version, or a tool that was
 pointed at the wrong topic. Nothing of it raises, and everything else is read as if it were not
-there (reference §4).
+there (kafka-connect.md §4).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bytes of the group protocol, captured from connect-runtime 4.2.0 (reference §5.2)."""
+"""Bytes of the group protocol, captured from connect-runtime 4.2.0 (kafka-connect.md §5.2)."""
 
 from __future__ import annotations
 

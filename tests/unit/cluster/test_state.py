@@ -1,4 +1,4 @@
-"""Every rule of how the config topic is read (reference §4.3)."""
+"""Every rule of how the config topic is read (kafka-connect.md §4.3)."""
 
 from __future__ import annotations
 

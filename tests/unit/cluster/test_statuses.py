@@ -1,4 +1,4 @@
-"""Which status wins (reference §4.4)."""
+"""Which status wins (kafka-connect.md §4.4)."""
 
 from __future__ import annotations
 

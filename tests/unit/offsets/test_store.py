@@ -1,4 +1,4 @@
-"""Where offsets are read from and written to (reference §3.3, §4.5, §4.6)."""
+"""Where offsets are read from and written to (kafka-connect.md §3.3, §4.5, §4.6)."""
 
 from __future__ import annotations
 

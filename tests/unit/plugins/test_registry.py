@@ -135,7 +135,7 @@ class SameTaps(Taps):
 def test_of_several_with_one_class_name_the_highest_version_counts_or_else_the_first(
     classes: list[type[SourceConnector]], chosen: object, lost: list[object]
 ) -> None:
-    # Reference §15.4: all others cannot be reached.
+    # kafka-connect.md §15.4: all others cannot be reached.
     registry = Registry(classes)
     assert registry.connector("TapSource").cls is chosen
     assert [found.cls for found, _ in registry.shadowed] == lost

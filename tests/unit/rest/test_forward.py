@@ -1,4 +1,4 @@
-"""What workers ask of each other: signed, and answered or refused (reference §1.3, §1.9)."""
+"""What workers ask of each other: signed, and answered or refused (kafka-connect.md §1.3, §1.9)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """What becomes of records that failed: the worker's log, the dead letter topic, or the task's end
-(KIP-298, reference §7.3, §7.4).
+(KIP-298, kafka-connect.md §7.3, §7.4).
 
 Dead letters of a sink are the records as they were consumed, byte for byte. A source has no such
 bytes (nothing was in Kafka yet), so its dead letters hold the record as the connector read it,
@@ -151,7 +151,7 @@ def told(failure: Failure, where: str = "") -> str:
 def context_headers(
     task: TaskId, failure: Failure, letter: Letter
 ) -> list[tuple[str, bytes | None]]:
-    """What a dead letter says of its failure (reference §7.4). Texts are UTF-8."""
+    """What a dead letter says of its failure (kafka-connect.md §7.4). Texts are UTF-8."""
     cause = failure.cause
     named = getattr(cause, "java_name", None) or _qualified(type(cause))
     known: list[tuple[str, str | None]] = [("topic", letter.topic)]

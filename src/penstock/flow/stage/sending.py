@@ -175,7 +175,7 @@ class _Unsent:
 
 
 class Topics:
-    """Creates topics the first time a record is for them (reference §8.5)."""
+    """Creates topics the first time a record is for them (kafka-connect.md §8.5)."""
 
     def __init__(self, groups: tuple[TopicGroup, ...], producer: Settings) -> None:
         self._groups = groups
