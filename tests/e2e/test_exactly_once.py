@@ -36,7 +36,7 @@ STUCK_S: Final = 20.0  # as long as nothing arrives, nothing is done but every s
 ZOMBIE_S: Final = 11.0  # for how long a worker stands still: longer than its session
 FAILED_S: Final = 10.0  # after this long a failed task is restarted by hand
 LINES_S: Final = 4_500  # how many lines a file grows by in a second
-_LEADS: Final = re.compile(rb"^\[([-\d]+ [:,\d]+)\].*this worker leads", re.MULTILINE)
+_LEADS: Final = re.compile(rb"^\[([-\d]+ [:,\d]+)\].*elected leader", re.MULTILINE)
 
 SETTINGS: Final = {
     "exactly_once_source_support": "enabled",

@@ -95,7 +95,7 @@ def test_a_replication_factor_beyond_the_brokers_is_refused_with_the_setting_to_
         admin.ensure(topics.admin, config_topic(name, replication=3))
     message = str(refused.value)
     assert message.startswith(
-        f"Topic '{name}' ('config.storage.topic') could not be created with 1 partitions and "
+        f"Failed to create topic '{name}' ('config.storage.topic') with 1 partitions and "
         "replication factor 3: "
     )
     assert message.endswith(

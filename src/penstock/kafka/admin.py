@@ -1,4 +1,4 @@
-"""What the worker asks of the cluster itself: its id, and the internal topics."""
+"""Cluster id and internal topics."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class InternalTopic:
 
 
 def connect(settings: Settings, timeout_s: float = CONNECT_TIMEOUT_S) -> tuple[AdminClient, str]:
-    """An admin client and the Kafka cluster's id; raises StartupFailed when nobody answers."""
+    """An admin client and the Kafka cluster's id; raises StartupFailed when no broker answers."""
     seen: list[str] = []
     quiet: dict[str, Any] = {"log_level": 0, "socket.timeout.ms": 10_000}
     watched: dict[str, Any] = {"error_cb": lambda error: seen.append(error.str())}
@@ -69,7 +69,7 @@ def connect(settings: Settings, timeout_s: float = CONNECT_TIMEOUT_S) -> tuple[A
 
 
 def ensure(client: AdminClient, topic: InternalTopic) -> int:
-    """Creates the topic when it is not there and checks it when it is; its number of partitions.
+    """Creates the topic if it does not exist, checks it, and returns its number of partitions.
 
     Raises StartupFailed with Kafka Connect's texts (kafka-connect.md §2.6) when it is not compacted
     or has too many partitions.
@@ -113,7 +113,7 @@ def _create(client: AdminClient, topic: InternalTopic) -> None:
                     else ""
                 )
                 raise StartupFailed(
-                    f"Topic '{topic.name}' ('{topic.key}') could not be created with "
+                    f"Failed to create topic '{topic.name}' ('{topic.key}') with "
                     f"{topic.partitions} partitions and replication factor {topic.replication}: "
                     f"{cause.str()}.{hint}"
                 ) from error
@@ -121,7 +121,7 @@ def _create(client: AdminClient, topic: InternalTopic) -> None:
 
 
 def _few_grace(few: bool) -> float:
-    # Brokers may still be coming up; but nobody wants to wait a minute for a single-broker set-up.
+    # More brokers may be starting; but a single-broker set-up should not wait a minute.
     return CREATE_TIMEOUT_S - 10 if few else 0
 
 
@@ -145,7 +145,7 @@ def _check_compacted(client: AdminClient, topic: InternalTopic) -> None:
 
 
 def _cleanup_policy(client: AdminClient, topic: InternalTopic) -> str | None:
-    """The topic's clean-up policy; None when this user may not ask, or the broker cannot tell."""
+    """The topic's clean-up policy; None when this user may not describe configs."""
     resource = ConfigResource(ResourceType.TOPIC, topic.name)
     deadline = time.monotonic() + CREATE_TIMEOUT_S
     while True:
@@ -158,8 +158,8 @@ def _cleanup_policy(client: AdminClient, topic: InternalTopic) -> str | None:
                 return None
             if time.monotonic() > deadline:
                 raise StartupFailed(
-                    f"The settings of topic '{topic.name}' ('{topic.key}') could not be looked "
-                    f"up: {cause.str()}."
+                    f"Failed to describe the configs of topic '{topic.name}' ('{topic.key}'): "
+                    f"{cause.str()}."
                 ) from error
         threading.Event().wait(0.1)  # created, but this broker does not know it yet
 
@@ -175,8 +175,8 @@ def _partitions(client: AdminClient, topic: InternalTopic) -> int:
 
 
 def has_members(client: AdminClient, group: str) -> bool:
-    """Whether anybody is in the group, of whatever protocol; False if Kafka does not say."""
+    """Whether the group has members, of any protocol; False if Kafka does not answer."""
     with contextlib.suppress(KafkaException), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what is to be used instead knows consumer groups only
+        warnings.simplefilter("ignore")  # its replacement lists consumer groups only
         return any(found.members for found in client.list_groups(group, timeout=_LOOK_S))
     return False

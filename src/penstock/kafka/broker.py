@@ -1,7 +1,7 @@
 """The embedded broker: a real Apache Kafka in KRaft mode, one process, on loopback.
 
-For demos, tests and trying things out. Its data folder holds everything it knows; starting on the
-same folder again continues with the same topics.
+For demos and tests. Its data folder holds all of its state; starting it again on the same folder
+keeps the topics.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ rootLogger.appenderRef.file.ref = file
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """One more way to a broker: who comes in by `port` is sent to `advertised` from then on, which
-    may be a proxy's port."""
+    """A further listener of a broker: clients that bootstrap from `port` connect to `advertised`
+    afterwards, which may be a proxy's port."""
 
     name: str  # in capitals
     port: int
@@ -60,8 +60,8 @@ class Listener:
 class Broker:
     """One Kafka broker process. Use it as a context manager, or call `start` and `stop`.
 
-    `port` 0 picks a free one. `settings` are added to (and win over) its server properties. It may
-    be started again after it was stopped or killed: on the same port, with what it knew.
+    `port` 0 picks a free one. `settings` are added to its server properties and win over them. It
+    can be started again after a stop or a kill: on the same port, with the same state.
     """
 
     def __init__(
@@ -124,19 +124,19 @@ class Broker:
             process.stop(STOP_TIMEOUT_S)
 
     def kill(self) -> None:
-        """Ends the broker at once, as a power cut would."""
+        """Kills the broker."""
         process, self._process = self._process, None
         if process:
             process.kill()
 
     def check(self) -> None:
-        """Raises StartupFailed, with its last words, when the broker has ended by itself."""
+        """Raises StartupFailed, with the end of its log, when the broker has ended by itself."""
         code = self._process.ended if self._process else None
         if code is not None:
             raise StartupFailed(
                 f"Kafka ended by itself ({exit_words(code)}); "
                 f"{disk_free_mb(self.folder)} MB are free where it keeps its data. "
-                f"Its last words, from {self.folder}:\n{self._last_words()}"
+                f"The end of its log, from {self.folder}:\n{self._last_words()}"
             )
 
     def wait(self) -> int:
@@ -190,7 +190,7 @@ class Broker:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise StartupFailed(
-                f"The broker's storage in {self.folder} could not be prepared: "
+                f"Failed to format the broker's storage in {self.folder}: "
                 f"{(done.stderr or done.stdout).strip()}"
             )
 
@@ -198,7 +198,7 @@ class Broker:
         assert self._process is not None
         deadline = time.monotonic() + START_TIMEOUT_S
         admin = AdminClient(
-            # Nobody is there at first: that is no news.
+            # Nothing listens at first; do not log that.
             {"bootstrap.servers": self.bootstrap, "log_level": 0, "reconnect.backoff.ms": 50}
         )
         while time.monotonic() < deadline:
@@ -226,10 +226,10 @@ def _cluster_id() -> str:
 
 
 def free_port() -> int:
-    """A loopback port nobody listens on at this moment.
+    """A free loopback port.
 
-    If possible none that is given to outgoing connections: whoever listens on it can be stopped and
-    started again, and those who keep calling meanwhile cannot get through to themselves.
+    If possible outside the range of ephemeral ports: otherwise a client that reconnects while the
+    listener restarts could connect to itself.
     """
     with contextlib.suppress(OSError, ValueError):
         first = int(_OUTGOING.read_text().split()[0])

@@ -1,8 +1,8 @@
 """Java client settings, as users write them, translated once for each client we use.
 
 Three clients, three spellings: librdkafka (producers, consumers, admin), kafka-python (membership
-of the worker group) and Java's own (sink tasks' consumers, which take them as they are). What a
-client has no setting for is left out and named in `Translated.ignored`, so that it can be logged
+of the worker group) and Java's own (sink tasks' consumers, which take them as they are). Settings
+without a counterpart are left out and listed in `Translated.ignored`, so that they can be logged
 once.
 """
 
@@ -20,7 +20,7 @@ Settings = dict[str, str | int | float | bool]
 
 @dataclass(frozen=True, slots=True)
 class Translated:
-    """Settings in the client's own spelling, and the names it has nothing for."""
+    """Settings in the client's own spelling, and the names without a counterpart."""
 
     settings: Settings
     ignored: tuple[str, ...] = ()
@@ -62,8 +62,8 @@ _RENAMED: Final[Mapping[str, str]] = {
     "ssl.cipher.suites": "ssl.cipher.suites",
 }
 _BACKOFF_MAX_MS: Final = 1_000
-"""Java's default of `reconnect.backoff.max.ms`. Our clients' own are 10 and 30 s: for so long they
-would not notice that a broker is back."""
+"""Java's default of `reconnect.backoff.max.ms`. Our clients' own are 10 and 30 s, which
+would delay reconnecting after a broker is back."""
 
 _PRODUCER_ONLY: Final = frozenset({"max.request.size"})
 _CONSUMER_ONLY: Final = frozenset({"fetch.max.wait.ms"})
@@ -84,7 +84,7 @@ def producer(java: Mapping[str, str]) -> Translated:
 
 
 def consumer(java: Mapping[str, str]) -> Translated:
-    """Settings for a librdkafka consumer that commits only what it is told to."""
+    """Settings for a librdkafka consumer without automatic commits."""
     out = _common(java, _SAME_CONSUMER, not_for=_PRODUCER_ONLY)
     out.settings["enable.auto.commit"] = False
     out.settings["enable.auto.offset.store"] = False
@@ -143,7 +143,7 @@ def _common(
 
 
 def _backoff_max_ms(java: Mapping[str, str]) -> int:
-    """The default where none is given, and never less than the first wait."""
+    """The default if not given, and at least the first backoff."""
     least = _number("reconnect.backoff.ms", java.get("reconnect.backoff.ms", "0"))
     return max(least, _BACKOFF_MAX_MS)
 

@@ -1,9 +1,9 @@
-"""Transactional ids: writing under one, and taking others away (KIP-618).
+"""Transactional writes, and fencing of other producers (KIP-618).
 
-A producer that initialises its transactions fences every other that has done so under the same
-transactional id, and ends what that one has left open. Kafka's `fenceProducers` has the same
-effect; librdkafka's admin client does not offer it, so a producer is made for each id and thrown
-away again.
+A producer that initialises its transactions fences every earlier producer with the same
+transactional id and aborts its open transaction. Kafka's `fenceProducers` has the same effect;
+librdkafka's admin client does not have it, so fencing creates a producer for each id and discards
+it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _COMMIT_S: Final = 30.0
 _AT_ONCE: Final = 8  # each is a client of its own, with threads and connections
 
 _BROKEN: Final = (KafkaException, SystemError)
-"""What a producer's call ends with; the latter where one of its callbacks met the former."""
+"""What a producer's calls raise; SystemError where the error occurred in a callback."""
 
 Record = tuple[bytes, bytes | None]
 
@@ -38,20 +38,18 @@ def fence(
 ) -> None:
     """Fences every producer of these transactional ids; returns when none can commit any more.
 
-    Between two ids it asks whether that is still `wanted`, and raises Unavailable if not: a late
-    round would hit those that rightly took the ids meanwhile. Raises Unavailable when Kafka refuses
-    or does not answer within `timeout_s` per id.
+    Before each id it checks that this is still `wanted`, and raises Unavailable if not: fencing
+    late would hit the current tasks. Raises Unavailable when Kafka refuses or does not answer
+    within `timeout_s` per id.
     """
 
     def one(name: str) -> None:
         if not wanted():
-            raise Unavailable("The round of fencing is not wanted any more.")
+            raise Unavailable("Zombie fencing was superseded by a newer round.")
         try:
             _initialised(settings, name, timeout_s)
         except _BROKEN as error:
-            raise Unavailable(
-                f"The producer '{name}' could not be fenced: {_said(error)}"
-            ) from error
+            raise Unavailable(f"Failed to fence the producer '{name}': {_said(error)}") from error
 
     names = list(ids)
     with ThreadPoolExecutor(min(_AT_ONCE, len(names) or 1), thread_name_prefix="fence") as pool:
@@ -60,10 +58,10 @@ def fence(
 
 
 class FencedWriter:
-    """Writes to one topic in transactions, as long as nobody else claims the transactional id.
+    """Writes to one topic in transactions, until another worker claims the transactional id.
 
-    Not for several threads at once. After any failure it has to be claimed again, which also
-    settles what became of an unfinished transaction.
+    Not thread-safe. After any failure it has to be claimed again, which also aborts an unfinished
+    transaction.
     """
 
     def __init__(self, topic: str, transactional_id: str, settings: Settings) -> None:
@@ -73,7 +71,7 @@ class FencedWriter:
         self._producer: Producer | None = None
 
     def claim(self, timeout_s: float = _INIT_S) -> None:
-        """Fences everybody who has claimed the id before. Raises Unavailable."""
+        """Fences every earlier producer with the id. Raises Unavailable."""
         self.release()
         try:
             self._producer = _initialised(self._settings, self._id, timeout_s)
@@ -84,8 +82,8 @@ class FencedWriter:
             ) from error
 
     def write(self, records: Sequence[Record], timeout_s: float = _COMMIT_S) -> int:
-        """Writes the records in one transaction; the offset of the last one. Raises Unavailable,
-        and none of them is visible then unless it was the answer that got lost."""
+        """Writes the records in one transaction and returns the last offset. When it raises
+        Unavailable, none of them is visible, unless only the response was lost."""
         producer = self._producer
         if producer is None:
             raise Unavailable(
@@ -111,7 +109,7 @@ class FencedWriter:
         return max(offsets)
 
     def release(self) -> None:
-        """Gives up the producer; the next claim ends what it has open, or else its time-out."""
+        """Discards the producer; the next claim, or the time-out, aborts its open transaction."""
         if self._producer is not None:
             self._producer.purge()
             self._producer = None
@@ -125,8 +123,8 @@ Produce = Callable[[str, bytes, bytes | None], None]
 def transaction(
     settings: Settings, transactional_id: str, timeout_s: float = _COMMIT_S
 ) -> Iterator[Produce]:
-    """One transaction of a producer of its own, which fences all others of this id: what the block
-    produces is visible together when it ends, or not at all. Raises Unavailable."""
+    """One transaction of a new producer, which fences all others with this id. What the block
+    produces becomes visible together, or not at all. Raises Unavailable."""
     try:
         producer = _initialised(settings, transactional_id, timeout_s)
         producer.begin_transaction()
@@ -134,11 +132,11 @@ def transaction(
         producer.flush(timeout_s)
         producer.commit_transaction(timeout_s)
     except (BufferError, *_BROKEN) as error:
-        raise Unavailable(f"The transaction did not succeed: {_said(error)}") from error
+        raise Unavailable(f"The transaction failed: {_said(error)}") from error
 
 
 def _initialised(settings: Settings, transactional_id: str, timeout_s: float) -> Producer:
-    """A producer of this id that has fenced all others. Raises KafkaException."""
+    """A producer with this id that has fenced all others. Raises KafkaException."""
     producer = Producer(
         {
             "log_level": 0,
@@ -154,7 +152,7 @@ def _initialised(settings: Settings, transactional_id: str, timeout_s: float) ->
             producer.init_transactions(timeout_s)
             return producer
         except KafkaException as error:
-            # It may be that the transaction of the one before is only just being ended.
+            # The predecessor's transaction may still be aborting.
             if not error.args[0].retriable() or time.monotonic() >= deadline:
                 raise
 

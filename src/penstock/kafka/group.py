@@ -1,7 +1,7 @@
 """Membership of the worker group: protocol type `connect`, on kafka-python's group coordinator.
 
-The pure side decides (`cluster/`); this keeps the member in the group. The callbacks come from a
-thread of ours and must return soon: heartbeats wait for them.
+`cluster/` decides; this keeps the member in the group. Callbacks run in the group's thread and must
+return soon: heartbeats wait for them.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ _GROUPS: Final = frozenset({"connect-metrics", "connect-coordinator-metrics"})
 
 @dataclass(frozen=True, slots=True)
 class Callbacks:
-    """What the group asks and tells. `offers` gives (protocol, metadata bytes), preferred first;
-    `share_out` the assignment bytes of every member, and is asked of the leader only. `lost` is
-    told until when nobody else is given what this member has, on the monotonic clock."""
+    """`offers` returns (protocol, metadata bytes), preferred first. `share_out` computes the
+    assignment bytes of every member, on the leader only. `lost` is called when the coordinator is
+    unreachable, with the deadline (monotonic clock) until which this member's assignment stays
+    reserved."""
 
     offers: Callable[[], Sequence[tuple[str, bytes]]]
     share_out: Callable[[str, str, int, Mapping[str, bytes]], Mapping[str, bytes]]
@@ -49,7 +50,7 @@ class Figure:
 
 
 class WorkerGroup:
-    """Joins when first asked to, and stays in the group until `leave`."""
+    """A member from the first `join` until `leave`."""
 
     def __init__(
         self,
@@ -85,9 +86,9 @@ class WorkerGroup:
         self._thread = threading.Thread(target=self._run, name="group", daemon=True)
 
     def join(self) -> None:
-        """Joins the group, or joins it again with fresh metadata. Returns at once.
+        """Joins the group, or rejoins it with fresh metadata. Returns at once.
 
-        Asked while a round is under way that has its metadata already, it leads to another round.
+        During a rebalance that has this member's metadata already, it leads to another rebalance.
         """
         self._out.clear()
         self._join_wanted.set()
@@ -121,11 +122,11 @@ class WorkerGroup:
         try:
             self._client._manager.bootstrap(30_000)
         except KafkaError as error:
-            log.warning("the group's brokers do not answer yet: %s", error)
+            log.warning("no broker answers yet, retrying: %s", error)
         unreachable_since: float | None = None
         while not self._leaving.is_set():
             if self._out.is_set():
-                with contextlib.suppress(KafkaError):  # the session time-out does it, too
+                with contextlib.suppress(KafkaError):  # otherwise the session times out
                     self._coordinator.maybe_leave_group("could not read the config topic", _JOIN_MS)
                 self._wake.wait(_RETRY_S)
                 self._wake.clear()
@@ -136,15 +137,15 @@ class WorkerGroup:
                 self._coordinator.ensure_active_group(timeout_ms=_JOIN_MS)
                 self._coordinator.poll_heartbeat()
             except KafkaError as error:
-                log.warning("group membership: %s", error)
+                log.warning("failed to join the group or to send a heartbeat, retrying: %s", error)
                 self._leaving.wait(_RETRY_S)
-            except Exception:  # a callback was not answered in time: the member tries again
+            except Exception:  # e.g. a callback that took too long
                 if not self._leaving.wait(_RETRY_S):
-                    log.exception("group membership")
+                    log.exception("failed to join the group or to send a heartbeat, retrying")
             unreachable_since = self._watch_coordinator(unreachable_since)
             self._wake.wait(_POLL_S)
             self._wake.clear()
-        with contextlib.suppress(Exception):  # the session time-out does what we cannot
+        with contextlib.suppress(Exception):  # otherwise the session times out
             self._coordinator.close(timeout_ms=2_000)
         with contextlib.suppress(Exception):
             self._client.close()
@@ -172,8 +173,8 @@ class WorkerGroup:
         return since
 
     def _session_end(self) -> float:
-        """When the coordinator puts this member out, at the earliest: what it answered last it had
-        heard no more than a heartbeat interval before."""
+        """The earliest time at which the coordinator can expire this member's session: its last
+        response answered a heartbeat that it received at most a heartbeat interval earlier."""
         heard = max(self._coordinator.heartbeat.last_receive, self._coordinator.joined_at)
         return float(heard) + self._session_s - self._heartbeat_s
 

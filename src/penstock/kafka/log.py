@@ -1,7 +1,7 @@
-"""A compacted topic as a log: append, and be told of everything in it, in order per partition.
+"""A compacted topic as a log: appends, and delivers everything in it, in order per partition.
 
-What was appended is known only when it is read back; `append` returns where it went, so that a
-caller can wait for that.
+An appended record counts only when it is read back; `append` returns its offset, so that a caller
+can wait for that.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Entry:
 
 
 class Dropped(Unavailable):
-    """What was appended is given up, unsent or unanswered; it may be appended again."""
+    """The record was dropped before Kafka acknowledged it; it may be appended again."""
 
     code = "kafka.dropped"
 
@@ -58,7 +58,7 @@ _DROPPED: Final = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT
 
 
 class CompactedLog:
-    """One topic, read from its beginning to its end and on, by one thread that calls `receive`.
+    """One topic, read from its beginning and then followed, by one thread that calls `receive`.
 
     `receive` gets non-empty batches in order; it must not block for long.
     """
@@ -95,12 +95,12 @@ class CompactedLog:
         self._acks = threading.Thread(target=self._serve, name=f"acks-{topic}", daemon=True)
 
     def start(self, timeout_s: float = START_S) -> None:
-        """Starts reading; returns when everything there was at this moment has been received."""
+        """Starts reading; returns when everything stored before the call has been received."""
         self.open()
         self.read_to_end(timeout_s)
 
     def open(self) -> None:
-        """Starts reading, and does not wait for anything."""
+        """Starts reading; returns at once."""
         self._consumer.assign(
             [TopicPartition(self.topic, n, OFFSET_BEGINNING) for n in range(self._partitions)]
         )
@@ -114,7 +114,7 @@ class CompactedLog:
         def delivered(error: KafkaError | None, message: Message) -> None:
             if error is not None:
                 kind = Dropped if error.code() in _DROPPED else Unavailable
-                text = f"Kafka did not take a record for '{self.topic}': {error.str()}"
+                text = f"Failed to append to topic '{self.topic}': {error.str()}"
                 sent.set_exception(kind(text))
             else:
                 sent.set_result((message.partition() or 0, message.offset() or 0))
@@ -122,20 +122,20 @@ class CompactedLog:
         try:
             self._producer.produce(self.topic, value, key, on_delivery=delivered)
         except (BufferError, KafkaException) as error:
-            sent.set_exception(Unavailable(f"Kafka takes no records for '{self.topic}': {error}"))
+            sent.set_exception(Unavailable(f"Failed to append to topic '{self.topic}': {error}"))
         return sent
 
     def drop(self) -> None:
-        """Gives up everything that was appended and is not known to be stored: it is not sent any
-        more, and its futures raise Dropped. What Kafka has been sent already it may have taken."""
+        """Drops every appended record that is not acknowledged: it is not sent any more, and its
+        future raises Dropped. Kafka may have stored records that were sent already."""
         self._producer.purge()
 
     def read_to_end(self, timeout_s: float, check: Callable[[], None] = lambda: None) -> None:
         """Returns when everything stored before the call has been received; raises Unavailable
         when that takes longer than `timeout_s`.
 
-        With `isolation.level=read_committed` a transaction that is open is waited for, too. While
-        it waits it calls `check` every now and then, which ends the waiting by raising.
+        With `isolation.level=read_committed` it also waits for open transactions. Meanwhile it
+        calls `check` now and then, which ends the wait by raising.
         """
         deadline = time.monotonic() + timeout_s
         for number, end in self._ends(deadline).items():
@@ -143,7 +143,7 @@ class CompactedLog:
                 check()
                 if time.monotonic() >= deadline:
                     raise Unavailable(
-                        f"Topic '{self.topic}' could not be read to its end (offset {end} of "
+                        f"Failed to read to the end of topic '{self.topic}' (offset {end} of "
                         f"partition {number}) within {timeout_s:.0f} s."
                     )
 
@@ -155,7 +155,7 @@ class CompactedLog:
             )
 
     def close(self, timeout_s: float = 5.0) -> None:
-        """Sends what was appended, then stops reading."""
+        """Flushes the producer, then stops reading."""
         self._producer.flush(timeout_s)
         self._closing.set()
         with self._moved:
@@ -166,7 +166,7 @@ class CompactedLog:
         self._consumer.close()
 
     def _ends(self, deadline: float) -> dict[int, int]:
-        """The end of every partition. Asked of a client of its own: the reading one is busy."""
+        """The end offset of every partition, by the admin client: the consumer is busy."""
         wanted = {
             TopicPartition(self.topic, number): OffsetSpec.latest()  # type: ignore[no-untyped-call]
             for number in range(self._partitions)
@@ -178,10 +178,9 @@ class CompactedLog:
             except KafkaException as error:
                 if time.monotonic() > deadline or self._closing.is_set():
                     raise Unavailable(
-                        f"The end of topic '{self.topic}' could not be looked up: {error}"
+                        f"Failed to list the end offsets of topic '{self.topic}': {error}"
                     ) from error
-                # A broker that was restarted refuses the leader epoch known so far; asking for
-                # the topic is what renews it.
+                # A restarted broker refuses the known leader epoch; a metadata request renews it.
                 with contextlib.suppress(KafkaException):
                     self._admin.list_topics(self.topic, timeout=5.0)
                 self._closing.wait(_RETRY_S)
@@ -191,7 +190,7 @@ class CompactedLog:
             first = self._consumer.poll(_FETCH_S)
             if first is None:
                 continue
-            # Asked to wait for several, librdkafka waits as long as it may for them.
+            # With a time-out, `consume` would wait for all of them.
             messages = [first, *self._consumer.consume(_MOST, 0)]
             entries: list[Entry] = []
             ends: list[tuple[int, int]] = []
@@ -204,7 +203,7 @@ class CompactedLog:
                 elif error.code() == KafkaError._PARTITION_EOF:
                     ends.append((message.partition() or 0, message.offset() or 0))
                 else:
-                    log.warning("reading '%s': %s", self.topic, error.str())
+                    log.warning("failed to read topic '%s', retrying: %s", self.topic, error.str())
             if entries:
                 self._receive(entries)
             if ends:

@@ -1,8 +1,8 @@
-"""Reading and changing where a connector has got to, for its users (kafka-connect.md §1.7).
+"""Lists, alters and resets a connector's offsets for REST (kafka-connect.md §1.7).
 
-Source connectors: the pairs in their offsets topic. Sink connectors: what their consumer group has
-committed. Changes are made to a stopped connector only; the caller has seen to that, and exactly
-once also to the fencing of its tasks. Everything here waits for Kafka.
+Of a source connector: the pairs in its offset topic. Of a sink: the committed offsets of its
+consumer group. Offsets are altered only while the connector is stopped; the caller checks that, and
+with exactly once fences its tasks. Everything here blocks on Kafka.
 """
 
 from __future__ import annotations
@@ -57,19 +57,19 @@ _STILL_THERE: Final = frozenset(
 
 
 class OffsetAdmin:
-    """The offsets of connectors, as one worker sees them."""
+    """The offsets of connectors."""
 
     def __init__(
         self, config: Config, store: OffsetStore, resolved: Callable[[RawProps], RawProps]
     ) -> None:
-        """`resolved` makes of a connector's configuration the one that is used."""
+        """`resolved` resolves the placeholders in a connector's configuration."""
         self._config = config
         self._resolved = resolved
         self._store = store
         self._exactly_once = keys.exactly_once(config)
 
     def read(self, name: str, found: Found, props: RawProps) -> Json:
-        """`ConnectorOffsets`: everything that is stored or committed."""
+        """`ConnectorOffsets`: all stored or committed offsets."""
         props = self._resolved(props)
         if issubclass(found.cls, SourceConnector):
             pairs = [_pair(each) for each in self.stored(name, props)]
@@ -85,7 +85,7 @@ class OffsetAdmin:
         return {"offsets": pairs}
 
     def alter(self, name: str, found: Found, props: RawProps, pairs: Sequence[Json]) -> str:
-        """Stores these pairs of partitions and offsets; what the user is told."""
+        """Alters the offsets of these partitions; returns the message for the user."""
         props = self._resolved(props)
         if issubclass(found.cls, SourceConnector):
             offsets = [source_offset(each) for each in pairs]
@@ -98,7 +98,7 @@ class OffsetAdmin:
         return _told("altered", done)
 
     def reset(self, name: str, found: Found, props: RawProps) -> str:
-        """Forgets every offset of the connector; what the user is told."""
+        """Resets all offsets of the connector; returns the message for the user."""
         props = self._resolved(props)
         if issubclass(found.cls, SourceConnector):
             offsets = [SourceOffset(each.partition, None) for each in self.stored(name, props)]
@@ -113,7 +113,7 @@ class OffsetAdmin:
     # ── sources ──────────────────────────────────────────────────────────────────────────────
 
     def stored(self, name: str, props: RawProps) -> Offsets:
-        """What is stored of a source connector. Blocks."""
+        """The stored offsets of a source connector. Blocks."""
         lease = self._store.lease(TaskId(name, 0), props)
         try:
             return lease.read(lambda: None)
@@ -206,8 +206,8 @@ class OffsetAdmin:
 
 
 def _when_left(change: Callable[[], object]) -> None:
-    """Makes a change that Kafka refuses for as long as a group has members. Tasks that have just
-    been stopped may be on their way out, so it is tried for a while."""
+    """Makes a change that Kafka refuses while the group has members. Retries for a while, since the
+    consumers of tasks that have just stopped may still be leaving."""
     deadline = time.monotonic() + _LEAVING_S
     while True:
         try:
@@ -221,15 +221,15 @@ def _when_left(change: Callable[[], object]) -> None:
 
 
 def _code(error: Exception) -> object:
-    """Kafka's number of an error, from either client."""
+    """Kafka's error code, from either client."""
     if isinstance(error, KafkaException):
         return error.args[0].code()
     return getattr(error, "errno", None)
 
 
 def _asked(name: str, found: Found, props: RawProps, offsets: Any, verb: str) -> bool:
-    """What the connector says to a change of its offsets, in the form that it has them. Its own
-    refusal is told as it is, and of anything else what was being done."""
+    """Calls the connector's `alter_offsets`. Its own refusal is raised as it is; any other error
+    gets a message about the operation."""
     assert issubclass(found.cls, SourceConnector | SinkConnector)
     try:
         return found.cls().alter_offsets(_parsed(found, props), offsets)
@@ -241,7 +241,7 @@ def _asked(name: str, found: Found, props: RawProps, offsets: Any, verb: str) ->
 
 
 def source_offset(pair: Json) -> SourceOffset:
-    """A request's pair; what has no partition can only be forgotten."""
+    """A request's pair; without a partition it can only be reset."""
     partition, offset = pair.get("partition"), pair.get("offset")
     if partition is None and offset is not None:
         raise PenstockError("Partition objects cannot be null")
@@ -249,8 +249,8 @@ def source_offset(pair: Json) -> SourceOffset:
 
 
 def sink_offsets(pairs: Sequence[Json]) -> dict[tuple[str, int], int | None]:
-    """A request's pairs as topic, partition and offset; raises BadRequest as the reference words
-    it. Numbers may be texts."""
+    """A request's pairs as topic, partition and offset; raises BadRequest with Kafka
+    Connect's texts. Numbers may be strings."""
     found: dict[tuple[str, int], int | None] = {}
     for pair in pairs:
         partition, offset = pair.get("partition"), pair.get("offset")
@@ -280,7 +280,7 @@ def sink_offsets(pairs: Sequence[Json]) -> dict[tuple[str, int], int | None]:
 
 
 def _integer(value: object, bits: int, what: str, title: str) -> int:
-    """A number of so many bits beside its sign, as Java reads it from a text."""
+    """A number of so many bits beside its sign, as Java parses it."""
     shown = value if isinstance(value, str) else json.dumps(value)
     if not isinstance(value, bool) and re.fullmatch(r"[+-]?\d{1,40}", shown):
         number = int(shown)
@@ -330,7 +330,7 @@ def _parsed(found: Found, props: RawProps) -> Config:
 
 
 def requested(body: object) -> list[Json]:
-    """The pairs of a PATCH. Raises BadRequest if there are none, PenstockError for other bodies."""
+    """The pairs of a PATCH. Raises BadRequest if there are none, PenstockError for a bad body."""
     if not isinstance(body, dict) or body.keys() - {"offsets"}:
         raise PenstockError("Cannot deserialize an object with 'offsets' from the body")
     if not body.get("offsets"):

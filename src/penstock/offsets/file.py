@@ -4,8 +4,8 @@
     >>> decode(encode({b'["c",{}]': b'{"at":1}', b'["c",{"n":2}]': None}))
     {b'["c",{}]': b'{"at":1}', b'["c",{"n":2}]': None}
 
-Format: Java Object Serialization Specification, chapter 6. Nothing but a map of byte arrays is made
-of what is read, whatever is in the file.
+Format: Java Object Serialization Specification, chapter 6. Reading makes
+nothing but a map of byte arrays, whatever is in the file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from penstock.kafka.log import Entry
 log = logging.getLogger(__name__)
 
 Offsets = dict[bytes | None, bytes | None]
-"""What is in the file. Kafka Connect keeps what was forgotten, with no value."""
+"""The file's entries. As in Kafka Connect, a reset offset stays, as None."""
 
 _HASH_MAP: Final = "java.util.HashMap"
 _HASH_MAP_UID: Final = 0x0507DAC1C31660D1
@@ -56,7 +56,7 @@ _SIZES: Final[Mapping[str, int]] = {
 
 
 class OffsetFileInvalid(StartupFailed):
-    """The file is there and holds something else; a worker that went on would overwrite it."""
+    """The file exists and holds something else, which a worker would overwrite."""
 
     code = "startup.offset_file"
 
@@ -132,20 +132,20 @@ class _Class:
 
 @dataclass(frozen=True, slots=True)
 class _Other:
-    """An object that is of no interest here."""
+    """Any other object."""
 
     kind: str
 
 
 class _NotOffsets(ValueError):
-    """It is none of what such a file holds; the text says what it is."""
+    """Not an offset file; the text says why."""
 
 
 _Content = Offsets | bytes | str | _Class | _Other | None
 
 
 def decode(data: bytes) -> Offsets:
-    """What is in the file; nothing, if it is empty. Raises OffsetFileInvalid for anything but a map
+    """The file's entries; none if it is empty. Raises OffsetFileInvalid for anything but a map
     of byte arrays."""
     if not data:
         return {}
@@ -314,7 +314,7 @@ class _Reader:
 
 
 def read(file: Path) -> Offsets:
-    """What a file holds; nothing, if it is not there. Raises OffsetFileInvalid."""
+    """A file's entries; none if it does not exist. Raises OffsetFileInvalid."""
     try:
         return decode(file.read_bytes())
     except FileNotFoundError:
@@ -330,8 +330,8 @@ def read(file: Path) -> Offsets:
 
 
 def write(file: Path, offsets: Mapping[bytes | None, bytes | None]) -> None:
-    """Replaces the file at once: whoever reads it finds the old or the new one, whole, even if this
-    process or the machine ends meanwhile. Raises OSError."""
+    """Replaces the file atomically: a reader sees the old or the new one, even if this process or
+    the machine dies meanwhile. Raises OSError."""
     target = Path(os.path.realpath(file))  # a link stays one
     new = target.with_name(f".{target.name}.{os.getpid()}")
     try:
@@ -347,10 +347,10 @@ def write(file: Path, offsets: Mapping[bytes | None, bytes | None]) -> None:
 
 
 class FileLog:
-    """The offsets of a standalone worker as a log: known at once, in the file a little later.
+    """The offsets of a standalone worker as a log: in memory at once, in the file a little later.
 
-    What was appended is written every `interval_s` seconds, when `flush` is called, and at the end.
-    A write that fails is said aloud and tried again with the next one.
+    The file is written every `interval_s` seconds, on `flush`, and at the end. A failed write is
+    logged and retried with the next one.
     """
 
     def __init__(
@@ -375,7 +375,7 @@ class FileLog:
         self._writer = threading.Thread(target=self._run, name="offset-file", daemon=True)
 
     def open(self) -> None:
-        """Hands over what was in the file."""
+        """Delivers the file's entries."""
         rows = enumerate(self._offsets.items())
         entries = [Entry(0, at, key, value) for at, (key, value) in rows]
         if entries:
@@ -398,17 +398,17 @@ class FileLog:
         return done
 
     def drop(self) -> None:
-        """There is never anything on its way."""
+        """Nothing is ever in flight."""
 
     def read_to_end(self, timeout_s: float, check: Callable[[], None] = lambda: None) -> None:
         """Everything has been received already."""
 
     def flush(self) -> None:
-        """Has the file written soon, if there is anything new. Returns at once."""
+        """Schedules a write if there is anything new. Returns at once."""
         self._wake.set()
 
     def close(self, timeout_s: float = 5.0) -> None:
-        """Writes what is not written yet."""
+        """Writes what is not in the file yet."""
         self._closing.set()
         self._wake.set()
         if self._writer.is_alive():
@@ -433,4 +433,4 @@ class FileLog:
             except OSError as error:
                 with self._lock:
                     self._dirty = True
-                log.error("The offset file '%s' cannot be written: %s", self.file, error)
+                log.error("Failed to write the offset file '%s': %s", self.file, error)

@@ -1,9 +1,8 @@
-"""Where source connectors have got to: the worker's offsets topic, and connectors' own ones.
+"""The source offsets of connectors: the worker's offset topic, and connectors' own ones.
 
-A connector may name a topic of its own (`offsets.storage.topic`). What that says of a source
-partition counts; the worker's topic is asked for what it does not say, and is told everything too,
-so that the connector can go back to it. Source: kafka-connect.md §3.3, §4.5, §4.6, §8.3,
-§8.4; KIP-618.
+A connector may have an offset topic of its own (`offsets.storage.topic`). Reads merge both topics,
+and the connector's own wins. Writes go to both, so that the connector can switch back. Source:
+kafka-connect.md §3.3, §4.5, §4.6, §8.3, §8.4; KIP-618.
 """
 
 from __future__ import annotations
@@ -38,17 +37,17 @@ from penstock.kafka.log import CompactedLog, Dropped, Entry
 log = logging.getLogger(__name__)
 
 Row = tuple[bytes, bytes | None]
-"""Key and value of one record of an offsets topic."""
+"""Key and value of one record of an offset topic."""
 
 Sent = Future[tuple[int, int]]
-"""Where a record went, once it is stored."""
+"""A record's partition and offset, once it is stored."""
 
 COMMITTED: Final = "read_committed"
 PRODUCER: Final[clients.Settings] = {"acks": "all", "delivery.timeout.ms": 2_147_483_647}
-"""Records of the internal topics wait for Kafka as long as it takes (kafka-connect.md §4.3)."""
+"""Producers of the internal topics never time out (kafka-connect.md §4.3)."""
 
 OPEN_TRANSACTION_S: Final = 16 * 60.0
-"""The longest a broker lets a transaction stay open (by its defaults), and a little."""
+"""The longest that a broker lets a transaction stay open by default, and a little."""
 
 _READ_S: Final = 30.0  # on top of offset.flush.timeout.ms
 _TOMBSTONE_S: Final = 60.0  # a transaction is open meanwhile
@@ -57,10 +56,10 @@ _STOOD_STILL_S: Final = 3.0  # shorter than any session
 
 
 class OffsetTable:
-    """What one offsets topic says, by connector: the stored offset of every source partition.
+    """The fold of one offset topic, by connector: the stored offset of every source partition.
 
-    Written by the log's thread, read by others; the key bytes a partition was first stored under
-    are kept, for keys compare as bytes (kafka-connect.md §4.5).
+    Written by the log's thread, read by others. Keeps the key bytes under which a partition was
+    first stored, because keys compare as bytes (kafka-connect.md §4.5).
     """
 
     def __init__(self) -> None:
@@ -72,7 +71,7 @@ class OffsetTable:
             for entry in entries:
                 record = decode_offset(entry.key, entry.value)
                 if isinstance(record, Skipped):
-                    log.warning("offset record %d is skipped: %s", entry.offset, record.reason)
+                    log.warning("skipping offset record %d: %s", entry.offset, record.reason)
                     continue
                 rows = self._by_connector.setdefault(record.connector, {})
                 key = partition_key(record.partition)
@@ -82,19 +81,19 @@ class OffsetTable:
                     rows[key] = (entry.key or b"", record)
 
     def of(self, connector: str) -> dict[bytes, SourceOffset]:
-        """The stored offsets of a connector, by what its partitions compare by."""
+        """The stored offsets of a connector, by canonical partition."""
         with self._lock:
             rows = self._by_connector.get(connector, {})
             return {key: record for key, (_, record) in rows.items()}
 
     def keys(self, connector: str) -> dict[bytes, bytes]:
-        """The key bytes of the records, by what partitions compare by."""
+        """The key bytes of the records, by canonical partition."""
         with self._lock:
             rows = self._by_connector.get(connector, {})
             return {key: name for key, (name, _) in rows.items()}
 
     def encode(self, connector: str, offset: api.SourceOffset) -> Row:
-        """The record that stores an offset, under the key bytes its partition has already."""
+        """The record that stores an offset, under the key bytes its partition already has."""
         record = SourceOffset(connector, offset.partition, offset.offset)
         with self._lock:
             known = self._by_connector.get(connector, {}).get(partition_key(offset.partition))
@@ -103,7 +102,7 @@ class OffsetTable:
 
 @dataclass(frozen=True, slots=True)
 class OwnTopic:
-    """A connector's own offsets topic, and the clients for it (librdkafka's names)."""
+    """A connector's own offset topic, and the client settings for it (librdkafka's names)."""
 
     connector: str
     topic: str
@@ -113,7 +112,7 @@ class OwnTopic:
 
     @property
     def key(self) -> str:
-        """Equal for what may share a log."""
+        """Equal for topics that can share a log."""
         parts = (self.consumer, self.producer, self.admin)
         return repr((self.connector, self.topic, *(sorted(part.items()) for part in parts)))
 
@@ -121,10 +120,10 @@ class OwnTopic:
 def own_topic(
     config: Config, connector: str, props: RawProps, exactly_once: bool
 ) -> OwnTopic | None:
-    """The offsets topic of its own that a connector has; None: it uses the worker's.
+    """The connector's own offset topic; None: it uses the worker's.
 
-    The worker's topic, if named, is one of its own only where the connector's producers write to
-    other brokers; exactly once, records and offsets have to go to the same ones.
+    If it names the worker's topic, that is its own only where the connector's producers write to
+    other brokers; with exactly once, records and offsets have to go to the same cluster.
     """
     given = {name: text for name, text in props.items() if text is not None}
     workers = config[keys.OFFSET_STORAGE_TOPIC]
@@ -148,7 +147,7 @@ def own_topic(
 
 
 def connector_admin(config: Config, client_id: str, props: RawProps) -> clients.Settings:
-    """The settings with which things are administered for a connector (kafka-connect.md §2.5)."""
+    """The settings of a connector's admin client (kafka-connect.md §2.5)."""
     return clients.admin(connector_admin_java(config, client_id, props)).settings
 
 
@@ -186,7 +185,7 @@ def _servers(java: dict[str, str]) -> set[str]:
 
 
 def offsets_topic(config: Config, name: str) -> admin.InternalTopic:
-    """An offsets topic as it is to be made (kafka-connect.md §2.3, §2.6)."""
+    """An offset topic with its settings (kafka-connect.md §2.3, §2.6)."""
     return admin.InternalTopic(
         name,
         keys.OFFSET_STORAGE_TOPIC.name,
@@ -198,11 +197,11 @@ def offsets_topic(config: Config, name: str) -> admin.InternalTopic:
 
 
 Receive = Callable[[Sequence[Entry]], None]
-"""Is given what is in a log, in order."""
+"""Receives the entries of a log, in order."""
 
 
 class Log(Protocol):
-    """What a worker needs of a log: `CompactedLog` says what each of these does."""
+    """A log, as a worker uses it; see `CompactedLog`."""
 
     def open(self) -> None: ...
 
@@ -218,7 +217,7 @@ class Log(Protocol):
 
 
 class _Store:
-    """One offsets topic: its log, and what it says."""
+    """One offset topic: its log, and the fold of it."""
 
     def __init__(self, make: Callable[[Receive], Log]) -> None:
         self.table = OffsetTable()
@@ -230,8 +229,8 @@ class _Store:
 
 
 class OffsetStore:
-    """All offsets topics a worker has to do with. Topics of connectors' own are opened for the
-    first task that leases them, and closed after the last."""
+    """All offset topics of a worker. A connector's own topic is opened for the first task that
+    leases it, and closed after the last."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -244,7 +243,7 @@ class OffsetStore:
         self._lock = threading.Lock()
 
     def use(self, make: Callable[[Receive], Log]) -> None:
-        """Makes the worker's own log, given what is to receive its entries."""
+        """Makes the worker's own log."""
         self._workers = _Store(make)
 
     def use_alone(self, make: Callable[[Receive], Log], left: Callable[[], None]) -> None:
@@ -255,8 +254,8 @@ class OffsetStore:
         self.use(make)
 
     def start(self) -> None:
-        """Starts reading the worker's topic. Exactly once, an open transaction of a worker that
-        died may keep its end out of reach for a while; tasks look for themselves anyway."""
+        """Starts reading the worker's topic. With exactly once, the open transaction of a dead
+        worker may block the end for a while; tasks read to the end themselves anyway."""
         assert self._workers is not None
         self._pulse.start()
         if self._exactly_once:
@@ -265,8 +264,8 @@ class OffsetStore:
             self._workers.log.start()
 
     def lease(self, task: TaskId, props: RawProps) -> Lease:
-        """A task's way to its offsets; to be closed when the task has ended. `props` is the
-        connector's configuration. Makes the topic if need be; raises when that fails."""
+        """A task's lease on its offsets; close it when the task has ended. `props` is the
+        connector's configuration. Creates the topic if needed; raises when that fails."""
         assert self._workers is not None
         timeout_s = (
             OPEN_TRANSACTION_S
@@ -276,7 +275,7 @@ class OffsetStore:
         if not self._own_topics:
             if props.get(connector_keys.OFFSETS_TOPIC.name):
                 name = connector_keys.OFFSETS_TOPIC.name
-                log.warning("'%s' is ignored in standalone mode", name)
+                log.warning("ignoring '%s' in standalone mode", name)
             return Lease(task, self._workers, None, timeout_s, self._left, self._pulse)
         own = own_topic(self._config, task.connector, props, self._exactly_once)
         if own is None:
@@ -311,7 +310,7 @@ class OffsetStore:
 
 
 class _Shared:
-    """A connector's own topic, for as many of its tasks as this worker has."""
+    """A connector's own topic, shared by its tasks on this worker."""
 
     def __init__(self, config: Config, own: OwnTopic) -> None:
         self.own = own
@@ -321,7 +320,7 @@ class _Shared:
         self._store: _Store | None = None
 
     def open(self) -> _Store:
-        """Makes the topic if it is not there, and starts reading it; once."""
+        """Creates the topic if it does not exist, and starts reading it; once."""
         with self._opening:
             if self._store is None:
                 own = self.own
@@ -348,8 +347,8 @@ class _Shared:
 
 
 class Pulse:
-    """Beats for as long as the process runs, and so tells afterwards whether it stood still: was
-    stopped, frozen with its container, or got no processor for seconds."""
+    """Ticks while the process runs, and so detects pauses: a stopped process, a frozen container,
+    or seconds without a CPU."""
 
     def __init__(self) -> None:
         self._beat = time.monotonic()
@@ -367,7 +366,7 @@ class Pulse:
 
     def stood_still_since(self, moment: float) -> bool:
         """Whether there was a long pause after `moment`, on the monotonic clock."""
-        self._look()  # whoever asks may run before the thread does
+        self._look()  # the caller may run before the thread does
         return self._stood_still_at > moment
 
     def _run(self) -> None:
@@ -383,27 +382,27 @@ class Pulse:
 
 
 class TakenOver(PenstockError):
-    """Another worker has run the task meanwhile; what this one has done does not count."""
+    """Another worker has run the task meanwhile; this one is a zombie."""
 
     code = "offsets.taken_over"
     retriable = True  # if the task is still ours, it begins where they have got to
 
     def __init__(self, task: TaskId, offset: api.SourceOffset) -> None:
         super().__init__(
-            f"The position of task {task} in {dict(offset.partition)} was stored by somebody else "
-            "while this worker stood still, for longer than its session ('session.timeout.ms'); "
-            "the task is theirs now, and what was done here is done again by them."
+            f"Another worker has stored an offset of task {task} for {dict(offset.partition)} "
+            "while this worker was paused for longer than its session ('session.timeout.ms'). The "
+            "task was reassigned; its new owner processes these records again."
         )
 
 
 class Lease:
     """One start of one task, and its offsets. `store` is for at least once; `keys`, `forget` and
     `committed` are for exactly once, where the task's own transactions store them. After `close`
-    nothing is stored any more: the task may have been given to others.
+    nothing is stored any more: the task may have been reassigned.
 
-    A position is not to be taken back by a worker that stood still, or was without network, while
-    others went on with its task. So who stood still first looks whether somebody else has stored
-    something meanwhile, and what is on its way when the task ends is given up.
+    A worker that was paused or without network must not overwrite newer offsets of the task's new
+    owner. So after a pause it first checks whether another worker has stored offsets meanwhile, and
+    when the task ends, offsets that are not acknowledged are dropped.
     """
 
     def __init__(
@@ -428,8 +427,8 @@ class Lease:
         self._lock = threading.Lock()
 
     def read(self, check: Callable[[], None]) -> Offsets:
-        """What is stored for the connector, both topics read to their ends; the connector's own
-        wins. `check` is called while that takes long, and ends it by raising."""
+        """The stored offsets of the connector, with both topics read to their ends; its own topic
+        wins. Calls `check` while it waits, which ends the wait by raising."""
         found: dict[bytes, SourceOffset] = {}
         for store in (self._workers, self._own):
             if store is not None:
@@ -446,8 +445,8 @@ class Lease:
         return self._own is not None
 
     def store(self, offsets: Offsets) -> None:
-        """Returns when the offsets are stored, however long Kafka takes for it. Raises TakenOver
-        when they are another worker's to store."""
+        """Returns when Kafka has stored the offsets, however long that takes. Raises TakenOver when
+        another worker owns the task."""
         self.send(offsets)()
 
     def send(self, offsets: Offsets) -> Callable[[], None]:
@@ -466,16 +465,16 @@ class Lease:
                 try:
                     self._await_stored(offsets, sent)
                     return
-                except Dropped:  # with what another task of this worker had on its way
+                except Dropped:  # together with another task's records
                     sent = self._send(offsets)
         finally:
             self._storing = False
 
     def _send(self, offsets: Offsets) -> list[Sent]:
-        """The first of what is to be appended.
+        """Appends the offsets; those that go to a topic of the connector's own follow later.
 
-        With a topic of the connector's own that is what is forgotten, in the worker's topic: in the
-        other order a failure in between would have it come back from there."""
+        Their tombstones go to the worker's topic first: in the other order a failure in between
+        would resurrect the old offsets."""
         self._check_open()
         self._check_ours(offsets)
         for each in offsets:
@@ -495,8 +494,8 @@ class Lease:
             return store.append(self._connector, offsets)
 
     def _check_ours(self, offsets: Offsets) -> None:
-        """Raises TakenOver when this worker stood still, and somebody else has stored a position
-        since this task began."""
+        """Raises TakenOver when this worker was paused and another one has stored an offset since
+        this task started."""
         now = time.monotonic()
         if not self._pulse.stood_still_since(self._looked_at):
             return
@@ -511,14 +510,14 @@ class Lease:
         self._looked_at = now
 
     def keys(self) -> dict[bytes, bytes]:
-        """The key bytes under which source partitions are stored already, by what they compare by,
-        in the topic that the task's own transactions write to."""
+        """The stored key bytes by canonical source partition, in the topic that the task's own
+        transactions write to."""
         store = self._workers if self._own is None else self._own
         return store.table.keys(self._connector)
 
     def forget(self, offsets: Offsets) -> None:
-        """Forgets offsets in the worker's topic, before a transaction forgets them in the
-        connector's own: in the other order a failure in between would have them come back."""
+        """Writes tombstones to the worker's topic, before a transaction writes them to the
+        connector's own: in the other order a failure in between would resurrect the offsets."""
         self._check_open()
         if self._own is not None:
             _await(self._append(self._workers, _forgotten(offsets)), _TOMBSTONE_S)
@@ -547,7 +546,7 @@ class Lease:
         closed()
 
     def _tell_workers(self, offsets: Offsets) -> None:
-        """Nobody waits for this: it only counts where the connector's own topic says nothing."""
+        """Best effort: the worker's topic counts only where the connector's own has no offset."""
         known = [each for each in offsets if each.offset is not None]
         for sent in self._workers.append(self._connector, known):
             sent.add_done_callback(self._told)
@@ -559,13 +558,11 @@ class Lease:
 
     def _check_open(self) -> None:
         if self._closed is None:
-            raise PenstockError(
-                f"Task {self._task} has ended; its offsets are not stored any more."
-            )
+            raise PenstockError(f"Task {self._task} has ended; its offsets are no longer stored.")
 
 
 def _value(offset: api.SourceOffset | SourceOffset) -> bytes | None:
-    """An offset as it is stored; None: it is forgotten."""
+    """An offset as it is stored; None: a tombstone."""
     return encode_offset(SourceOffset("", offset.partition, offset.offset))[1]
 
 

@@ -1,8 +1,8 @@
-"""A worker at run time: the herder's commands carried out, and what a worker keeps beside it.
+"""A worker at run time: carries out the herder's commands.
 
-worker       a member of the cluster; standalone: one without a cluster
-planning     a task's configuration → its plugins, converters and clients
-instances    the connectors that run, with their monitors
-providers    configuration values that stand elsewhere; reload: when they change
+worker       a member of the cluster; standalone: a worker without one
+planning     validation, task configurations, flow plans
+instances    the running connector instances
+providers    config providers; reload: restarts when a secret expires
 metrics, loggers
 """

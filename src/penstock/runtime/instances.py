@@ -1,5 +1,5 @@
-"""The connector instances of a worker: made and started when a connector is assigned to it, asked
-for their tasks, and stopped when the connector runs here no more."""
+"""The connector instances of a worker: started when a connector is assigned to it, and stopped when
+it is revoked, deleted, paused or restarted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RUNS = frozenset({Phase.STARTING, Phase.RUNNING})
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a connector may ask of its worker: a `ConnectorContext`."""
+    """A `ConnectorContext`."""
 
     name: str
     read: Callable[[], Offsets]
@@ -33,15 +33,15 @@ class Context:
 
 
 class Instances:
-    """Every method may be called by any thread; `start` and `stop` of a connector run in the
-    caller's and in one of ours, and may block."""
+    """The running instances. Thread-safe. A connector's `start` runs in the caller's thread and its
+    `stop` in a thread of its own, for both may block."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._running: dict[str, tuple[int, Connector]] = {}
 
     def put(self, name: str, run: int, connector: Connector) -> None:
-        """Keeps an instance that was started; one of an earlier run is stopped."""
+        """Keeps a started instance, and stops that of an earlier run."""
         with self._lock:
             earlier = self._running.get(name)
             self._running[name] = run, connector
@@ -50,11 +50,11 @@ class Instances:
 
     def get(self, name: str, run: int) -> Connector | None:
         with self._lock:
-            found = self._running.get(name)
-        return found[1] if found is not None and found[0] == run else None
+            running = self._running.get(name)
+        return running[1] if running is not None and running[0] == run else None
 
     def keep(self, runs: Mapping[str, Run]) -> None:
-        """Stops those that do not run here any more, in a thread of their own."""
+        """Stops the instances that are not in `runs`, each in a thread of its own."""
         with self._lock:
             over = {
                 name: connector
@@ -72,9 +72,9 @@ class Instances:
 
 
 def stop(name: str, connector: Connector) -> None:
-    """Stops an instance; what it raises is logged, for it is over either way."""
+    """Stops an instance, and logs what it raises."""
     with about(name):
         try:
             connector.stop()
         except Exception:
-            log.exception("the connector did not stop cleanly")
+            log.exception("failed to stop the connector cleanly")

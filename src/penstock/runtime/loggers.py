@@ -1,7 +1,7 @@
 """Log levels as users see and set them over REST (kafka-connect.md §1.6, §14; KIP-495, KIP-976).
 
-Loggers are Python's. Kafka Connect's own namespace means ours: who asks for
-`org.apache.kafka.connect` at DEBUG gets `penstock` at DEBUG as well.
+Loggers are Python's. Kafka Connect's namespace includes ours: setting `org.apache.kafka.connect` to
+DEBUG also sets `penstock` to DEBUG.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ROOT: Final = "root"
 
 
 class Loggers:
-    """The loggers of this process, and when their levels were changed through it."""
+    """The loggers of this process, and when their levels were changed here."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -26,25 +26,25 @@ class Loggers:
         self._modified: dict[str, int] = {}
 
     def all(self) -> dict[str, dict[str, Any]]:
-        """Those with a level of their own, and `root`, by name."""
-        found = {
+        """Loggers with a level of their own, and `root`, by name."""
+        loggers = {
             name: logger
             for name, logger in list(logging.root.manager.loggerDict.items())
             if isinstance(logger, logging.Logger) and logger.level != logging.NOTSET
         }
-        found[ROOT] = logging.root
-        return {name: self._shown(name, logger) for name, logger in sorted(found.items())}
+        loggers[ROOT] = logging.root
+        return {name: self._shown(name, logger) for name, logger in sorted(loggers.items())}
 
     def get(self, name: str) -> dict[str, Any]:
-        """One logger with the level that counts for it; raises NotFound."""
+        """One logger with its effective level; raises NotFound."""
         logger = logging.root if name == ROOT else logging.root.manager.loggerDict.get(name)
         if not isinstance(logger, logging.Logger):
             raise NotFound(f"Logger {name} not found.")
         return self._shown(name, logger)
 
     def set_level(self, namespace: str, level: str) -> list[str]:
-        """Sets the level of a logger and of all below it; their names. Raises NotFound for a level
-        that does not exist."""
+        """Sets the level of a logger and of all below it, and returns their names. Raises NotFound
+        for an unknown level."""
         number = LEVELS.get(level.upper())
         if number is None:
             raise NotFound(f"invalid log level '{level}'.")

@@ -1,6 +1,6 @@
-"""From a connector's configuration to what is run: validation, task configurations, flow plans.
+"""From a connector's configuration to its tasks: validation, task configurations, flow plans.
 
-Everything that joins the worker's settings with a connector's is here: which converter applies with
+Whatever combines the worker's settings with a connector's is here: which converter applies with
 which settings (kafka-connect.md §3.1), which settings each Kafka client gets (kafka-connect.md
 §2.5).
 """
@@ -78,26 +78,26 @@ to one request in flight, which keeps the order too and repeats nothing."""
 
 _SINK_CONSUMER: Final[Mapping[str, str]] = {
     "auto.offset.reset": "earliest",
-    # A task gives up only what it has to when another one joins or leaves.
+    # Cooperative: a rebalance revokes only the partitions that move.
     "partition.assignment.strategy": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
-    "max.poll.records": "10000",  # as fast as it gets, measured; what is too much waits paused
+    "max.poll.records": "10000",  # measured; with more unprocessed records, partitions are paused
 }
 """Defaults of a sink task's consumer (kafka-connect.md §7.1)."""
 
 _SHARED_CONSUMER: Final[Mapping[str, str]] = {
-    # Members hear of a rebalance by their heartbeats. By the usual one in 3 s, the first of two
-    # tasks to join had all partitions for as long, and more than once.
+    # Members learn of a rebalance with their heartbeats. With one every 3 s, the first of two tasks
+    # to join had all partitions for as long, and read records twice.
     "heartbeat.interval.ms": "500",
 }
-"""What it has where the connector may have several tasks."""
+"""Further defaults where the connector may have several tasks."""
 
 _PATTERN_CONSUMER: Final[Mapping[str, str]] = {"metadata.max.age.ms": "5000"}
-"""What it has with `topics.regex`: how soon a new topic is found."""
+"""Further defaults with `topics.regex`: how soon a new topic is found."""
 
 _OURS: Final = ("key.deserializer", "value.deserializer", "enable.auto.commit")
-"""Settings of a sink task's consumer that are not the user's to make."""
+"""Settings of a sink task's consumer that a user cannot change."""
 
-_LIVE_S: Final = 20.0  # how long a validation waits for a connector's look at its system
+_LIVE_S: Final = 20.0  # how long a validation waits for `validate_live`
 
 _CONVERTER_TYPE: Final = "converter.type"
 _CONVERTERS: Final = (keys.KEY_CONVERTER, keys.VALUE_CONVERTER)
@@ -110,7 +110,7 @@ class NoConnectorType(BadRequest):
 
 
 class TooManyTasks(PenstockError):
-    """A connector planned more tasks than `tasks.max` (kafka-connect.md §3.1)."""
+    """A connector generated more tasks than `tasks.max` (kafka-connect.md §3.1)."""
 
     code = "connector.too_many_tasks"
 
@@ -131,7 +131,7 @@ class Planned:
 
 
 class Planner:
-    """Plans for one worker: its settings, and the plugins it has."""
+    """Plans for one worker, from its settings and plugins."""
 
     def __init__(
         self,
@@ -139,8 +139,8 @@ class Planner:
         registry: Registry,
         holds: Callable[[str | TaskId, int | None], None] = _nobody,
     ) -> None:
-        """`holds` is told, whenever the configuration of a connector or task was made for a start,
-        for how many milliseconds that may be used before it has to be made anew; None: for ever."""
+        """`holds` is called whenever a connector or task starts, with the TTL of its configuration
+        in milliseconds; None: no TTL."""
         self._worker = worker
         self._registry = registry
         self._holds = holds
@@ -189,7 +189,7 @@ class Planner:
         return render.merged_infos(name, *parts)
 
     def _live(self, found: Found, props: Mapping[str, str | None]) -> Iterator[Finding]:
-        """What the connector finds where it connects to."""
+        """The findings of the connector's `validate_live`."""
         assert issubclass(found.cls, Connector)
         try:
             config = found.plugin.config.parse(props)
@@ -201,8 +201,8 @@ class Planner:
             yield replace(finding, error=error and self.providers.redacted(error))
 
     def _offered(self, found: Found, props: Mapping[str, str | None]) -> ConfigDef:
-        """The framework's settings as a validation shows them: with what the worker would use.
-        Topic creation groups are not looked at before the connector starts, as in 4.2.0."""
+        """The framework's settings as a validation shows them, with the worker's defaults. As in
+        4.2.0, topic creation groups are checked only when the connector starts."""
         defaults = {key.name: self._worker.props.get(key.name) for key in _CONVERTERS}
         defaults[keys.HEADER_CONVERTER.name] = self._worker[worker_keys.HEADER_CONVERTER]
         definition = keys.enrich(
@@ -256,7 +256,7 @@ class Planner:
     def _converters_given(
         self, props: Mapping[str, str | None]
     ) -> Iterator[tuple[Key[Any], type[HeaderConverter]]]:
-        """The converters that the connector names itself, with the settings that name them."""
+        """The converters that the connector sets itself, with their settings."""
         for key in (keys.HEADER_CONVERTER, *_CONVERTERS):
             name = props.get(key.name)
             cls = self._registry.header_converter(name.strip()) if name else None
@@ -283,7 +283,8 @@ class Planner:
         props: Mapping[str, str | None],
         question: Callable[[SourceConnector, Config], bool | None],
     ) -> bool | None:
-        """What a source connector says of its configuration; None if that is not in order yet."""
+        """A source connector's answers on its configuration; None if the configuration is
+        invalid."""
         assert issubclass(found.cls, SourceConnector)
         try:
             return question(found.cls(), found.plugin.config.parse(props))
@@ -318,7 +319,7 @@ class Planner:
             yield render.prefixed_infos(None, values, prefix)
 
     def _check_worker_converters(self) -> None:
-        """The worker's own converters exist and their settings are in order."""
+        """Checks that the worker's own converters exist and that their settings are valid."""
         problems: list[str] = []
         for key in (
             worker_keys.KEY_CONVERTER,
@@ -356,12 +357,11 @@ class Planner:
         return self.providers.transformed(config).props
 
     def restarts(self, config: RawProps) -> RestartPolicy:
-        """How what fails of a connector is restarted; not at all, if its settings say nothing that
-        can be understood."""
+        """The restart policy of a connector; no restarts if its settings are invalid."""
         try:
             parsed = RESTART.parse(restart_settings(self._worker.props, config))
         except ConfigInvalid as error:
-            log.warning("nothing is restarted: %s", error)
+            log.warning("automatic restarts are off: %s", error)
             return NO_RESTARTS
         return RestartPolicy(
             Causes(parsed[restart.POLICY].lower()),
@@ -378,8 +378,8 @@ class Planner:
         running: Connector | None = None,
         context: ConnectorContext | None = None,
     ) -> Planned:
-        """What the connector says its tasks are: the instance that is `running`, or a new one,
-        which is started with `context`, if there is one, and stopped if it fails."""
+        """Generates task configurations, with the instance that is `running` or with a new one. A
+        new one is started with `context`, if given, and stopped if it fails."""
         made = self.providers.transformed(config)
         self._holds(name, _held_ms(made))
         props = _texts(made.props)
@@ -407,7 +407,7 @@ class Planner:
                     "false; however, this option will be removed in a future release of Kafka "
                     "Connect."
                 )
-            log.warning("planned %d tasks, tasks.max is %d", len(planned), most)
+            log.warning("generated %d tasks, although tasks.max is %d", len(planned), most)
         task_class = found.plugin.task_class or found.plugin.class_name
         added = {"task.class": task_class}
         for key in (keys.TOPICS, keys.TOPICS_REGEX):
@@ -420,7 +420,7 @@ class Planner:
     def flow(
         self, task: TaskId, run: int, connector_config: RawProps, task_config: RawProps
     ) -> FlowPlan:
-        """Everything one task needs. Raises what makes the task fail to start."""
+        """The flow plan of one task. Raises whatever makes the task fail to start."""
         made = self.providers.transformed(connector_config)
         own_made = self.providers.transformed(task_config)
         held = [each for each in (_held_ms(made), own_made.ttl_ms) if each is not None]
@@ -484,7 +484,8 @@ class Planner:
         )
 
     def _found(self, props: Props) -> Found:
-        """The connector that is asked for, in a version that is there, as are its converters'."""
+        """The connector class in the requested version. Raises ConfigInvalid if that or a
+        converter's version is not installed."""
         found = self._registry.connector(props[keys.CONNECTOR_CLASS.name].strip())
         asked = [(keys.CONNECTOR_CLASS, found.cls), *self._converters_given(props)]
         problems = [text for key, cls in asked for _, text in _other_version(key, cls, props)]
@@ -508,7 +509,7 @@ class Planner:
         return ConverterPlan(cls, cls.plugin.config.parse(settings))
 
     def _transform(self, alias: str, props: Props) -> TransformPlan:
-        """One transform of the chain. What `enrich` found wrong with it was refused before."""
+        """One transform of the chain. Its settings are valid: `enrich` has checked them."""
         own = under(props, f"{keys.TRANSFORMS.name}.{alias}.")
         cls = self._registry.transform(own["type"].strip())
         assert cls is not None
@@ -566,7 +567,7 @@ class Planner:
             java["transactional.id"] = worker_keys.transactional_id(self._worker, task)
             java["enable.idempotence"] = "true"
             if java["delivery.timeout.ms"] == _PRODUCER["delivery.timeout.ms"]:
-                del java["delivery.timeout.ms"]  # within a transaction its time-out is what counts
+                del java["delivery.timeout.ms"]  # in a transaction its time-out applies
         translated = clients.producer(java)
         _say_ignored(task, translated)
         settings = translated.settings
@@ -574,7 +575,7 @@ class Planner:
         settings.setdefault("enable.idempotence", strict)
         settings.setdefault("queue.buffering.max.messages", 500_000)
         settings.setdefault("queue.buffering.max.kbytes", 131_072)
-        if "transaction.timeout.ms" in settings:  # librdkafka wants no longer time-out inside it
+        if "transaction.timeout.ms" in settings:  # librdkafka refuses a longer time-out inside it
             most = int(settings["transaction.timeout.ms"])
             settings["socket.timeout.ms"] = min(60_000, most)
         return settings
@@ -602,17 +603,17 @@ class Planner:
 
 
 def _lag_client(task: TaskId, java: Mapping[str, str]) -> clients.Settings | None:
-    """The settings with which a sink's lag is asked for. What only Java's consumer understands,
-    such as a JKS store, costs the figure and not the task."""
+    """Client settings for looking up a sink's lag. With settings that only Java's consumer takes,
+    such as a JKS store, the lag is unknown; the task runs."""
     try:
         return clients.admin(java).settings
     except ConfigInvalid as error:
-        log.warning("the lag of %s will not be known: %s", task, error)
+        log.warning("cannot look up the lag of %s: %s", task, error)
         return None
 
 
 def _group_client(java: Mapping[str, str]) -> dict[str, object] | None:
-    """The settings with which a member is removed from its group, where this client can connect."""
+    """Client settings for removing a group member; None where kafka-python cannot connect."""
     try:
         return clients.member(java)
     except ConfigInvalid:
@@ -632,7 +633,7 @@ def _held_ms(made: Transformed) -> int | None:
 def _as_submitted(
     infos: render.Json, props: Mapping[str, str | None], used: Mapping[str, str | None]
 ) -> render.Json:
-    """A validation's answer with the placeholders that were submitted, not what they stand for."""
+    """A validation's response with the placeholders as submitted instead of their values."""
     behind = {name: text for name, text in used.items() if text and text != props[name]}
     if not behind:
         return infos
@@ -668,7 +669,7 @@ def shown_value(value: str | None) -> str:
 
 
 def _restart_part(name: str, props: Mapping[str, str | None]) -> Iterable[render.Json]:
-    """What a validation says of `penstock.restart.*`; nothing, where none is set."""
+    """The validation of `penstock.restart.*`; empty if none is set."""
     own = ConfigDef(*(key for key in RESTART.keys if key.name in props))
     if own.keys:
         yield render.config_infos(name, [own], own.validate(props))
@@ -680,7 +681,7 @@ def _base(found: Found) -> ConfigDef:
 
 @dataclass(frozen=True, slots=True)
 class _NoVersions:
-    """A `Recommender` for the version of a class that is not there: nothing, and not shown."""
+    """A `Recommender` for the version of an unknown class: no values, not visible."""
 
     def values(self, name: str, parsed: Mapping[str, object]) -> Sequence[object]:
         return ()
@@ -690,8 +691,8 @@ class _NoVersions:
 
 
 def _with_versions(definition: ConfigDef, versions: Mapping[str, str | None]) -> ConfigDef:
-    """The definition with what there is offered by the settings that ask for a version; None or
-    nothing: there is nothing."""
+    """The definition with the installed versions as recommended values of `*.plugin.version`; none
+    where the class is unknown."""
     names = {keys.CONNECTOR_VERSION.name}
     names |= {f"{key.name}.plugin.version" for key in (*_CONVERTERS, keys.HEADER_CONVERTER)}
     return ConfigDef(
@@ -706,8 +707,8 @@ def _with_versions(definition: ConfigDef, versions: Mapping[str, str | None]) ->
 def _other_version(
     key: Key[Any], cls: PluginClass, props: Mapping[str, str | None]
 ) -> Iterator[tuple[str, str]]:
-    """What stands against a class, and against the version of it that is asked for: each said of
-    both settings, as in 4.2.0."""
+    """Problems of a class and its requested version, each reported for both settings, as in
+    4.2.0."""
     version = (
         keys.CONNECTOR_VERSION.name if key is keys.CONNECTOR_CLASS else f"{key.name}.plugin.version"
     )
@@ -718,8 +719,8 @@ def _other_version(
 
 
 def available(cls: PluginClass) -> list[str]:
-    """The versions there are of a plugin, as they are listed in messages: a converter is listed as
-    a header converter, too."""
+    """The installed versions of a plugin, as messages list them: a converter is listed as a header
+    converter too."""
     return [cls.plugin.version] * (2 if issubclass(cls, Converter) else 1)
 
 
@@ -741,8 +742,8 @@ def always_typed(definition: ConfigDef) -> ConfigDef:
 
 
 def _as_stored(task: Props, planned: int) -> Props:
-    """A task's configuration in the order of a Kafka Connect worker: a copy of the map that the
-    connector planned, to which the runtime added its own settings, copied once more."""
+    """A task's configuration in a Java worker's order: a copy of the connector's HashMap with the
+    runtime's settings added, copied once more."""
     own = hash_map_copy(hash_map_order(list(task)[:planned]))
     whole = hash_map_order([*own, *task], copy_buckets(planned))
     return {name: task[name] for name in hash_map_copy(whole)}
@@ -756,12 +757,12 @@ def _group_keys(group: str) -> tuple[Key[Any], ...]:
 def _blamed(
     values: Sequence[ConfigValue], problems: Iterable[tuple[str, str]]
 ) -> list[ConfigValue]:
-    """The values with further problems added, also of settings nobody declared."""
+    """The values with further problems, also of undeclared settings."""
     return _with_findings(values, (Finding(name, text) for name, text in problems))
 
 
 def _with_findings(values: Sequence[ConfigValue], findings: Iterable[Finding]) -> list[ConfigValue]:
-    """The values with what was found where the connector connects to."""
+    """The values with the findings of `validate_live`."""
     by_name = {value.name: value for value in values}
     for each in findings:
         value = by_name.get(each.setting, ConfigValue(each.setting))
@@ -772,7 +773,7 @@ def _with_findings(values: Sequence[ConfigValue], findings: Iterable[Finding]) -
 
 
 def _looked(connector: Connector, config: Config) -> list[Finding]:
-    """What a connector's own look at its system finds, as far as it gets within `_LIVE_S`."""
+    """The findings of `validate_live` within `_LIVE_S`."""
     found: list[Finding] = []
     failed: list[BaseException] = []
 
@@ -783,13 +784,13 @@ def _looked(connector: Connector, config: Config) -> list[Finding]:
         except BaseException as error:
             failed.append(error)
 
-    # It is other people's code, and what it asks may never answer.
+    # A plugin's code, which may block for ever.
     thread = threading.Thread(target=gather, name="validate-live", daemon=True)
     thread.start()
     thread.join(_LIVE_S)
     said, definition = list(found), connector.plugin.config
     if thread.is_alive():
-        text = f"It was not found out within {_LIVE_S:g} s whether this can be used."
+        text = f"The connector did not finish checking its system within {_LIVE_S:g} s."
         return [*said, Finding(keys.CONNECTOR_CLASS.name, text)]
     for error in failed:
         if not isinstance(error, PenstockError):
@@ -800,7 +801,7 @@ def _looked(connector: Connector, config: Config) -> list[Finding]:
 
 
 def _named_in(text: str, definition: ConfigDef) -> str:
-    """The setting that a message names, the longest name of several; else the connector's class."""
+    """The setting that a message names, by the longest match; else `connector.class`."""
     names = sorted((key.name for key in definition.keys), key=len, reverse=True)
     named = (name for name in names if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", text))
     return next(named, keys.CONNECTOR_CLASS.name)
@@ -812,4 +813,4 @@ def _texts(config: RawProps) -> dict[str, str]:
 
 def _say_ignored(task: TaskId, translated: clients.Translated) -> None:
     if translated.ignored:
-        log.info("client settings without effect: %s", ", ".join(translated.ignored))
+        log.info("client settings that have no effect: %s", ", ".join(translated.ignored))

@@ -12,12 +12,12 @@ from penstock.ids import TaskId
 log = logging.getLogger(__name__)
 
 Held = str | TaskId
-"""A connector by its name, or a task."""
+"""A connector's name, or a task."""
 
 
 class Reloads:
-    """One date at most for each connector and task; `due` is called when it has come, from a thread
-    of ours."""
+    """At most one scheduled restart for each connector and task; `due` is called in a thread of its
+    own when the time has come."""
 
     def __init__(self, due: Callable[[Held], None]) -> None:
         self._due = due
@@ -27,8 +27,7 @@ class Reloads:
         self._thread: threading.Thread | None = None
 
     def hold(self, what: Held, ms: int | None) -> None:
-        """What was started just now may run for so long, whatever was said before; None: as long as
-        it likes."""
+        """Schedules a restart in `ms`, replacing an earlier one; None cancels it."""
         with self._changed:
             if ms is None:
                 self._dates.pop(what, None)
@@ -41,7 +40,7 @@ class Reloads:
             self._changed.notify()
 
     def close(self) -> None:
-        """Nothing is due any more."""
+        """Cancels everything."""
         with self._changed:
             self._closed = True
             self._dates.clear()

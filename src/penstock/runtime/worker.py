@@ -1,7 +1,7 @@
 """A worker: the loop that turns events into steps and commands into effects.
 
-One thread owns the herder's state; the inbox is the only lock. Code of connectors and calls to
-Spark run in a pool and come back as events.
+One thread owns the herder's state; the inbox is the only lock. Connector code and calls to Spark
+run in a pool and come back as events.
 """
 
 from __future__ import annotations
@@ -74,27 +74,27 @@ T = TypeVar("T")
 
 _ANSWER_S: Final = 10.0  # how long the group waits for the loop; a turn takes milliseconds
 _LOOK_S: Final = 0.1  # how soon the group notices that the loop has ended
-_STANDINGS_S: Final = 3.0  # how long Prometheus waits for figures that have to be asked for
+_STANDINGS_S: Final = 3.0  # how long a scrape waits for figures from Kafka
 _POOL: Final = 16
-_STARTS: Final = 4  # tasks that start at once; each makes Spark start Python processes
-_REQUESTS: Final = 16  # to the leader at once; one that hangs keeps each waiting for its time-out
+_STARTS: Final = 4  # tasks that start side by side; each makes Spark start Python processes
+_REQUESTS: Final = 16  # to the leader side by side; each may wait for its time-out
 
 
 class Leader(Protocol):
-    """The leader at a URL, asked by this worker. Raises when it does not do what it is asked: an
-    error with an `http_status` when it says why."""
+    """Requests of this worker to the leader at a URL. Raises when a request fails: an error with an
+    `http_status` where the leader refused it."""
 
     def put_tasks(
         self, url: str, connector: str, configs: Sequence[Mapping[str, str | None]]
     ) -> None:
-        """Hands it a connector's task set."""
+        """Submits a connector's task set."""
 
     def fence(self, url: str, connector: str) -> None:
-        """Has it fence a connector's older tasks."""
+        """Requests zombie fencing for a connector."""
 
 
 class Group(Protocol):
-    """What a worker needs of its group: `WorkerGroup` says what each of these does."""
+    """A worker's membership of its group; see `WorkerGroup`."""
 
     def join(self) -> None: ...
 
@@ -106,25 +106,24 @@ class Group(Protocol):
 
 
 class Alone(Protocol):
-    """What a worker has instead of a cluster, its topics and its group: see `standalone`."""
+    """Replaces topics and group in standalone mode; see `standalone`."""
 
     def open(self, config: Receive, status: Receive, offsets: OffsetStore) -> tuple[Log, Log]:
-        """Makes the config and the status log, and the one that the store uses. Raises
-        StartupFailed."""
+        """Makes the config log, the status log and the offset store's log. Raises StartupFailed."""
 
     def group(self, callbacks: Callbacks) -> Group:
         """A group of one."""
 
 
 class _TaskOffsets:
-    """The worker's offset store, as its running tasks use it."""
+    """The worker's offset store, for its running tasks."""
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
 
     def store(self, task: TaskId, offsets: Offsets) -> Storing:
-        """Kafka has them when the wait is over, however long it takes. A stop does not wait for it:
-        what was read counts as cut off then, and is read again."""
+        """Kafka has stored the offsets when the wait is over, however long that takes. A stop does
+        not wait for it: the task is cut off then, and reads the same records again."""
         began = time.monotonic()
         with self._measured(task, began, failures_only=True):
             lease = self._worker.lease(task)
@@ -158,7 +157,7 @@ class _TaskOffsets:
 class Worker:
     """One member of a cluster, from `start` to `stop`.
 
-    `ended` is set when the worker is down, in order or not; `failure` says why if not.
+    `ended` is set when the worker is down; `failure` is the error that ended it, if one did.
     """
 
     def __init__(
@@ -219,7 +218,7 @@ class Worker:
         self._pool = ThreadPoolExecutor(_POOL, thread_name_prefix="work")
         self._starts = ThreadPoolExecutor(_STARTS, thread_name_prefix="start")
         self._requests = ThreadPoolExecutor(_REQUESTS, thread_name_prefix="leader")
-        # What the leader writes and claims, one after the other.
+        # Writes and claims of the leader, one after the other.
         self._leading = ThreadPoolExecutor(1, thread_name_prefix="leading")
         self._tasks = Tasks(
             self._session,
@@ -238,11 +237,11 @@ class Worker:
 
     @property
     def state(self) -> HerderState:
-        """What the worker knows at this moment; a value that does not change any more."""
+        """The herder's state at this moment, an immutable value."""
         return self._state
 
     def exposition(self) -> bytes:
-        """Everything this worker measures, as Prometheus reads it. Takes up to _STANDINGS_S where
+        """All metrics of this worker, in Prometheus' text format. Takes up to _STANDINGS_S when
         Kafka does not answer."""
         standings, figures = self._tasks.standings(_STANDINGS_S), self._group.figures()
         return self.metrics.exposition(
@@ -259,7 +258,7 @@ class Worker:
 
     @property
     def started(self) -> bool:
-        """Whether the worker has been ready for requests since it started (KIP-1017)."""
+        """Whether the worker has completed startup (KIP-1017)."""
         return self._state.member is not None
 
     @property
@@ -268,8 +267,8 @@ class Worker:
         return self._exactly_once
 
     def read_config_to_end(self, timeout_ms: int | None = None) -> bool:
-        """Reads the config topic to its end; False if that takes longer than it may, which is
-        `worker.sync.timeout.ms` unless it is said."""
+        """Reads the config topic to its end; False if that takes longer than the time-out, by
+        default `worker.sync.timeout.ms`."""
         if timeout_ms is None:
             timeout_ms = self._state.settings.sync_timeout_ms
         try:
@@ -280,7 +279,7 @@ class Worker:
         return True
 
     def submit(self, operation: e.Operation) -> Future[e.Result]:
-        """Asks for an operation; the future holds the result, or stays empty if the worker ends."""
+        """Requests an operation; the future holds the result, or stays empty if the worker ends."""
         answer: Future[e.Result] = Future()
         self._post(e.Requested(answer, operation))
         return answer
@@ -296,7 +295,7 @@ class Worker:
         threading.Thread(target=self._read_logs, name="logs-start", daemon=True).start()
 
     def stop(self) -> None:
-        """Asks the worker to end in order; `ended` tells when it has."""
+        """Starts an orderly shutdown; `ended` is set when it is complete."""
         self._session.abort()
         self._post(e.StopRequested())
 
@@ -324,8 +323,8 @@ class Worker:
                     self._instances.keep(self._state.connectors)
                 for command in commands:
                     self._perform(command)
-        except BaseException as error:  # an impossible state: stop, the others take over
-            log.exception("the worker cannot go on")
+        except BaseException as error:  # an impossible state: stop, other workers take over
+            log.exception("uncaught error in the herder; the worker stops")
             self.failure = error
         finally:
             self._leaving.set()
@@ -352,7 +351,7 @@ class Worker:
             case e.NoteSkipped():
                 where = "" if command.at is None else f" at offset {command.at}"
                 log.error(
-                    "a record of the %s topic%s is ignored: %s",
+                    "ignoring a record of the %s topic%s: %s",
                     command.topic,
                     where,
                     command.reason,
@@ -363,8 +362,9 @@ class Worker:
                 self._group.join()
             case e.StepOut():
                 log.warning(
-                    "the config topic was not read to its end within "
-                    f"{keys.WORKER_SYNC_TIMEOUT.name}; this worker leaves the group for a while"
+                    "failed to read to the end of the config topic within "
+                    f"{keys.WORKER_SYNC_TIMEOUT.name}; leaving the group, will rejoin after a "
+                    "backoff"
                 )
                 self._group.step_out()
             case e.TellMetadata():
@@ -402,10 +402,10 @@ class Worker:
         try:
             self.loggers.set_level(command.namespace, command.level)
         except PenstockError as error:  # written by a worker that knows other levels
-            log.warning("the level of '%s' is not set: %s", command.namespace, error)
+            log.warning("failed to set the level of logger '%s': %s", command.namespace, error)
 
     def _versioned(self, record: StatusRecord) -> StatusRecord:
-        """The record with the plugin's version, in the states in which a 4.2.0 worker says it."""
+        """The record with the plugin's version, in the states in which a 4.2.0 worker adds it."""
         if isinstance(record, TopicStatus) or record.status is None:
             return record
         named = record.task.connector if isinstance(record, TaskStatus) else record.connector
@@ -458,7 +458,7 @@ class Worker:
             log.warning("Unable to claim write privileges for config topic: %s", error)
             self._post(e.ConfigTopicClaimed(command.ticket, str(error)))
         else:
-            log.info("this worker leads, and alone may write to the config topic")
+            log.info("elected leader; acquired write access to the config topic")
             self._post(e.ConfigTopicClaimed(command.ticket))
 
     def _read_config(self, command: e.ReadConfigToEnd) -> None:
@@ -466,15 +466,15 @@ class Worker:
         self._post(e.ConfigEndReached(in_time, command.ticket))
 
     def _fence_producers(self, command: e.FenceProducers) -> None:
-        """Another leader may have begun a round of its own before this one is through; what is
-        left of it would fence tasks that rightly run."""
+        """Stops fencing when another leader has started its own round meanwhile: the rest of this
+        one would fence the current tasks."""
         name, ticket = command.connector, command.ticket
 
         def wanted() -> bool:
             round = self._state.rounds.get(name)
             return round is not None and round.ticket == ticket
 
-        log.info("fencing the producers of %d older tasks", command.tasks)
+        log.info("fencing zombie source tasks: producers of %d tasks", command.tasks)
         try:
             client_id = f"connector-worker-adminclient-{name}"
             used = self.planner.resolved(command.config)
@@ -483,7 +483,7 @@ class Worker:
             ids = [keys.transactional_id(self.config, task) for task in tasks]
             fence(settings, ids, wanted=wanted)
         except Exception as error:
-            log.warning("the older tasks were not fenced: %s", error)
+            log.warning("failed to fence zombie source tasks: %s", error)
             self._post(e.ProducersFenced(name, ticket, str(error)))
         else:
             self._post(e.ProducersFenced(name, ticket))
@@ -493,7 +493,7 @@ class Worker:
         try:
             self._leader.fence(command.leader_url, command.connector)
         except Exception as error:
-            log.info("the leader did not fence: %s", error)
+            log.info("zombie fencing request to the leader failed: %s", error)
             refused = e.Refused(getattr(error, "http_status", 500), str(error))
         self._post(e.FenceForwarded(command.connector, command.ticket, refused))
 
@@ -524,7 +524,7 @@ class Worker:
             self._post(e.ConnectorPlanned(name, run, configs, again_ms=planned.again_ms))
 
     def _connector_context(self, command: e.StartConnector | e.AskConnector) -> Context:
-        """What the connector instance of one run may ask of this worker."""
+        """The context of one run's connector instance."""
         name, run, config = command.connector, command.run, command.config
 
         def read() -> Offsets:
@@ -538,7 +538,7 @@ class Worker:
         try:
             self._leader.put_tasks(command.leader_url, command.connector, command.configs)
         except Exception as error:
-            log.warning("the leader did not take the tasks: %s", error)
+            log.warning("failed to submit task configs to the leader: %s", error)
             self._post(e.TasksForwarded(command.connector, str(error)))
         else:
             self._post(e.TasksForwarded(command.connector))
@@ -557,7 +557,7 @@ class Worker:
                 self._leases[task] = self._offsets.lease(task, used)
             self._tasks.start(plan, lambda: self._begin(command))
         except StoppedMeanwhile:
-            pass  # whoever stopped it says so
+            pass  # the stop reports it
         except SessionAborted:
             self._end_lease(task)
             self._post(e.TaskStopped(task, command.run))
@@ -572,10 +572,10 @@ class Worker:
             self._post(e.TaskStarted(task, command.run))
 
     def _begin(self, command: e.StartTask) -> Beginning:
-        """Where a source task starts reading. Exactly once, its producer has its transactional id
-        by now, so whoever had it before is fenced. Were the task of an older set, though, it would
-        have taken the id from its successor: it only goes on if it is not, by all there is in the
-        config topic (kafka-connect.md §4.8)."""
+        """The stored offsets from which a source task starts. With exactly once its producer has
+        initialised its transactions by now, which fenced its predecessor. A zombie of an older task
+        set would have fenced its successor instead, so the task goes on only if its set is still
+        current at the end of the config topic (kafka-connect.md §4.8)."""
         lease = self.lease(command.task)
         if not self._exactly_once:
             return Beginning(lease.read(lambda: None))
@@ -594,7 +594,7 @@ class Worker:
 
     def _stop_task(self, command: e.StopTask) -> None:
         grace_s = self._grace()
-        # A task that is cut off may still be at work; nothing is stored for it meanwhile.
+        # A cancelled task may still be running; no offsets are stored for it from then on.
         lease = self._leases.get(command.task)
         over = threading.Timer(grace_s, lease.close) if lease else None
         if over is not None:
@@ -602,10 +602,13 @@ class Worker:
             over.start()
         try:
             if not self._tasks.stop(command.task, grace_s):
-                log.warning("the task was cut off; what it had not reported is done again")
+                log.warning(
+                    "graceful stop of the task timed out; cancelled it. Records whose offsets were "
+                    "not stored are processed again"
+                )
         except Exception as error:
             trace = self.planner.providers.redacted(readable(error))
-            log.error("the task did not stop cleanly: %s", trace)
+            log.error("failed to stop the task cleanly: %s", trace)
         if over is not None:
             over.cancel()
         self._reloads.hold(command.task, None)
@@ -624,13 +627,13 @@ class Worker:
         self._post(e.TaskFailed(task, run, shown, retriable=may_pass(trace)))
 
     def _reload(self, what: str | TaskId) -> None:
-        """A secret that something was started with holds no longer (kafka-connect.md §13.4)."""
+        """Restarts a connector or task whose secret has expired (kafka-connect.md §13.4)."""
         restart = e.RestartTask(what) if isinstance(what, TaskId) else e.RestartConnector(what)
 
         def served(answer: Future[e.Result]) -> None:
             result = answer.result()
-            if isinstance(result, e.Refused):  # by another worker's, it is its own secret
-                log.error("%s was not restarted: %s", what, result.message)
+            if isinstance(result, e.Refused):
+                log.error("failed to restart %s: %s", what, result.message)
 
         self.submit(restart).add_done_callback(served)
 
@@ -645,17 +648,17 @@ class Worker:
             self._on_batch(event)
 
     def _on_batch(self, batch: TaskProgress) -> None:
-        log.debug("%d records moved, %d left out", batch.done, batch.failed)
+        log.debug("%d records processed, %d skipped", batch.done, batch.failed)
         tracked = self._state.statuses.topics.get(batch.task.connector, {})
         for topic in batch.topics:
             if topic not in tracked:
                 self._post(e.TopicUsed(batch.task, topic))
 
     def lease(self, task: TaskId) -> Lease:
-        """A running source task's way to its offsets; raises when the task has ended."""
+        """A running source task's lease on its offsets; raises when the task has ended."""
         lease = self._leases.get(task)
         if lease is None:
-            raise PenstockError(f"Task {task} has ended; its offsets are not stored any more.")
+            raise PenstockError(f"Task {task} has ended; its offsets are no longer stored.")
         return lease
 
     # ── starting and ending ──────────────────────────────────────────────────────────────────
@@ -668,8 +671,8 @@ class Worker:
             return
         config = self.config
         consumer = clients.consumer(config.props).settings
-        # What is in a transaction counts for everybody once it is committed (KIP-618); before
-        # everybody is "enabled", readers are as Java's are by default.
+        # KIP-618: once all workers are "enabled", everybody reads committed records only; before,
+        # the isolation level is the Java client's default.
         consumer.setdefault("isolation.level", "read_uncommitted")
         if self._exactly_once:
             consumer["isolation.level"] = COMMITTED
@@ -711,7 +714,7 @@ class Worker:
             self._offsets.start()
             self._post(e.LogsReady(self._others_work()))
         except Exception as error:
-            if not self._state.stopping:  # else the logs were closed under us, and that is fine
+            if not self._state.stopping:  # otherwise the logs were closed by the shutdown
                 self.failure = error
                 self.stop()
 
@@ -723,7 +726,7 @@ class Worker:
             self._session.start()
             self._post(e.SparkReady())
             log.info("Spark is ready")
-            if not self._state.tasks:  # else they warm it up themselves, and need not wait
+            if not self._state.tasks:  # otherwise they warm it up themselves
                 self._tasks.warm_up()
                 log.info("Spark is warm")
         except Exception as error:
@@ -732,10 +735,10 @@ class Worker:
                 self.stop()
 
     def _on_jvm_gone(self, trace: str) -> None:
-        log.error("Spark's JVM is gone: %s", trace)
+        log.error("Spark's JVM has ended: %s", trace)
         self.failure = PenstockError(
-            "Spark's JVM ended, so this worker ends too; its tasks move to other workers. Was it "
-            "out of memory? See 'spark.driver.memory'."
+            "Spark's JVM has ended, so this worker stops; other workers take over its tasks. If it "
+            "ran out of memory, raise 'spark.driver.memory'."
         )
         self.stop()
 
@@ -787,9 +790,9 @@ class Worker:
         self._post(e.CoordinatorLost())
 
     def _grace(self) -> float:
-        """How many seconds a task may take to stop. While the group cannot be reached no more than
-        the session lasts, for after that others run the task, and what this one stores when it
-        reaches Kafka again would take their positions back."""
+        """How many seconds a task may take to stop. While the group coordinator is unreachable, no
+        longer than the session: after that the task may be reassigned, and offsets that this worker
+        stores when it reaches Kafka again would overwrite the new owner's."""
         end = self._session_end
         if end is None:
             return self._grace_s
@@ -812,22 +815,22 @@ class Worker:
         return self._answered(answer)
 
     def _answered(self, answer: Future[T]) -> T:
-        """What the loop answers; raises TimeoutError when it does not, or has ended."""
+        """The loop's reply; raises TimeoutError when there is none, or the loop has ended."""
         for _ in range(int(_ANSWER_S / _LOOK_S)):
             with contextlib.suppress(TimeoutError):
                 return answer.result(_LOOK_S)
             if not self._loop.is_alive() or self._leaving.is_set():
                 break
-        raise TimeoutError("The worker's loop does not answer its group.")
+        raise TimeoutError("The herder did not answer the group in time.")
 
 
 def internal_topics(config: Config) -> dict[str, admin.InternalTopic]:
-    """The three topics of a cluster as they are to be made (kafka-connect.md §2.3, §2.6)."""
+    """The three internal topics with their settings (kafka-connect.md §2.3, §2.6)."""
 
     def settings(prefix: str) -> dict[str, str]:
         found = keys.topic_settings(config, prefix)
         for name in found.dropped:
-            log.warning("'%s' is ignored: penstock decides this for its own topics", name)
+            log.warning("ignoring '%s': penstock sets this for its internal topics", name)
         return found.settings
 
     return {

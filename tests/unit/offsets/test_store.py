@@ -198,7 +198,7 @@ def test_a_position_that_somebody_else_stored_meanwhile_is_not_taken_back(
     mine.store([at(2, "a")])
     log.append(keyed("a"), valued(9))  # another worker, which has taken the task over
     later(monkeypatch, 7.0)
-    with pytest.raises(TakenOver, match=r"task c-0 in \{'file': 'a'\} was stored by somebody else"):
+    with pytest.raises(TakenOver, match=r"offset of task c-0 for \{'file': 'a'\} while"):
         mine.store([at(3, "a")])
     assert written[-1] == ("workers", keyed("a"), valued(9))
 

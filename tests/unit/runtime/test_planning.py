@@ -407,7 +407,7 @@ def test_a_look_that_does_not_end_is_an_error_and_what_it_found_before_counts(
         over.set()
     assert value_of(infos, "host")["errors"] == ["Nobody is there."]
     assert value_of(infos, "connector.class")["errors"] == [
-        "It was not found out within 0.2 s whether this can be used."
+        "The connector did not finish checking its system within 0.2 s."
     ]
 
 

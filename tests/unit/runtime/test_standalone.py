@@ -332,7 +332,7 @@ def test_a_write_that_fails_is_said_and_tried_again(
     log.append(b"k", b"v")
     folder.rmdir()
     log.flush()
-    wait_until(lambda: "cannot be written" in caplog.text, 5, "the error")
+    wait_until(lambda: "Failed to write the offset file" in caplog.text, 5, "the error")
     folder.mkdir()
     log.close()
     assert read(folder / "offsets") == {b"k": b"v"}
