@@ -167,7 +167,7 @@ def test_a_predefined_connector_is_loaded_shown_and_unloaded(healthy: Place) -> 
         "topic": "predefined",
         "name": "file-source",
     }
-    assert healthy.told("stop", "file-source").strip() == "file-source: asked to be STOPPED"
+    assert healthy.told("stop", "file-source").strip() == "file-source: target state is STOPPED"
     assert ["file-source", "source"] in [row[:2] for row in healthy.rows("list", "connectors")]
     again = healthy.run("load", "file-source")
     assert again.returncode == 8

@@ -94,7 +94,7 @@ def main() -> None:
 
 
 def run(args: Sequence[str], session: Session | None = None) -> int:
-    """Runs the command line; its exit code. Errors are told on standard error."""
+    """Runs the command line and returns its exit code. Errors go to standard error."""
     session = session or Session()
     debug = "--debug" in args
     try:
@@ -121,7 +121,7 @@ def run(args: Sequence[str], session: Session | None = None) -> int:
 
 
 def _tell(error: PenstockError, session: Session) -> None:
-    body: bytes = getattr(error, "body", b"")  # what the worker answered, for programs
+    body: bytes = getattr(error, "body", b"")  # the worker's response, for programs
     if session.json and body:
         click.echo(body.rstrip(b"\n"))
     note(f"penstock: {error}")

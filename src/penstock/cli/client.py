@@ -1,5 +1,5 @@
-"""Asks the workers of a cluster, in turn until one can be reached. A request that changes something
-is never sent twice unless it is certain that it was not carried out."""
+"""Sends requests to the workers of a cluster, in turn until one can be reached. A change is retried
+only if it is certain that it was not carried out."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _RETRY_MS: Final = 500
 class Connect:
     """The REST interface of one cluster.
 
-    `timeout_s` bounds each answer, `patience_s` how long a request is repeated that the cluster
-    cannot take because it is rebalancing. As a context manager it closes its connections.
+    `timeout_s` bounds each response, `patience_s` how long requests are retried while the cluster
+    rebalances. As a context manager it closes its connections.
     """
 
     def __init__(
@@ -45,9 +45,9 @@ class Connect:
         self._patience_ms = int(patience_s * 1000)
         secure = any(each.url.startswith("https:") for each in cluster.addresses)
         self._http = httpx.Client(
-            # No proxies, no .netrc: workers are neighbours, and credentials are said here.
+            # No proxies, no .netrc: workers are near, and credentials are explicit.
             trust_env=False,
-            # To load whom the system trusts takes a while, and is for https alone.
+            # Loading the system's trust store takes a while, and only https needs it.
             verify=cluster.tls() if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
             transport=transport,
         )
@@ -72,9 +72,9 @@ class Connect:
         body: object = None,
         within_s: float | None = None,
     ) -> Answer:
-        """The answer to a request. Raises Refused for an error, NoAnswer when there is none.
+        """The response to a request. Raises Refused for an error, NoAnswer without a response.
 
-        Whoever looks again by himself says `within_s`: no worker has longer, nothing is repeated.
+        With `within_s`, each worker has that long and nothing is retried: for callers that poll.
         """
         patience_ms = self._patience_ms if within_s is None else 0
         timeout_s = self._timeout_s if within_s is None else min(within_s, self._timeout_s)
@@ -89,7 +89,7 @@ class Connect:
             self._pause(_RETRY_MS / 1000)
 
     def each(self, path: str) -> list[tuple[str, Answer | CommandError]]:
-        """What every worker of the cluster says to a GET, errors (of whatever status) included."""
+        """The response of every worker of the cluster to a GET, errors included."""
         said: list[tuple[str, Answer | CommandError]] = []
         for address in self.cluster.addresses:
             try:
@@ -119,10 +119,10 @@ class Connect:
                     problems.append((address.url, error))
                     continue
                 raise NoAnswer(
-                    f"{address.url} took the request and gave no answer ({_reason(error)}).",
-                    "It may be carried out all the same: look with `penstock status`.",
+                    f"{address.url} received the request but did not respond ({_reason(error)}).",
+                    "It may have been carried out: check with `penstock status`.",
                 ) from error
-            # The one that answers is asked first from now on.
+            # From now on the one that answers comes first.
             self._addresses.remove(address)
             self._addresses.insert(0, address)
             return response
@@ -152,23 +152,23 @@ class Connect:
                 timeout=httpx.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s)),
             )
         except httpx.InvalidURL as error:
-            raise Unusable(f"'{address.url}' is no URL of a worker: {error}") from error
+            raise Unusable(f"'{address.url}' is not the URL of a worker: {error}") from error
 
 
 def nobody(problems: list[tuple[str, Exception]]) -> NoAnswer:
-    """The error that no worker could be asked: which were tried, and why not."""
+    """The error that no worker could be reached: which were tried, and why they failed."""
     tried = "\n  ".join(f"{url}: {_reason(error)}" for url, error in problems)
     if any("CERTIFICATE" in str(error).upper() for _, error in problems):
         advice = (
-            "The certificate is not trusted: name the authority's as `ca` of a cluster in the "
-            "configuration file (docs/cli.md)."
+            "The certificate is not trusted: set `ca` of the cluster in the configuration file to "
+            "its issuer's (docs/cli.md)."
         )
     elif any(isinstance(error, httpx.ReadTimeout) for _, error in problems):
-        advice = "Give it more time with --request-timeout, or ask another worker with --url."
+        advice = "Raise --request-timeout, or name another worker with --url."
     else:
         advice = (
-            "Is a worker running? `penstock distributed FILE` runs one, `penstock demo --keep` a "
-            "whole cluster to try.\nTo ask another one: --url, PENSTOCK_URL, or --cluster with a "
+            "Is a worker running? `penstock distributed FILE` starts one, `penstock demo --keep` a "
+            "whole cluster.\nTo use another worker: --url, PENSTOCK_URL, or --cluster with a "
             "configuration file (docs/cli.md)."
         )
     if len(problems) == 1:
@@ -181,5 +181,5 @@ def _reason(error: Exception) -> str:
     if isinstance(error, httpx.TimeoutException):
         return "no answer in time"
     if re.search(r"\bErrno 111\b|refused", text):
-        return "nobody listens there (connection refused)"
+        return "connection refused; nothing listens there"
     return text or type(error).__name__

@@ -1,4 +1,4 @@
-"""Which workers to ask: `--url`, `--cluster`, the environment, and the file of clusters.
+"""Selects the workers: `--url`, `--cluster`, the environment, and the file of clusters.
 
     default = "dev"
 
@@ -6,14 +6,14 @@
     url = "http://localhost:8083"
 
     [clusters.prod]
-    url = ["https://c1:8083", "https://c2:8083"]  # asked in turn
+    url = ["https://c1:8083", "https://c2:8083"]  # tried in turn
     user = "ops"
-    password_file = "prod.password"               # paths begin at the folder of the file
+    password_file = "prod.password"               # relative to the folder of the file
     ca = "ca.pem"
 
-What the command line says counts before the environment, that before the file, and without all
-of them it is a worker on this machine. Credentials go only to the cluster they are written for,
-or to the `--url` they are part of.
+The command line takes precedence over the environment, that over the file; the default is a worker
+on this machine. Credentials go only to the cluster that they are configured for, or to the `--url`
+that contains them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import ssl
 
 LOCAL: Final = "http://localhost:8083"
-"""Where a worker listens that does not say where (`listeners`, kafka-connect.md §1.1)."""
+"""The default listener of a worker (kafka-connect.md §1.1)."""
 
 _TEXTS: Final = ("user", "password_file", "ca", "cert", "key")
 _MEMBERS: Final = ("url", "verify", *_TEXTS)
@@ -39,7 +39,7 @@ _MEMBERS: Final = ("url", "verify", *_TEXTS)
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """One worker: where it is, and the user and password that its URL held."""
+    """One worker: its URL, and the user and password in it."""
 
     url: str  # no credentials, no slash at the end
     auth: tuple[str, str] | None = field(default=None, repr=False)
@@ -47,7 +47,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The workers of one cluster, and what they are spoken to with."""
+    """The workers of one cluster, its credentials and TLS settings."""
 
     name: str | None
     addresses: tuple[Address, ...]
@@ -71,8 +71,8 @@ class Cluster:
             ) from error
 
     def tls(self) -> ssl.SSLContext:
-        """What https is spoken with. Raises Unusable for files that cannot be used."""
-        import ssl  # takes a while, and only https wants it
+        """The TLS context for https. Raises Unusable for invalid files."""
+        import ssl  # slow to load, and only https needs it
 
         try:
             context = ssl.create_default_context(cafile=self.ca)
@@ -95,14 +95,14 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """What the file says; empty without one."""
+    """The clusters in the file; empty without one."""
 
     file: Path
     by_name: Mapping[str, Cluster] = field(default_factory=dict)
     default: str | None = None
 
     def named(self, name: str) -> Cluster:
-        """Raises Unusable, telling the names there are, for another one."""
+        """Raises Unusable, with the known names, for an unknown one."""
         if name not in self.by_name:
             known = ", ".join(sorted(self.by_name)) or "none"
             raise Unusable(
@@ -112,13 +112,12 @@ class Clusters:
         return self.by_name[name]
 
     def chosen(self) -> str | None:
-        """The name of the cluster that is asked when nothing else is said: the default, or the
-        only one."""
+        """The name of the cluster that is used by default: the file's default, or the only one."""
         return self.default or (next(iter(self.by_name)) if len(self.by_name) == 1 else None)
 
 
 def config_file(environ: Mapping[str, str]) -> Path:
-    """Where clusters are described: PENSTOCK_CONFIG, else in the user's configuration folder."""
+    """The configuration file: PENSTOCK_CONFIG, else in the user's configuration folder."""
     if given := environ.get("PENSTOCK_CONFIG"):
         return Path(given).expanduser()
     folder = environ.get("XDG_CONFIG_HOME") or "~/.config"
@@ -126,14 +125,14 @@ def config_file(environ: Mapping[str, str]) -> Path:
 
 
 def read_clusters(environ: Mapping[str, str]) -> Clusters:
-    """The clusters that the file describes. Raises Unusable when it cannot be read, or when it says
-    something that has no meaning; only a file that nobody named may be missing."""
+    """The clusters in the file. Raises Unusable when it cannot be read or is invalid. A missing
+    file is an error only if PENSTOCK_CONFIG names it."""
     file = config_file(environ)
     try:
         document = tomllib.loads(file.read_text("utf-8"))
     except FileNotFoundError as error:
         if environ.get("PENSTOCK_CONFIG"):
-            raise Unusable(f"PENSTOCK_CONFIG names '{file}', which is not there.") from error
+            raise Unusable(f"PENSTOCK_CONFIG names '{file}', which does not exist.") from error
         return Clusters(file)
     except (OSError, ValueError) as error:
         raise Unusable(f"Cannot read {file}: {error}") from error
@@ -149,8 +148,8 @@ def read_clusters(environ: Mapping[str, str]) -> Clusters:
 
 
 def choose(url: str | None, cluster: str | None, environ: Mapping[str, str]) -> Cluster:
-    """The cluster to ask. `url` and `cluster` are what the command line says; with both, the
-    cluster's credentials are shown to the workers at `url`."""
+    """The selected cluster. `url` and `cluster` are the command line's; with both, the cluster's
+    credentials are used for the workers at `url`."""
     if url is None and cluster is None:
         url, cluster = environ.get("PENSTOCK_URL") or None, environ.get("PENSTOCK_CLUSTER") or None
     if url is not None and cluster is None:
@@ -197,9 +196,9 @@ def _address(text: str) -> Address:
 
 
 def _no_url(text: str) -> Unusable:
-    # What stands before the @ may be a password.
+    # The text before the @ may be a password.
     return Unusable(
-        f"'{text.rpartition('@')[2]}' is no URL of a worker.", f"Write it like {LOCAL}."
+        f"'{text.rpartition('@')[2]}' is not the URL of a worker.", f"Write it like {LOCAL}."
     )
 
 

@@ -1,4 +1,4 @@
-"""Commands about what a connector is: load, create, update, patch, delete, config, validate,
+"""Commands about configurations: load, create, update, patch, delete, config, validate,
 diff."""
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _CLASS = "connector.class"
 name_argument = click.argument("name", shell_complete=connector_names)
 names_argument = click.argument("names", nargs=-1, required=True, shell_complete=connector_names)
 file_argument = click.argument("file", type=click.Path(allow_dash=True))
-name_option = click.option("--name", help="The connector's name; counts before the file's.")
+name_option = click.option("--name", help="The connector's name; overrides the file's.")
 set_option = click.option(
-    "--set", "pairs", multiple=True, metavar="KEY=VALUE", help="Counts before the file; repeatable."
+    "--set", "pairs", multiple=True, metavar="KEY=VALUE", help="Overrides the file; repeatable."
 )
 
 
@@ -63,8 +63,8 @@ def load(
 ) -> None:
     """Create a connector from a file, or a predefined one.
 
-    NAME counts before the name in the file. `penstock list predefined` tells what there is without
-    a file. What was created is printed.
+    NAME overrides the name in the file. `penstock list predefined` lists the connectors that need
+    no file. Prints the created connector.
     """
     overrides = files.settings(pairs)
     if file is not None:
@@ -74,7 +74,7 @@ def load(
     else:
         raise NotThere(
             f"'{name}' is not predefined (there: {', '.join(PREDEFINED)}).",
-            f"Say which file describes it: penstock load {name} -d FILE",
+            f"Name a file: penstock load {name} -d FILE",
         )
     with session.connect() as connect:
         answer = _created(connect, wanted)
@@ -93,7 +93,7 @@ def load(
 @click.option(
     "--initial-state",
     type=click.Choice(["RUNNING", "PAUSED", "STOPPED"], case_sensitive=False),
-    help="What it is to be at first.",
+    help="The initial target state.",
 )
 @waiting
 @common
@@ -125,7 +125,7 @@ def create(
 @file_argument
 @name_option
 @set_option
-@click.option("--create", "may_create", is_flag=True, help="Create it if it is not there.")
+@click.option("--create", "may_create", is_flag=True, help="Create it if it does not exist.")
 @waiting
 @common
 @pass_session
@@ -138,9 +138,9 @@ def update(
     wait: bool,
     timeout: float,
 ) -> None:
-    """Replace a connector's configuration by FILE.
+    """Replace a connector's configuration with FILE.
 
-    FILE is written as for `create`. What has changed is printed.
+    FILE is as for `create`. Prints the changes.
     """
     wanted = files.read_connector(file, name, files.settings(pairs))
     with session.connect() as connect:
@@ -148,7 +148,7 @@ def update(
         if stored is None and not may_create:
             raise NotThere(
                 f"There is no connector '{wanted.name}' to update.",
-                "`penstock create` makes it, as does `penstock update --create`.",
+                "`penstock create` creates it, as does `penstock update --create`.",
             )
         _replaced(session, connect, wanted, stored)
         if wait:
@@ -176,7 +176,7 @@ def patch(
 ) -> None:
     """Change some settings of a connector.
 
-    Those in FILE (a JSON null removes one), then those of --set and --unset.
+    First those in FILE (a JSON null removes one), then those of --set and --unset.
     """
     body: dict[str, str | None] = files.read_changes(file) if file is not None else {}
     body = {**body, **files.settings(pairs), **dict.fromkeys(removed)}
@@ -194,7 +194,7 @@ def patch(
 def _remove(session: Session, names: tuple[str, ...]) -> None:
     """Delete connectors.
 
-    The offsets that they have reached stay: a connector of the same name goes on there.
+    Their offsets stay: a new connector of the same name resumes there.
     """
     with session.connect() as connect:
         for name in names:
@@ -208,9 +208,9 @@ unload = click.command("unload")(common(names_argument(pass_session(_remove))))
 
 @click.command()
 @name_argument
-@click.option("-d", "--file", type=click.Path(allow_dash=True), help="Replace it by this file's.")
+@click.option("-d", "--file", type=click.Path(allow_dash=True), help="Replace it with this file's.")
 @click.option(
-    "--properties", is_flag=True, help="Print a file that can be loaded, secrets and all."
+    "--properties", is_flag=True, help="Print a file that can be loaded, including secrets."
 )
 @common
 @pass_session
@@ -239,9 +239,9 @@ def config(session: Session, name: str, file: str | None, properties: bool) -> N
 @common
 @pass_session
 def validate(session: Session, file: str, name: str | None, pairs: tuple[str, ...]) -> int:
-    """Ask whether the configuration in FILE is valid.
+    """Validate the configuration in FILE.
 
-    Nothing is created. Ends with 3 if it is not valid.
+    Creates nothing. Exits with 3 if it is invalid.
     """
     wanted = files.read_connector(file, name, files.settings(pairs))
     with session.connect() as connect:
@@ -256,14 +256,15 @@ def validate(session: Session, file: str, name: str | None, pairs: tuple[str, ..
 @file_argument
 @name_option
 @set_option
-@click.option("--validate", "check", is_flag=True, help="Also ask whether it would be valid.")
+@click.option("--validate", "check", is_flag=True, help="Also validate it.")
 @common
 @pass_session
 def diff(session: Session, file: str, name: str | None, pairs: tuple[str, ...], check: bool) -> int:
-    """Tell what `update` with FILE would change.
+    """Show what `update` with FILE would change.
 
-    Ends with 1 if anything would, with 3 if it would not be valid (--validate). With --json it is
-    {"name", "exists", "added", "removed", "changed"}, and "validation" as the worker answers it.
+    Exits with 1 if anything would, with 3 if it would be invalid (--validate). With --json it
+    prints {"name", "exists", "added", "removed", "changed"}, and "validation" with the worker's
+    response.
     """
     wanted = files.read_connector(file, name, files.settings(pairs))
     with session.connect() as connect:
@@ -307,10 +308,10 @@ def _replaced(
     stored: Mapping[str, str | None] | None,
 ) -> None:
     if stored is None and wanted.initial_state is not None:
-        answer = _created(connect, wanted)  # only this request takes the state
+        answer = _created(connect, wanted)  # only this request accepts a state
     else:
         if wanted.initial_state is not None:
-            show.note("initial_state counts only when a connector is created; it is left as it is.")
+            show.note("initial_state applies only when a connector is created; ignored.")
         path = rest.connector(wanted.name, "config")
         answer = connect.ask("PUT", path, body=dict(wanted.config))
     if session.told(answer):
@@ -325,13 +326,13 @@ def _tell_changes(
     session: Session, name: str, before: Mapping[str, str | None], after: Mapping[str, str | None]
 ) -> None:
     found = differences.changes(before, after)
-    show.echo(f"updated {name}" if found else f"{name} was like that already")
+    show.echo(f"updated {name}" if found else f"{name} is unchanged")
     lines = differences.unified(found, "before", "now", show_secrets=session.show_secrets)
     show.coloured(lines[2:])
 
 
 def _stored(connect: Connect, name: str) -> dict[str, str | None] | None:
-    """The stored configuration; None when there is no such connector."""
+    """The stored configuration; None for an unknown connector."""
     try:
         found: dict[str, str | None] = connect.get(rest.connector(name, "config")).read(dict)
     except rest.Unknown:
@@ -340,7 +341,7 @@ def _stored(connect: Connect, name: str) -> dict[str, str | None] | None:
 
 
 def _await(session: Session, connect: Connect, wanted: ConnectorFile, timeout_s: float) -> None:
-    """Waits for the state the connector was created for, which is RUNNING unless it says so."""
+    """Waits for the connector's initial state, by default RUNNING."""
     parts = states.await_state(
         session,
         connect,
@@ -382,4 +383,4 @@ def _tell_validation(session: Session, wanted: ConnectorFile, infos: Mapping[str
     listed = {each["name"] for each in said}
     strange = [key for key in wanted.config if key not in listed]
     if strange:
-        show.note(f"The worker says nothing about: {', '.join(strange)}. Are they spelt right?")
+        show.note(f"The worker does not know: {', '.join(strange)}. Are they spelt correctly?")

@@ -1,4 +1,4 @@
-"""Commands about what a connector does: status, wait, pause, resume, stop, restart."""
+"""Commands about the state of connectors: status, wait, pause, resume, stop, restart."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ ALL = "connectors"
 @common
 @pass_session
 def status(session: Session, name: str, trace: bool) -> int:
-    """Show how a connector and its tasks are, or all.
+    """Show the status of a connector and its tasks, or of all connectors.
 
-    The word `connectors` for NAME, or none, means all of them. Ends with 4 if anything has failed.
+    The word `connectors` for NAME, or none, means all of them. Exits with 4 if anything has failed.
     """
     with session.connect() as connect:
         if name == ALL:
@@ -32,7 +32,7 @@ def status(session: Session, name: str, trace: bool) -> int:
             except rest.Unknown as error:
                 if session.json:
                     raise
-                connect.get(rest.connector(name))  # raises what is to be said when it is not there
+                connect.get(rest.connector(name))  # raises the error for an unknown connector
                 raise NotThere(
                     f"'{name}' has no status yet.", f"`penstock wait {name}` waits until it runs."
                 ) from error
@@ -55,7 +55,7 @@ def status(session: Session, name: str, trace: bool) -> int:
     show_default=True,
     help="What to wait for.",
 )
-@click.option("--tasks", type=click.IntRange(min=0), help="How many tasks there have to be.")
+@click.option("--tasks", type=click.IntRange(min=0), help="The required number of tasks.")
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0),
@@ -64,7 +64,7 @@ def status(session: Session, name: str, trace: bool) -> int:
     metavar="SECONDS",
     help="How long to wait, for all of them together.",
 )
-@click.option("--ignore-failed", is_flag=True, help="Go on waiting when something has failed.")
+@click.option("--ignore-failed", is_flag=True, help="Keep waiting when something has failed.")
 @common
 @pass_session
 def wait(
@@ -77,8 +77,8 @@ def wait(
 ) -> None:
     """Wait until connectors and their tasks are in a state.
 
-    Ends with 4 when something has failed, with 5 for an unknown connector, with 7 when the time is
-    over.
+    Exits with 4 when something has failed, with 5 for an unknown connector, with 7 after the
+    time-out.
     """
     deadline = session.clock.now() + int(timeout * 1000)
     with session.connect() as connect:
@@ -110,7 +110,7 @@ def _target_command(verb: str, state: str, help_text: str) -> click.Command:
         with session.connect() as connect:
             for name in names:
                 if not session.told(connect.ask("PUT", rest.connector(name, verb))):
-                    show.echo(f"{name}: asked to be {state}")
+                    show.echo(f"{name}: target state is {state}")
             deadline = session.clock.now() + int(timeout * 1000)
             for name in names if wait else ():
                 parts = states.await_state(
@@ -120,7 +120,7 @@ def _target_command(verb: str, state: str, help_text: str) -> click.Command:
                     state,
                     deadline=deadline,
                     settle_ms=states.SETTLE_MS,
-                    # What failed before stays so when it is paused or stopped.
+                    # A failed connector or task stays FAILED when it is paused or stopped.
                     ignore_failed=state != states.RUNNING,
                 )
                 if not session.json:
@@ -130,15 +130,13 @@ def _target_command(verb: str, state: str, help_text: str) -> click.Command:
 
 
 pause = _target_command(
-    "pause", states.PAUSED, "Pause connectors.\n\nTheir tasks stay where they are, and do nothing."
+    "pause", states.PAUSED, "Pause connectors.\n\nTheir tasks stay assigned and process no records."
 )
-resume = _target_command(
-    "resume", states.RUNNING, "Let connectors go on that are paused or stopped."
-)
+resume = _target_command("resume", states.RUNNING, "Resume paused or stopped connectors.")
 stop = _target_command(
     "stop",
     states.STOPPED,
-    "Stop connectors.\n\nTheir tasks end; their offsets and configurations stay.",
+    "Stop connectors.\n\nTheir tasks are shut down; offsets and configurations stay.",
 )
 
 
@@ -164,7 +162,7 @@ def restart(
     Without options only the connector itself, not its tasks.
     """
     if task is not None and (include_tasks or only_failed):
-        raise click.UsageError("--task goes without --include-tasks and --only-failed.")
+        raise click.UsageError("--task excludes --include-tasks and --only-failed.")
     with session.connect() as connect:
         if task is not None:
             answer = connect.ask("POST", rest.connector(name, "tasks", str(task), "restart"))

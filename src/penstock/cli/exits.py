@@ -9,7 +9,7 @@ from penstock.errors import PenstockError
 
 
 class Exit(IntEnum):
-    """What the command ends with. `docs/cli.md` holds the same table; a test compares them."""
+    """The exit codes. `docs/cli.md` has the same table; a test compares them."""
 
     DONE = 0
     DIFFERENT = 1
@@ -24,21 +24,21 @@ class Exit(IntEnum):
 
 
 MEANING: Final = {
-    Exit.DONE: "done; nothing has failed, nothing differs",
-    Exit.DIFFERENT: "`diff`: something would change; else an error without a number of its own",
-    Exit.USAGE: "the command, a file or a setting cannot be used; a worker could not start",
-    Exit.INVALID: "the connector's configuration is not valid",
-    Exit.FAILED: "a connector or task is `FAILED`, a worker is not healthy",
-    Exit.NOT_FOUND: "the connector, plugin, task or logger is not known",
+    Exit.DONE: "success; nothing has failed, nothing differs",
+    Exit.DIFFERENT: "`diff`: something would change; otherwise any other error",
+    Exit.USAGE: "invalid command, file or setting; a worker could not start",
+    Exit.INVALID: "the connector's configuration is invalid",
+    Exit.FAILED: "a connector or task is `FAILED`, a worker is unhealthy",
+    Exit.NOT_FOUND: "unknown connector, plugin, task or logger",
     Exit.NO_ANSWER: "no worker answers",
-    Exit.TIMED_OUT: "waited in vain",
-    Exit.REFUSED: "the worker refused the request, or failed at it",
+    Exit.TIMED_OUT: "time-out of a wait",
+    Exit.REFUSED: "the worker rejected the request, or failed to serve it",
     Exit.INTERRUPTED: "Ctrl-C",
 }
 
 
 class CommandError(PenstockError):
-    """An error with a second line: what to do about it. Empty when nothing is known."""
+    """An error with a second line of advice, which may be empty."""
 
     code = "cli.error"
 
@@ -48,21 +48,21 @@ class CommandError(PenstockError):
 
 
 class Unusable(CommandError):
-    """A file, setting or address cannot be used as it stands."""
+    """An invalid file, setting or address."""
 
     code = "cli.unusable"
     exit_code = Exit.USAGE
 
 
 class NotThere(CommandError):
-    """What was named is not known."""
+    """An unknown name."""
 
     code = "cli.not_found"
     exit_code = Exit.NOT_FOUND
 
 
 class NotValid(CommandError):
-    """The configuration was found not to be valid without asking a worker."""
+    """A configuration that is invalid already without asking a worker."""
 
     code = "cli.not_valid"
     exit_code = Exit.INVALID
@@ -77,14 +77,14 @@ class NoAnswer(CommandError):
 
 
 class HasFailed(CommandError):
-    """Something is FAILED that was waited for to run."""
+    """A connector or task failed during a wait."""
 
     code = "cli.failed"
     exit_code = Exit.FAILED
 
 
 class TimedOut(CommandError):
-    """The state waited for was not reached in time."""
+    """The wait for a state timed out."""
 
     code = "cli.timed_out"
     exit_code = Exit.TIMED_OUT

@@ -1,4 +1,4 @@
-"""Commands about plugins, here and not on a running worker: doctor, new."""
+"""Commands about plugins on this machine: doctor, new."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ _OWN: Final = "penstock "
 
 @click.group()
 def plugins() -> None:
-    """Explain which plugins a worker finds here, or begin one.
+    """Show which plugins a worker finds on this machine, or create one.
 
-    What a running worker has is told by `list plugins`.
+    `list plugins` shows the plugins of a running worker.
     """
 
 
 @plugins.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--all", "every", is_flag=True, help="Also list what is built in.")
+@click.option("--all", "every", is_flag=True, help="Also list the built-in plugins.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as one JSON document.")
 @pass_session
 def doctor(session: Session, file: Path | None, every: bool, as_json: bool) -> int:
-    """Tell what was found where, what a configuration may call it, and what was skipped and why.
+    """Show the plugins, their locations and names, and which were skipped and why.
 
-    Looks where a worker with the settings in FILE (and in CONNECT_* variables) would, and imports
-    what it would import. Ends with 1 when something is broken.
+    Searches where a worker with the settings in FILE (and in CONNECT_* variables) would, and
+    imports what it would import. Exits with 1 when a plugin is broken.
     """
     from penstock.cli import start
     from penstock.plugins import path as plugin_path
@@ -60,10 +60,10 @@ def doctor(session: Session, file: Path | None, every: bool, as_json: bool) -> i
     "--folder",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path(),
-    help="Where the project's folder is made; by default here.",
+    help="The parent of the project's folder; by default the current folder.",
 )
 def new(name: str, source: bool, sink: bool, folder: Path) -> None:
-    """Write the project of a new connector: code that works, tests, a README.
+    """Create the project of a new connector: working code, tests, a README.
 
     NAME is also the module's; small letters, digits and underscores. By default the project has a
     source and a sink.

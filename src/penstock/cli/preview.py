@@ -1,5 +1,5 @@
-"""`penstock preview`: the first records that a source connector would send, read here and now, with
-no cluster, and sent nowhere."""
+"""`penstock preview`: the first records that a source connector would send, read in this process,
+without a cluster, and not sent."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _WORKER: Final[Mapping[str, str]] = {
     type=click.IntRange(min=1),
     default=10,
     show_default=True,
-    help="At most so many records of each topic.",
+    help="The maximum number of records of each topic.",
 )
 @click.option(
     "--wait",
@@ -65,7 +65,7 @@ _WORKER: Final[Mapping[str, str]] = {
     type=click.FloatRange(min=0),
     default=0,
     metavar="SECONDS",
-    help="How long to wait if there is nothing to read; not at all by default.",
+    help="How long to wait for records; by default not at all.",
 )
 @click.option(
     "--worker",
@@ -87,12 +87,12 @@ def preview(
 ) -> None:
     """Show the first records that the source in FILE would send.
 
-    They are read here, from the beginning (no cluster is asked for offsets), and sent nowhere. A
-    JSON object is printed for each: its topic, its key and value after the transforms, as the
+    Reads from the beginning (it looks up no offsets), in this process, and sends nothing. Prints a
+    JSON object for each: its topic, its key and value after the transforms, as the
     JsonConverter writes them without schemas, decimals as numbers. Before the first one of a
     topic, and when they change, one with the schemas; `?` marks what may be null.
 
-    Ends with 3 if the configuration is not valid, with 4 where the task would fail.
+    Exits with 3 if the configuration is invalid, with 4 if the task would fail.
     """
     wanted = files.read_connector(file, name, files.settings(pairs))
     planner, registry = _planner(session, worker_file)
@@ -152,12 +152,12 @@ def _demand_source(registry: Registry, wanted: ConnectorFile) -> None:
     if found is None:
         raise NotThere(
             f"There is no connector '{named}' here.",
-            "`penstock plugins doctor` tells what there is; --worker names a plugin.path.",
+            "`penstock plugins doctor` lists the plugins; --worker names a plugin.path.",
         )
     if found.kind is Kind.SINK:
         raise Unusable(
-            f"'{wanted.name}' is a sink connector: it writes what is in Kafka.",
-            "Only what a source connector would read can be shown.",
+            f"'{wanted.name}' is a sink connector.",
+            "Only source connectors have a preview.",
         )
 
 
@@ -165,7 +165,7 @@ def _demand_valid(planner: Planner, wanted: ConnectorFile) -> None:
     errors = config_errors(planner.validate(wanted.config))
     if errors:
         told = [f"{key}: {error}" for key, _, error in errors]
-        raise NotValid("\n".join(["The configuration is not valid.", *told]))
+        raise NotValid("\n".join(["The configuration is invalid.", *told]))
 
 
 def _plans(planner: Planner, wanted: ConnectorFile) -> list[SourcePlan]:
@@ -301,9 +301,9 @@ class _Preview:
             if not self._plan.tolerance.tolerate_all:
                 raise HasFailed(
                     f"The task {self._plan.task} would fail: {text}",
-                    "errors.tolerance=all leaves such records out.",
+                    "errors.tolerance=all skips such records.",
                 )
-            show.note(f"A record is left out: {text}")
+            show.note(f"A record is skipped: {text}")
         return done
 
 

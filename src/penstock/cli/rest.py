@@ -16,7 +16,7 @@ NOT_VALID: Final = re.compile(
     r"|More than one connector matches alias|contains no connector type"
     r"|Connector name configuration .* doesn't match"
 )
-"""What a refusal says that is about the configuration itself (kafka-connect.md §1.6, §1.8)."""
+"""Errors about the configuration itself (kafka-connect.md §1.6, §1.8)."""
 
 _PASSING: Final = re.compile(r"momentarily|conflicting operation \(e\.g\. worker rebalance\)")
 """A 409 with these words is transient: nothing was done; retry (kafka-connect.md §1.3)."""
@@ -36,32 +36,32 @@ class Refused(CommandError):
 
     @property
     def passing(self) -> bool:
-        """Whether the cluster is only busy with itself."""
+        """Whether the error is transient: the cluster is rebalancing."""
         return self.http_status == 409 and bool(_PASSING.search(self.message))
 
 
 class Unknown(Refused):
-    """The connector, task, plugin or logger is not known there."""
+    """An unknown connector, task, plugin or logger."""
 
     code = "cli.not_found"
     exit_code = Exit.NOT_FOUND
 
 
 class Invalid(Refused):
-    """The worker found the configuration not to be valid."""
+    """The worker found the configuration to be invalid."""
 
     code = "cli.not_valid"
     exit_code = Exit.INVALID
 
 
-_OLDER: Final = "This worker does not offer that: it is older than the request."
-_REDIRECTED: Final = "Ask the URL that it is redirected to."
-_NAMES: Final = "`penstock list connectors` tells what there is."
+_OLDER: Final = "This worker does not support the request: it is an older version."
+_REDIRECTED: Final = "Use the URL that it redirects to."
+_NAMES: Final = "`penstock list connectors` lists them."
 _BUSY: Final = "The cluster is rebalancing: try again, or give it more time with --patience."
 
 ADVICE: Final[tuple[tuple[int | None, str, str], ...]] = (
     (401, "", "Give user and password: in the URL, or as user and password_file of a cluster."),
-    (409, "already exists", "`penstock update` changes it, `penstock diff` tells what it would."),
+    (409, "already exists", "`penstock update` updates it, `penstock diff` shows the changes."),
     (409, "momentarily|conflicting operation", _BUSY),
     (
         400,
@@ -69,24 +69,24 @@ ADVICE: Final[tuple[tuple[int | None, str, str], ...]] = (
         "`penstock stop NAME --wait` first, `penstock resume NAME` then.",
     ),
     (400, "configuration is invalid", "`penstock validate FILE` shows errors by key."),
-    (None, "Failed to find any class", "`penstock list plugins` tells the classes there are."),
-    (404, "HTTP 404 Not Found", f"{_OLDER} Or it offers it elsewhere (admin.listeners)."),
+    (None, "Failed to find any class", "`penstock list plugins` lists the classes."),
+    (404, "HTTP 404 Not Found", f"{_OLDER} Or it serves it on another listener (admin.listeners)."),
     (405, "", _OLDER),
     (501, "", _OLDER),
     (404, "[Cc]onnector|[Tt]ask", _NAMES),
-    (404, "[Ll]ogger|log level", "`penstock logs level` tells the loggers there are."),
+    (404, "[Ll]ogger|log level", "`penstock logs level` lists the loggers."),
     (404, "[Pp]lugin", "`penstock list plugins` tells what there is."),
     (301, "", _REDIRECTED),
     (302, "", _REDIRECTED),
     (308, "", _REDIRECTED),
     (503, "", "The worker is still starting: try again, or `penstock health --wait`."),
-    (500, "timed out", "It may be carried out all the same: look with `penstock status`."),
+    (500, "timed out", "It may have been carried out: check with `penstock status`."),
 )
-"""Status, words of the message (any of them), and what to do then; the first that fits counts."""
+"""Status, pattern of the message, and advice; the first match applies."""
 
 
 def advice_for(status: int, message: str) -> str:
-    """What a user can do about a refusal, or nothing."""
+    """Advice for an error, or nothing."""
     for wanted, words, text in ADVICE:
         if wanted in (None, status) and re.search(words, message):
             return text
@@ -94,7 +94,7 @@ def advice_for(status: int, message: str) -> str:
 
 
 def refusal(status: int, body: bytes) -> Refused:
-    """The error that an answer is."""
+    """The error of a response."""
     message = _message(status, body)
     advice = advice_for(status, message)
     kind = Refused
@@ -120,19 +120,19 @@ def _message(status: int, body: bytes) -> str:
     if not text:
         return "The worker gave no reason"
     if text.startswith("<"):
-        return "What answers there does not look like Kafka Connect"
+        return "The response is not Kafka Connect's"
     return text[:500]
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a worker answered."""
+    """A worker's response."""
 
     status: int
     content: bytes
 
     def read(self, shape: object) -> Any:
-        """The JSON in it. Raises Refused when it has not this shape."""
+        """Its JSON. Raises Refused when it does not have this shape."""
         try:
             found = json.loads(self.content)
         except ValueError:
@@ -148,7 +148,7 @@ class Answer:
         return found
 
 
-# Shapes (kafka-connect.md §1.5): only the members that are made use of. A key "*" stands for all.
+# Shapes (kafka-connect.md §1.5): only the members that are used. A key "*" stands for all.
 NAMES: Final = [str]
 INFO: Final = {"name": str, "config": dict, "tasks": list}
 STATUS: Final = {
@@ -199,7 +199,7 @@ def in_path(name: str) -> str:
     >>> in_path("a/b ü"), in_path("..")
     ('a%2Fb%20%C3%BC', '%2E%2E')
     """
-    if name in (".", ".."):  # would be taken as folders
+    if name in (".", ".."):  # would be folders
         return name.replace(".", "%2E")
     return quote(name, safe="")
 

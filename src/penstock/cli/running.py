@@ -1,4 +1,4 @@
-"""Commands that run something here: workers, a broker, the demo."""
+"""Commands that run workers, a broker, the demo."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ debug_option = click.option("--debug", is_flag=True, help="Show more, and stack 
 log_format_option = click.option(
     "--log-format",
     type=click.Choice(logs.FORMATS),
-    help=f"How log lines look; ${logs.FORMAT_VARIABLE} says the same.",
+    help=f"The log format; also ${logs.FORMAT_VARIABLE}.",
 )
 
 
-@click.command(epilog="What can be set: penstock explain worker.")
+@click.command(epilog="Settings: penstock explain worker.")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @log_format_option
 @debug_option
 def distributed(file: Path | None, log_format: str | None, debug: bool) -> None:
     """Run a worker of a cluster, with the settings in FILE.
 
-    Settings in CONNECT_* variables (CONNECT_GROUP_ID for group.id) count before the file, and can
-    do without one. The worker runs until Ctrl-C or SIGTERM; a second one ends it at once.
+    CONNECT_* variables (CONNECT_GROUP_ID for group.id) override the file, and can replace it.
+    The worker runs until Ctrl-C or SIGTERM; a second one kills it.
     """
     _demand_settings(file)
     _log_to_stderr(log_format, debug)
@@ -43,7 +43,7 @@ def distributed(file: Path | None, log_format: str | None, debug: bool) -> None:
     _end()
 
 
-@click.command(epilog="What can be set: penstock explain standalone.")
+@click.command(epilog="Settings: penstock explain standalone.")
 @click.argument("worker_file", metavar="[FILE]", required=False, type=click.Path(path_type=Path))
 @click.argument(
     "connector_files", metavar="[CONNECTOR_FILE]...", nargs=-1, type=click.Path(path_type=Path)
@@ -56,10 +56,10 @@ def standalone(
     log_format: str | None,
     debug: bool,
 ) -> None:
-    """Run a worker that is a cluster by itself.
+    """Run a standalone worker.
 
-    FILE holds its settings, as do CONNECT_* variables; every CONNECTOR_FILE (JSON or properties) a
-    connector to begin with. The worker runs until Ctrl-C or SIGTERM; a second one ends it at once.
+    FILE and CONNECT_* variables hold its settings; each CONNECTOR_FILE (JSON or properties) a
+    connector to create. The worker runs until Ctrl-C or SIGTERM; a second one kills it.
     """
     _demand_settings(worker_file)
     _log_to_stderr(log_format, debug)
@@ -83,12 +83,12 @@ def broker(port: int, data: Path | None, debug: bool) -> None:
     """Run an embedded Kafka broker on loopback."""
     from penstock.kafka.broker import Broker
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # both end the broker in order
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # both stop the broker gracefully
     signal.signal(signal.SIGINT, signal.default_int_handler)
     embedded = Broker(data or jars.home() / "broker", port=port, say=click.echo)
     try:
         embedded.start()
-        click.echo(f"Kafka {KAFKA_VERSION} listens on {embedded.bootstrap}; Ctrl-C ends it.")
+        click.echo(f"Kafka {KAFKA_VERSION} listens on {embedded.bootstrap}; Ctrl-C stops it.")
         code = embedded.wait()
     except KeyboardInterrupt:
         return
@@ -103,7 +103,7 @@ def broker(port: int, data: Path | None, debug: bool) -> None:
 def fetch_jars(sets: tuple[str, ...], debug: bool) -> None:
     """Fetch Java archives now, not when first needed.
 
-    All SETS by default.
+    By default all SETS.
     """
     for which in sets or jars.SETS:
         click.echo(f"{which}: {jars.folder(which, click.echo)}")
@@ -114,14 +114,14 @@ def fetch_jars(sets: tuple[str, ...], debug: bool) -> None:
     "--file",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     default=None,
-    help="A file of yours to move; by default a sample is made.",
+    help="A file to move; by default a generated sample.",
 )
 @click.option("--keep", is_flag=True, help="Leave the cluster running until Ctrl-C.")
 @debug_option
 def demo(file: Path | None, keep: bool, debug: bool) -> int:
     """Move a file through Kafka into another file.
 
-    On a broker and a worker of its own, with a table of how far everything has come.
+    Starts a broker and a worker, and shows the progress in a table.
     """
     from penstock.demo import run_demo
 
@@ -137,7 +137,7 @@ def _demand_settings(file: Path | None) -> None:
 
 def _end() -> NoReturn:
     logging.shutdown()
-    os._exit(0)  # everything has ended in order; code of connectors that hangs may not hold us
+    os._exit(0)  # everything has stopped; hanging connector code must not block the exit
 
 
 def _log_to_stderr(format: str | None, debug: bool) -> None:

@@ -1,5 +1,4 @@
-"""What the options say that every command has which asks a cluster; they may stand before its name
-or after it."""
+"""The common options of all commands that use a cluster, before the command's name or after it."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ _COMPLETION_S: Final = 2.0
 
 @dataclass
 class Session:
-    """One run of the command: the common options, and how the outside world is reached."""
+    """One run of the command: the common options, and the outside world."""
 
     url: str | None = None
     cluster: str | None = None
@@ -45,8 +44,8 @@ class Session:
     transport: httpx.BaseTransport | None = None
 
     def connect(self, timeout_s: float | None = None) -> Connect:
-        """The REST interface of the chosen cluster. Raises Unusable when none can be chosen."""
-        from penstock.cli.client import Connect  # only commands that ask have to wait for httpx
+        """The REST client of the selected cluster. Raises Unusable when none can be selected."""
+        from penstock.cli.client import Connect  # only commands that send requests import httpx
 
         return Connect(
             clusters.choose(self.url, self.cluster, self.environ),
@@ -58,7 +57,7 @@ class Session:
         )
 
     def told(self, answer: Answer) -> bool:
-        """Prints just what the worker answered, if that is wanted; whether it was."""
+        """Prints just the worker's response with --json; returns whether it did."""
         if self.json and answer.content:
             click.echo(answer.content.rstrip(b"\n"))
         return self.json
@@ -68,7 +67,7 @@ pass_session = click.make_pass_decorator(Session, ensure=True)
 
 
 def _keep(ctx: click.Context, param: click.Parameter, value: object) -> None:
-    """Remembers what was said; the option that stands further right counts."""
+    """Stores the option; the rightmost one wins."""
     if value is not None and value is not False:
         assert param.name is not None
         setattr(ctx.ensure_object(Session), param.name, value)
@@ -87,7 +86,7 @@ def _cluster_names(
 def connector_names(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Completes the names of connectors: what the cluster says at once, or nothing."""
+    """Completes connector names, if the cluster answers at once."""
     session = ctx.find_object(Session) or Session()
     session.patience = 0
     with contextlib.suppress(PenstockError), session.connect(_COMPLETION_S) as connect:
@@ -103,26 +102,26 @@ def connector_names(
 _option: Final = partial(click.option, callback=_keep, expose_value=False)
 
 _OPTIONS: Final = (
-    _option("--url", metavar="URL[,URL]", help="Workers to ask in turn; or PENSTOCK_URL."),
+    _option("--url", metavar="URL[,URL]", help="Workers to try in turn; or PENSTOCK_URL."),
     _option(
         "--cluster",
         metavar="NAME",
         shell_complete=_cluster_names,
         help="A cluster of the configuration file; or PENSTOCK_CLUSTER.",
     ),
-    _option("--json", is_flag=True, help="Print just what the worker answers."),
+    _option("--json", is_flag=True, help="Print just the worker's response."),
     _option("--show-secrets", is_flag=True, help="Do not mask passwords and the like."),
     _option(
         "--request-timeout",
         type=click.FloatRange(min=0.1),
         metavar="SECONDS",
-        help="How long to wait for an answer (95).",
+        help="How long to wait for a response (95).",
     ),
     _option(
         "--patience",
         type=click.FloatRange(min=0),
         metavar="SECONDS",
-        help="How long to repeat what a rebalancing cluster cannot take (15).",
+        help="How long to retry while the cluster rebalances (15).",
     ),
 )
 

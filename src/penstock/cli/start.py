@@ -38,11 +38,11 @@ def read_worker_file(file: Path) -> dict[str, str]:
 
 
 def worker_settings(file: Path | None, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """A worker's settings: those in the file, if there is one, and those that `CONNECT_*` variables
-    hold, which win. Raises StartupFailed when the file cannot be read.
+    """A worker's settings: those in the file, if given, overridden by `CONNECT_*` variables. Raises
+    StartupFailed when the file cannot be read.
 
-    As in the container images, what a variable holds is what would stand in a properties file: a
-    backslash is written twice.
+    As in the container images, the value of a variable is parsed like a value in a properties file:
+    a backslash is written twice.
     """
     variables = keys.from_environment(environ)
     lines = "\n".join(f"{name}={value}" for name, value in variables.items())
@@ -51,10 +51,10 @@ def worker_settings(file: Path | None, environ: Mapping[str, str] = os.environ) 
 
 
 def distributed(props: Mapping[str, str], started: Callable[[str], None]) -> None:
-    """Runs a worker of a cluster until it is told to stop (SIGTERM, Ctrl-C) or cannot go on.
+    """Runs a worker of a cluster until SIGTERM, Ctrl-C or a fatal error.
 
-    `started` is told the URL once REST answers. Raises what keeps the worker from starting, or
-    what ended it.
+    `started` is called with the URL once REST answers. Raises the error that kept the worker from
+    starting, or ended it.
     """
     registry = plugin_path.registry(props)
     config = keys.parse_distributed(resolved_worker(props, registry))
@@ -95,11 +95,11 @@ def standalone(
     connector_files: Sequence[Path] = (),
     started: Callable[[str], None] = lambda url: log.info("REST listens on %s", url),
 ) -> None:
-    """Runs a worker that works alone, with the connectors that files describe, until it is told to
-    stop or cannot go on (kafka-connect.md §12). `worker_file` and variables: see `worker_settings`.
+    """Runs a standalone worker with the connectors in the files, until SIGTERM, Ctrl-C or a fatal
+    error (kafka-connect.md §12). `worker_file` and variables: see `worker_settings`.
 
-    `started` is told the URL once REST answers. Raises what keeps the worker from starting, what
-    ended it, or ConnectorFileFailed (exit code 3).
+    `started` is called with the URL once REST answers. Raises the error that kept the worker from
+    starting or ended it, or ConnectorFileFailed (exit code 3).
     """
     settings = worker_settings(worker_file)
     registry = plugin_path.registry(settings)
@@ -115,7 +115,7 @@ def standalone(
             url=url,
             worker_id=keys.worker_id(config, server.port, host),
             clock=SystemClock(),
-            # It leads itself, and is never asked for anything.
+            # It is its own leader; this is never called.
             leader=Leader(client, lambda: None, config[keys.INTER_WORKER_SIGNATURE_ALGORITHM]),
         )
         with _Signals(worker), _quiet_about_secrets(worker):
@@ -138,7 +138,7 @@ def standalone(
 
 @contextmanager
 def _quiet_about_secrets(worker: Worker) -> Iterator[None]:
-    """What this process logs meanwhile is without what config providers have returned."""
+    """Redacts values of config providers in everything that this process logs."""
     handlers, quiet = tuple(logging.getLogger().handlers), LogFilter(worker.planner.providers)
     for handler in handlers:
         handler.addFilter(quiet)
@@ -150,7 +150,7 @@ def _quiet_about_secrets(worker: Worker) -> Iterator[None]:
 
 
 class _Signals:
-    """SIGTERM and Ctrl-C ask the worker to stop; a second one ends the process at once."""
+    """SIGTERM and Ctrl-C stop the worker; a second one kills the process."""
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker

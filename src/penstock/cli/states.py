@@ -25,10 +25,12 @@ WAITABLE: Final = (RUNNING, PAUSED, STOPPED, FAILED)
 SETTLE_MS: Final = 2_000
 """How long a state must last after a change to count: statuses lag (kafka-connect.md §6.6)."""
 
-_UNKNOWN_MS: Final = 5_000  # as long may a worker know nothing of what another one has created
+_UNKNOWN_MS: Final = (
+    5_000  # how long a worker may not know a connector that another one has created
+)
 _FIRST_LOOK_S: Final = 0.1
 _LAST_LOOK_S: Final = 1.0
-_SHORTEST_LOOK_S: Final = 2.0  # even when the time is over: the one look there is always
+_SHORTEST_LOOK_S: Final = 2.0  # even after the deadline: there is always one poll
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +77,10 @@ def failures(parts: Sequence[Part]) -> list[Part]:
 
 
 def missing(parts: Sequence[Part], wanted: str, tasks: int | None = None) -> str:
-    """What keeps the connector from being as wanted; nothing when it is.
+    """Why the connector is not in the wanted state; empty when it is.
 
-    RUNNING wants the connector and all its tasks to run, `tasks` of them, by default one at least;
-    PAUSED all of them paused; STOPPED no task left; FAILED one part that failed.
+    RUNNING: the connector and all its tasks run, `tasks` of them, by default at least one; PAUSED:
+    all are paused; STOPPED: no task is left; FAILED: any has failed.
     """
     if not parts:
         return "it has no status yet"
@@ -108,10 +110,10 @@ def await_state(
     tasks: int | None = None,
     ignore_failed: bool = False,
 ) -> list[Part]:
-    """Looks until the connector is as wanted for `settle_ms`; its parts then.
+    """Polls until the connector has been in the wanted state for `settle_ms`; returns its parts.
 
     Raises HasFailed when something is FAILED for as long, unless that is wanted or ignored,
-    NotThere when there is no such connector, and TimedOut, or NoAnswer, at the `deadline`.
+    NotThere for an unknown connector, and TimedOut, or NoAnswer, at the `deadline`.
     """
     look_s = _FIRST_LOOK_S
     seen, since = "", session.clock.now()
@@ -142,8 +144,8 @@ def await_state(
             if kind == "unknown":
                 raise _unknown(name)
             raise TimedOut(
-                f"'{name}' is not {wanted} in time: {lacks}.",
-                f"`penstock status {name}` tells more; --timeout waits longer.",
+                f"Timed out waiting for '{name}' to be {wanted}: {lacks}.",
+                f"`penstock status {name}` shows details; --timeout waits longer.",
             )
         session.pause(min(look_s, max(deadline - now, 0) / 1000 + 0.001))
         look_s = min(look_s * 1.5, _LAST_LOOK_S)
@@ -152,14 +154,14 @@ def await_state(
 def look(connect: Connect, name: str, within_s: float) -> list[Part] | None:
     """The parts of a connector: none while it has no status, None when it is not configured.
 
-    A worker that cannot say so now is one that does not answer.
+    A worker that cannot answer that now counts as one that does not answer.
     """
     path = rest.connector(name, "status")
     try:
         try:
             return parts_of(connect.get(path, within_s=within_s).read(rest.STATUS))
         except rest.Unknown:
-            # A young connector has no status yet, a deleted one may have one for a while.
+            # A new connector has no status yet, a deleted one may keep one for a while.
             connect.get(rest.connector(name), within_s=within_s)
             return []
     except rest.Unknown:
@@ -186,12 +188,10 @@ def _failed(name: str, failed: Sequence[Part]) -> HasFailed:
     which = "\n  ".join(f"{part.title}: {part.reason or 'no trace'}" for part in failed)
     return HasFailed(
         f"'{name}' has failed:\n  {which}",
-        f"`penstock status {name} --trace` shows all of it; `penstock restart {name} "
-        "--include-tasks --only-failed` tries again.",
+        f"`penstock status {name} --trace` shows the trace; `penstock restart {name} "
+        "--include-tasks --only-failed` restarts it.",
     )
 
 
 def _unknown(name: str) -> NotThere:
-    return NotThere(
-        f"There is no connector '{name}'.", "`penstock list connectors` tells what there is."
-    )
+    return NotThere(f"There is no connector '{name}'.", "`penstock list connectors` lists them.")

@@ -1,4 +1,4 @@
-"""Commands about the cluster and what it keeps: list, topics, offsets, logs, health, clusters,
+"""Commands about the cluster: list, topics, offsets, logs, health, clusters,
 completion."""
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def list_connectors(session: Session, names: bool) -> None:
 @common
 @pass_session
 def list_plugins(session: Session, every: bool) -> None:
-    """The connector classes that the worker has."""
+    """The connector classes of the worker."""
     with session.connect() as connect:
         query = {"connectorsOnly": "false"} if every else None
         answer = connect.get("/connector-plugins", query)
@@ -79,7 +79,7 @@ def list_plugins(session: Session, every: bool) -> None:
 @common
 @pass_session
 def list_predefined(session: Session) -> None:
-    """The connectors that `penstock load NAME` knows without a file."""
+    """The connectors that `penstock load NAME` creates without a file."""
     if session.json:
         show.pretty(PREDEFINED)
         return
@@ -92,11 +92,11 @@ def list_predefined(session: Session) -> None:
 
 @click.command()
 @name_argument
-@click.option("--reset", is_flag=True, help="Forget them; those in use are soon known again.")
+@click.option("--reset", is_flag=True, help="Reset them; topics in use are soon tracked again.")
 @common
 @pass_session
 def topics(session: Session, name: str, reset: bool) -> None:
-    """Show the topics a connector has used."""
+    """Show the active topics of a connector."""
     with session.connect() as connect:
         if reset:
             if not session.told(connect.ask("PUT", rest.connector(name, "topics", "reset"))):
@@ -113,9 +113,9 @@ def topics(session: Session, name: str, reset: bool) -> None:
 
 @click.group()
 def offsets() -> None:
-    """Show or change how far a connector has come.
+    """Show, alter or reset the offsets of a connector.
 
-    To change it, stop the connector first.
+    Stop the connector before you alter or reset them.
     """
 
 
@@ -124,7 +124,7 @@ def offsets() -> None:
 @common
 @pass_session
 def get_offsets(session: Session, name: str) -> None:
-    """Show how far the connector has come."""
+    """Show the offsets of the connector."""
     with session.connect() as connect:
         answer = connect.get(rest.connector(name, "offsets"))
     if session.told(answer):
@@ -143,7 +143,7 @@ def get_offsets(session: Session, name: str) -> None:
 @common
 @pass_session
 def alter_offsets(session: Session, name: str, file: str) -> None:
-    """Set offsets to those in FILE, written as `offsets get --json` prints them; `-` is stdin."""
+    """Alter offsets to those in FILE, in the format of `offsets get --json`; `-` is stdin."""
     body = files.read_offsets(file)
     with session.connect() as connect:
         answer = connect.ask("PATCH", rest.connector(name, "offsets"), body=body)
@@ -156,7 +156,7 @@ def alter_offsets(session: Session, name: str, file: str) -> None:
 @common
 @pass_session
 def reset_offsets(session: Session, name: str) -> None:
-    """Forget all offsets: the connector begins anew when it is resumed."""
+    """Reset all offsets: the connector starts from the beginning when it is resumed."""
     with session.connect() as connect:
         answer = connect.ask("DELETE", rest.connector(name, "offsets"))
     if not session.told(answer):
@@ -191,23 +191,21 @@ def _compact(value: object) -> str:
 
 @click.group()
 def logs() -> None:
-    """Show or change what workers log."""
+    """Show or set log levels."""
 
 
 @logs.command("level")
 @click.argument("logger", required=False)
 @click.argument("level", required=False)
-@click.option(
-    "--cluster-wide", is_flag=True, help="On every worker, not only the one that answers."
-)
+@click.option("--cluster-wide", is_flag=True, help="On every worker of the cluster.")
 @common
 @pass_session
 def log_level(session: Session, logger: str | None, level: str | None, cluster_wide: bool) -> None:
     """Show the levels of all loggers, or of LOGGER; or set LOGGER and those below it to LEVEL."""
     if cluster_wide and level is None:
-        raise click.UsageError("--cluster-wide is about setting a LEVEL.")
+        raise click.UsageError("--cluster-wide needs a LEVEL.")
     if level is not None and level.upper() not in LEVELS:
-        raise click.UsageError(f"There is no level '{level}'; there are {', '.join(LEVELS)}.")
+        raise click.UsageError(f"Unknown level '{level}'; the levels are {', '.join(LEVELS)}.")
     path = "/admin/loggers" if logger is None else f"/admin/loggers/{rest.in_path(logger)}"
     with session.connect() as connect:
         if level is not None:
@@ -250,11 +248,10 @@ def _time(ms: int | None) -> str | None:
 @common
 @pass_session
 def health(session: Session, wait: bool, timeout: float) -> int:
-    """Ask the workers whether they are well.
+    """Show the health of the workers.
 
-    All of them that --url or the cluster names. Ends with 0 when all are healthy, with 6 when one
-    does not answer, else with 4; with 7 when --wait has waited in vain. With --json, a line for
-    each answer.
+    All that --url or the cluster names. Exits with 0 when all are healthy, with 6 when one does not
+    answer, else with 4; with 7 when --wait times out. With --json, prints a line for each response.
     """
     deadline = session.clock.now() + int(timeout * 1000)
     with session.connect() as connect:
@@ -282,7 +279,7 @@ def _worst(said: list[tuple[str, Any]]) -> Exit:
 
 
 def _words(answer: Any) -> tuple[str, str]:
-    """A worker's health in a word, and what it says about it."""
+    """A worker's health in a word, and its message."""
     if isinstance(answer, CommandError):
         return "no answer", str(answer).rpartition(": ")[2]
     try:
@@ -296,7 +293,7 @@ def _words(answer: Any) -> tuple[str, str]:
 @common
 @pass_session
 def clusters(session: Session) -> None:
-    """Show the clusters there are, and which is asked."""
+    """Show the known clusters, and the current one."""
     known = known_clusters.read_clusters(session.environ)
     chosen = known_clusters.choose(session.url, session.cluster, session.environ)
     if session.json:
@@ -327,7 +324,7 @@ def clusters(session: Session) -> None:
         ],
     )
     if not known.by_name:
-        show.note(f"No clusters are described in {known.file}.")
+        show.note(f"No clusters in {known.file}.")
 
 
 @click.command()

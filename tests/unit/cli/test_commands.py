@@ -502,7 +502,7 @@ def test_waiting_has_an_end_and_says_what_was_missing(
     workers.on("GET", "/connectors/snk/status", (200, {**STATUS, "tasks": []}))
     result = penstock("wait", "snk", "--timeout", "7")
     assert result.code == 7
-    assert "'snk' is not RUNNING in time: it has no tasks yet." in result.err
+    assert "Timed out waiting for 'snk' to be RUNNING: it has no tasks yet." in result.err
 
 
 def test_waiting_ends_early_when_something_has_failed(
@@ -663,7 +663,8 @@ def test_health_can_be_waited_for(penstock: Penstock, workers: FakeWorkers) -> N
 def test_several_connectors_are_asked_one_by_one(penstock: Penstock, workers: FakeWorkers) -> None:
     for name in ("a", "b"):
         workers.on("PUT", f"/connectors/{name}/stop", (204, None))
-    assert penstock("stop", "a", "b").out == "a: asked to be STOPPED\nb: asked to be STOPPED\n"
+    out = penstock("stop", "a", "b").out
+    assert out == "a: target state is STOPPED\nb: target state is STOPPED\n"
 
 
 def test_nothing_that_a_terminal_would_obey_is_printed(

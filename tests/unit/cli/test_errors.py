@@ -41,9 +41,9 @@ def error(status: int, message: str) -> tuple[int, object]:
         (404, "Unknown task: c-3", Exit.NOT_FOUND, "penstock list connectors"),
         (404, "Unknown plugin Nope.", Exit.NOT_FOUND, "penstock list plugins"),
         (404, "Logger a.b not found.", Exit.NOT_FOUND, "penstock logs level"),
-        (404, "HTTP 404 Not Found", Exit.REFUSED, "does not offer that"),
-        (405, "HTTP 405 Method Not Allowed", Exit.REFUSED, "does not offer that"),
-        (501, "Not offered yet", Exit.REFUSED, "does not offer that"),
+        (404, "HTTP 404 Not Found", Exit.REFUSED, "does not support the request"),
+        (405, "HTTP 405 Method Not Allowed", Exit.REFUSED, "does not support the request"),
+        (501, "Not offered yet", Exit.REFUSED, "does not support the request"),
         (409, "Connector c already exists", Exit.REFUSED, "penstock update"),
         (409, STALE, Exit.REFUSED, "--patience"),
         (400, "Connectors must be in the STOPPED state before …", Exit.REFUSED, "penstock stop"),
@@ -76,7 +76,7 @@ def test_the_servers_own_words_for_an_invalid_configuration_are_known() -> None:
     [
         (b"User cannot access the resource.", "User cannot access the resource. (HTTP 401)"),
         (b"", "The worker gave no reason (HTTP 401)"),
-        (b"<html>nginx</html>", "does not look like Kafka Connect (HTTP 401)"),
+        (b"<html>nginx</html>", "is not Kafka Connect's (HTTP 401)"),
         (b'["x"]', '["x"] (HTTP 401)'),
     ],
 )
@@ -161,7 +161,7 @@ def test_when_nobody_answers_all_that_were_tried_are_told(
     workers.down = {"w1": REFUSED, "w2": httpx.ConnectError("Name or service not known")}
     result = penstock("status", "--url", "http://me:hunter2@w1:1,w2:2")
     assert result.code == 6
-    assert "http://w1:1: nobody listens there (connection refused)" in result.err
+    assert "http://w1:1: connection refused; nothing listens there" in result.err
     assert "http://w2:2: Name or service not known" in result.err
     assert "penstock distributed" in result.err
     assert "hunter2" not in result.err
@@ -174,7 +174,7 @@ def test_a_change_that_may_have_been_made_is_not_asked_for_elsewhere(
     workers.down = {"w1": httpx.ReadTimeout("")}
     result = penstock("delete", "c", "--url", "w1:1,w2:2")
     assert (result.code, workers.asked) == (6, [])
-    assert "may be carried out all the same" in result.err
+    assert "may have been carried out" in result.err
 
 
 def test_a_question_without_an_answer_is_asked_elsewhere(
@@ -314,8 +314,8 @@ def test_the_clusters_are_shown_and_which_one_is_asked(penstock: Penstock) -> No
     [
         ("[clusters.a]", "'url' has to be a text"),
         ('[clusters.a]\nurl = ""', "The URL is empty"),
-        ('[clusters.a]\nurl = "ftp://x"', "is no URL"),
-        ('[clusters.a]\nurl = "http://x:99999"', "is no URL"),
+        ('[clusters.a]\nurl = "ftp://x"', "is not the URL"),
+        ('[clusters.a]\nurl = "http://x:99999"', "is not the URL"),
         ('[clusters.a]\nurl = "x"\npassword = "p"', "password_file"),
         ('[clusters.a]\nurl = "x"\nuser = "u"', "go together"),
         ('[clusters.a]\nurl = "x"\nkey = "k"', "goes with a 'cert'"),

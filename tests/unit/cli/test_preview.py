@@ -140,7 +140,7 @@ def test_a_record_that_would_fail_the_task_ends_it_with_its_reason(
     assert "errors.tolerance=all" in result.err
     result = penstock("preview", lines(**CASTS), "--set", "errors.tolerance=all")
     assert [each["value"] for each in documents(result)[1:]] == [1, 3]
-    assert "A record is left out: TRANSFORMATION" in result.err
+    assert "A record is skipped: TRANSFORMATION" in result.err
 
 
 def test_a_file_that_is_not_there_is_waited_for_only_if_that_is_wished(
@@ -249,7 +249,7 @@ def test_what_the_database_says_against_the_configuration_is_told(
 ) -> None:
     result = penstock("preview", tables(table__whitelist="order"))
     assert (result.code, result.out) == (3, "")
-    assert "penstock: The configuration is not valid.\ntable.whitelist: Invalid " in result.err
+    assert "penstock: The configuration is invalid.\ntable.whitelist: Invalid " in result.err
     assert result.err.endswith("; near it: orders\n")
 
 
