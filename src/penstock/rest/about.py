@@ -1,4 +1,4 @@
-"""The worker itself: what it is, how it is, and what it offers."""
+"""The worker itself: version, health, metrics, description."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ async def health(call: Call) -> Answer:
 
 
 async def metrics(call: Call) -> Answer:
-    """What Prometheus scrapes; beyond the reference, which leaves it to an agent."""
+    """Metrics for Prometheus; Kafka Connect leaves that to an agent."""
     shown = await asyncio.to_thread(call.worker.exposition)
     return Answer(body=shown, headers={"Content-Type": CONTENT_TYPE})
 
 
 async def description(call: Call) -> Answer:
-    """What the listener that was asked offers, as OpenAPI; beyond the reference."""
+    """The endpoints of this listener as OpenAPI; not in Kafka Connect."""
     return Answer(body=call.description)

@@ -32,33 +32,32 @@ _JSON: Final = "application/json"
 _PASS_OVER_BYTES: Final = 16 << 20
 _PASS_OVER_S: Final = 1.0
 _ABSOLUTE: Final = re.compile(r"^https?://[^/]*", re.IGNORECASE)
-"""How a target begins that is for a proxy; a server has to take it, too (RFC 9112, 3.2.2)."""
+"""The absolute form of a request target, which a server must accept too (RFC 9112, 3.2.2)."""
 _BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _MEDIA_TYPE: Final = re.compile(r"[!#$%&'*+.^_`|~\w-]+/[!#$%&'*+.^_`|~\w-]+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What requests are served with; a value of the application, not of the module."""
+    """What handlers use; a value of the application, not of the module."""
 
     worker: Worker
     client: Client
 
 
 def main_routes(admin: Sequence[Listener] | None) -> tuple[Route, ...]:
-    """What the main listeners offer: the admin endpoints only when those have no listeners of
-    their own (None), and not when they are turned off (none at all)."""
+    """The routes of the main listeners, with the admin endpoints only if `admin.listeners` is
+    unset: with its own listeners, or an empty list, they are not here."""
     return ROUTES if admin is None else tuple(row for row in ROUTES if not row.admin)
 
 
 def admin_routes() -> tuple[Route, ...]:
-    """What the admin listeners offer: nothing else."""
+    """The routes of the admin listeners."""
     return tuple(row for row in ROUTES if row.admin)
 
 
 def application(context: Context, routes: Sequence[Route] = ROUTES) -> ASGIApp:
-    """Every request goes through one door, which looks it up in the table; whatever its path is
-    made of, nobody else answers it."""
+    """One handler looks up every request in the table, whatever its path."""
     description = openapi.document(routes)
 
     async def door(scope: Scope, receive: Receive, send: Send) -> None:
@@ -81,8 +80,8 @@ def application(context: Context, routes: Sequence[Route] = ROUTES) -> ASGIApp:
 
 
 async def _pass_over(request: Request) -> None:
-    """Reads a body that nobody wanted, up to a limit: a connection that is closed before the other
-    side has sent everything may take the answer with it."""
+    """Reads an unwanted body, up to a limit: closing the connection before the client has sent
+    everything could lose the response."""
     passed = 0
     with contextlib.suppress(TimeoutError, ClientDisconnect):
         async with asyncio.timeout(_PASS_OVER_S):
@@ -141,8 +140,8 @@ def _allowed(matching: Sequence[Route]) -> list[str]:
 
 
 def _check_media_types(route: Route, request: Request, body: bytes) -> None:
-    """What comes in is JSON, and what goes out is what the route answers with; a request may leave
-    out saying so only when it has no body to speak of."""
+    """Checks the media types of a request: its body is JSON and says so, and it accepts the route's
+    response. Only a request without a body needs no Content-Type."""
     given = request.headers.get("content-type")
     if given is None:
         if route.takes_body and body:
@@ -156,7 +155,7 @@ def _check_media_types(route: Route, request: Request, body: bytes) -> None:
 
 
 def accepts(accept: str, media: str = _JSON) -> bool:
-    """Whether an `Accept` header lets this media type through; an empty one does."""
+    """Whether an `Accept` header accepts this media type; an empty one does."""
     ranges = [part.split(";") for part in accept.split(",") if part.strip()]
     wanted = (media, f"{media.split('/')[0]}/*", "*/*")
     return not ranges or any(
@@ -176,7 +175,7 @@ def _response(answer: Answer, *, typed: bool = True) -> Response:
     headers: Mapping[str, str] = answer.headers
     if answer.body is None:
         return Response(status_code=answer.status, headers=dict(headers))
-    if isinstance(answer.body, bytes):  # what is not JSON says itself what it is
+    if isinstance(answer.body, bytes):  # other media types are set by the handler
         return Response(answer.body, status_code=answer.status, headers=dict(headers))
     if typed:
         headers = {**headers, "Content-Type": _JSON}

@@ -1,4 +1,4 @@
-"""A request as handlers get it, and what they answer: an `Answer`, or an error that is raised."""
+"""A request as handlers get it, and what they return: a response, or an error that is raised."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.runtime.worker import Worker
 
 
 class HttpError(Exception):
-    """An answer that is an error: `{"error_code": …, "message": …}`."""
+    """An error response: `{"error_code": …, "message": …}`."""
 
     def __init__(self, status: int, message: str, error_code: int | None = None) -> None:
         self.status = status
@@ -23,8 +23,8 @@ class HttpError(Exception):
 
 
 class Unroutable(HttpError):
-    """No handler was asked: the path, the method or a media type is none of ours. Like the
-    reference's, the answer says nothing about its own type."""
+    """No handler matches the path, the method or a media type. As in Kafka Connect, the response
+    has no Content-Type."""
 
 
 def error_of(error: Exception) -> tuple[int, int, str]:
@@ -48,7 +48,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request, and what it is served with."""
+    """One request and its context."""
 
     worker: Worker
     client: Client
@@ -60,7 +60,7 @@ class Call:
     body: bytes
     scheme: str = "http"
     description: Mapping[str, object] = field(default_factory=dict)
-    """What the listener that was asked offers, as OpenAPI."""
+    """The endpoints of this listener as OpenAPI."""
 
     @property
     def connector(self) -> str:
@@ -71,7 +71,7 @@ class Call:
         return default if not values else values[0].lower() == "true"
 
     def json(self) -> Any:
-        """The body, None when it is empty; numbers as they were written."""
+        """The body, None when it is empty; numbers keep their spelling."""
         if not self.body:
             return None
         try:
@@ -79,9 +79,9 @@ class Call:
             read = json.loads(
                 self.body, parse_int=Number, parse_float=Number, parse_constant=_not_json
             )
-            orjson.dumps(read)  # half a surrogate pair is no text that could be stored
+            orjson.dumps(read)  # half a surrogate pair cannot be stored
         except (ValueError, TypeError, RecursionError) as error:
-            # kafka-connect.md §1.2: malformed JSON is a 500 there, and so it is here.
+            # kafka-connect.md §1.2: malformed JSON is a 500.
             raise HttpError(500, f"Unexpected content in the request body: {error}") from error
         return read
 
@@ -90,7 +90,7 @@ class Call:
 
     @property
     def address(self) -> str:
-        """Where the caller found this worker: scheme and host."""
+        """The scheme and host that the client used."""
         host = self.headers.get("host")
         return f"{self.scheme}://{host}" if host else ""
 
@@ -109,14 +109,14 @@ def _not_json(name: str) -> NoReturn:
 
 
 def texts(value: object) -> dict[str, str | None]:
-    """A flat map of texts; numbers and booleans become texts, anything nested is refused (500)."""
+    """A flat map of strings; numbers and booleans become strings, anything nested is a 500."""
     if not isinstance(value, dict):
         raise HttpError(500, "Cannot deserialize value of type a map of strings from the body")
     return {name: text_of(name, item) for name, item in value.items()}
 
 
 def text_of(name: str, value: object) -> str | None:
-    """One value as text, None as it is; anything nested is refused (500)."""
+    """One value as a string, or None; anything nested is a 500."""
     match value:
         case None:
             return None

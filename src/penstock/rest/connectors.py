@@ -162,7 +162,7 @@ def checked_name(config: dict[str, str | None], name: str) -> dict[str, str | No
 
 
 def initial_target(value: object) -> Target | None:
-    """The target state an `initial_state` asks for."""
+    """The target state of an `initial_state`."""
     if value is None:
         return None
     states = {"RUNNING": Target.STARTED, "PAUSED": Target.PAUSED, "STOPPED": Target.STOPPED}
@@ -174,7 +174,7 @@ def initial_target(value: object) -> Target | None:
 
 
 async def validated(call: Call, config: Mapping[str, str | None]) -> None:
-    """400 with every error when the configuration is not valid."""
+    """400 with every error when the configuration is invalid."""
     infos = await asyncio.to_thread(call.worker.planner.validate, config)
     text = render.invalid_text(infos)
     if text is not None:
@@ -190,7 +190,7 @@ def task_number(call: Call) -> int:
 
 
 def located(call: Call, name: str, answer: Answer) -> Answer:
-    """201 and where the new connector is found."""
+    """201 with the Location of the new connector."""
     return Answer(201, answer.body, {"Location": f"{call.address}/connectors/{in_path(name)}"})
 
 
@@ -206,5 +206,5 @@ def info(call: Call, name: str, config: Mapping[str, str | None]) -> Answer:
     """The connector after a change, its configuration in the order it was sent in."""
     found = model.connector_info(call.worker.state, call.worker.registry, name)
     if found is None:
-        raise HttpError(404, f"Connector {name} not found")  # deleted since
+        raise HttpError(404, f"Connector {name} not found")  # deleted meanwhile
     return Answer(body={**found, "config": dict(config)})

@@ -34,7 +34,7 @@ _DIGESTS: Final[Mapping[str, str]] = {
 
 
 class Remote(PenstockError):
-    """What another worker answered, or that it did not."""
+    """An error response of another worker, or no response."""
 
     code = "rest.remote"
 
@@ -45,7 +45,7 @@ class Remote(PenstockError):
 
 
 def sign(body: bytes, key: SessionKey, algorithm: str) -> dict[str, str]:
-    """The headers that show a request comes from a worker that knows the session key."""
+    """The headers that sign a request with the session key."""
     mac = hmac.new(key.key, body, _DIGESTS[algorithm]).digest()
     return {SIGNATURE: b64encode(mac).decode(), ALGORITHM: algorithm}
 
@@ -53,7 +53,7 @@ def sign(body: bytes, key: SessionKey, algorithm: str) -> dict[str, str]:
 def verify(
     body: bytes, headers: Mapping[str, str], key: SessionKey | None, allowed: Sequence[str]
 ) -> None:
-    """Raises Remote with the reference's status and text when a signature does not hold."""
+    """Raises Remote with Kafka Connect's status and text for an invalid signature."""
     signature, algorithm = headers.get(SIGNATURE), headers.get(ALGORITHM)
     if signature is None or algorithm is None:
         raise _refusal(400, "Internal request missing required signature")
@@ -85,7 +85,7 @@ def _refusal(status: int, message: str) -> Remote:
 
 
 def next_hop(forward: str | None) -> str | None:
-    """What the `forward` parameter becomes when a request is sent on; None: not any more."""
+    """The `forward` parameter of a forwarded request; None: do not forward again."""
     match forward:
         case None:
             return "true"
@@ -96,9 +96,9 @@ def next_hop(forward: str | None) -> str | None:
 
 
 class Client:
-    """Talks to other workers; one connection pool for all that speak http, and one for https.
+    """Sends requests to other workers; one connection pool for http and one for https.
 
-    `tls` makes what https is spoken with, when it is first needed; it may raise ConfigInvalid.
+    `tls` makes the TLS context when it is first needed; it may raise ConfigInvalid.
     """
 
     def __init__(self, tls: Callable[[], ssl.SSLContext] = ssl.create_default_context) -> None:
@@ -115,7 +115,7 @@ class Client:
         body: bytes = b"",
         headers: Mapping[str, str] | None = None,
     ) -> httpx.Response:
-        """The other worker's answer; raises Remote when it is an error, or there is none."""
+        """The other worker's response; raises Remote for an error or no response."""
         target = f"{url}?{urlencode(query)}" if query else url
         sent = {"Content-Type": "application/json", **(headers or {})} if body else headers
         try:
@@ -158,13 +158,13 @@ _REFUSED_US: Final = (
     "CERTIFICATE_EXPIRED",
     "CERTIFICATE_UNKNOWN",  # Java's word for most of them
 )
-"""What OpenSSL calls the alerts by which the other side refuses our certificate, or its lack."""
+"""OpenSSL's names of the alerts by which a peer refuses a certificate, or a missing one."""
 
 _WHERE: Final = "(with the prefix listeners.https. where that is in use)"
 
 
 def _tls_advice(url: str, error: BaseException) -> str:
-    """What to change when it is TLS that failed, or may have; else nothing."""
+    """Advice if TLS failed, or may have; else nothing."""
     if not url.startswith("https:"):
         return ""
     cause: BaseException | None = error
@@ -184,8 +184,8 @@ def _tls_advice(url: str, error: BaseException) -> str:
     stores = f"check ssl.keystore.location here and ssl.truststore.location there {_WHERE}"
     if cause is not None and any(word in str(cause).upper() for word in _REFUSED_US):
         return f". The other worker does not accept this one's certificate: {stores}"
-    # A Python server that does not like a certificate hangs up before its alert is sent, and
-    # OpenSSL has only a general one where TLSv1.2 brings no certificate.
+    # A Python server that refuses a certificate closes the connection before it sends its alert,
+    # and OpenSSL has only a general alert for a missing certificate in TLSv1.2.
     if (
         isinstance(cause, ssl.SSLEOFError)
         or isinstance(error, httpx.RemoteProtocolError)
@@ -199,8 +199,7 @@ def _tls_advice(url: str, error: BaseException) -> str:
 
 
 class Leader:
-    """The leader at a URL, asked in this worker's name: signed while there is a session key to
-    sign with, which `key` gives."""
+    """Internal requests to the leader at a URL, signed while `key` returns a session key."""
 
     def __init__(
         self, client: Client, key: Callable[[], SessionKey | None], algorithm: str
@@ -212,12 +211,12 @@ class Leader:
     def put_tasks(
         self, url: str, connector: str, configs: Sequence[Mapping[str, str | None]]
     ) -> None:
-        """Hands it a connector's task set. Raises Remote."""
+        """Submits a connector's task set. Raises Remote."""
         body = orjson.dumps(list(map(dict, configs)))
         self._ask("POST", f"{url}connectors/{quote(connector, safe='')}/tasks", body)
 
     def fence(self, url: str, connector: str) -> None:
-        """Has it fence a connector's older tasks (KIP-618). Raises Remote."""
+        """Requests zombie fencing for a connector (KIP-618). Raises Remote."""
         self._ask("PUT", f"{url}connectors/{quote(connector, safe='')}/fence", b"")
 
     def _ask(self, method: str, url: str, body: bytes) -> None:

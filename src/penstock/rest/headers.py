@@ -1,4 +1,4 @@
-"""Headers that settings put on responses: `access.control.*` (CORS) and
+"""Response headers from settings: `access.control.*` (CORS) and
 `response.http.headers.config`.
 
 See kafka-connect.md §1.1. As there, every response of the main listeners has them, errors included,
@@ -22,7 +22,7 @@ from penstock.errors import ConfigInvalid
 
 Header = tuple[str, str]
 Rule = Callable[[str, Mapping[str, str], int], list[Header]]
-"""What is put on the answer to a request: its method, its headers, and the time in milliseconds."""
+"""The headers of the response to a request: its method, its headers, the time in milliseconds."""
 
 _ANY: Final = "*"
 _DEFAULT_METHODS: Final = ("GET", "POST", "HEAD")
@@ -31,12 +31,12 @@ _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,13}")
 
 
 def rules(config: Config) -> list[Rule]:
-    """What the settings ask for. ConfigInvalid: an origin is no pattern, a date no number."""
+    """The rules from the settings. ConfigInvalid: an origin is no pattern, a date no number."""
     return [*_cross_origin(config), *_configured(config)]
 
 
 def with_headers(app: ASGIApp, applied: Sequence[Rule], clock: Clock) -> ASGIApp:
-    """The application, with the rules' headers on all it answers."""
+    """The application, with the rules' headers on every response."""
     if not applied:
         return app
 
@@ -78,7 +78,7 @@ def _cross_origin(config: Config) -> list[Rule]:
         return _ANY in origins or any(pattern.fullmatch(origin) for pattern in patterns)
 
     def rule(method: str, asked: Mapping[str, str], now_ms: int) -> list[Header]:
-        vary = ("Vary", "Origin")  # always: the answer to the next origin may differ
+        vary = ("Vary", "Origin")  # always: the response to another origin may differ
         origin = asked.get("origin")
         if origin is None or not any(map(allowed, origin.split())):
             return [vary]

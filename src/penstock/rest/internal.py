@@ -1,4 +1,4 @@
-"""What workers ask of the leader, signed (kafka-connect.md §1.9, KIP-507)."""
+"""Internal endpoints of the leader, with signed requests (kafka-connect.md §1.9, KIP-507)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.rest.operations import operate
 
 
 def check_signed(call: Call) -> None:
-    """Raises unless the request comes from a worker, where requests between workers are signed."""
+    """Verifies the signature, if the group protocol is sessioned. Raises Remote."""
     state = call.worker.state
     if state.member is not None and state.member.protocol == "sessioned":
         allowed = call.worker.config[worker_keys.INTER_WORKER_VERIFICATION_ALGORITHMS]
@@ -18,14 +18,14 @@ def check_signed(call: Call) -> None:
 
 
 async def fence(call: Call) -> Answer:
-    """Internal: a follower wants a connector's older tasks fenced by the leader (KIP-618)."""
+    """Internal: a follower requests zombie fencing (KIP-618)."""
     check_signed(call)
     done = await operate(call, e.FenceZombies(call.connector))
     return done if isinstance(done, Answer) else Answer(204)
 
 
 async def put_tasks(call: Call) -> Answer:
-    """Internal: a follower hands a task set to the leader."""
+    """Internal: a follower submits a task set."""
     check_signed(call)
     configs = call.json()
     if not isinstance(configs, list):

@@ -1,4 +1,4 @@
-"""Log levels, of this worker or of all (kafka-connect.md §1.6, KIP-495, KIP-976)."""
+"""Log levels, of this worker or of the cluster (kafka-connect.md §1.6, KIP-495, KIP-976)."""
 
 from __future__ import annotations
 

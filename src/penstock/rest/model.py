@@ -1,4 +1,4 @@
-"""The shapes of REST answers (kafka-connect.md §1.5), made from what a worker knows. Pure."""
+"""REST response bodies (kafka-connect.md §1.5), made from a worker's state. Pure."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def connector_status(state: HerderState, registry: Registry, name: str) -> Json 
 
 
 def restarting(state: HerderState, registry: Registry, name: str, told: Restarting) -> Json:
-    """`ConnectorStateInfo` in which what is about to be restarted is that already (KIP-745)."""
+    """`ConnectorStateInfo` with the instances to be restarted as RESTARTING (KIP-745)."""
     return _state_info(state, registry, name, told.connector, told.tasks)
 
 
@@ -88,7 +88,7 @@ def task_infos(state: HerderState, name: str) -> list[Json] | None:
 
 
 def plugin_infos(registry: Registry, *, connectors_only: bool) -> list[Json]:
-    """A list of `PluginInfo`: connectors by default, else all kinds in the reference's order."""
+    """A list of `PluginInfo`: connectors by default, else all kinds in Kafka Connect's order."""
     listed: list[tuple[Kind, list[Found]]] = [
         (kind, registry.of_kind(kind)) for kind in (Kind.SINK, Kind.SOURCE)
     ]
@@ -122,16 +122,15 @@ def in_stored_order(config: RawProps) -> dict[str, str | None]:
 
 
 def patched(stored: RawProps, patch: RawProps) -> dict[str, str | None]:
-    """`stored` with a patch over it, null for what is to go, in the order of the copy that a Kafka
-    Connect worker makes of it."""
+    """`stored` with a patch applied (null removes a key), in the order of a Java worker's copy."""
     whole = {**stored, **patch}
     kept = [name for name, text in whole.items() if text is not None or name not in patch]
     return {name: whole[name] for name in hash_map_order(kept, copy_buckets(len(stored)))}
 
 
 def plugin_config(registry: Registry, name: str, version: str = LATEST) -> list[Json]:
-    """A list of `ConfigKeyInfo`: the plugin's own settings, then for connectors what all have.
-    Raises NotFound, and BadRequest for a plugin of another kind or a version that is not there."""
+    """A list of `ConfigKeyInfo`: the plugin's own settings, then for connectors the common ones.
+    Raises NotFound, and BadRequest for a plugin of another kind or an unknown version."""
     if version_range_problem(version) is not None:
         raise BadRequest(f"Invalid version specification: {version}")
     found = registry.any(name)
@@ -175,7 +174,7 @@ def _state_info(
 def _state(status: Status, found: Found | None) -> Json:
     version = status.version
     if version is None and found is not None and status.state in VERSIONED:
-        version = found.plugin.version  # reported by a worker that does not say
+        version = found.plugin.version  # reported by a worker that has no version in its statuses
     shown: Json = {
         "state": status.state.value,
         "worker_id": status.worker_id,

@@ -1,4 +1,4 @@
-"""How far connectors have got: read, changed, forgotten (kafka-connect.md §1.7)."""
+"""The offsets of connectors: list, alter, reset (kafka-connect.md §1.7)."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ async def delete_offsets(call: Call) -> Answer:
 
 
 async def for_offsets(call: Call) -> Answer | None:
-    """Sees to it that a connector's offsets may be changed here: this worker leads, the connector
-    is stopped by all there is in the config topic, and no older task can write any more. An answer
-    if somebody else has done everything."""
+    """Ensures that a connector's offsets may be altered here: this worker is the leader, the
+    connector is stopped at the end of the config topic, and zombie tasks are fenced. Returns a
+    response if the request was forwarded."""
     done = await operate(call, e.CheckStopped(call.connector))
     if isinstance(done, Answer):
         return done
@@ -68,7 +68,7 @@ async def for_offsets(call: Call) -> Answer | None:
 
 
 def connector_class(call: Call) -> tuple[Found, Mapping[str, str | None]]:
-    """A connector's plugin and configuration; 404 when there is none."""
+    """A connector's plugin and configuration; 404 if it does not exist."""
     config = call.worker.state.cluster.config(call.connector)
     if config is None:
         raise HttpError(404, f"Connector {call.connector} not found")

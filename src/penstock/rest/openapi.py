@@ -1,5 +1,5 @@
-"""The REST API as an OpenAPI 3.1 document, and as a page's table: made from the table of routes and
-nothing else."""
+"""The REST API as an OpenAPI 3.1 document and as a table for the docs, generated from the
+routes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Json = dict[str, Any]
 
 _ERROR: Final[Json] = {"application/json": {"schema": ref("Error")}}
 _ANYWHERE: Final = (400, 500)
-"""Whatever is asked for: a path that is none, a Content-Type that is none; and what may fail."""
+"""Errors of every endpoint: a malformed path, a malformed Content-Type, an internal error."""
 
 _UNTYPED: Final = (406, 415)
-"""Answered before any handler is asked, with the body of an error that does not say its type."""
+"""Errors before any handler, whose response has no Content-Type."""
 
 _TASK: Final[Json] = {"type": "integer", "format": "int32", "minimum": 0}
 _NAME: Final[Json] = {"type": "string", "minLength": 1}
@@ -35,8 +35,8 @@ def document(routes: Sequence[Route]) -> Json:
         "info": {
             "title": "penstock",
             "version": VERSION,
-            "description": "Kafka Connect's REST API, as a worker of penstock serves it. Every "
-            "error is answered with a code and a message.",
+            "description": "Kafka Connect's REST API, as a penstock worker serves it. Every "
+            "error response has a code and a message.",
         },
         "paths": paths,
         "components": {

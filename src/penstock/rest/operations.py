@@ -1,4 +1,4 @@
-"""Serving through the herder: an operation is done here, or by the worker that may do it
+"""Operations of the herder: served here, or forwarded to the leader or owner
 (kafka-connect.md §1.3)."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NO_LEADER: Final = (
 
 
 async def operate(call: Call, operation: e.Operation) -> e.Done | Answer:
-    """Has the operation served here, or by whoever may; a forwarded answer comes back as it is."""
+    """Serves the operation here, or forwards it and returns the other worker's response."""
     result: e.Result = await within(
         call.worker.submit(operation), REQUEST_TIMEOUT_S, "Request timed out"
     )
@@ -40,7 +40,7 @@ async def operate(call: Call, operation: e.Operation) -> e.Done | Answer:
 
 
 async def forward(call: Call, url: str | None) -> Answer:
-    """Sends the request on, at most two hops (kafka-connect.md §1.3)."""
+    """Forwards the request, at most two hops (kafka-connect.md §1.3)."""
     given = call.query.get("forward")
     hop = next_hop(given[0] if given else None)
     if hop is None:
@@ -71,7 +71,7 @@ async def within(future: Future[Any], timeout_s: float, text: str) -> Any:
 
 
 async def ready(call: Call) -> None:
-    """Waits until the worker has read its topics: before that it knows nothing to tell."""
+    """Waits until the worker has read its internal topics."""
     try:
         await asyncio.wait_for(_until_ready(call.worker), REQUEST_TIMEOUT_S)
     except TimeoutError:
@@ -86,7 +86,7 @@ async def _until_ready(worker: Worker) -> None:
 
 
 def existing(found: Any, text: str) -> Answer:
-    """200 with what was found, or 404."""
+    """200 with the body, or 404."""
     if found is None:
         raise HttpError(404, text)
     return Answer(body=found)

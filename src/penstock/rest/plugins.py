@@ -1,4 +1,4 @@
-"""What is installed, what its settings are, and whether a configuration would do."""
+"""Plugins: list, settings, validation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ async def list_plugins(call: Call) -> Answer:
 
 
 async def plugin_config(call: Call) -> Answer:
-    """What a plugin's settings are; for connectors also what every connector has."""
+    """A plugin's settings; for connectors also the common ones."""
     [version, *_] = call.query.get("version", [LATEST])
     registry, plugin = call.worker.registry, call.params["plugin"]
     return Answer(body=model.plugin_config(registry, plugin, version))
@@ -32,7 +32,7 @@ async def validate_plugin(call: Call) -> Answer:
         )
     try:
         infos = await asyncio.to_thread(call.worker.planner.validate, config)
-    except BadRequest as error:  # wrapped there, too: it is another thread that validates
+    except BadRequest as error:  # wrapped as in Kafka Connect, where another thread validates
         wrapped = "org.apache.kafka.connect.runtime.rest.errors.BadRequestException"
         raise HttpError(500, f"{wrapped}: {error}") from error
     return Answer(body=infos)

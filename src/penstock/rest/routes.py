@@ -1,5 +1,5 @@
-"""The routes as a table: method, path, what answers, and what there is to tell about it. To add an
-endpoint, add a row; `openapi` describes it from that.
+"""The routes as a table: method, path, handler, description. To add an endpoint, add a row;
+`openapi` is generated from the table.
 
 Paths are matched on the raw request path, segment by segment, so that a connector's name may hold
 anything, percent-encoded. Every handler gets a `Call` and returns an `Answer`; errors are raised.
@@ -23,7 +23,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query parameter; `schema` says what it may be."""
+    """A query parameter with its JSON Schema."""
 
     name: str
     schema: Json
@@ -34,8 +34,8 @@ class Query:
 class Route:
     """One row: `{name}` segments are parameters; a `body` is `application/json`.
 
-    `answers` are the bodies by status, None where there is none, and `errors` the statuses that
-    this endpoint has reasons of its own for.
+    `answers` are the bodies by status, None for no body; `errors` the statuses that are specific to
+    this endpoint.
     """
 
     method: str
@@ -47,11 +47,11 @@ class Route:
     answers: Mapping[int, Json | None] = field(default_factory=dict)
     errors: tuple[int, ...] = ()
     media: str = "application/json"  # what it answers with
-    any_type: bool = False  # takes no notice of a Content-Type, as the reference's `/` does not
+    any_type: bool = False  # ignores the Content-Type, as Kafka Connect's `/` does
 
     @property
     def takes_body(self) -> bool:
-        """Whether a request has to say that its body is JSON."""
+        """Whether a request needs the Content-Type of JSON."""
         return self.body is not None
 
     @property
@@ -81,7 +81,7 @@ def _decoded(segment: str) -> str:
 _EXPAND: Final = Query(
     "expand",
     {"type": "array", "items": {"type": "string", "enum": ["status", "info"]}},
-    "What to tell about each connector, instead of the names alone.",
+    "What to include about each connector, besides its name.",
 )
 _CONNECTORS_ONLY: Final = Query(
     "connectorsOnly", {"type": "boolean", "default": True}, "false: plugins of all kinds."
@@ -89,12 +89,12 @@ _CONNECTORS_ONLY: Final = Query(
 _VERSION: Final = Query(
     "version",
     {"type": "string", "default": "latest"},
-    "A version that has to be there, or a Maven range of them (KIP-891).",
+    "A version of the plugin, or a Maven version range (KIP-891).",
 )
 _SCOPE: Final = Query(
     "scope",
     {"type": "string", "enum": ["worker", "cluster"], "default": "worker"},
-    "Which workers: the one that is asked, or all.",
+    "Which workers: the one that receives the request, or all.",
 )
 _RESTART: Final = (
     Query("includeTasks", {"type": "boolean", "default": False}, "Its tasks, too."),
@@ -111,7 +111,7 @@ ROUTES: Final = (
         "GET",
         "/",
         about.root,
-        "The version, and the Kafka cluster",
+        "The version and the Kafka cluster id",
         answers={200: ref("ServerInfo")},
         any_type=True,
     ),
@@ -119,7 +119,7 @@ ROUTES: Final = (
         "GET",
         "/health",
         about.health,
-        "Whether the worker is ready for requests (KIP-1017)",
+        "The health of the worker (KIP-1017)",
         answers={status: ref("WorkerStatus") for status in (200, 503, 500)},
         any_type=True,
     ),
@@ -127,7 +127,7 @@ ROUTES: Final = (
         "GET",
         "/metrics",
         about.metrics,
-        "Figures for Prometheus (beyond Kafka Connect)",
+        "Metrics for Prometheus (penstock's own)",
         answers={200: {"type": "string"}},
         media=CONTENT_TYPE,
         any_type=True,
@@ -136,7 +136,7 @@ ROUTES: Final = (
         "GET",
         "/openapi.json",
         about.description,
-        "This description (beyond Kafka Connect)",
+        "This description (penstock's own)",
         answers={200: ref("Description")},
         any_type=True,
     ),
@@ -194,7 +194,7 @@ ROUTES: Final = (
         "PATCH",
         "/connectors/{connector}/config",
         connectors.patch_config,
-        "Changes single settings; null takes one away (KIP-477)",
+        "Changes single settings; null removes one (KIP-477)",
         body=_GIVEN,
         answers={200: _INFO},
         errors=(404, 409),
@@ -203,7 +203,7 @@ ROUTES: Final = (
         "GET",
         "/connectors/{connector}/status",
         connectors.get_status,
-        "The states of a connector and its tasks",
+        "The status of a connector and its tasks",
         answers={200: _STATUS},
         errors=(404,),
     ),
@@ -211,7 +211,7 @@ ROUTES: Final = (
         "POST",
         "/connectors/{connector}/restart",
         connectors.restart_connector,
-        "Restarts a connector, and its tasks if that is asked for (KIP-745)",
+        "Restarts a connector, and optionally its tasks (KIP-745)",
         query=_RESTART,
         answers={204: None, 202: _STATUS},
         errors=(404, 409),
@@ -220,7 +220,7 @@ ROUTES: Final = (
         "PUT",
         "/connectors/{connector}/pause",
         connectors.set_target(Target.PAUSED, 202),
-        "Has a connector pause; it keeps its tasks",
+        "Pauses a connector; its tasks stay assigned",
         answers={202: None},
         errors=(404, 409),
     ),
@@ -228,7 +228,7 @@ ROUTES: Final = (
         "PUT",
         "/connectors/{connector}/resume",
         connectors.set_target(Target.STARTED, 202),
-        "Has a connector run again",
+        "Resumes a paused or stopped connector",
         answers={202: None},
         errors=(404, 409),
     ),
@@ -236,7 +236,7 @@ ROUTES: Final = (
         "PUT",
         "/connectors/{connector}/stop",
         connectors.set_target(Target.STOPPED, 204),
-        "Has a connector stop; its tasks go",
+        "Stops a connector and shuts down its tasks",
         answers={204: None},
         errors=(404, 409),
     ),
@@ -252,7 +252,7 @@ ROUTES: Final = (
         "POST",
         "/connectors/{connector}/tasks",
         internal.put_tasks,
-        "Internal: the leader is handed a task set",
+        "Internal: submits a task set to the leader",
         body=ref("TaskConfigs"),
         answers={204: None},
         errors=(403, 404, 409, 503),
@@ -261,7 +261,7 @@ ROUTES: Final = (
         "PUT",
         "/connectors/{connector}/fence",
         internal.fence,
-        "Internal: the leader is to shut out a connector's older tasks (KIP-618)",
+        "Internal: fences zombie source tasks (KIP-618)",
         answers={204: None},
         errors=(403, 404, 409, 503),
     ),
@@ -285,7 +285,7 @@ ROUTES: Final = (
         "GET",
         "/connectors/{connector}/topics",
         connectors.get_topics,
-        "The topics a connector has used (KIP-558)",
+        "The active topics of a connector (KIP-558)",
         answers={200: ref("ActiveTopics")},
         errors=(403,),
     ),
@@ -293,7 +293,7 @@ ROUTES: Final = (
         "PUT",
         "/connectors/{connector}/topics/reset",
         connectors.reset_topics,
-        "Forgets the topics a connector has used",
+        "Resets the active topics of a connector",
         answers={202: None},
         errors=(403, 404, 409),
     ),
@@ -301,7 +301,7 @@ ROUTES: Final = (
         "GET",
         "/connectors/{connector}/offsets",
         offsets.get_offsets,
-        "How far a connector has got (KIP-875)",
+        "The offsets of a connector (KIP-875)",
         answers={200: ref("ConnectorOffsets")},
         errors=(404,),
     ),
@@ -309,7 +309,7 @@ ROUTES: Final = (
         "PATCH",
         "/connectors/{connector}/offsets",
         offsets.patch_offsets,
-        "Changes how far a stopped connector has got",
+        "Alters the offsets of a stopped connector",
         body=ref("ConnectorOffsets"),
         answers={200: _MESSAGE},
         errors=(404, 409),
@@ -318,7 +318,7 @@ ROUTES: Final = (
         "DELETE",
         "/connectors/{connector}/offsets",
         offsets.delete_offsets,
-        "Has a stopped connector begin anew",
+        "Resets the offsets of a stopped connector",
         answers={200: _MESSAGE},
         errors=(404, 409),
     ),
@@ -343,7 +343,7 @@ ROUTES: Final = (
         "PUT",
         "/connector-plugins/{plugin}/config/validate",
         plugins.validate_plugin,
-        "What is wrong with a configuration",
+        "Validates a configuration",
         body=_GIVEN,
         answers={200: ref("ConfigInfos")},
     ),
@@ -351,7 +351,7 @@ ROUTES: Final = (
         "GET",
         "/admin/loggers",
         loggers.list_loggers,
-        "Loggers that have a level of their own",
+        "Loggers with a level of their own",
         answers={200: ref("LoggerLevels")},
     ),
     Route(
@@ -377,4 +377,4 @@ ROUTES: Final = (
 ALWAYS: Final = frozenset(
     {about.root, about.health, about.metrics, about.description, plugins.list_plugins}
 )
-"""Handlers that need nothing from the topics and answer at once, however young the worker is."""
+"""Handlers that need no internal topic, and so answer while the worker is starting."""

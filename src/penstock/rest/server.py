@@ -1,7 +1,7 @@
-"""The HTTP server: a door for each of the worker's listeners, all in one thread.
+"""The HTTP server: all listeners of the worker, in one thread.
 
-What the settings say of listeners is checked when the server is made, which also opens them: a
-worker that cannot listen, or not with the certificate it is given, does not start.
+Creating it checks the settings and opens the listeners: a worker that cannot listen, or has an
+invalid certificate, does not start.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class _Door:
 
 
 class Server:
-    """Listens on the worker's `listeners` and `admin.listeners`; bound when made, serving after
-    `start`. `port` is the one that the advertised listener really got.
+    """Binds the worker's `listeners` and `admin.listeners` when created, and serves after `start`.
+    `port` is the actual port of the advertised listener.
 
-    Raises ConfigInvalid for TLS settings that cannot be used, StartupFailed for an address that
-    cannot be listened on.
+    Raises ConfigInvalid for invalid TLS settings, StartupFailed for an address that cannot be
+    bound.
     """
 
     def __init__(self, config: Config, clock: Clock | None = None) -> None:
@@ -60,7 +60,7 @@ class Server:
 
     @property
     def admin_ports(self) -> tuple[int, ...]:
-        """The ports that `admin.listeners` really got, in their order."""
+        """The actual ports of `admin.listeners`, in their order."""
         return tuple(_port(door) for door in self._doors if door.admin)
 
     def start(self, context: Context) -> None:
@@ -82,7 +82,7 @@ class Server:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stops accepting, lets requests finish for a while, and ends."""
+        """Stops accepting, waits a while for requests in progress, and closes."""
         for server in self._servers:
             server.should_exit = True
         if self._thread is not None:
@@ -90,8 +90,8 @@ class Server:
         _close(self._doors)
 
     def _advertised(self) -> _Door:
-        """The door others are pointed to, or the first one if `rest.advertised.listener` names a
-        protocol that none of them speaks (a proxy in front does)."""
+        """The advertised listener, or the first one if none has the protocol of
+        `rest.advertised.listener` (a proxy in front does)."""
         listener = keys.advertised_listener(self._config)
         main = [door for door in self._doors if not door.admin]
         return next((door for door in main if door.listener == listener), main[0])
@@ -116,9 +116,9 @@ def _server(app: ASGIApp, context: ssl.SSLContext | None) -> uvicorn.Server:
 
 
 def _opened(config: Config) -> list[_Door]:
-    """Every listener, open; none when one of them cannot be opened."""
+    """Opens every listener, or none if one fails."""
     main, admin = keys.listeners(config), keys.admin_listeners(config) or ()
-    # All contexts first: a certificate that will not do is found before any port is taken.
+    # All contexts first: an invalid certificate is found before any port is bound.
     contexts = {
         prefix: tls.listening(config, prefix)
         for prefix, listeners in ((tls.MAIN, main), (tls.ADMIN, admin))

@@ -52,14 +52,17 @@ _PLACE: Final = {
     "state": _STATES,
     "worker_id": {"type": "string", "description": "Host and port of the worker."},
     "version": {"type": ["string", "null"], "description": "The plugin's version."},
-    "trace": {"type": "string", "description": "Why, if there is anything to say."},
+    "trace": {"type": "string", "description": "The reason, if there is one."},
 }
 
 SCHEMAS: Final[Mapping[str, Json]] = {
     "Error": _object({"error_code": {"type": "integer"}, "message": _TEXT}),
     "ServerInfo": _object(
         {
-            "version": {"type": "string", "description": "The Kafka Connect this answers like."},
+            "version": {
+                "type": "string",
+                "description": "The compatible version of Kafka Connect.",
+            },
             "commit": _TEXT,
             "kafka_cluster_id": _TEXT_OR_NULL,
         }
@@ -76,8 +79,8 @@ SCHEMAS: Final[Mapping[str, Json]] = {
     ),
     "GivenConfig": _map(
         {"type": ["string", "number", "boolean", "null"]},
-        "Settings; numbers and truth values are taken as texts. A null is refused in a new "
-        "configuration, and takes a setting away in a patch.",
+        "Settings; numbers and booleans become strings. A null is refused in a new "
+        "configuration, and removes a setting in a patch.",
     ),
     "CreateConnectorRequest": _object(
         {
@@ -112,7 +115,7 @@ SCHEMAS: Final[Mapping[str, Json]] = {
         }
     ),
     "Connectors": {
-        "description": "Names; with `expand` what was asked for about each, by name.",
+        "description": "Names; with `expand` a map by name.",
         "oneOf": [
             {"type": "array", "items": _TEXT},
             {
@@ -133,7 +136,7 @@ SCHEMAS: Final[Mapping[str, Json]] = {
             "offset": {"type": ["object", "null"], "description": "null: forget it."},
         },
         optional=("offset",),
-        doc="What a part of the other system is called, and how far it was read. For sinks: "
+        doc="A source partition and its offset. For sinks: "
         "`kafka_topic`, `kafka_partition`; `kafka_offset`.",
     ),
     "ConnectorOffsets": _object({"offsets": many("ConnectorOffset")}),
@@ -213,7 +216,7 @@ SCHEMAS: Final[Mapping[str, Json]] = {
             "last_modified": {
                 "type": ["integer", "null"],
                 "format": "int64",
-                "description": "When it was changed here, in milliseconds since 1970.",
+                "description": "When the level was last set here, in milliseconds since 1970.",
             },
         }
     ),

@@ -1,4 +1,4 @@
-"""Which TLS settings hold where: for the listeners, and for requests to other workers.
+"""The TLS settings of the listeners and of requests to other workers.
 
 See kafka-connect.md §1.1: settings with the listener's prefix if there are any, else the plain
 `ssl.*`, never a mixture. Requests to other workers use the settings of the main listeners, so that
@@ -22,24 +22,24 @@ ADMIN: Final = "admin.listeners.https."
 
 
 def settings(config: Config, prefix: str) -> TlsSettings:
-    """The settings of the listeners with this prefix, under the names they really have."""
+    """The settings of the listeners with this prefix, under their full names."""
     given = keys.rest_ssl_settings(config, prefix)
-    # A worker that has no TLS settings yet is pointed to those that are for nothing else.
+    # Without any TLS settings, errors name those that are for listeners only.
     prefixed = bool(config.under(prefix)) or not given
     return TlsSettings(given, prefix if prefixed else "")
 
 
 def listening(config: Config, prefix: str = MAIN) -> ssl.SSLContext:
-    """What https listeners speak TLS with. Raises ConfigInvalid."""
+    """The TLS context of https listeners. Raises ConfigInvalid."""
     return server_context(settings(config, prefix))
 
 
 def forwarding(config: Config) -> Callable[[], ssl.SSLContext]:
-    """Makes what requests to other workers' https URLs are sent with.
+    """Returns a function that makes the TLS context for requests to other workers.
 
-    A worker that listens on https itself finds out here, by ConfigInvalid, when that cannot be
-    made. Another one may never need it, and its `ssl.*` be meant for Kafka clients: there the
-    function raises, when it is called.
+    A worker with https listeners raises ConfigInvalid here for invalid settings. Another one may
+    never need the context, and its `ssl.*` may be meant for Kafka clients: there the returned
+    function raises.
     """
     make = partial(client_context, settings(config, MAIN), trusts_itself=True)
     if all(listener.protocol != "https" for listener in keys.listeners(config)):
