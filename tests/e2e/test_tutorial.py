@@ -114,7 +114,7 @@ class TestNames(SinkConformance):
 
 def test_the_sink_of_the_reference_page_passes_the_suite(tmp_path: Path) -> None:
     page = (DOCS / "plugins.md").read_text()
-    (example,) = re.findall(r"^A sink, complete:\n\n```python\n(.*?)^```$", page, re.M | re.S)
+    (example,) = re.findall(r"^A complete sink:\n\n```python\n(.*?)^```$", page, re.M | re.S)
     (tmp_path / "example.py").write_text(example)
     (tmp_path / "test_example.py").write_text(EXAMPLE_TESTS)
     said = run("pytest -q -p no:cacheprovider --rootdir=.", tmp_path, PYTHONPATH=str(tmp_path))

@@ -86,9 +86,9 @@ _UNREACHABLE: Final = re.compile("%2F|%5C|%25|%2E", re.IGNORECASE)
 
 ACCEPTED: Final = (
     Accepted(
-        "a version of a connector that is not there",
-        "Creating a connector with it ends in a null pointer there (500). Here it is refused (400) "
-        "with what a validation says.",
+        "an unknown version of a connector",
+        "Kafka Connect fails with a NullPointerException (500); penstock refuses it with the "
+        "validation's message (400).",
         lambda ask, reply: reply.status == 500 and "VersionedPluginLoadingException" in reply.body,
         lambda theirs, mine: mine.status == 400 and "not found that matches the" in mine.body,
     ),
@@ -103,15 +103,15 @@ ACCEPTED: Final = (
         _same_shape,
     ),
     Accepted(
-        "names that a URI cannot carry there",
-        "Jetty 12 refuses paths with an encoded '/', '\\', '%' or '..', so that connectors that "
-        "were created under such names cannot be reached again. Here they can.",
+        "names that Jetty refuses in a path",
+        "Jetty 12 refuses paths with an encoded '/', '\\', '%' or '..', so connectors that were "
+        "created under such names are unreachable. In penstock they are not.",
         lambda ask, reply: reply.status == 400 and bool(_UNREACHABLE.search(ask.path)),
         lambda theirs, mine: mine.status in (200, 201, 204, 404),
     ),
     Accepted(
-        "connectors that were not deleted there",
-        "What Jetty would not let us delete is still listed.",
+        "connectors that Kafka Connect did not delete",
+        "Connectors that Jetty does not let us delete are still listed.",
         lambda ask, reply: ask.method == "GET" and ask.path == "/connectors",
         _same_names,
     ),
@@ -245,17 +245,18 @@ def test_every_accepted_difference_is_still_there(
 
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "compatibility.md"
-_BEGIN: Final = "## What one script, run against both, finds\n"
+_BEGIN: Final = "## Findings of the parity tests\n"
 
 
 def _found(accepted: Sequence[Accepted]) -> str:
     """The page's part about these differences."""
     rows = [f"| {each.name} | {each.reason} |\n".replace("\\", "\\\\") for each in accepted]
     return (
-        f"{_BEGIN}\n`tests/parity` sends {len(SCRIPT)} requests, good, bad, strange and concurrent "
-        "ones, to Kafka Connect 4.2.0 and to\npenstock, and compares statuses, headers, bodies "
-        "with the order of their members, and what is stored in the three\ntopics. What differs, "
-        "and why; these rows are the test's own:\n\n| What | Why |\n|---|---|\n" + "".join(rows)
+        f"{_BEGIN}\n`tests/parity` sends {len(SCRIPT)} valid, invalid, unusual and concurrent "
+        "requests to Kafka Connect 4.2.0 and to\npenstock, and compares statuses, headers, bodies "
+        "including the order of their members, and the records in the three\ninternal topics. The "
+        "differences and their reasons, as listed in the test:\n\n| What | Why |\n|---|---|\n"
+        + "".join(rows)
     )
 
 
