@@ -20,7 +20,7 @@ from penstock.errors import ConfigInvalid, StartupFailed
 from penstock.host.tls import TlsSettings, server_context
 from penstock.rest import app, tls
 from penstock.rest.app import Context
-from penstock.rest.call import Answer, Call
+from penstock.rest.call import Call, Response
 from penstock.rest.forward import Client, Remote
 from penstock.rest.routes import Route
 from penstock.rest.server import Server
@@ -28,15 +28,15 @@ from penstock.testing.certificates import Authority
 from penstock.testing.waiting import wait_until
 
 
-async def where(call: Call) -> Answer:
-    return Answer(body={"address": call.address})
+async def where(call: Call) -> Response:
+    return Response(body={"address": call.address})
 
 
-async def levels(call: Call) -> Answer:
-    return Answer(body={"root": {"level": "INFO"}})
+async def levels(call: Call) -> Response:
+    return Response(body={"root": {"level": "INFO"}})
 
 
-async def broken(call: Call) -> Answer:
+async def broken(call: Call) -> Response:
     raise RuntimeError("it broke")
 
 

@@ -13,7 +13,7 @@ import httpx
 
 from penstock.cli.clusters import Address, Cluster
 from penstock.cli.exits import CommandError, NoAnswer, Unusable
-from penstock.cli.rest import Answer, refusal
+from penstock.cli.rest import Response, refusal
 from penstock.clock import Clock
 
 CONNECT_S: Final = 5.0
@@ -60,7 +60,7 @@ class Connect:
 
     def get(
         self, path: str, query: Mapping[str, str] | None = None, *, within_s: float | None = None
-    ) -> Answer:
+    ) -> Response:
         return self.ask("GET", path, query=query, within_s=within_s)
 
     def ask(
@@ -71,7 +71,7 @@ class Connect:
         query: Mapping[str, str] | None = None,
         body: object = None,
         within_s: float | None = None,
-    ) -> Answer:
+    ) -> Response:
         """The response to a request. Raises Refused for an error, NoAnswer without a response.
 
         With `within_s`, each worker has that long and nothing is retried: for callers that poll.
@@ -82,19 +82,19 @@ class Connect:
         while True:
             response = self._sent(method, path, query, body, timeout_s)
             if response.is_success:
-                return Answer(response.status_code, response.content)
+                return Response(response.status_code, response.content)
             refused = refusal(response.status_code, response.content)
             if not refused.passing or self._clock.now() + _RETRY_MS > deadline:
                 raise refused
             self._pause(_RETRY_MS / 1000)
 
-    def each(self, path: str) -> list[tuple[str, Answer | CommandError]]:
+    def each(self, path: str) -> list[tuple[str, Response | CommandError]]:
         """The response of every worker of the cluster to a GET, errors included."""
-        said: list[tuple[str, Answer | CommandError]] = []
+        said: list[tuple[str, Response | CommandError]] = []
         for address in self.cluster.addresses:
             try:
                 response = self._request(address, "GET", path, None, None, self._timeout_s)
-                said.append((address.url, Answer(response.status_code, response.content)))
+                said.append((address.url, Response(response.status_code, response.content)))
             except httpx.RequestError as error:
                 said.append((address.url, nobody([(address.url, error)])))
         return said

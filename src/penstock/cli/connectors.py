@@ -294,7 +294,7 @@ def diff(session: Session, file: str, name: str | None, pairs: tuple[str, ...], 
 # ── parts ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _created(connect: Connect, wanted: ConnectorFile) -> rest.Answer:
+def _created(connect: Connect, wanted: ConnectorFile) -> rest.Response:
     body: dict[str, Any] = {"name": wanted.name, "config": dict(wanted.config)}
     if wanted.initial_state is not None:
         body["initial_state"] = wanted.initial_state
@@ -354,7 +354,7 @@ def _await(session: Session, connect: Connect, wanted: ConnectorFile, timeout_s:
         show.parts(parts)
 
 
-def _validated(connect: Connect, wanted: ConnectorFile) -> rest.Answer:
+def _validated(connect: Connect, wanted: ConnectorFile) -> rest.Response:
     plugin = wanted.config.get(_CLASS)
     if not plugin:
         raise NotValid(f'Missing required configuration "{_CLASS}" which has no default value.')

@@ -195,7 +195,7 @@ def _status_path(name: str) -> str:
     return rest.connector(name, "status")
 
 
-def _show_traces(parts: list[states.Part]) -> None:
+def _show_traces(parts: list[states.Instance]) -> None:
     for part in parts:
         if part.trace:
             show.echo(f"\n{part.connector}, {part.title}, on {part.worker or 'no worker'}:")

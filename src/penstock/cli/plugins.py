@@ -14,7 +14,7 @@ from penstock.cli.session import Session, pass_session
 
 if TYPE_CHECKING:
     from penstock.plugins.path import Survey
-    from penstock.plugins.registry import Found, Place, Skipped
+    from penstock.plugins.registry import Found, SearchedLocation, Skipped
 
 _OWN: Final = "penstock "
 """How the place of what is built in is called."""
@@ -106,7 +106,7 @@ def _report(survey: Survey, refusal: str | None) -> dict[str, Any]:
     }
 
 
-def _place(place: Place, unusable: set[str], used: Sequence[Found]) -> dict[str, Any]:
+def _place(place: SearchedLocation, unusable: set[str], used: Sequence[Found]) -> dict[str, Any]:
     told: dict[str, Any] = {
         "kind": place.kind,
         "where": place.where,

@@ -125,7 +125,7 @@ def _message(status: int, body: bytes) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     """A worker's response."""
 
     status: int

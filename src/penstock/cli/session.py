@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import httpx
 
     from penstock.cli.client import Connect
-    from penstock.cli.rest import Answer
+    from penstock.cli.rest import Response
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -56,7 +56,7 @@ class Session:
             transport=self.transport,
         )
 
-    def told(self, answer: Answer) -> bool:
+    def told(self, answer: Response) -> bool:
         """Prints just the worker's response with --json; returns whether it did."""
         if self.json and answer.content:
             click.echo(answer.content.rstrip(b"\n"))

@@ -19,7 +19,7 @@ from penstock.config.properties import parse_properties, parse_properties_text
 from penstock.errors import StartupFailed
 from penstock.plugins import path as plugin_path
 from penstock.rest.app import Context
-from penstock.rest.forward import Client, Leader
+from penstock.rest.forward import Client, LeaderClient
 from penstock.rest.server import Server
 from penstock.rest.tls import forwarding
 from penstock.runtime.providers import LogFilter, resolved_worker
@@ -76,7 +76,7 @@ def distributed(props: Mapping[str, str], started: Callable[[str], None]) -> Non
             url=url,
             worker_id=keys.worker_id(config, server.port, host),
             clock=SystemClock(),
-            leader=Leader(client, session_key, config[keys.INTER_WORKER_SIGNATURE_ALGORITHM]),
+            leader=LeaderClient(client, session_key, config[keys.INTER_WORKER_SIGNATURE_ALGORITHM]),
         )
         with _Signals(worker), _quiet_about_secrets(worker):
             server.start(Context(worker, client))
@@ -116,7 +116,9 @@ def standalone(
             worker_id=keys.worker_id(config, server.port, host),
             clock=SystemClock(),
             # It is its own leader; this is never called.
-            leader=Leader(client, lambda: None, config[keys.INTER_WORKER_SIGNATURE_ALGORITHM]),
+            leader=LeaderClient(
+                client, lambda: None, config[keys.INTER_WORKER_SIGNATURE_ALGORITHM]
+            ),
         )
         with _Signals(worker), _quiet_about_secrets(worker):
             server.start(Context(worker, client))

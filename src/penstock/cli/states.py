@@ -34,7 +34,7 @@ _SHORTEST_LOOK_S: Final = 2.0  # even after the deadline: there is always one po
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Instance:
     """A connector (its `task` is None) or one of its tasks."""
 
     connector: str
@@ -53,12 +53,12 @@ class Part:
         return self.trace.strip().split("\n", 1)[0].rstrip()
 
 
-def parts_of(status: Mapping[str, Any]) -> list[Part]:
+def parts_of(status: Mapping[str, Any]) -> list[Instance]:
     """The connector and its tasks, from a `ConnectorStateInfo`."""
     name = str(status["name"])
 
-    def part(task: int | None, entry: Mapping[str, Any]) -> Part:
-        return Part(
+    def part(task: int | None, entry: Mapping[str, Any]) -> Instance:
+        return Instance(
             name,
             task,
             str(entry.get("state")),
@@ -72,11 +72,11 @@ def parts_of(status: Mapping[str, Any]) -> list[Part]:
     ]
 
 
-def failures(parts: Sequence[Part]) -> list[Part]:
+def failures(parts: Sequence[Instance]) -> list[Instance]:
     return [part for part in parts if part.state == FAILED]
 
 
-def missing(parts: Sequence[Part], wanted: str, tasks: int | None = None) -> str:
+def missing(parts: Sequence[Instance], wanted: str, tasks: int | None = None) -> str:
     """Why the connector is not in the wanted state; empty when it is.
 
     RUNNING: the connector and all its tasks run, `tasks` of them, by default at least one; PAUSED:
@@ -109,7 +109,7 @@ def await_state(
     settle_ms: int = 0,
     tasks: int | None = None,
     ignore_failed: bool = False,
-) -> list[Part]:
+) -> list[Instance]:
     """Polls until the connector has been in the wanted state for `settle_ms`; returns its parts.
 
     Raises HasFailed when something is FAILED for as long, unless that is wanted or ignored,
@@ -119,7 +119,7 @@ def await_state(
     seen, since = "", session.clock.now()
     while True:
         problem: CommandError | None = None
-        parts: list[Part] | None = None
+        parts: list[Instance] | None = None
         try:
             left_s = (deadline - session.clock.now()) / 1000
             parts = look(connect, name, max(left_s, _SHORTEST_LOOK_S))
@@ -151,7 +151,7 @@ def await_state(
         look_s = min(look_s * 1.5, _LAST_LOOK_S)
 
 
-def look(connect: Connect, name: str, within_s: float) -> list[Part] | None:
+def look(connect: Connect, name: str, within_s: float) -> list[Instance] | None:
     """The parts of a connector: none while it has no status, None when it is not configured.
 
     A worker that cannot answer that now counts as one that does not answer.
@@ -173,7 +173,7 @@ def look(connect: Connect, name: str, within_s: float) -> list[Part] | None:
 
 
 def _kind(
-    problem: CommandError | None, parts: list[Part] | None, lacks: str, failed: list[Part]
+    problem: CommandError | None, parts: list[Instance] | None, lacks: str, failed: list[Instance]
 ) -> str:
     if problem is not None:
         return "no answer"
@@ -184,7 +184,7 @@ def _kind(
     return "waiting" if lacks else "reached"
 
 
-def _failed(name: str, failed: Sequence[Part]) -> HasFailed:
+def _failed(name: str, failed: Sequence[Instance]) -> HasFailed:
     which = "\n  ".join(f"{part.title}: {part.reason or 'no trace'}" for part in failed)
     return HasFailed(
         f"'{name}' has failed:\n  {which}",

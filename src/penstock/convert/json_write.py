@@ -24,7 +24,7 @@ from typing import Final
 
 import orjson
 
-from penstock.convert.shapes import AllFit, Cells, FieldWork, Fits, Shapes, both_ends, columns_of
+from penstock.convert.shapes import AllFit, FieldWork, Fits, Shapes, Values, both_ends, columns_of
 from penstock.data.logical import (
     date_to_days,
     decimal_to_bytes,
@@ -303,7 +303,7 @@ def _within(kind: Type) -> tuple[type, Fits, AllFit]:
     return int, fits, both_ends(fits)
 
 
-def _all_finite(column: Cells) -> bool:
+def _all_finite(column: Values) -> bool:
     """What is not finite makes the sum so; one that overflows costs a closer look."""
     return isfinite(sum(column))
 

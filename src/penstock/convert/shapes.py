@@ -17,8 +17,8 @@ from penstock.data.schema import Value
 
 Convert = Callable[[Value], Value]
 Fits = Callable[[Value], bool]
-Cells = Sequence[Any]
-AllFit = Callable[[Cells], bool]
+Values = Sequence[Any]
+AllFit = Callable[[Values], bool]
 Shape = tuple[type, ...]
 Work = tuple[list[tuple[str, Fits]], list[tuple[str, Convert]]]
 """Checks that must all hold, and conversions to do if they do."""
@@ -37,7 +37,7 @@ class FieldWork:
     null_stays: bool
     all_fit: AllFit | None = None
 
-    def stand(self, column: Cells) -> bool:
+    def stand(self, column: Values) -> bool:
         """Whether many values of the field stand as they are."""
         kinds = set(map(type, column))
         if self.null_stays:
@@ -76,7 +76,7 @@ class Shapes(dict[Shape, Work]):
         return work
 
 
-def columns_of(names: tuple[str, ...], structs: list[Value]) -> list[Cells] | None:
+def columns_of(names: tuple[str, ...], structs: list[Value]) -> list[Values] | None:
     """The values of many structs by field; None if one of them is none, or has other members or
     another order than `names`."""
     if set(map(type, structs)) != {dict} or set(map(tuple, structs)) != {names}:

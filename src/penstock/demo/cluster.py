@@ -16,7 +16,7 @@ from confluent_kafka import (
 )
 
 from penstock.demo.folder import OFFSET_TOPIC, SINK, SOURCE, TOPIC
-from penstock.demo.progress import Part, parts_of
+from penstock.demo.progress import Instance, instances_of
 from penstock.errors import PenstockError, Unavailable
 
 _ASK_S: Final = 5.0
@@ -25,7 +25,7 @@ _BUSY: Final = frozenset({409, 500, 503})
 """Answers that mean "not yet" from a cluster that is still coming together."""
 
 
-class Refused(PenstockError):
+class DemoRefused(PenstockError):
     """The worker does not take a request of the demo."""
 
     code = "demo.refused"
@@ -51,7 +51,7 @@ class Rest:
     def create(self, name: str, config: Mapping[str, str]) -> str | None:
         """Creates a connector. None when it was created, else why it cannot be yet.
 
-        Raises Refused when asking again would not help.
+        Raises DemoRefused when asking again would not help.
         """
         try:
             answer = self._client.post("/connectors", json={"name": name, "config": dict(config)})
@@ -62,17 +62,17 @@ class Rest:
         said = _message(answer)
         if answer.status_code in _BUSY:
             return said
-        raise Refused(
+        raise DemoRefused(
             f"The worker did not create the connector '{name}': {answer.status_code} {said}"
         )
 
-    def parts(self, name: str) -> tuple[Part, ...] | None:
+    def parts(self, name: str) -> tuple[Instance, ...] | None:
         """The connector and its tasks; none while there is no status, None without an answer."""
         try:
             answer = self._client.get(f"/connectors/{name}/status")
             if answer.status_code == 404:
                 return ()
-            return parts_of(name, answer.raise_for_status().json())
+            return instances_of(name, answer.raise_for_status().json())
         except (httpx.HTTPError, ValueError):
             return None
 

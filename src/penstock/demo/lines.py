@@ -125,7 +125,7 @@ def lines_of(chunks: Iterable[bytes]) -> Iterator[bytes]:
             begun.append(normal)
 
 
-class Kind(Enum):
+class DifferenceKind(Enum):
     """In what way two streams of lines part."""
 
     LOST = "lost"
@@ -139,7 +139,7 @@ class Kind(Enum):
 class Difference:
     """The first place where what was found is not what was expected. Lines count from 1."""
 
-    kind: Kind
+    kind: DifferenceKind
     line: int
     count: int  # how many lines it is about
     expected: str | None  # the start of the line; None when there is none any more
@@ -149,19 +149,19 @@ class Difference:
         lines = "1 line" if self.count == 1 else f"{self.count:,} lines"
         at = f"line {self.line:,}"
         match self.kind:
-            case Kind.LOST if self.found is None:
+            case DifferenceKind.LOST if self.found is None:
                 what = f"the last {lines} did not arrive, from {at} on"
-            case Kind.LOST:
+            case DifferenceKind.LOST:
                 what = f"{lines} lost at {at}"
-            case Kind.ADDED if self.expected is None:
+            case DifferenceKind.ADDED if self.expected is None:
                 what = f"{lines} more than expected, from {at} on"
-            case Kind.ADDED:
+            case DifferenceKind.ADDED:
                 what = f"{lines} too many at {at}"
-            case Kind.DOUBLED:
+            case DifferenceKind.DOUBLED:
                 what = f"{lines} arrived twice, the second time at {at}"
-            case Kind.SWAPPED:
+            case DifferenceKind.SWAPPED:
                 what = f"{at} and the next one changed places"
-            case Kind.CHANGED:
+            case DifferenceKind.CHANGED:
                 what = f"{at} arrived as something else"
         return f"{what} (expected {_quoted(self.expected)}, found {_quoted(self.found)})"
 
@@ -186,28 +186,32 @@ def first_difference(expected: Iterable[bytes], found: Iterable[bytes]) -> Diffe
         if want is None:
             marks = [_mark(got or b""), *map(_mark, islice(theirs, _WINDOW))]
             count = len(marks) + sum(1 for _ in theirs)
-            kind = Kind.DOUBLED if list(before)[-count:] == marks else Kind.ADDED
+            kind = (
+                DifferenceKind.DOUBLED if list(before)[-count:] == marks else DifferenceKind.ADDED
+            )
             return Difference(kind, number, count, None, _shown(got))
         if got is None:
             count = 1 + sum(1 for _ in ours)
-            return Difference(Kind.LOST, number, count, _shown(want), None)
+            return Difference(DifferenceKind.LOST, number, count, _shown(want), None)
         wanted = [_mark(want), *map(_mark, islice(ours, _WINDOW))]
         seen = [_mark(got), *map(_mark, islice(theirs, _WINDOW))]
         kind, count = _cause(list(before), wanted, seen)
         return Difference(kind, number, count, _shown(want), _shown(got))
 
 
-def _cause(before: list[bytes], wanted: list[bytes], seen: list[bytes]) -> tuple[Kind, int]:
+def _cause(
+    before: list[bytes], wanted: list[bytes], seen: list[bytes]
+) -> tuple[DifferenceKind, int]:
     """Which kind of difference makes two windows of lines start differently, and its length."""
     if wanted[:2] == seen[1::-1]:
-        return Kind.SWAPPED, 2
+        return DifferenceKind.SWAPPED, 2
     for count in range(1, max(len(wanted), len(seen))):
         if _agree(wanted[count:], seen):
-            return Kind.LOST, count
+            return DifferenceKind.LOST, count
         if _agree(wanted, seen[count:]):
             doubled = before[-count:] == seen[:count]
-            return (Kind.DOUBLED if doubled else Kind.ADDED), count
-    return Kind.CHANGED, 1
+            return (DifferenceKind.DOUBLED if doubled else DifferenceKind.ADDED), count
+    return DifferenceKind.CHANGED, 1
 
 
 def _agree(one: list[bytes], other: list[bytes], enough: int = 3) -> bool:

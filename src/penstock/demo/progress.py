@@ -80,7 +80,7 @@ def per_second(count: int, taken_ms: int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Instance:
     """A connector or one of its tasks as `GET /connectors/{name}/status` shows it."""
 
     name: str
@@ -88,14 +88,14 @@ class Part:
     trace: str = ""
 
 
-def parts_of(name: str, status: Mapping[str, Any]) -> tuple[Part, ...]:
+def instances_of(name: str, status: Mapping[str, Any]) -> tuple[Instance, ...]:
     """A connector and its tasks from the body of a status answer."""
     connector: Mapping[str, Any] = status.get("connector") or {}
     tasks: list[Mapping[str, Any]] = status.get("tasks") or []
     return (
-        Part(name, str(connector.get("state", "UNKNOWN")), str(connector.get("trace") or "")),
+        Instance(name, str(connector.get("state", "UNKNOWN")), str(connector.get("trace") or "")),
         *(
-            Part(
+            Instance(
                 f"{name}-{task.get('id')}",
                 str(task.get("state", "UNKNOWN")),
                 str(task.get("trace") or ""),
@@ -113,7 +113,7 @@ class Look:
     records_out: int | None = None  # offset committed by the sink's group
     position: int | None = None  # bytes of the file that the source has committed
     written: int = 0  # bytes in the sink's file
-    parts: tuple[Part, ...] | None = None
+    parts: tuple[Instance, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class Progress:
     out_of_topic: Pace = field(default_factory=Pace)
     into_file: Pace = field(default_factory=Pace)  # bytes
     position: int = 0
-    parts: tuple[Part, ...] = ()
+    parts: tuple[Instance, ...] = ()
     moved_ms: int = 0  # when something moved or a state changed, at last
 
     @classmethod
@@ -168,7 +168,7 @@ class Progress:
         return max(0, self.into_topic.count - self.out_of_topic.count)
 
     @property
-    def failed(self) -> tuple[Part, ...]:
+    def failed(self) -> tuple[Instance, ...]:
         """What has failed, with its trace."""
         return tuple(part for part in self.parts if part.state == "FAILED")
 

@@ -37,7 +37,7 @@ _LOOK_S: Final = 0.1
 _STATUS_EVERY_MS: Final = 500
 
 
-class TaskFailed(PenstockError):
+class DemoTaskFailed(PenstockError):
     """A connector or a task of the demo failed."""
 
     code = "demo.task_failed"
@@ -228,7 +228,7 @@ class _Demo:
             view.progress(progress)
             view.detail("moving" if progress.into_topic.count else progress.waiting_for)
             if progress.failed:
-                raise TaskFailed(
+                raise DemoTaskFailed(
                     "\n".join(f"{part.name} FAILED: {part.trace}" for part in progress.failed)
                 )
             if progress.stalled:

@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.demo.folder import SINK, SOURCE
-from penstock.demo.progress import Part, Progress
+from penstock.demo.progress import Instance, Progress
 from penstock.demo.words import percent, rate_words, size_words
 
 _PLAIN_SLOW_MS: Final = 5_000  # after which a step says what it is at
@@ -29,7 +29,7 @@ _STATE_STYLES: Final = {"RUNNING": "green", "FAILED": "bold red", "PAUSED": "yel
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class DemoStep:
     """One thing the demo does on its way."""
 
     name: str
@@ -74,7 +74,7 @@ class LiveView:
 
     def __init__(self, console: Console, now: Callable[[], int]) -> None:
         self._now = now
-        self._steps: tuple[Step, ...] = ()
+        self._steps: tuple[DemoStep, ...] = ()
         self._progress: Progress | None = None
         self._spinner = Spinner("dots", style="cyan")
         self._live = Live(
@@ -82,7 +82,7 @@ class LiveView:
         )
 
     def begin(self, name: str) -> None:
-        self._steps = (*self._steps, Step(name, self._now()))
+        self._steps = (*self._steps, DemoStep(name, self._now()))
 
     def detail(self, text: str) -> None:
         self._change(detail=text)
@@ -142,13 +142,13 @@ class PlainView:
         self._console = console
         self._now = now
         self._start_ms = now()
-        self._step: Step | None = None
+        self._step: DemoStep | None = None
         self._detail = ""
         self._moving = ""
         self._said_ms = self._start_ms
 
     def begin(self, name: str) -> None:
-        self._step = Step(name, self._now())
+        self._step = DemoStep(name, self._now())
         self._detail = self._moving = ""
         self._said_ms = self._now()
 
@@ -232,7 +232,7 @@ def _moving(progress: Progress) -> Panel:
     return Panel(Group(table, below), title="records", title_align="left", border_style="cyan")
 
 
-def _states(name: str, parts: tuple[Part, ...]) -> Text:
+def _states(name: str, parts: tuple[Instance, ...]) -> Text:
     text = Text()
     mine = [part for part in parts if part.name == name or part.name.startswith(f"{name}-")]
     if not mine:

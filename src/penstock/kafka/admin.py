@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
 )
 
 from penstock.errors import StartupFailed
-from penstock.kafka.clients import Settings
+from penstock.kafka.clients import ClientSettings
 
 CONNECT_TIMEOUT_S: Final = 15.0
 CREATE_TIMEOUT_S: Final = 60.0
@@ -47,7 +47,9 @@ class InternalTopic:
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
-def connect(settings: Settings, timeout_s: float = CONNECT_TIMEOUT_S) -> tuple[AdminClient, str]:
+def connect(
+    settings: ClientSettings, timeout_s: float = CONNECT_TIMEOUT_S
+) -> tuple[AdminClient, str]:
     """An admin client and the Kafka cluster's id; raises StartupFailed when no broker answers."""
     seen: list[str] = []
     quiet: dict[str, Any] = {"log_level": 0, "socket.timeout.ms": 10_000}

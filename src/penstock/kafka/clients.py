@@ -15,14 +15,14 @@ from typing import Final
 
 from penstock.errors import ConfigInvalid
 
-Settings = dict[str, str | int | float | bool]
+ClientSettings = dict[str, str | int | float | bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Translated:
     """Settings in the client's own spelling, and the names without a counterpart."""
 
-    settings: Settings
+    settings: ClientSettings
     ignored: tuple[str, ...] = ()
 
 
@@ -126,7 +126,7 @@ def member(java: Mapping[str, str]) -> dict[str, object]:
 def _common(
     java: Mapping[str, str], same: frozenset[str], *, not_for: frozenset[str]
 ) -> Translated:
-    settings: Settings = {"reconnect.backoff.max.ms": _backoff_max_ms(java)}
+    settings: ClientSettings = {"reconnect.backoff.max.ms": _backoff_max_ms(java)}
     ignored: list[str] = []
     for name, text in java.items():
         if name in _SAME or name in same:
@@ -148,7 +148,7 @@ def _backoff_max_ms(java: Mapping[str, str]) -> int:
     return max(least, _BACKOFF_MAX_MS)
 
 
-def _login(java: Mapping[str, str]) -> Settings:
+def _login(java: Mapping[str, str]) -> ClientSettings:
     jaas = java.get("sasl.jaas.config")
     if not jaas:
         return {}
@@ -164,9 +164,9 @@ def _login(java: Mapping[str, str]) -> Settings:
     return {"sasl.username": found["username"], "sasl.password": found["password"]}
 
 
-def _stores(java: Mapping[str, str]) -> Settings:
+def _stores(java: Mapping[str, str]) -> ClientSettings:
     """Key and trust stores given as files."""
-    out: Settings = {}
+    out: ClientSettings = {}
     trust = java.get("ssl.truststore.location")
     if trust:
         _refuse_jks("ssl.truststore", java, allowed=("PEM",))

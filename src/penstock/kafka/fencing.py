@@ -17,7 +17,7 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from penstock.errors import Unavailable
-from penstock.kafka.clients import Settings
+from penstock.kafka.clients import ClientSettings
 
 _INIT_S: Final = 30.0
 _COMMIT_S: Final = 30.0
@@ -30,7 +30,7 @@ Record = tuple[bytes, bytes | None]
 
 
 def fence(
-    settings: Settings,
+    settings: ClientSettings,
     ids: Iterable[str],
     *,
     wanted: Callable[[], bool] = lambda: True,
@@ -64,7 +64,7 @@ class FencedWriter:
     transaction.
     """
 
-    def __init__(self, topic: str, transactional_id: str, settings: Settings) -> None:
+    def __init__(self, topic: str, transactional_id: str, settings: ClientSettings) -> None:
         self._topic = topic
         self._id = transactional_id
         self._settings = settings
@@ -121,7 +121,7 @@ Produce = Callable[[str, bytes, bytes | None], None]
 
 @contextlib.contextmanager
 def transaction(
-    settings: Settings, transactional_id: str, timeout_s: float = _COMMIT_S
+    settings: ClientSettings, transactional_id: str, timeout_s: float = _COMMIT_S
 ) -> Iterator[Produce]:
     """One transaction of a new producer, which fences all others with this id. What the block
     produces becomes visible together, or not at all. Raises Unavailable."""
@@ -135,7 +135,7 @@ def transaction(
         raise Unavailable(f"The transaction failed: {_said(error)}") from error
 
 
-def _initialised(settings: Settings, transactional_id: str, timeout_s: float) -> Producer:
+def _initialised(settings: ClientSettings, transactional_id: str, timeout_s: float) -> Producer:
     """A producer with this id that has fenced all others. Raises KafkaException."""
     producer = Producer(
         {

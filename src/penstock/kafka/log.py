@@ -27,7 +27,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from penstock.errors import Unavailable
-from penstock.kafka.clients import Settings
+from penstock.kafka.clients import ClientSettings
 
 log = logging.getLogger(__name__)
 
@@ -68,8 +68,8 @@ class CompactedLog:
         topic: str,
         partitions: int,
         *,
-        consumer: Settings,
-        producer: Settings,
+        consumer: ClientSettings,
+        producer: ClientSettings,
         admin: AdminClient,
         receive: Callable[[Sequence[Entry]], None],
     ) -> None:

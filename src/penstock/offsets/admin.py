@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import Event
 from typing import Any, Final
 
+import kafka.structs
 from confluent_kafka import (
     ConsumerGroupTopicPartitions,
     KafkaError,
@@ -24,7 +25,6 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError as AnyKafkaError
-from kafka.structs import TopicPartition as Place
 
 from penstock.api import Offsets, SinkConnector, SourceConnector, SourceOffset
 from penstock.cluster.records import RawProps
@@ -158,19 +158,23 @@ class OffsetAdmin:
         return {(row.topic, row.partition): row.offset for row in rows if row.offset >= 0}
 
     def _commit(
-        self, name: str, props: RawProps, places: Mapping[tuple[str, int], int | None]
+        self, name: str, props: RawProps, offsets: Mapping[tuple[str, int], int | None]
     ) -> None:
         group = _group(name, props)
         rows = [
             TopicPartition(topic, partition, offset)
-            for (topic, partition), offset in places.items()
+            for (topic, partition), offset in offsets.items()
             if offset is not None
         ]
         if any(row.offset < 0 for row in rows):
             raise PenstockError(
                 f"Failed to modify offsets for sink connector {name}: Invalid negative offset"
             )
-        gone = {Place(*place) for place, offset in places.items() if offset is None}
+        deleted = {
+            kafka.structs.TopicPartition(*partition)
+            for partition, offset in offsets.items()
+            if offset is None
+        }
         admin = self._admin(name, props)
 
         def alter() -> None:
@@ -180,18 +184,18 @@ class OffsetAdmin:
                 if row.error is not None:
                     raise KafkaException(row.error)
 
-        def forget() -> None:
+        def delete() -> None:
             other = KafkaAdminClient(**clients.member(self._java(name, props)))
             try:
-                other.delete_group_offsets(group, gone)
+                other.delete_group_offsets(group, deleted)
             finally:
                 other.close()
 
         try:
             if rows:
                 _when_left(alter)
-            if gone:
-                _when_left(forget)
+            if deleted:
+                _when_left(delete)
         except (KafkaException, AnyKafkaError) as error:
             raise _sink_failure(name, "alter", error) from error
 

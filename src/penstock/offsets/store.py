@@ -43,7 +43,7 @@ Sent = Future[tuple[int, int]]
 """A record's partition and offset, once it is stored."""
 
 COMMITTED: Final = "read_committed"
-PRODUCER: Final[clients.Settings] = {"acks": "all", "delivery.timeout.ms": 2_147_483_647}
+PRODUCER: Final[clients.ClientSettings] = {"acks": "all", "delivery.timeout.ms": 2_147_483_647}
 """Producers of the internal topics never time out (kafka-connect.md §4.3)."""
 
 OPEN_TRANSACTION_S: Final = 16 * 60.0
@@ -106,9 +106,9 @@ class OwnTopic:
 
     connector: str
     topic: str
-    consumer: clients.Settings = field(repr=False)
-    producer: clients.Settings = field(repr=False)
-    admin: clients.Settings = field(repr=False)
+    consumer: clients.ClientSettings = field(repr=False)
+    producer: clients.ClientSettings = field(repr=False)
+    admin: clients.ClientSettings = field(repr=False)
 
     @property
     def key(self) -> str:
@@ -146,7 +146,7 @@ def own_topic(
     )
 
 
-def connector_admin(config: Config, client_id: str, props: RawProps) -> clients.Settings:
+def connector_admin(config: Config, client_id: str, props: RawProps) -> clients.ClientSettings:
     """The settings of a connector's admin client (kafka-connect.md §2.5)."""
     return clients.admin(connector_admin_java(config, client_id, props)).settings
 
@@ -162,7 +162,7 @@ def connector_admin_java(config: Config, client_id: str, props: RawProps) -> dic
     return {**originals, "client.id": client_id, **_client(config, "admin", given)}
 
 
-def producer_settings(config: Config, props: RawProps) -> clients.Settings:
+def producer_settings(config: Config, props: RawProps) -> clients.ClientSettings:
     """A connector's producer (librdkafka's names)."""
     given = {name: text for name, text in props.items() if text is not None}
     return clients.producer(_client(config, "producer", given)).settings

@@ -53,8 +53,8 @@ from penstock.plugins.registry import (
     ENTRY_POINTS,
     Found,
     Level,
-    Place,
     Registry,
+    SearchedLocation,
     Skipped,
     installed,
     loaded,
@@ -113,7 +113,7 @@ class Survey:
     """Everything that was looked at, and the registry that comes of it."""
 
     registry: Registry
-    places: tuple[Place, ...]
+    places: tuple[SearchedLocation, ...]
     undeclared: tuple[Found, ...]  # found by looking into modules alone
 
 
@@ -317,9 +317,9 @@ def _top_level(folder: Path) -> set[str]:
 # ── looking into a location ──────────────────────────────────────────────────────────────────────
 
 
-def _look(location: Location, discovery: Discovery) -> tuple[Place, bool]:
+def _look(location: Location, discovery: Discovery) -> tuple[SearchedLocation, bool]:
     """What is in a location, and whether its plugins were found by looking into modules."""
-    place = Place(location.form.value, str(location.path))
+    place = SearchedLocation(location.form.value, str(location.path))
     if location.problem is not None:
         return replace(place, skipped=(location.problem,)), False
     if location.form is Form.JARS:

@@ -122,7 +122,7 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SearchedLocation:
     """Where plugins were looked for, and what came of it. `kind` is in people's words; `where` is
     the path or, of what is installed, the distribution."""
 
@@ -280,7 +280,7 @@ def ambiguous(plugins: Iterable[Found]) -> list[tuple[str, Sequence[Found]]]:
 # ── looking ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def installed(without: Collection[str] = ()) -> list[Place]:
+def installed(without: Collection[str] = ()) -> list[SearchedLocation]:
     """What the entry points of installed packages offer, a place for each distribution; those in
     the folders and wheels of `without` are somebody else's to look at."""
     by_distribution: defaultdict[str, list[EntryPoint]] = defaultdict(list)
@@ -290,7 +290,7 @@ def installed(without: Collection[str] = ()) -> list[Place]:
         elif root_of(entry.dist) not in without:
             by_distribution[f"{entry.dist.name} {entry.dist.version}"].append(entry)
     return [
-        Place("installed", name, *loaded(entries, CLASSPATH))
+        SearchedLocation("installed", name, *loaded(entries, CLASSPATH))
         for name, entries in sorted(by_distribution.items())
     ]
 
@@ -335,7 +335,7 @@ def not_imported(name: str, value: str, error: BaseException) -> Skipped:
     return Skipped(f"'{name}' ({value})", f"{why}{where}", advice=advice)
 
 
-def report(places: Iterable[Place]) -> None:
+def report(places: Iterable[SearchedLocation]) -> None:
     """Tells the log what was skipped, loudly where a plugin is missing because of it."""
     levels = {Level.BROKEN: logging.WARNING, Level.WARNING: logging.WARNING}
     for place in places:

@@ -13,14 +13,14 @@ from urllib.parse import parse_qs
 
 import orjson
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import Response as HttpResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from penstock.config.worker import Listener
 from penstock.data.java_maps import hash_map_order
 from penstock.errors import PenstockError
 from penstock.rest import openapi
-from penstock.rest.call import Answer, Call, HttpError, Unroutable, error_of
+from penstock.rest.call import Call, HttpError, Response, Unroutable, error_of
 from penstock.rest.forward import Client
 from penstock.rest.operations import ready
 from penstock.rest.routes import ALWAYS, ROUTES, Route
@@ -71,7 +71,7 @@ def application(context: Context, routes: Sequence[Route] = ROUTES) -> ASGIApp:
             if not isinstance(error, HttpError | PenstockError):
                 log.exception("%s %s failed", request.method, request.url.path)
             body = {"error_code": code, "message": message}
-            response = _response(Answer(status, body), typed=not isinstance(error, Unroutable))
+            response = _response(Response(status, body), typed=not isinstance(error, Unroutable))
         if "expect" not in request.headers:
             await _pass_over(request)
         await response(scope, receive, send)
@@ -96,7 +96,7 @@ async def _serve(
     routes: Sequence[Route],
     description: Mapping[str, object],
     request: Request,
-) -> Response:
+) -> HttpResponse:
     raw = request.scope.get("raw_path", request.url.path.encode()).split(b"?")[0].decode("latin-1")
     raw = _ABSOLUTE.sub("", raw)
     if "//" in raw or _BAD_ESCAPE.search(raw):
@@ -108,7 +108,7 @@ async def _serve(
     if request.method == "OPTIONS":
         allowed = _allowed([row for row, _ in matching])
         headers = {"Allow": ",".join(allowed), "Content-Type": "text/plain"}
-        return Response(", ".join(allowed), headers=headers)
+        return HttpResponse(", ".join(allowed), headers=headers)
     method = "GET" if request.method == "HEAD" else request.method
     row = next(((row, params) for row, params in matching if row.method == method), None)
     if row is None:
@@ -171,12 +171,12 @@ def _media_type(text: str) -> str:
     return text.split(";")[0].strip().lower()
 
 
-def _response(answer: Answer, *, typed: bool = True) -> Response:
+def _response(answer: Response, *, typed: bool = True) -> HttpResponse:
     headers: Mapping[str, str] = answer.headers
     if answer.body is None:
-        return Response(status_code=answer.status, headers=dict(headers))
+        return HttpResponse(status_code=answer.status, headers=dict(headers))
     if isinstance(answer.body, bytes):  # other media types are set by the handler
-        return Response(answer.body, status_code=answer.status, headers=dict(headers))
+        return HttpResponse(answer.body, status_code=answer.status, headers=dict(headers))
     if typed:
         headers = {**headers, "Content-Type": _JSON}
-    return Response(orjson.dumps(answer.body), status_code=answer.status, headers=dict(headers))
+    return HttpResponse(orjson.dumps(answer.body), status_code=answer.status, headers=dict(headers))

@@ -38,7 +38,7 @@ def error_of(error: Exception) -> tuple[int, int, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     """A response: status, JSON body (None: none at all), further headers."""
 
     status: int = 200
@@ -95,7 +95,7 @@ class Call:
         return f"{self.scheme}://{host}" if host else ""
 
 
-Handler = Callable[[Call], Awaitable[Answer]]
+Handler = Callable[[Call], Awaitable[Response]]
 
 
 class Number(str):

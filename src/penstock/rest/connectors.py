@@ -14,25 +14,27 @@ from penstock.config import render
 from penstock.config import worker as worker_keys
 from penstock.ids import TaskId
 from penstock.rest import model
-from penstock.rest.call import Answer, Call, Handler, HttpError, text_of, texts
+from penstock.rest.call import Call, Handler, HttpError, Response, text_of, texts
 from penstock.rest.operations import existing, operate
 
 
-async def list_connectors(call: Call) -> Answer:
+async def list_connectors(call: Call) -> Response:
     state, registry = call.worker.state, call.worker.registry
     names = state.cluster.connectors()
     expand = call.query.get("expand")
     if expand is None:
-        return Answer(body=list(names))
+        return Response(body=list(names))
     makers = {"status": model.connector_status, "info": model.connector_info}
     wanted = {kind: makers[kind] for kind in expand if kind in makers}
     found = {
         name: {kind: make(state, registry, name) for kind, make in wanted.items()} for name in names
     }
-    return Answer(body={name: parts for name, parts in found.items() if None not in parts.values()})
+    return Response(
+        body={name: parts for name, parts in found.items() if None not in parts.values()}
+    )
 
 
-async def create_connector(call: Call) -> Answer:
+async def create_connector(call: Call) -> Response:
     request = call.json()
     if not isinstance(request, dict):
         raise HttpError(500, "Cannot deserialize value of type a create request from the body")
@@ -46,105 +48,105 @@ async def create_connector(call: Call) -> Answer:
     target = initial_target(request.get("initial_state"))
     await validated(call, config)
     done = await operate(call, e.CreateConnector(name, config, target))
-    return located(call, name, done if isinstance(done, Answer) else info(call, name, config))
+    return located(call, name, done if isinstance(done, Response) else info(call, name, config))
 
 
-async def put_config(call: Call) -> Answer:
+async def put_config(call: Call) -> Response:
     config = checked_name(call.config(), call.connector)
     await validated(call, config)
     done = await operate(call, e.PutConfig(call.connector, config))
-    if isinstance(done, Answer):
+    if isinstance(done, Response):
         return located(call, call.connector, done) if done.status == 201 else done
     answer = info(call, call.connector, config)
     return located(call, call.connector, answer) if done.created else answer
 
 
-async def get_connector(call: Call) -> Answer:
+async def get_connector(call: Call) -> Response:
     found = model.connector_info(call.worker.state, call.worker.registry, call.connector)
     return existing(found, f"Connector {call.connector} not found")
 
 
-async def delete_connector(call: Call) -> Answer:
+async def delete_connector(call: Call) -> Response:
     done = await operate(call, e.DeleteConnector(call.connector))
-    return done if isinstance(done, Answer) else Answer(204)
+    return done if isinstance(done, Response) else Response(204)
 
 
-async def get_config(call: Call) -> Answer:
+async def get_config(call: Call) -> Response:
     config = call.worker.state.cluster.config(call.connector)
     found = None if config is None else model.in_stored_order(config)
     return existing(found, f"Connector {call.connector} not found")
 
 
-async def get_status(call: Call) -> Answer:
+async def get_status(call: Call) -> Response:
     found = model.connector_status(call.worker.state, call.worker.registry, call.connector)
     return existing(found, f"No status found for connector {call.connector}")
 
 
-async def get_tasks(call: Call) -> Answer:
+async def get_tasks(call: Call) -> Response:
     found = model.task_infos(call.worker.state, call.connector)
     return existing(found, f"Connector {call.connector} not found")
 
 
-async def get_task_status(call: Call) -> Answer:
+async def get_task_status(call: Call) -> Response:
     number = task_number(call)
     state, registry = call.worker.state, call.worker.registry
     found = model.task_status(state, registry, call.connector, number)
     return existing(found, f"No status found for task {call.connector}-{number}")
 
 
-async def restart_connector(call: Call) -> Answer:
+async def restart_connector(call: Call) -> Response:
     include_tasks, only_failed = call.flag("includeTasks", False), call.flag("onlyFailed", False)
     if not (include_tasks or only_failed):
         done = await operate(call, e.RestartConnector(call.connector))
-        return done if isinstance(done, Answer) else Answer(204)
+        return done if isinstance(done, Response) else Response(204)
     done = await operate(call, e.RestartAll(call.connector, include_tasks, only_failed))
-    if isinstance(done, Answer):
+    if isinstance(done, Response):
         return done
     assert done.restarting is not None
     state, registry = call.worker.state, call.worker.registry
-    return Answer(202, model.restarting(state, registry, call.connector, done.restarting))
+    return Response(202, model.restarting(state, registry, call.connector, done.restarting))
 
 
-async def restart_task(call: Call) -> Answer:
+async def restart_task(call: Call) -> Response:
     done = await operate(call, e.RestartTask(TaskId(call.connector, task_number(call))))
-    return done if isinstance(done, Answer) else Answer(204)
+    return done if isinstance(done, Response) else Response(204)
 
 
 def set_target(target: Target, status: int) -> Handler:
-    async def handler(call: Call) -> Answer:
+    async def handler(call: Call) -> Response:
         done = await operate(call, e.SetTarget(call.connector, target))
-        return done if isinstance(done, Answer) else Answer(status)
+        return done if isinstance(done, Response) else Response(status)
 
     return handler
 
 
-async def get_topics(call: Call) -> Answer:
+async def get_topics(call: Call) -> Response:
     if not call.worker.config[worker_keys.TOPIC_TRACKING_ENABLE]:
         raise HttpError(403, "Topic tracking is disabled.")
-    return Answer(body=model.active_topics(call.worker.state, call.connector))
+    return Response(body=model.active_topics(call.worker.state, call.connector))
 
 
-async def patch_config(call: Call) -> Answer:
+async def patch_config(call: Call) -> Response:
     """Changes single settings; null removes one (KIP-477)."""
     there = await operate(call, e.CheckThere(call.connector))
-    if isinstance(there, Answer):
+    if isinstance(there, Response):
         return there
     patch = call.config()
     stored = model.in_stored_order(call.worker.state.cluster.config(call.connector) or {})
     config = model.patched(stored, patch)
     await validated(call, config)
     done = await operate(call, e.PutConfig(call.connector, config))
-    return done if isinstance(done, Answer) else info(call, call.connector, config)
+    return done if isinstance(done, Response) else info(call, call.connector, config)
 
 
-async def reset_topics(call: Call) -> Answer:
+async def reset_topics(call: Call) -> Response:
     config = call.worker.config
     if not config[worker_keys.TOPIC_TRACKING_ENABLE]:
         raise HttpError(403, "Topic tracking is disabled.")
     if not config[worker_keys.TOPIC_TRACKING_ALLOW_RESET]:
         raise HttpError(403, "Topic tracking reset is disabled.")
     done = await operate(call, e.ResetTopics(call.connector))
-    return done if isinstance(done, Answer) else Answer(202)
+    return done if isinstance(done, Response) else Response(202)
 
 
 def checked_name(config: dict[str, str | None], name: str) -> dict[str, str | None]:
@@ -189,9 +191,9 @@ def task_number(call: Call) -> int:
     return int(given)
 
 
-def located(call: Call, name: str, answer: Answer) -> Answer:
+def located(call: Call, name: str, answer: Response) -> Response:
     """201 with the Location of the new connector."""
-    return Answer(201, answer.body, {"Location": f"{call.address}/connectors/{in_path(name)}"})
+    return Response(201, answer.body, {"Location": f"{call.address}/connectors/{in_path(name)}"})
 
 
 def in_path(name: str) -> str:
@@ -202,9 +204,9 @@ def in_path(name: str) -> str:
     )
 
 
-def info(call: Call, name: str, config: Mapping[str, str | None]) -> Answer:
+def info(call: Call, name: str, config: Mapping[str, str | None]) -> Response:
     """The connector after a change, its configuration in the order it was sent in."""
     found = model.connector_info(call.worker.state, call.worker.registry, name)
     if found is None:
         raise HttpError(404, f"Connector {name} not found")  # deleted meanwhile
-    return Answer(body={**found, "config": dict(config)})
+    return Response(body={**found, "config": dict(config)})

@@ -198,7 +198,7 @@ def _tls_advice(url: str, error: BaseException) -> str:
     return ""
 
 
-class Leader:
+class LeaderClient:
     """Internal requests to the leader at a URL, signed while `key` returns a session key."""
 
     def __init__(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.cluster import events as e
 from penstock.config import worker as worker_keys
-from penstock.rest.call import Answer, Call, HttpError, texts
+from penstock.rest.call import Call, HttpError, Response, texts
 from penstock.rest.forward import verify
 from penstock.rest.operations import operate
 
@@ -17,18 +17,18 @@ def check_signed(call: Call) -> None:
         verify(call.body, call.headers, state.cluster.session_key, allowed)
 
 
-async def fence(call: Call) -> Answer:
+async def fence(call: Call) -> Response:
     """Internal: a follower requests zombie fencing (KIP-618)."""
     check_signed(call)
     done = await operate(call, e.FenceZombies(call.connector))
-    return done if isinstance(done, Answer) else Answer(204)
+    return done if isinstance(done, Response) else Response(204)
 
 
-async def put_tasks(call: Call) -> Answer:
+async def put_tasks(call: Call) -> Response:
     """Internal: a follower submits a task set."""
     check_signed(call)
     configs = call.json()
     if not isinstance(configs, list):
         raise HttpError(500, "Cannot deserialize value of type a list from the body")
     done = await operate(call, e.PutTasks(call.connector, tuple(map(texts, configs))))
-    return done if isinstance(done, Answer) else Answer(204)
+    return done if isinstance(done, Response) else Response(204)

@@ -10,17 +10,17 @@ import orjson
 from penstock.cluster import events as e
 from penstock.offsets.admin import requested
 from penstock.plugins.registry import Found, Kind
-from penstock.rest.call import Answer, Call, HttpError
+from penstock.rest.call import Call, HttpError, Response
 from penstock.rest.operations import operate
 
 
-async def get_offsets(call: Call) -> Answer:
+async def get_offsets(call: Call) -> Response:
     found, config = connector_class(call)
     offsets = call.worker.offset_admin
-    return Answer(body=await asyncio.to_thread(offsets.read, call.connector, found, config))
+    return Response(body=await asyncio.to_thread(offsets.read, call.connector, found, config))
 
 
-async def patch_offsets(call: Call) -> Answer:
+async def patch_offsets(call: Call) -> Response:
     call.json()
     pairs = requested(orjson.loads(call.body) if call.body else None)
     refused = await for_offsets(call)
@@ -29,31 +29,31 @@ async def patch_offsets(call: Call) -> Answer:
     found, config = connector_class(call)
     alter = call.worker.offset_admin.alter
     text = await asyncio.to_thread(alter, call.connector, found, config, pairs)
-    return Answer(body={"message": text})
+    return Response(body={"message": text})
 
 
-async def delete_offsets(call: Call) -> Answer:
+async def delete_offsets(call: Call) -> Response:
     refused = await for_offsets(call)
     if refused is not None:
         return refused
     found, config = connector_class(call)
     reset = call.worker.offset_admin.reset
-    return Answer(body={"message": await asyncio.to_thread(reset, call.connector, found, config)})
+    return Response(body={"message": await asyncio.to_thread(reset, call.connector, found, config)})
 
 
-async def for_offsets(call: Call) -> Answer | None:
+async def for_offsets(call: Call) -> Response | None:
     """Ensures that a connector's offsets may be altered here: this worker is the leader, the
     connector is stopped at the end of the config topic, and zombie tasks are fenced. Returns a
     response if the request was forwarded."""
     done = await operate(call, e.CheckStopped(call.connector))
-    if isinstance(done, Answer):
+    if isinstance(done, Response):
         return done
     if not await asyncio.to_thread(call.worker.read_config_to_end):
         raise HttpError(
             500, "Failed to read to end of config topic before modifying connector offsets"
         )
     done = await operate(call, e.CheckStopped(call.connector))
-    if isinstance(done, Answer):
+    if isinstance(done, Response):
         return done
     found, _ = connector_class(call)
     if found.kind is Kind.SOURCE and call.worker.exactly_once:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import orjson
 
 from penstock.cluster import events as e
-from penstock.rest.call import Answer, Call, HttpError
+from penstock.rest.call import Call, HttpError, Response
 from penstock.rest.forward import next_hop
 from penstock.runtime.worker import Worker
 
@@ -25,7 +25,7 @@ _NO_LEADER: Final = (
 )
 
 
-async def operate(call: Call, operation: e.Operation) -> e.Done | Answer:
+async def operate(call: Call, operation: e.Operation) -> e.Done | Response:
     """Serves the operation here, or forwards it and returns the other worker's response."""
     result: e.Result = await within(
         call.worker.submit(operation), REQUEST_TIMEOUT_S, "Request timed out"
@@ -39,7 +39,7 @@ async def operate(call: Call, operation: e.Operation) -> e.Done | Answer:
             return await forward(call, result.url)
 
 
-async def forward(call: Call, url: str | None) -> Answer:
+async def forward(call: Call, url: str | None) -> Response:
     """Forwards the request, at most two hops (kafka-connect.md §1.3)."""
     given = call.query.get("forward")
     hop = next_hop(given[0] if given else None)
@@ -59,7 +59,7 @@ async def forward(call: Call, url: str | None) -> Answer:
         headers=passed,
     )
     body = orjson.loads(answer.content) if answer.content else None
-    return Answer(answer.status_code, body)
+    return Response(answer.status_code, body)
 
 
 async def within(future: Future[Any], timeout_s: float, text: str) -> Any:
@@ -85,8 +85,8 @@ async def _until_ready(worker: Worker) -> None:
         await asyncio.sleep(0.02)
 
 
-def existing(found: Any, text: str) -> Answer:
+def existing(found: Any, text: str) -> Response:
     """200 with the body, or 404."""
     if found is None:
         raise HttpError(404, text)
-    return Answer(body=found)
+    return Response(body=found)

@@ -18,7 +18,7 @@ _RUNS = frozenset({Phase.STARTING, Phase.RUNNING})
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class InstanceContext:
     """A `ConnectorContext`."""
 
     name: str

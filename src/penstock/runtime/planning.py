@@ -560,7 +560,9 @@ class Planner:
             **under(props, f"{client}.override."),
         }
 
-    def _producer(self, task: TaskId, props: Props, *, exactly_once: bool) -> clients.Settings:
+    def _producer(
+        self, task: TaskId, props: Props, *, exactly_once: bool
+    ) -> clients.ClientSettings:
         java = {**_PRODUCER, **self._client("producer", props)}
         java.setdefault("client.id", f"connector-producer-{task}")
         if exactly_once:
@@ -602,7 +604,7 @@ class Planner:
         return tuple(groups)
 
 
-def _lag_client(task: TaskId, java: Mapping[str, str]) -> clients.Settings | None:
+def _lag_client(task: TaskId, java: Mapping[str, str]) -> clients.ClientSettings | None:
     """Client settings for looking up a sink's lag. With settings that only Java's consumer takes,
     such as a JKS store, the lag is unknown; the task runs."""
     try:

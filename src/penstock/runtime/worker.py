@@ -62,7 +62,7 @@ from penstock.offsets.store import (
     offsets_topic,
 )
 from penstock.plugins.registry import Kind, Registry
-from penstock.runtime.instances import Context, Instances
+from penstock.runtime.instances import InstanceContext, Instances
 from penstock.runtime.loggers import Loggers
 from penstock.runtime.metrics import Metrics, Slots
 from penstock.runtime.planning import Planner
@@ -523,7 +523,7 @@ class Worker:
             configs = tuple(planned.configs)
             self._post(e.ConnectorPlanned(name, run, configs, again_ms=planned.again_ms))
 
-    def _connector_context(self, command: e.StartConnector | e.AskConnector) -> Context:
+    def _connector_context(self, command: e.StartConnector | e.AskConnector) -> InstanceContext:
         """The context of one run's connector instance."""
         name, run, config = command.connector, command.run, command.config
 
@@ -532,7 +532,9 @@ class Worker:
                 return ()
             return self.offset_admin.stored(name, self.planner.resolved(config))
 
-        return Context(name, read, lambda: self._post(e.ReconfigurationRequested(name, run)))
+        return InstanceContext(
+            name, read, lambda: self._post(e.ReconfigurationRequested(name, run))
+        )
 
     def _forward_tasks(self, command: e.ForwardTasks) -> None:
         try:

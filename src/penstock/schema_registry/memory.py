@@ -39,7 +39,7 @@ _MOST: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     """What the registry says to a request."""
 
     status: int
@@ -50,7 +50,7 @@ class _No(Exception):
     """The request is refused with one of the API's error codes."""
 
     def __init__(self, code: int, message: str) -> None:
-        self.answer = Answer(
+        self.answer = Response(
             code // 100 if code >= 1000 else code, {"error_code": code, "message": message}
         )
         super().__init__(message)
@@ -119,7 +119,7 @@ class MemoryRegistry:
         self._levels: dict[str | None, str] = {None: "BACKWARD"}
         self._modes: dict[str | None, str] = {None: "READWRITE"}
 
-    def answer(self, method: str, path: str, query: Query, body: Body | None = None) -> Answer:
+    def answer(self, method: str, path: str, query: Query, body: Body | None = None) -> Response:
         """The answer to one request; `path` is as in the URL, encoded, and may hold a query."""
         path, _, more = path.partition("?")
         if more:
@@ -135,11 +135,11 @@ class MemoryRegistry:
             parts = {name: unquote(text) for name, text in found.groupdict().items()}
             try:
                 with self._lock:
-                    return Answer(200, respond(self, parts, query, body or {}))
+                    return Response(200, respond(self, parts, query, body or {}))
             except _No as no:
                 return no.answer
         code, text = (405, "Method Not Allowed") if known else (404, "Not Found")
-        return Answer(code, {"error_code": code, "message": f"HTTP {code} {text}"})
+        return Response(code, {"error_code": code, "message": f"HTTP {code} {text}"})
 
     # Subjects and versions
 

@@ -154,7 +154,7 @@ class Repeats:
 
 
 @dataclass
-class Place:
+class Arrivals:
     """What has come to one place, a topic or a target, as far as it was looked at."""
 
     ordered: bool
@@ -228,8 +228,8 @@ class Watch:
         self.flows = {flow.name: flow for flow in flows}
         self._topics = topics
         self._cluster = cluster
-        self._in_topic = {flow.name: Place(flow.partitions == 1) for flow in flows}
-        self._in_target = {flow.name: Place(flow.partitions == 1) for flow in flows}
+        self._in_topic = {flow.name: Arrivals(flow.partitions == 1) for flow in flows}
+        self._in_target = {flow.name: Arrivals(flow.partitions == 1) for flow in flows}
         self._tails = dict.fromkeys(self.flows, 0)
         self._by_topic = {flow.topic: flow.name for flow in flows}
         self._lock = threading.Lock()
@@ -544,7 +544,7 @@ def _even(workers: set[str], owners: Sequence[str]) -> bool:
     return max(loads.values()) - min(loads.values()) <= 1
 
 
-def _stalls(places: Mapping[str, Place]) -> dict[str, float]:
+def _stalls(places: Mapping[str, Arrivals]) -> dict[str, float]:
     now = time.monotonic()
     return {name: max(place.stall_s, now - place.arrived_at) for name, place in places.items()}
 

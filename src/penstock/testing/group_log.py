@@ -19,7 +19,7 @@ _LAST_PLAIN: Final = 3  # a group's value is laid out as below up to this versio
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class Rebalance:
     """A completed round of a group; `leader` is a member's id, which begins with its client id."""
 
     generation: int
@@ -31,7 +31,7 @@ class GroupLog:
     """By group: its rounds, and by topic and partition its committed positions. Oldest first; what
     the broker has compacted away is missing."""
 
-    rounds: dict[str, list[Round]] = field(default_factory=dict)
+    rounds: dict[str, list[Rebalance]] = field(default_factory=dict)
     commits: dict[str, dict[tuple[str, int], list[int]]] = field(default_factory=dict)
 
     def generation(self, group: str) -> int:
@@ -70,7 +70,7 @@ def _add(found: GroupLog, row: Stored, key: bytes, value: bytes) -> None:
         (generation,) = struct.unpack_from(">i", value, at)
         _, at = _text(value, at + 4)  # the protocol
         leader, _ = _text(value, at)
-        found.rounds.setdefault(group or "", []).append(Round(generation, leader or ""))
+        found.rounds.setdefault(group or "", []).append(Rebalance(generation, leader or ""))
 
 
 def _text(data: bytes, at: int) -> tuple[str | None, int]:

@@ -27,12 +27,12 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response as HttpResponse
 from starlette.routing import Route
 
 from penstock.host.processes import Process
 from penstock.kafka.broker import free_port
-from penstock.schema_registry.memory import Answer, MemoryRegistry
+from penstock.schema_registry.memory import MemoryRegistry, Response
 from penstock.testing.waiting import wait_until
 
 CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
@@ -44,7 +44,7 @@ def app(registry: MemoryRegistry, user_info: str | None = None) -> Starlette:
     """The REST API of `registry`; with `user_info`, `user:password`, only for that user."""
     expected = user_info and "Basic " + base64.b64encode(user_info.encode()).decode()
 
-    async def respond(request: Request) -> Response:
+    async def respond(request: Request) -> HttpResponse:
         given = request.headers.get("authorization", "")
         if expected and not secrets.compare_digest(given.encode(), expected.encode()):
             return _response(
@@ -71,9 +71,9 @@ def app(registry: MemoryRegistry, user_info: str | None = None) -> Starlette:
         )
         return _response(answer)
 
-    async def fail(request: Request, error: Exception) -> Response:
+    async def fail(request: Request, error: Exception) -> HttpResponse:
         return _response(
-            Answer(500, {"error_code": 50001, "message": f"Error in the backend: {error}"})
+            Response(500, {"error_code": 50001, "message": f"Error in the backend: {error}"})
         )
 
     return Starlette(
@@ -82,12 +82,12 @@ def app(registry: MemoryRegistry, user_info: str | None = None) -> Starlette:
     )
 
 
-def _error(status: int, message: str) -> Answer:
-    return Answer(status, {"error_code": status, "message": message})
+def _error(status: int, message: str) -> Response:
+    return Response(status, {"error_code": status, "message": message})
 
 
-def _response(answer: Answer, headers: Mapping[str, str] | None = None) -> Response:
-    return Response(
+def _response(answer: Response, headers: Mapping[str, str] | None = None) -> HttpResponse:
+    return HttpResponse(
         json.dumps(answer.body, ensure_ascii=False).encode(),
         answer.status,
         headers,

@@ -37,7 +37,7 @@ class Link(Protocol):
         """Told to the simulation, not to the member: the group goes on without it."""
 
 
-class Round(Enum):
+class JoinState(Enum):
     """Where the group is."""
 
     STABLE = "stable"
@@ -59,7 +59,7 @@ class Coordinator:
     """One group. `tick` has to be called as time passes."""
 
     generation: int = 0
-    round: Round = Round.STABLE
+    round: JoinState = JoinState.STABLE
     leader: str = ""
     members: dict[str, _Membership] = field(default_factory=dict)
     _shares: Mapping[str, bytes] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class Coordinator:
         if not member:
             member = f"m{self._next_member}"
             self._next_member += 1
-        if self.round is not Round.JOINING:
+        if self.round is not JoinState.JOINING:
             self._begin_round(now, INITIAL_DELAY_MS if not self.members else 0)
         self.members[member] = _Membership(link, now, metadata)
         self._complete_join(now)
@@ -90,16 +90,16 @@ class Coordinator:
         membership = self.members.get(member)
         if membership is None:
             link.unknown_member()
-        elif generation != self.generation or self.round is Round.JOINING:
+        elif generation != self.generation or self.round is JoinState.JOINING:
             link.round_is_over()
         else:
             membership.link = link
             membership.seen = now
             membership.syncing = True
-            if member == self.leader and self.round is Round.SYNCING:
+            if member == self.leader and self.round is JoinState.SYNCING:
                 self._shares = shares
-                self.round = Round.STABLE
-            if self.round is Round.STABLE:
+                self.round = JoinState.STABLE
+            if self.round is JoinState.STABLE:
                 self._answer_syncs()
 
     def heartbeat(self, link: Link, member: str, generation: int, now: int) -> None:
@@ -108,7 +108,7 @@ class Coordinator:
             link.unknown_member()
             return
         membership.seen = now
-        if self.round is not Round.STABLE or generation != self.generation:
+        if self.round is not JoinState.STABLE or generation != self.generation:
             link.round_is_over()
 
     def leave(self, member: str, now: int) -> None:
@@ -117,9 +117,9 @@ class Coordinator:
 
     def tick(self, now: int) -> None:
         for member, membership in list(self.members.items()):
-            waits = self.round is Round.JOINING and membership.joining
+            waits = self.round is JoinState.JOINING and membership.joining
             silent = now - membership.seen >= SESSION_TIMEOUT_MS and not waits
-            late = self.round is Round.JOINING and not waits and now >= self._join_until
+            late = self.round is JoinState.JOINING and not waits and now >= self._join_until
             if silent or late:
                 del self.members[member]
                 membership.link.expelled(member)
@@ -135,15 +135,15 @@ class Coordinator:
         return (
             membership is not None
             and membership.metadata == metadata
-            and self.round is not Round.JOINING
-            and not (self.round is Round.STABLE and member == self.leader)
+            and self.round is not JoinState.JOINING
+            and not (self.round is JoinState.STABLE and member == self.leader)
         )
 
     def _offers(self) -> dict[str, bytes]:
         return {member: membership.metadata for member, membership in self.members.items()}
 
     def _begin_round(self, now: int, delay_ms: int) -> None:
-        self.round = Round.JOINING
+        self.round = JoinState.JOINING
         self._join_from = now + delay_ms
         self._join_until = now + REBALANCE_TIMEOUT_MS
         for membership in self.members.values():
@@ -153,16 +153,16 @@ class Coordinator:
                 membership.link.round_is_over()
 
     def _lost_one(self, now: int) -> None:
-        if self.members and self.round is not Round.JOINING:
+        if self.members and self.round is not JoinState.JOINING:
             self._begin_round(now, 0)
 
     def _complete_join(self, now: int) -> None:
-        if self.round is not Round.JOINING or now < self._join_from or not self.members:
+        if self.round is not JoinState.JOINING or now < self._join_from or not self.members:
             return
         if not all(membership.joining for membership in self.members.values()):
             return
         self.generation += 1
-        self.round = Round.SYNCING
+        self.round = JoinState.SYNCING
         if self.leader not in self.members:
             self.leader = next(iter(self.members))
         for member, membership in self.members.items():

@@ -51,7 +51,7 @@ INSERT_FIELD: Final = ConfigDef(
     REPLACE_NULL,
 )
 
-Cells = Callable[[Rows], list[Value]]
+ValuesOf = Callable[[Rows], list[Value]]
 """What is inserted in each of the rows; None where nothing is."""
 
 
@@ -61,7 +61,7 @@ class _Insert:
 
     name: str
     schema: Schema
-    cells: Cells
+    values_of: ValuesOf
     always: str | None = None
 
 
@@ -202,11 +202,11 @@ def _named(given: str, schema: Schema) -> tuple[str, Schema]:
 
 
 def _same_cells(insert: _Insert, rows: Rows) -> list[Value]:
-    return insert.cells(rows)
+    return insert.values_of(rows)
 
 
 def _struct_cells(insert: _Insert, rows: Rows) -> list[Value]:
-    return _moments(rows) if insert.cells is _timestamps else insert.cells(rows)
+    return _moments(rows) if insert.values_of is _timestamps else insert.values_of(rows)
 
 
 def _put(made: list[Value], name: str, cells: list[Value]) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cli.states import Part, missing
+from penstock.cli.states import Instance, missing
 
 
-def parts(text: str) -> list[Part]:
+def parts(text: str) -> list[Instance]:
     """The states of a connector and its tasks, as words."""
     return [
-        Part("c", number - 1 if number else None, state, "w", "")
+        Instance("c", number - 1 if number else None, state, "w", "")
         for number, state in enumerate(text.split())
     ]
 

@@ -7,7 +7,7 @@ import pytest
 from penstock.connectors.file import FileReader
 from penstock.demo.lines import (
     Difference,
-    Kind,
+    DifferenceKind,
     LineTooLong,
     digest,
     first_difference,
@@ -138,23 +138,23 @@ def test_the_same_lines_do_not_differ() -> None:
 @pytest.mark.parametrize(
     ("found", "kind", "line", "count"),
     [
-        ([*TEN[:3], *TEN[4:]], Kind.LOST, 4, 1),
-        (TEN[2:], Kind.LOST, 1, 2),
-        (TEN[:7], Kind.LOST, 8, 3),
-        ([], Kind.LOST, 1, 10),
-        ([*TEN[:4], TEN[3], *TEN[4:]], Kind.DOUBLED, 5, 1),
-        ([*TEN[:6], *TEN[2:]], Kind.DOUBLED, 7, 4),
-        ([*TEN, *TEN[8:]], Kind.DOUBLED, 11, 2),
-        ([*TEN, b"more"], Kind.ADDED, 11, 1),
-        ([*TEN[:5], b"other", *TEN[5:]], Kind.ADDED, 6, 1),
-        ([*TEN[:2], TEN[3], TEN[2], *TEN[4:]], Kind.SWAPPED, 3, 2),
-        ([*TEN[:8], TEN[9], TEN[8]], Kind.SWAPPED, 9, 2),
-        ([*TEN[:5], b"other", *TEN[6:]], Kind.CHANGED, 6, 1),
-        ([*TEN[:9], b"line"], Kind.CHANGED, 10, 1),
+        ([*TEN[:3], *TEN[4:]], DifferenceKind.LOST, 4, 1),
+        (TEN[2:], DifferenceKind.LOST, 1, 2),
+        (TEN[:7], DifferenceKind.LOST, 8, 3),
+        ([], DifferenceKind.LOST, 1, 10),
+        ([*TEN[:4], TEN[3], *TEN[4:]], DifferenceKind.DOUBLED, 5, 1),
+        ([*TEN[:6], *TEN[2:]], DifferenceKind.DOUBLED, 7, 4),
+        ([*TEN, *TEN[8:]], DifferenceKind.DOUBLED, 11, 2),
+        ([*TEN, b"more"], DifferenceKind.ADDED, 11, 1),
+        ([*TEN[:5], b"other", *TEN[5:]], DifferenceKind.ADDED, 6, 1),
+        ([*TEN[:2], TEN[3], TEN[2], *TEN[4:]], DifferenceKind.SWAPPED, 3, 2),
+        ([*TEN[:8], TEN[9], TEN[8]], DifferenceKind.SWAPPED, 9, 2),
+        ([*TEN[:5], b"other", *TEN[6:]], DifferenceKind.CHANGED, 6, 1),
+        ([*TEN[:9], b"line"], DifferenceKind.CHANGED, 10, 1),
     ],
 )
 def test_the_first_difference_is_found_and_named(
-    found: list[bytes], kind: Kind, line: int, count: int
+    found: list[bytes], kind: DifferenceKind, line: int, count: int
 ) -> None:
     difference = first_difference(TEN, found)
     assert difference is not None
@@ -164,7 +164,7 @@ def test_the_first_difference_is_found_and_named(
 
 def test_a_lost_empty_line_among_others_is_found() -> None:
     difference = first_difference([b"a", b"", b"", b"b"], [b"a", b"", b"b"])
-    assert difference == Difference(Kind.LOST, 3, 1, "", "b")
+    assert difference == Difference(DifferenceKind.LOST, 3, 1, "", "b")
 
 
 def test_a_difference_shows_the_start_of_long_lines() -> None:
@@ -177,4 +177,4 @@ def test_losses_larger_than_the_window_are_counted_at_the_end() -> None:
     many = [b"%d" % number for number in range(50_000)]
     difference = first_difference(many, many[:100])
     assert difference is not None
-    assert (difference.kind, difference.count) == (Kind.LOST, 49_900)
+    assert (difference.kind, difference.count) == (DifferenceKind.LOST, 49_900)

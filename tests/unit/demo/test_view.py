@@ -4,7 +4,7 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
-from penstock.demo.progress import Look, Part, Progress
+from penstock.demo.progress import Instance, Look, Progress
 from penstock.demo.view import LiveView, PlainView, view_for
 
 Clock = Callable[[], int]
@@ -37,7 +37,7 @@ def written(to: Console) -> str:
 PROGRESS = (
     Progress.start(1_000, 5_000, 0)
     .seen(1_000, Look())
-    .seen(2_000, Look(600, 250, 2_500, 900, (Part("demo-sink-0", "RUNNING"),)))
+    .seen(2_000, Look(600, 250, 2_500, 900, (Instance("demo-sink-0", "RUNNING"),)))
 )
 
 

@@ -6,13 +6,13 @@ import pytest
 
 from penstock.errors import ConfigInvalid
 from penstock.kafka import clients
-from penstock.kafka.clients import Settings
+from penstock.kafka.clients import ClientSettings
 
-ALL: Settings = {"reconnect.backoff.max.ms": 1_000}
-PRODUCER: Settings = {**ALL, "partitioner": "murmur2_random"}
-CONSUMER: Settings = {**ALL, "enable.auto.commit": False, "enable.auto.offset.store": False}
+ALL: ClientSettings = {"reconnect.backoff.max.ms": 1_000}
+PRODUCER: ClientSettings = {**ALL, "partitioner": "murmur2_random"}
+CONSUMER: ClientSettings = {**ALL, "enable.auto.commit": False, "enable.auto.offset.store": False}
 
-TO_PRODUCER: list[tuple[dict[str, str], Settings, tuple[str, ...]]] = [
+TO_PRODUCER: list[tuple[dict[str, str], ClientSettings, tuple[str, ...]]] = [
     ({"bootstrap.servers": "a:1,b:2"}, {"bootstrap.servers": "a:1,b:2"}, ()),
     ({"acks": "1", "linger.ms": "7"}, {"acks": "1", "linger.ms": "7"}, ()),
     ({"linger.ms": "2147483647"}, {"linger.ms": 900_000}, ()),
@@ -28,12 +28,12 @@ TO_PRODUCER: list[tuple[dict[str, str], Settings, tuple[str, ...]]] = [
 
 @pytest.mark.parametrize(("java", "settings", "ignored"), TO_PRODUCER)
 def test_a_producer_gets_what_it_has_a_setting_for(
-    java: dict[str, str], settings: Settings, ignored: tuple[str, ...]
+    java: dict[str, str], settings: ClientSettings, ignored: tuple[str, ...]
 ) -> None:
     assert clients.producer(java) == clients.Translated({**PRODUCER, **settings}, ignored)
 
 
-TO_CONSUMER: list[tuple[dict[str, str], Settings, tuple[str, ...]]] = [
+TO_CONSUMER: list[tuple[dict[str, str], ClientSettings, tuple[str, ...]]] = [
     ({"group.id": "g", "isolation.level": "read_committed"},) * 2 + ((),),  # type: ignore[list-item]
     ({"fetch.max.wait.ms": "3"}, {"fetch.wait.max.ms": "3"}, ()),
     ({"enable.auto.commit": "true"}, {}, ("enable.auto.commit",)),  # not the user's to choose
@@ -43,12 +43,12 @@ TO_CONSUMER: list[tuple[dict[str, str], Settings, tuple[str, ...]]] = [
 
 @pytest.mark.parametrize(("java", "settings", "ignored"), TO_CONSUMER)
 def test_a_consumer_gets_what_it_has_a_setting_for_and_never_commits_by_itself(
-    java: dict[str, str], settings: Settings, ignored: tuple[str, ...]
+    java: dict[str, str], settings: ClientSettings, ignored: tuple[str, ...]
 ) -> None:
     assert clients.consumer(java) == clients.Translated({**CONSUMER, **settings}, ignored)
 
 
-TO_ADMIN: list[tuple[dict[str, str], Settings]] = [
+TO_ADMIN: list[tuple[dict[str, str], ClientSettings]] = [
     ({"security.protocol": "SSL"}, {"security.protocol": "SSL"}),
     (
         {"ssl.endpoint.identification.algorithm": ""},
@@ -99,7 +99,7 @@ TO_ADMIN: list[tuple[dict[str, str], Settings]] = [
 
 
 @pytest.mark.parametrize(("java", "settings"), TO_ADMIN)
-def test_stores_and_logins_are_translated(java: dict[str, str], settings: Settings) -> None:
+def test_stores_and_logins_are_translated(java: dict[str, str], settings: ClientSettings) -> None:
     assert clients.admin(java) == clients.Translated({**ALL, **settings})
 
 

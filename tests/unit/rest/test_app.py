@@ -11,28 +11,28 @@ import pytest
 
 from penstock.errors import BadRequest
 from penstock.rest.app import accepts, application
-from penstock.rest.call import Answer, Call, HttpError
+from penstock.rest.call import Call, HttpError, Response
 from penstock.rest.routes import Route
 from penstock.rest.shapes import ref
 
 
-async def echo(call: Call) -> Answer:
-    return Answer(body={"path": call.path, "params": dict(call.params), "json": call.json()})
+async def echo(call: Call) -> Response:
+    return Response(body={"path": call.path, "params": dict(call.params), "json": call.json()})
 
 
-async def figures(call: Call) -> Answer:
-    return Answer(body=b"one 1\n", headers={"Content-Type": "text/plain; version=0.0.4"})
+async def figures(call: Call) -> Response:
+    return Response(body=b"one 1\n", headers={"Content-Type": "text/plain; version=0.0.4"})
 
 
-async def refused(call: Call) -> Answer:
+async def refused(call: Call) -> Response:
     raise BadRequest("not like this")
 
 
-async def broken(call: Call) -> Answer:
+async def broken(call: Call) -> Response:
     raise RuntimeError("it broke")
 
 
-async def conflict(call: Call) -> Answer:
+async def conflict(call: Call) -> Response:
     raise HttpError(409, "busy", 40901)
 
 

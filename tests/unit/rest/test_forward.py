@@ -19,8 +19,8 @@ from penstock.cluster import events as e
 from penstock.cluster.herder_state import HerderState, Member, Settings
 from penstock.cluster.records import SessionKey
 from penstock.cluster.state import ClusterState
-from penstock.rest.call import Answer, Call, HttpError
-from penstock.rest.forward import ALGORITHM, SIGNATURE, Client, Leader, Remote, sign
+from penstock.rest.call import Call, HttpError, Response
+from penstock.rest.forward import ALGORITHM, SIGNATURE, Client, LeaderClient, Remote, sign
 from penstock.rest.routes import ROUTES
 
 KEY = SessionKey(b"secret", "HmacSHA256", 1)
@@ -52,7 +52,7 @@ def mac(body: bytes) -> str:
 
 def test_the_leader_is_asked_to_fence_with_the_signature_of_an_empty_body() -> None:
     client = Recorded()
-    Leader(client, lambda: KEY, "HmacSHA256").fence(URL, "a/b ü")
+    LeaderClient(client, lambda: KEY, "HmacSHA256").fence(URL, "a/b ü")
     assert client.sent == [
         (
             "PUT",
@@ -65,7 +65,7 @@ def test_the_leader_is_asked_to_fence_with_the_signature_of_an_empty_body() -> N
 
 def test_the_leader_is_handed_a_task_set_that_is_signed() -> None:
     client = Recorded()
-    Leader(client, lambda: KEY, "HmacSHA256").put_tasks(URL, "c", [{"k": "v"}])
+    LeaderClient(client, lambda: KEY, "HmacSHA256").put_tasks(URL, "c", [{"k": "v"}])
     [(method, url, body, headers)] = client.sent
     assert (method, url, body) == ("POST", f"{URL}connectors/c/tasks", b'[{"k":"v"}]')
     assert headers[SIGNATURE] == mac(body)
@@ -73,7 +73,7 @@ def test_the_leader_is_handed_a_task_set_that_is_signed() -> None:
 
 def test_without_a_session_key_nothing_is_signed() -> None:
     client = Recorded()
-    Leader(client, lambda: None, "HmacSHA256").fence(URL, "c")
+    LeaderClient(client, lambda: None, "HmacSHA256").fence(URL, "c")
     assert client.sent[0][3] == {}
 
 
@@ -117,7 +117,7 @@ def fence(
     headers: Mapping[str, str],
     client: Client | None = None,
     **query: str,
-) -> Answer:
+) -> Response:
     segments = ["connectors", "c", "fence"]
     [(route, params)] = [
         (row, found)
@@ -142,7 +142,7 @@ SIGNED = sign(b"", KEY, "HmacSHA256")
 
 def test_a_signed_wish_is_served_by_the_leader() -> None:
     worker = FakeWorker(e.Done())
-    assert fence(worker, SIGNED) == Answer(204)
+    assert fence(worker, SIGNED) == Response(204)
     assert worker.asked == [e.FenceZombies("c")]
 
 
@@ -172,7 +172,7 @@ def test_a_wish_that_is_not_signed_properly_is_refused(
 
 
 def test_where_nobody_signs_no_signature_is_asked_for() -> None:
-    assert fence(FakeWorker(e.Done(), protocol="compatible"), {}) == Answer(204)
+    assert fence(FakeWorker(e.Done(), protocol="compatible"), {}) == Response(204)
 
 
 def test_a_refusal_is_told() -> None:

@@ -9,7 +9,7 @@ import pytest
 from penstock.api import Connector, Props
 from penstock.cluster.herder_state import Phase, Run
 from penstock.config.define import Config
-from penstock.runtime.instances import Context, Instances
+from penstock.runtime.instances import InstanceContext, Instances
 from penstock.testing.waiting import wait_until
 
 
@@ -77,7 +77,7 @@ def test_an_instance_that_raises_when_it_is_stopped_is_logged(
 
 def test_a_context_asks_the_worker() -> None:
     asked: list[str] = []
-    context = Context("c", lambda: (), lambda: asked.append("replan"))
+    context = InstanceContext("c", lambda: (), lambda: asked.append("replan"))
     assert context.read_stored_offsets() == ()
     context.request_reconfiguration()
     assert asked == ["replan"]

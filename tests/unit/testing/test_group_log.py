@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import struct
 
-from penstock.testing.group_log import Round, read_group_log
+from penstock.testing.group_log import Rebalance, read_group_log
 from penstock.testing.topics import Stored
 
 
@@ -51,7 +51,7 @@ def test_rounds_and_commits_are_told_in_order() -> None:
             (gone, None),
         )
     )
-    assert log.rounds["workers"] == [Round(1, "connect-a"), Round(2, "connect-b")]
+    assert log.rounds["workers"] == [Rebalance(1, "connect-a"), Rebalance(2, "connect-b")]
     assert (log.generation("workers"), log.leader("workers")) == (2, "connect-b")
     assert (log.generation("empty"), log.leader("empty")) == (4, "")
     assert (log.generation("nobody"), log.leader("nobody")) == (0, "")
