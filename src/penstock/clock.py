@@ -1,4 +1,4 @@
-"""Time as a value that can be handed in. Always milliseconds since the epoch."""
+"""The clock as an argument. Always milliseconds since the epoch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where a shell takes the time from; tests hand in a fake one."""
+    """The clock of a shell; tests pass a fake one."""
 
     def now(self) -> int:
         """Milliseconds since the epoch."""

@@ -1,5 +1,5 @@
-"""The error tree: every error knows its code, its HTTP status, its exit code, and whether trying
-again may help. Raise where the fact is known; catch once, at the edge."""
+"""The error tree: every error has a code, an HTTP status, an exit code, and whether a retry may
+help. Raise where the fact is known; catch once, at the edge."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import ClassVar
 
 
 class PenstockError(Exception):
-    """Something went wrong that a user can read about. `str(error)` is the whole message."""
+    """An error for the user. `str(error)` is the whole message."""
 
     code: ClassVar[str] = "penstock.error"
     status: ClassVar[int] = 500
     exit_code: ClassVar[int] = 1
     retriable: ClassVar[bool] = False
     java_name: ClassVar[str] = "org.apache.kafka.connect.errors.ConnectException"
-    """What Kafka Connect throws in its place; dead letter headers name it."""
+    """Kafka Connect's exception class for it, as in the headers of a dead letter."""
 
 
 class ConfigInvalid(PenstockError):
-    """A configuration cannot be used; holds every problem found, not just the first."""
+    """An invalid configuration, with every problem found."""
 
     code = "config.invalid"
     status = 400
@@ -32,28 +32,28 @@ class ConfigInvalid(PenstockError):
 
 
 class NotFound(PenstockError):
-    """The named connector, task or plugin is not known."""
+    """An unknown connector, task or plugin."""
 
     code = "not_found"
     status = 404
 
 
 class AlreadyExists(PenstockError):
-    """A connector of that name is configured already."""
+    """A connector of that name exists already."""
 
     code = "already_exists"
     status = 409
 
 
 class BadRequest(PenstockError):
-    """The request cannot be served as it stands."""
+    """An invalid request."""
 
     code = "bad_request"
     status = 400
 
 
 class Unavailable(PenstockError):
-    """A server that is needed does not answer; trying again later may help."""
+    """A required server is unavailable; a later retry may help."""
 
     code = "unavailable"
     status = 503
@@ -77,7 +77,7 @@ class DataError(PenstockError):
 
 
 class Unsupported(PenstockError):
-    """What is asked for cannot be done here; the message says why and what can be done."""
+    """A request that penstock does not support; the message gives the reason and an alternative."""
 
     code = "unsupported"
     status = 400

@@ -1,8 +1,8 @@
 """What plugin authors implement: connectors, converters, transforms, predicates and config
 providers, and the `Plugin` describing them.
 
-Plugins import this package and nothing else of penstock: what settings are declared with is in
-`penstock.api.settings`, schemas and what helps with values are in `penstock.api.schema`.
+Plugins import only this package: declarations of settings are in `penstock.api.settings`, schemas
+and helpers for values in `penstock.api.schema`.
 """
 
 from typing import Final
@@ -34,7 +34,7 @@ from penstock.errors import (
 from penstock.ids import TaskId, TopicPartition
 
 API_VERSION: Final = 1
-"""Rises when a plugin that was written against it has to be changed."""
+"""Increases when existing plugins have to be changed."""
 
 __all__ = [
     "API_VERSION",

@@ -11,7 +11,7 @@ from penstock.api.task import ConnectorContext
 from penstock.config.define import Config
 
 Props = Mapping[str, str]
-"""A configuration as it is written, setting by setting."""
+"""A raw configuration: strings by setting."""
 
 
 class Connector(ABC):
@@ -20,8 +20,8 @@ class Connector(ABC):
     plugin: ClassVar[Plugin]
 
     def validate_live(self, config: Config) -> Iterable[Finding]:
-        """What a look at the other system says of a configuration which is in order by itself.
-        Asked with every validation, so before a connector is created or changed, too.
+        """Checks a valid configuration against the external system. Called with every validation,
+        so also before a connector is created or updated.
 
         May connect, once and for some seconds; must change nothing there. A PenstockError counts as
         an error of the setting that its message names.
@@ -29,15 +29,15 @@ class Connector(ABC):
         return ()
 
     def start(self, config: Config, context: ConnectorContext) -> None:  # noqa: B027
-        """Called once, on the worker that the connector is assigned to, before it is asked for its
-        tasks. One that watches for new tables, topics or files begins here, in a thread of its own,
-        and calls `context.request_reconfiguration()` when its tasks are to be others."""
+        """Called once, on the worker that the connector is assigned to, before `plan_tasks`. A
+        connector that monitors tables, topics or files starts to do so here, in a thread of its
+        own, and calls `context.request_reconfiguration()` when its task configurations change."""
 
     @abstractmethod
     def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
-        """The configurations of the tasks to run, at most `max_tasks` of them. Asked after `start`,
-        and again whenever what there is to do may have changed."""
+        """Generates the task configurations, at most `max_tasks`. Called after `start`, and again
+        for every reconfiguration."""
 
     def stop(self) -> None:  # noqa: B027
-        """The connector runs here no more: paused, changed, deleted or assigned to another worker.
-        Called once, after `start`; lets go of what it holds."""
+        """Called once, after `start`, when the connector is paused, updated, deleted or reassigned.
+        Releases its resources."""

@@ -14,7 +14,7 @@ from penstock.data.records import Column, Failed
 
 
 class Use(Enum):
-    """What a converter instance converts; the value is what `converter.type` says."""
+    """What a converter instance converts; the values are those of `converter.type`."""
 
     KEY = "key"
     VALUE = "value"
@@ -22,13 +22,13 @@ class Use(Enum):
 
 
 class HeaderConverter(ABC):
-    """Turns bytes of Kafka's into Connect values and back, a batch at a time.
+    """Converts Kafka's bytes to Connect values and back, a batch at a time.
 
-    An instance is made once per task and use from its parsed configuration; it may keep caches. A
-    cell that cannot be converted gets an entry in `failed` (a `DataError` wherever Kafka Connect
-    would raise its DataException) and None in its place; an error whose `retriable` is true, such
-    as a server that does not answer, is tried again as `errors.retry.timeout` allows. It never
-    raises for a cell. What it is given stays as it is.
+    An instance is created once per task and use from its parsed configuration; it may keep caches.
+    A cell that cannot be converted gets an entry in `failed` (a `DataError` wherever Kafka Connect
+    raises its DataException) and None in its place; an error whose `retriable` is true, such as an
+    unavailable server, is retried within `errors.retry.timeout`. It never raises for a cell, and
+    does not modify its arguments.
     """
 
     plugin: ClassVar[Plugin]
@@ -44,9 +44,8 @@ class HeaderConverter(ABC):
         """The values of `cells` with their schemas; `topics[i]` is the topic of cell i."""
 
     def to_fields(self, cells: Cells) -> Fields | None:
-        """What `to_connect` would give for the values of these, for writers that take `Fields`.
-        None, which is always right, leaves them to `to_connect`; so it has to be where a cell is
-        null or fails."""
+        """The result of `to_connect` as `Fields`, for writers that take them. None, which is always
+        correct, falls back to `to_connect`; required if a cell is null or fails."""
         return None
 
     @abstractmethod
@@ -56,8 +55,8 @@ class HeaderConverter(ABC):
         """The bytes of `column`'s values as they go to Kafka; `topics[i]` is the topic of row i."""
 
     def close(self) -> None:  # noqa: B027 - few hold something open
-        """Lets go of what is held open. Called once, when the task has ended."""
+        """Releases resources. Called once, when the task has ended."""
 
 
 class Converter(HeaderConverter):
-    """Converts keys, values, and, as every converter can, headers too."""
+    """Converts keys and values, and like every converter also headers."""

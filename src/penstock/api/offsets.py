@@ -1,4 +1,4 @@
-"""How far a source has been read: what Kafka Connect stores in the offsets topic."""
+"""Source offsets, as Kafka Connect stores them in the offset topic."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Primitive = str | int | float | bool | None
 
 @dataclass(frozen=True, slots=True)
 class SourceOffset:
-    """How far one source partition has been read; `offset` None: nothing is stored."""
+    """A source partition and its offset; `offset` None: none is stored."""
 
     partition: Mapping[str, Primitive]
     offset: Mapping[str, Primitive] | None

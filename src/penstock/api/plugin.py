@@ -1,4 +1,4 @@
-"""What a plugin says of itself, and of the system it connects to."""
+"""The description of a plugin, and the findings of `validate_live`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from penstock.config.define import ConfigDef
 class Plugin:
     """Name, version and settings of one plugin class; a class variable `plugin` on the class.
 
-    `class_name` is the full name that configurations use: for a plugin that exists in the Kafka
-    Connect world its Java name there, so that existing configurations select it unchanged.
+    `class_name` is the full name that configurations use. Give a plugin that exists for Kafka
+    Connect its Java class name, so that existing configurations work unchanged.
     """
 
     class_name: str
     version: str
     config: ConfigDef
-    task_class: str | None = None  # connectors: what `task.class` says in stored task configs
+    task_class: str | None = None  # connectors: `task.class` in stored task configs
     also: tuple[str, ...] = ()  # full names of other plugins whose configurations it understands
 
     @property
@@ -30,8 +30,8 @@ class Plugin:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a look at the system itself says of one setting, by its name: what is wrong with it, the
-    whole message, and the values that it could have; None: nothing."""
+    """A finding about one setting, by its name: the whole error message, and recommended values;
+    None: no error, no recommendation."""
 
     setting: str
     error: str | None = None

@@ -1,4 +1,4 @@
-"""The contract of config providers, which say what placeholders in configurations stand for."""
+"""The contract of config providers, which resolve placeholders in configurations."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from penstock.config.providers import Lookup
 
 
 class ConfigProvider(ABC):
-    """Knows secrets, or other texts that are not to stand in configurations themselves.
+    """Looks up secrets and other values that configurations refer to.
 
-    A worker makes one instance for every name in `config.providers`, from the settings under
-    `config.providers.NAME.param.`, and asks it whenever a connector or task starts or is
-    validated, in several threads if need be.
+    A worker creates one instance for every name in `config.providers`, from the settings under
+    `config.providers.NAME.param.`, and calls it whenever a connector or task starts or is
+    validated, possibly in several threads.
 
         class Vault(ConfigProvider):
             plugin = Plugin("org.example.Vault", "1.0", ConfigDef(ADDRESS))
@@ -28,13 +28,14 @@ class ConfigProvider(ABC):
     plugin: ClassVar[Plugin]
 
     def __init__(self, config: Config) -> None:
-        """Raise ConfigInvalid for settings it cannot be used with: the worker does not start."""
+        """Raise ConfigInvalid for invalid settings: the worker does not start then."""
         self.config = config
 
     @abstractmethod
     def get(self, path: str, keys: frozenset[str]) -> Lookup:
-        """What it knows of `keys` at `path` (empty where a placeholder has none), and for how long
-        that holds. Raise ProviderFailed when it cannot be asked: whatever needed it fails."""
+        """The values of the known `keys` at `path` (empty if a placeholder has none), and their
+        TTL. Raise ProviderFailed when the lookup fails: the connector, task or request fails
+        then."""
 
     def close(self) -> None:  # noqa: B027  # most hold nothing
-        """The worker does not ask any more."""
+        """Called once, when the worker stops."""

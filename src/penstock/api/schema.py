@@ -1,4 +1,4 @@
-"""Schemas of the Connect data model, and what helps with their values.
+"""Schemas of the Connect data model, and helpers for their values.
 
 >>> point = struct({"x": INT32, "y": INT32.as_optional()}, name="Point")
 >>> check(point, {"x": 1})

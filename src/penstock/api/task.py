@@ -1,7 +1,7 @@
-"""What the engine offers a running task of a connector.
+"""The contexts of tasks and connectors.
 
-A writer or reader gets its context when it is opened, and may use it from any thread, until its
-`close` has returned.
+A writer or reader gets its context when it is opened, and may use it from any thread until `close`
+has returned.
 """
 
 from __future__ import annotations
@@ -15,42 +15,43 @@ from penstock.ids import TaskId, TopicPartition
 
 
 class TaskContext(Protocol):
-    """What every task may ask of the engine."""
+    """The context of every task."""
 
     @property
     def task(self) -> TaskId:
-        """Which task this is."""
+        """The task's id."""
 
     @property
     def is_running(self) -> bool:
-        """False once the task is to stop: whatever waits should return."""
+        """False once the task is being stopped: waits should return."""
 
     def wait(self, seconds: float) -> bool:
-        """Waits; returns True early when the task is to stop. Use it instead of sleeping."""
+        """Waits; returns True early when the task is being stopped. Use it instead of sleeping."""
 
     def request_commit(self) -> None:
-        """Commits offsets soon, rather than when `offset.flush.interval.ms` is over."""
+        """Commits offsets soon, without waiting for `offset.flush.interval.ms`."""
 
 
 class SinkContext(TaskContext, Protocol):
-    """What a sink task may ask of the engine."""
+    """The context of a sink task."""
 
     def report(self, record: RecordRef, error: Exception) -> None:
-        """Reports a record that the target refused, now or after `write` returned (KIP-610).
+        """Reports an errant record, during `write` or later (KIP-610).
 
-        It is logged and sent to the dead letter queue as `errors.*` say. Without
-        `errors.tolerance=all` the task fails; nothing after the record is committed then.
+        It is logged and sent to the dead letter queue according to `errors.*`. Without
+        `errors.tolerance=all` the task fails, and no offset after the record is committed.
         """
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Stops the delivery of records of these partitions; those read already still come."""
+        """Pauses the delivery of records of these partitions; records read already are still
+        delivered."""
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Resumes the delivery."""
 
 
 class SourceContext(TaskContext, Protocol):
-    """What a source task may ask of the engine."""
+    """The context of a source task."""
 
     def wait(self, seconds: float) -> bool:
         """Waits; returns early after `wake`, and True when the task is to stop."""
@@ -61,18 +62,18 @@ class SourceContext(TaskContext, Protocol):
 
     @property
     def stored_offsets(self) -> Offsets:
-        """What the offsets topic held of the connector when the task started."""
+        """The connector's stored offsets when the task started."""
 
     def stored_offset(self, partition: Mapping[str, Primitive]) -> Mapping[str, Primitive] | None:
-        """The offset that is stored of a source partition, with what this task has stored since."""
+        """The stored offset of a source partition, including those that this task has stored."""
 
 
 class ConnectorContext(Protocol):
-    """What a connector, which plans the tasks, may ask of its worker."""
+    """The context of a connector."""
 
     def read_stored_offsets(self) -> Offsets:
-        """Reads what the offsets topic holds of a source connector; empty for sinks. Blocks."""
+        """Reads the stored offsets of a source connector; empty for sinks. Blocks."""
 
     def request_reconfiguration(self) -> None:
-        """Has the worker ask `plan_tasks` again; where the answer is another one, the connector's
-        tasks are started anew with it. Returns at once; may be called from any thread."""
+        """Requests that the worker calls `plan_tasks` again; if the task configurations differ, the
+        tasks restart with them. Returns at once; may be called from any thread."""

@@ -1,5 +1,5 @@
 """The contracts of transforms, which change records between connector and converters, and of
-predicates, which say for which records a transform applies."""
+predicates, which select the records for a transform."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from penstock.data.records import Failed, Records
 class Transform(ABC):
     """Changes records, a batch at a time.
 
-    An instance is made once per task from its parsed configuration; it may keep caches, by schema
-    above all. Raise ConfigInvalid from `__init__` for settings that contradict each other.
+    An instance is created once per task from its parsed configuration; it may keep caches, for
+    example by schema. Raise ConfigInvalid from `__init__` for settings that contradict each other.
     """
 
     plugin: ClassVar[Plugin]
 
     keeps_fields: bool = False
-    """Whether `apply` does without looking at each value of `Fields`, so that a sink's values may
-    come and go as such. For other transforms they would be a detour."""
+    """Whether `apply` works without looking at each value of `Fields`, so that a sink's values can
+    be passed as `Fields`."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
 
     @abstractmethod
     def apply(self, records: Records, failed: Failed) -> Records:
-        """The records with their change made, in the same order.
+        """The transformed records, in the same order.
 
-        Records may be left out (`records.only(…)` keeps count of them) but not added. A record
-        that cannot be changed gets an entry in `failed`, by its row in `records`; what the result
-        has in its place, if anything, is thrown away. It never raises for a record. What it is
-        given stays as it is: lists, maps and structs are copied before they are changed.
+        Records may be dropped (`records.only(…)` keeps count of them) but not added. A record
+        that cannot be transformed gets an entry in `failed`, by its row in `records`; its place in
+        the result is ignored. It never raises for a record, and does not modify its arguments: copy
+        lists, maps and structs before you change them.
         """
 
     def close(self) -> None:  # noqa: B027 - few hold something open
-        """Lets go of what is held open. Called once, when the task has ended."""
+        """Releases resources. Called once, when the task has ended."""
 
 
 class Predicate(ABC):
-    """Says which records a transform applies to."""
+    """Selects the records that a transform applies to."""
 
     plugin: ClassVar[Plugin]
 
@@ -52,4 +52,4 @@ class Predicate(ABC):
 
     @abstractmethod
     def test(self, records: Records, failed: Failed) -> Sequence[bool]:
-        """Whether each of the records is meant. One that cannot be judged goes into `failed`."""
+        """Whether the transform applies, for each record. A failed test is an entry in `failed`."""

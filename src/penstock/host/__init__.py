@@ -1,1 +1,1 @@
-"""What a process needs of its machine: jars, other processes, log files, certificates."""
+"""The machine: jars, processes, logs, certificates."""

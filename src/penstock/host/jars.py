@@ -1,8 +1,8 @@
-"""The Java archives penstock runs with, fetched once by the Ivy that ships inside PySpark.
+"""penstock's Java archives, fetched once by the Ivy inside PySpark.
 
-`jars.lock` beside this module names every archive with its checksum; nothing is resolved
-transitively, so what runs is what is written there. A set is a folder of jars under the penstock
-home (`PENSTOCK_HOME`, by default `~/.penstock`); a folder is complete or absent, never half there.
+`jars.lock` lists every archive with its checksum; nothing is resolved transitively. A set is a
+folder of jars under the penstock home (`PENSTOCK_HOME`, by default `~/.penstock`); a folder is
+complete or absent.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ _SETTINGS: Final = """\
 <ibiblio name="central" m2compatible="true" usepoms="false"/>
 </resolvers></ivysettings>
 """
-"""Archives only: the list is complete, so nobody need ask what depends on what."""
+"""Without descriptors: the list is complete, so no dependencies are resolved."""
 
 
 def home() -> Path:
-    """Where downloaded jars and the embedded broker's data live."""
+    """The folder of downloaded jars and the embedded broker's data."""
     return Path(os.environ.get("PENSTOCK_HOME", Path.home() / ".penstock")).absolute()
 
 
@@ -69,10 +69,10 @@ def _coordinates(text: str) -> tuple[str, str, str]:
 
 
 def folder(which: str, say: Callable[[str], None] = lambda text: None) -> Path:
-    """The folder holding the jars of one set, fetched first when they are not there yet.
+    """The folder with the jars of one set; fetches them if it does not exist.
 
-    `say` is told what is being done when it takes long. Raises StartupFailed when Java is missing
-    or too old, an archive cannot be had, or its checksum differs.
+    `say` is called with the progress. Raises StartupFailed when Java is missing or too old, an
+    archive cannot be fetched, or its checksum differs.
     """
     jars = locked(which)
     fingerprint = hashlib.sha256("".join(jar.sha256 for jar in jars).encode()).hexdigest()[:12]
@@ -87,7 +87,7 @@ def folder(which: str, say: Callable[[str], None] = lambda text: None) -> Path:
 
 @contextmanager
 def _nobody_else_fetching() -> Iterator[None]:
-    """Ivy's cache is for one process at a time; others wait, and find what was fetched."""
+    """Locks Ivy's cache, which is for one process at a time; others wait."""
     home().mkdir(parents=True, exist_ok=True)
     with (home() / "fetching.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -1,11 +1,10 @@
-"""How log lines look, and whose they are.
+"""The format of log lines, and their connector or task.
 
-What is logged about a connector or a task says so in every line, as Kafka Connect's do (KIP-449):
+Every line about a connector or a task names it, as in Kafka Connect (KIP-449):
 
     [2026-11-21 10:00:00,123] INFO [orders|task-0] starting … (penstock.runtime.worker)
 
-`about` marks what a thread does as a connector's or a task's; lines of plugins and libraries that
-are written meanwhile get the mark, too.
+`about` sets the connector or task of a thread; lines of plugins and libraries get the mark too.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ LEVELS: Final = {
     "TRACE": 5,
     "ALL": 1,
 }
-"""Java's names of levels, the least talkative first."""
+"""Java's names of levels, from OFF to ALL."""
 
 FORMATS: Final = ("text", "json")
 FORMAT_VARIABLE: Final = "PENSTOCK_LOG_FORMAT"
@@ -51,8 +50,8 @@ _about: ContextVar[str | TaskId | None] = ContextVar("about", default=None)
 
 @contextmanager
 def about(item: str | TaskId) -> Iterator[None]:
-    """What is logged meanwhile, by this thread, is about a connector (its name) or a task. Also
-    wraps a function: `about(task)(function)`."""
+    """Marks the log lines of this thread with a connector (its name) or a task. Also wraps a
+    function: `about(task)(function)`."""
     token = _about.set(item)
     try:
         yield
@@ -61,23 +60,22 @@ def about(item: str | TaskId) -> Iterator[None]:
 
 
 def concern(item: str | TaskId) -> None:
-    """The same from now on, for a thread of a Python worker of Spark's, which does one after the
-    other."""
+    """The same from now on, for a thread of a Spark Python worker."""
     _about.set(item)
 
 
 def level_name(number: int) -> str:
-    """Java's name of a level: that of the next one that lets as much through."""
+    """Java's name of a level, or of the next one that includes it."""
     return next(name for name, floor in LEVELS.items() if number >= floor or floor == 1)
 
 
 def ours(namespace: str) -> str:
-    """The logger that does here what a logger of Kafka Connect's does there; else the same."""
+    """penstock's logger for a logger of Kafka Connect; else the same."""
     return _OURS.get(namespace, namespace)
 
 
 class TextLines(logging.Formatter):
-    """As in the reference's usual configuration; a trace follows its line."""
+    """The format of Kafka Connect's default configuration; a trace follows its line."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         time_text = self.formatTime(record)
@@ -124,8 +122,8 @@ class LogSettings:
     def of(
         cls, environ: Mapping[str, str], format: str | None = None, debug: bool = False
     ) -> LogSettings:
-        """What variables ask for, those of the container images and penstock's own; the two options
-        win. Raises StartupFailed for what is no level or format."""
+        """The settings in variables, those of the container images and penstock's own; the two
+        options win. Raises StartupFailed for an unknown level or format."""
         chosen = format or environ.get(FORMAT_VARIABLE) or "text"
         if chosen not in FORMATS:
             raise StartupFailed(
@@ -145,8 +143,7 @@ class LogSettings:
 
 
 def log_to_stderr(settings: LogSettings) -> None:
-    """Has this process, and the Python processes that Spark starts for it, log as the settings
-    say."""
+    """Applies the settings to this process and the Python processes that Spark starts for it."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if settings.format == "json" else TextLines())
     logging.basicConfig(level=LEVELS[settings.root], handlers=[handler], force=True)

@@ -1,7 +1,7 @@
-"""Programs as processes: started in sessions of their own, ended with all they started.
+"""Programs as processes: started in sessions of their own, stopped with all their children.
 
-Whoever needs a worker, a broker or another runtime beside itself starts it here, so that a Ctrl-C
-reaches only the starter, and nothing that was started outlives an orderly end.
+Starts a worker, a broker or another runtime so that a Ctrl-C reaches only the starter, and nothing
+outlives an orderly end.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _LAST_WORDS: Final = 12  # lines
 
 
 class Process:
-    """One program, what it says appended to `log`; may be started again after it ended.
+    """One program, with its output appended to `log`; can be started again after it has ended.
 
-    `folder` is where it runs, by default the starter's. It leads a session and so a process group,
-    to which belongs what it starts itself.
+    `folder` is its working directory, by default the starter's. It leads a session and a process
+    group, which includes its children.
     """
 
     def __init__(self, command: Sequence[str], log: Path, folder: Path | None = None) -> None:
@@ -51,7 +51,7 @@ class Process:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Starts the program and returns at once; that it works is for the caller to see."""
+        """Starts the program and returns at once."""
         assert not self.alive, "it runs already"
         with self.log.open("ab") as out:
             self._process = subprocess.Popen(
@@ -68,12 +68,12 @@ class Process:
         code = self.ended
         if code is not None:
             raise StartupFailed(
-                f"{what} ended by itself ({exit_words(code)}). Its last words, from "
+                f"{what} ended by itself ({exit_words(code)}). The end of its log, from "
                 f"{self.log}:\n{last_words(self.log)}"
             )
 
     def end(self, timeout_s: float) -> int:
-        """Asks it to end (SIGTERM); its exit code. Raises TimeoutError when it takes too long."""
+        """Sends SIGTERM, and returns the exit code. Raises TimeoutError when it takes too long."""
         assert self._process is not None, "it was not started"
         self._process.terminate()
         try:
@@ -82,13 +82,13 @@ class Process:
             raise TimeoutError(f"process {self.pid} did not end within {timeout_s:.0f} s") from None
 
     def wait(self) -> int:
-        """Blocks until it ends by itself; its exit code."""
+        """Blocks until it ends by itself, and returns its exit code."""
         assert self._process is not None, "it was not started"
         return self._process.wait()
 
     def stop(self, timeout_s: float) -> bool:
-        """Ends it and what is left of its group; False when it had to be killed for taking too
-        long. Safe to call twice, and before the start."""
+        """Stops it and its process group; False if it had to be killed for taking too long. Safe to
+        call twice, and before the start."""
         if self._process is None:
             return True
         in_time = True
@@ -102,19 +102,18 @@ class Process:
         return in_time
 
     def kill(self) -> None:
-        """Ends it alone, at once (SIGKILL), as a power cut would; its children see to
-        themselves."""
+        """Kills it alone (SIGKILL), as a power cut would, without its children."""
         assert self._process is not None, "it was not started"
         self._process.kill()
         self._process.wait()
 
     def kill_all(self) -> None:
-        """Ends it at once with its group, without waiting; safe to call from a signal handler."""
+        """Kills it with its group, without waiting; safe to call from a signal handler."""
         if self._process is not None and self._process.poll() is None:
             _signal_group(self._process.pid, signal.SIGKILL)
 
     def _stop_leftovers(self, group: int) -> None:
-        """A worker's JVM ends with it, by itself; one that does not is not left behind."""
+        """Waits for a worker's JVM, which ends by itself, or kills it."""
         deadline = time.monotonic() + _LEFTOVERS_S
         while time.monotonic() < deadline:
             if not _signal_group(group, 0):
@@ -129,7 +128,7 @@ def worker_command(properties: Path) -> list[str]:
 
 
 def exit_words(code: int) -> str:
-    """An exit code as people say it: `exit code 2`, or `killed by SIGKILL`."""
+    """An exit code in words: `exit code 2`, or `killed by SIGKILL`."""
     if code >= 0:
         return f"exit code {code}"
     try:
@@ -150,7 +149,7 @@ def last_words(log: Path, lines: int = _LAST_WORDS) -> str:
 
 
 def _signal_group(group: int, number: int) -> bool:
-    """Whether there was anybody in the group to signal."""
+    """Signals the group; False if it has no processes."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, number)
         return True

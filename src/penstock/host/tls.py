@@ -1,11 +1,11 @@
 """Java's `ssl.*` settings, as users write them, turned into Python's TLS contexts.
 
-Stores are PEM, in a file or in the settings themselves, or PKCS12. Of the file types that only
-Java knows, none: they are refused with the command that converts them. What the settings restrict
-is restricted or refused, never ignored: versions, cipher suites, who has to show a certificate.
+Stores are PEM, in a file or in the settings themselves, or PKCS12. Java's own formats are refused
+with the command that converts them. Restrictions in settings (versions, cipher suites, client
+certificates) are applied or refused, never ignored.
 
-A private key reaches OpenSSL by a file, which is how Python takes it: encrypted under a password
-of the moment, readable by its owner alone, and gone again at once.
+Python passes a private key to OpenSSL only in a file: it is encrypted with a temporary password,
+readable by its owner alone, and deleted at once.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ VERSIONS: Final[Mapping[str, ssl.TLSVersion]] = {
     "TLSv1.2": ssl.TLSVersion.TLSv1_2,
     "TLSv1.3": ssl.TLSVersion.TLSv1_3,
 }
-"""The versions that can be had; older ones in a list are left out, as Java does nowadays."""
+"""The supported versions; older ones in a list are ignored, as in current Java versions."""
 
 _CONTEXTS: Final = ("TLS", "TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3", "SSL", "SSLv2", "SSLv3")
 """What Java takes as `ssl.protocol`. The versions in use are those of `ssl.enabled.protocols`."""
@@ -98,7 +98,7 @@ class TlsSettings:
         return self.prefix + setting
 
     def text(self, setting: str) -> str | None:
-        """What the setting says; None when it is not set or empty."""
+        """The setting's value; None if not set or empty."""
         return self.settings.get(setting, "").strip() or None
 
     def names(self, setting: str, default: str) -> list[str]:
@@ -114,15 +114,15 @@ class TlsSettings:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Identity:
-    """The own key, and the certificates to show: the key's own first."""
+    """The private key and its certificate chain, the key's own certificate first."""
 
     key: PrivateKeyTypes
     chain: tuple[x509.Certificate, ...]
 
 
 def server_context(tls: TlsSettings) -> ssl.SSLContext:
-    """What a server speaks TLS with. ConfigInvalid names the setting that keeps it from being
-    made, a missing key store included."""
+    """The TLS context of a server. ConfigInvalid names the invalid setting, also a missing key
+    store."""
     identity = _identity(tls)
     if identity is None:
         raise ConfigInvalid(
@@ -141,17 +141,17 @@ def server_context(tls: TlsSettings) -> ssl.SSLContext:
         raise tls.refusal("ssl.client.auth", f"String must be one of: {allowed}")
     context.verify_mode = CLIENT_AUTH[wanted]
     if context.verify_mode != ssl.CERT_NONE:
-        # Kafka Connect's server takes its key store for the trust store it does not have.
+        # Kafka Connect's server uses its key store in place of a missing trust store.
         _trust(context, tls, identity)
     return context
 
 
 def client_context(tls: TlsSettings, *, trusts_itself: bool = False) -> ssl.SSLContext:
-    """What a client speaks TLS with; shows the own certificate if there is one. ConfigInvalid
-    names the setting that keeps it from being made.
+    """The TLS context of a client, with its own certificate if there is one. ConfigInvalid names
+    the invalid setting.
 
-    Without a trust store it trusts what the system does, or, when it `trusts_itself` and has a
-    certificate, only that.
+    Without a trust store it trusts the system's issuers, or, when it `trusts_itself` and has a
+    certificate, only that one.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     _restrict(context, tls)
@@ -189,9 +189,9 @@ def _restrict(context: ssl.SSLContext, tls: TlsSettings) -> None:
 def _restrict_suites(
     context: ssl.SSLContext, tls: TlsSettings, suites: Sequence[str], versions: set[ssl.TLSVersion]
 ) -> set[ssl.TLSVersion]:
-    """Allows these suites only; the versions that are left with any.
+    """Allows these suites only, and returns the versions that have any.
 
-    Suites that are not known here are passed over, as Java does: that allows less, not more.
+    Unknown suites are ignored, as in Java: that allows less, not more.
     """
     newest = {each["name"] for each in context.get_ciphers() if each["protocol"] == "TLSv1.3"}
     left: set[ssl.TLSVersion] = set()
@@ -282,11 +282,11 @@ def _show(context: ssl.SSLContext, identity: _Identity, tls: TlsSettings) -> Non
 
 
 def _trust(context: ssl.SSLContext, tls: TlsSettings, identity: _Identity | None) -> None:
-    """Trusts what the trust store holds; without one the own certificate; without that, too, what
-    the system trusts."""
+    """Trusts the certificates of the trust store; without one, its own certificate; without that
+    too, the system's issuers."""
     trusted = _trusted(tls)
     if trusted is None and identity is not None:
-        # Not the rest of the chain: that would let in whoever its issuer gave a certificate to.
+        # Not the rest of the chain: that would trust every certificate of its issuer.
         trusted = [identity.chain[0]]
     if trusted is None:
         context.load_default_certs(
@@ -333,7 +333,7 @@ def _read(tls: TlsSettings, setting: str) -> bytes:
 
 
 def _kind(tls: TlsSettings, store: str, data: bytes) -> str:
-    """PEM or PKCS12: what the store's type says, seen in the light of what the file holds."""
+    """PEM or PKCS12, from the store's type and the contents of the file."""
     setting = f"{store}.type"
     kind = (tls.text(setting) or "JKS").upper()
     location = tls.text(f"{store}.location")
@@ -364,7 +364,7 @@ def _pkcs12(tls: TlsSettings, store: str, data: bytes) -> pkcs12.PKCS12KeyAndCer
 
 
 def _only_inline(tls: TlsSettings, store: str, inline: Sequence[str]) -> None:
-    """Refuses what makes no sense beside PEM that stands in the settings themselves."""
+    """Refuses settings that contradict PEM in the settings themselves."""
     names = " and ".join(map(tls.name, inline))
     if tls.text(f"{store}.location") is not None:
         raise tls.refusal(f"{store}.location", f"give either the file or {names}")

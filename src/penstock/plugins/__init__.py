@@ -1,1 +1,1 @@
-"""Plugins: the names and aliases they go by (`registry`), and folders that hold them (`path`)."""
+"""Plugins: lookup by name and alias (`registry`), and search in `plugin.path` (`path`)."""

@@ -1,27 +1,29 @@
 """Plugins in the folders that `plugin.path` lists (kafka-connect.md §15.1, §15.2).
 
-As with Kafka Connect, each entry of a listed folder is one location: there a folder of jars or a
-jar, here
+As in Kafka Connect, each entry of a listed folder is one location. There it is a folder of jars or
+a jar, here
 
     NAME.whl                    a wheel of Python code, imported as it is
     FOLDER/*.whl                a wheel and those it needs
-    FOLDER/*.dist-info/         what `pip install --target FOLDER` made; may be listed itself
+    FOLDER/*.dist-info/         the result of `pip install --target FOLDER`; may be listed itself
     NAME.py, NAME/__init__.py   a module or package
     FOLDER/NAME.py …            a folder of modules and packages
 
-Jars are left alone, for a worker file of Kafka Connect names folders of them.
+Jars are ignored, because a worker file of Kafka Connect lists folders of them.
 
 How modules are imported from there:
 
 - A location that holds plugins adds a folder, or its wheels, to the end of `sys.path` (its roots).
-  So nothing there takes the place of a module of Python's, of penstock's or of an installed
-  package; a plugin whose module has a name that is taken is reported and skipped. There is one
-  interpreter, hence one version of a module: locations are not isolated from each other.
-- A wheel is imported from the archive, so that nothing has to be unpacked, written or cleaned up,
-  and what runs is the file that is listed. Compiled parts cannot be imported so, nor is a package
-  at ease that opens its own files by path: `pip install --target` is for those.
-- Where entry points say what the plugins are, nothing else is imported. Elsewhere a module is
-  imported only when its text shows that it imports penstock, in the order of names.
+  So nothing there replaces a module of Python, penstock or an installed package; a plugin whose
+  module name is taken is reported and skipped. There is one interpreter, hence one version of a
+  module: locations are not isolated from each other.
+- A wheel is imported from the archive, so nothing has to be unpacked or cleaned up. That does not
+work
+  for compiled parts, nor for a package that opens its own files by path: use `pip install
+  --target`.
+- Where entry points declare the plugins, nothing else is imported. Elsewhere a module is imported
+only
+  if its text imports penstock, in the order of names.
 - Spark's Python workers get the same roots in the same order (`flow.daemon`); executors on other
   machines get what the roots hold with penstock's own code (`flow.shipping`).
 """
@@ -69,15 +71,15 @@ Tree = Path | zipfile.Path
 COMPILED: Final = frozenset({".so", ".pyd", ".dylib", ".dll"})
 
 ROOTS: Final = "PENSTOCK_PLUGIN_ROOTS"
-"""The variable that tells Python workers on this machine the roots, as a JSON list."""
+"""The variable with the roots for Python workers on this machine, as a JSON list."""
 
 _NOT_PLUGINS: Final = frozenset({"conftest", "setup", "__main__", "tests", "test", "__pycache__"})
 _ABOUT: Final = (".dist-info", ".egg-info", ".data")
 
 
 class Discovery(Enum):
-    """`plugin.discovery`: whether plugins are believed that packages declare by entry points, and
-    whether modules are looked into. An installed package always has to declare its plugins."""
+    """`plugin.discovery`: whether entry points are used, and whether modules are searched. An
+    installed package always has to declare its plugins."""
 
     ONLY_SCAN = "only_scan"
     HYBRID_WARN = "hybrid_warn"
@@ -86,7 +88,7 @@ class Discovery(Enum):
 
 
 class Form(Enum):
-    """What a location is; the value is what people call it."""
+    """The form of a location; the value is its name in messages."""
 
     WHEEL = "wheel"
     DISTRIBUTION = "installed into a folder"
@@ -94,13 +96,13 @@ class Form(Enum):
     PACKAGE = "package"
     FOLDER = "folder of modules"
     JARS = "jar"
-    PATH = "plugin.path"  # the listed path itself, about which there is something to say
+    PATH = "plugin.path"  # the listed path itself, with a problem
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """One location, not looked into yet. `roots` are what has to be on `sys.path` for it; `problem`
-    is why it cannot be used, when that is known already."""
+    """One location before its search. `roots` are its entries for `sys.path`; `problem` is why it
+    cannot be used, if that is known already."""
 
     form: Form
     path: Path
@@ -110,16 +112,16 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """Everything that was looked at, and the registry that comes of it."""
+    """All searched locations, and the resulting registry."""
 
     registry: Registry
     places: tuple[SearchedLocation, ...]
-    undeclared: tuple[Found, ...]  # found by looking into modules alone
+    undeclared: tuple[Found, ...]  # found only by searching modules
 
 
 def registry(props: Mapping[str, str]) -> Registry:
-    """The plugins of a worker with these settings: installed ones and those in `plugin.path`. What
-    is skipped is logged.
+    """The plugins of a worker with these settings: installed ones and those in `plugin.path`. Logs
+    skipped ones.
 
     Raises StartupFailed when `plugin.discovery=hybrid_fail` and a plugin is not declared.
     """
@@ -137,8 +139,8 @@ def registry(props: Mapping[str, str]) -> Registry:
     jars = sum(place.kind == Form.JARS.value for place in found.places)
     if jars:
         log.info(
-            "the jars in plugin.path are left alone (places: %d), as this worker runs plugins "
-            "written in Python; 'penstock plugins doctor' tells what they hold",
+            "ignoring the jars in plugin.path (locations: %d), because this worker runs plugins "
+            "written in Python; 'penstock plugins doctor' lists their plugins",
             jars,
         )
     refused = refusal(props, found)
@@ -150,7 +152,7 @@ def registry(props: Mapping[str, str]) -> Registry:
 
 
 def refusal(props: Mapping[str, str], found: Survey) -> str | None:
-    """Why a worker with these settings does not start with the plugins that were found."""
+    """Why a worker with these settings does not start with these plugins."""
     if found.undeclared and _discovery(props) is Discovery.HYBRID_FAIL:
         return _undeclared(found).format("error")
     return None
@@ -167,8 +169,7 @@ def _undeclared(found: Survey) -> str:
 
 
 def survey(props: Mapping[str, str]) -> Survey:
-    """Looks everywhere, imports what is to be imported, and tells what it found. Adds the roots of
-    what it found to `sys.path`."""
+    """Searches all locations, imports modules with plugins, and adds their roots to `sys.path`."""
     discovery = _discovery(props)
     locations = [each for path in listed(props) for each in locations_in(path)]
     places = installed({str(root) for location in locations for root in location.roots})
@@ -186,8 +187,8 @@ def survey(props: Mapping[str, str]) -> Survey:
 
 
 def listed(props: Mapping[str, str]) -> list[Path]:
-    """The paths that `plugin.path` lists, made absolute; it is read as it is written, without
-    placeholders (kafka-connect.md §13.2)."""
+    """The absolute paths in `plugin.path`, whose placeholders are not resolved
+    (kafka-connect.md §13.2)."""
     text = props.get(PLUGIN_PATH.name, "").strip()
     paths = [Path(os.path.abspath(path)) for path in PLUGIN_PATH.kind.read(text) or () if path]
     return list(dict.fromkeys(paths))
@@ -196,7 +197,7 @@ def listed(props: Mapping[str, str]) -> list[Path]:
 def _discovery(props: Mapping[str, str]) -> Discovery:
     try:
         return Discovery(props.get(PLUGIN_DISCOVERY.name, "").strip().lower())
-    except ValueError:  # when it is not empty, the worker's settings are refused for it
+    except ValueError:  # a non-empty one is an error in the worker's settings
         return Discovery(PLUGIN_DISCOVERY.default)
 
 
@@ -233,7 +234,7 @@ def locations_in(path: Path) -> list[Location]:
 
 
 def _entry(entry: Path) -> list[Location]:
-    """What an entry of a listed folder is, which may be nothing of ours. Raises OSError."""
+    """The locations of an entry of a listed folder, possibly none. Raises OSError."""
     if entry.is_symlink() and not entry.exists():
         why = f"Resolving symbolic link '{entry}' failed. Ignoring this path"
         return [Location(Form.PATH, entry, problem=Skipped("", why, Level.WARNING))]
@@ -266,7 +267,7 @@ def _folder(folder: Path) -> list[Location]:
 
 
 def _wheel(path: Path) -> Location:
-    """A wheel, with what keeps it from being imported as it is."""
+    """A wheel, with its problem if it cannot be imported from the archive."""
     try:
         with zipfile.ZipFile(path) as wheel:
             names = wheel.namelist()
@@ -298,7 +299,7 @@ _FILES: Final[Mapping[str, Callable[[Path], Location]]] = {
     ".jar": lambda path: Location(Form.JARS, path),
     ".zip": _zip,
 }
-"""What a file in a listed folder, or a listed file, is by the end of its name."""
+"""The location of a file by its suffix."""
 
 
 def _is_visible(entry: Path) -> bool:
@@ -306,7 +307,7 @@ def _is_visible(entry: Path) -> bool:
 
 
 def _top_level(folder: Path) -> set[str]:
-    """The names in a folder that belong to distributions which were installed into it."""
+    """The names in a folder that belong to distributions installed into it."""
     return {
         PurePosixPath(file).parts[0]
         for dist in distributions(path=[str(folder)])
@@ -318,7 +319,7 @@ def _top_level(folder: Path) -> set[str]:
 
 
 def _look(location: Location, discovery: Discovery) -> tuple[SearchedLocation, bool]:
-    """What is in a location, and whether its plugins were found by looking into modules."""
+    """Searches a location; also returns whether its plugins were found by searching modules."""
     place = SearchedLocation(location.form.value, str(location.path))
     if location.problem is not None:
         return replace(place, skipped=(location.problem,)), False
@@ -348,7 +349,7 @@ _INSTALLED: Final = frozenset({Form.WHEEL, Form.DISTRIBUTION})
 
 @contextmanager
 def _on_path(roots: Sequence[Path]) -> Iterator[Callable[[], None]]:
-    """`sys.path` with roots at its end; they stay there only if what it yields is called."""
+    """Appends roots to `sys.path`; they stay only if the yielded function is called."""
     added = [str(root) for root in roots if str(root) not in sys.path]
     sys.path.extend(added)
     importlib.invalidate_caches()
@@ -362,7 +363,7 @@ def _on_path(roots: Sequence[Path]) -> Iterator[Callable[[], None]]:
 
 
 def _declared(location: Location) -> tuple[tuple[Found, ...], tuple[Skipped, ...]]:
-    """What the distributions of a location declare."""
+    """The plugins that the distributions of a location declare."""
     skipped: list[Skipped] = []
     usable: list[EntryPoint] = []
     for dist in sorted(distributions(path=[*map(str, location.roots)]), key=lambda it: it.name):
@@ -406,7 +407,7 @@ def _scanned(location: Location) -> tuple[tuple[Found, ...], tuple[Skipped, ...]
             continue
         try:
             module = importlib.import_module(name)
-        except (Exception, SystemExit) as error:  # somebody else's code; the others shall work
+        except (Exception, SystemExit) as error:  # a plugin's code; the others must still work
             skipped.append(not_imported(name.rpartition(".")[2], name, error))
             continue
         classes = dict.fromkeys(filter(inspect.isclass, vars(module).values()))
@@ -424,13 +425,12 @@ def _scanned(location: Location) -> tuple[tuple[Found, ...], tuple[Skipped, ...]
 
 
 def _is_meant(cls: type) -> bool:
-    """Whether a class is a plugin, or was to be one."""
+    """Whether a class is a plugin, or a broken one."""
     return issubclass(cls, BASES) or isinstance(vars(cls).get("plugin"), Plugin)
 
 
 def _is_a_base(cls: type) -> bool:
-    """Whether it is what several plugins have in common, or a variant of one, and not meant to be
-    a plugin by itself."""
+    """Whether it is a common base of plugins, or a variant of one, and not a plugin by itself."""
     return "plugin" not in vars(cls) and (
         inspect.isabstract(cls) or bool(cls.__subclasses__()) or hasattr(cls, "plugin")
     )
@@ -471,8 +471,8 @@ def _in_tree(entries: Iterable[Tree], package: str) -> Iterator[tuple[str, bytes
 
 
 def _imports_penstock(text: bytes) -> bool:
-    """Whether a module's text imports something of penstock's. A text that is not Python does not
-    say; one that is meant for us is imported, and so reported."""
+    """Whether a module's text imports penstock. A text with a syntax error counts if it mentions
+    penstock, so that its import reports the error."""
     if b"penstock" not in text:
         return False
     try:
@@ -488,7 +488,7 @@ def _imports_penstock(text: bytes) -> bool:
 
 
 def _taken(module: str, roots: Sequence[Path]) -> str | None:
-    """Why a module cannot be imported from these roots: its name means another one."""
+    """Why a module cannot be imported from these roots: another one has its name."""
     name = module.partition(".")[0]
     if name == "penstock" or name in sys.stdlib_module_names:
         whose = "penstock" if name == "penstock" else "Python"
@@ -500,11 +500,11 @@ def _taken(module: str, roots: Sequence[Path]) -> str | None:
 
 
 def _origins(name: str) -> Sequence[str]:
-    """Where the module or package of this name is imported from; of a namespace package, every
-    folder it is in."""
+    """Where the module or package of this name is imported from; all folders of a namespace
+    package."""
     try:
         spec = find_spec(name)
-    except (ImportError, ValueError):  # ValueError: a module that was made without a spec
+    except (ImportError, ValueError):  # ValueError: a module without a spec
         return ()
     if spec is None:
         return ()
@@ -525,9 +525,9 @@ def _is_in(place: str, root: Path) -> bool:
 
 
 def files(root: str) -> Iterator[tuple[PurePosixPath, Tree]]:
-    """Everything that may be imported from a root, by the place it has there: whole packages, with
-    their other files, modules, and what distributions say of themselves. A package or module is
-    left out when its name means another one here."""
+    """Everything that may be imported from a root, by relative path: whole packages with their
+    other files, modules, and the metadata of distributions. Omits a package or module whose name
+    belongs to another one here."""
     entries: list[Tree] = []
     entries += (zipfile.Path(root) if os.path.isfile(root) else Path(root)).iterdir()
     installed_into = any(entry.name.endswith(".dist-info") for entry in entries)

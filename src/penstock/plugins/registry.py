@@ -1,7 +1,7 @@
-"""The plugins of a worker: found through entry points, looked up by the names configurations use.
+"""The plugins of a worker: found through entry points, looked up by the names in configurations.
 
-A `Registry` is a value that is passed along; importing it has no side effects, and a test makes its
-own with two plugins in it. What `plugin.path` adds to the installed ones is in `plugin_path`.
+A `Registry` is a value; importing it has no side effects, and a test can make its own with two
+plugins. Plugins in `plugin.path`: see `path`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 ENTRY_POINTS: Final = "penstock.plugins"
 
 CLASSPATH: Final = "classpath"
-"""Where plugins are that are installed with the worker, as Kafka Connect calls it."""
+"""Kafka Connect's name for the location of plugins that are installed with the worker."""
 
 PluginClass = (
     type[SourceConnector]
@@ -47,7 +47,8 @@ PluginClass = (
 
 
 class Kind(Enum):
-    """What a plugin is; the names of `GET /connector-plugins`, where config providers are not."""
+    """The kinds of plugins; the names are those of `GET /connector-plugins`, which has no
+    providers."""
 
     SINK = "sink"
     SOURCE = "source"
@@ -71,12 +72,12 @@ _BASES: Final[Sequence[tuple[Kind, type, str]]] = (
 
 
 BASES: Final = tuple(base for _, base, _ in _BASES)
-"""What a plugin class inherits one of."""
+"""The base classes of plugins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One plugin class, what it says of itself, and where it is from."""
+    """One plugin class, its description and its location."""
 
     kind: Kind
     cls: PluginClass
@@ -85,12 +86,12 @@ class Found:
 
     @classmethod
     def of(cls, plugin_class: object, location: str = CLASSPATH) -> Found:
-        """Raises TypeError when it is no plugin class; the message says why."""
+        """Raises TypeError, with the reason, if it is not a plugin class."""
         kind, checked = _kind_of(plugin_class)
         return cls(kind, checked, checked.plugin, location)
 
     def names(self) -> frozenset[str]:
-        """Every name a configuration may use for it."""
+        """Every name that a configuration may use for it."""
         simple = self.plugin.simple_name
         suffix = next(suffix for kind, _, suffix in _BASES if kind is self.kind)
         cut = simple.rfind(suffix)  # the last occurrence; what follows it is lost too
@@ -99,17 +100,16 @@ class Found:
 
 
 class Level(Enum):
-    """How bad it is that something was passed over."""
+    """The severity of a skipped plugin."""
 
-    NOTE = "note"  # as it should be
-    WARNING = "warning"  # somebody may have meant something else
-    BROKEN = "broken"  # was to be a plugin, and is none
+    NOTE = "note"  # expected
+    WARNING = "warning"  # possibly a mistake
+    BROKEN = "broken"  # a broken plugin
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Something that was looked at and is not used: what, why not, and what to do about it. Where
-    `what` is empty, `why` says it."""
+    """A skipped plugin or file: what, why, and advice. If `what` is empty, `why` names it."""
 
     what: str
     why: str
@@ -123,8 +123,8 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class SearchedLocation:
-    """Where plugins were looked for, and what came of it. `kind` is in people's words; `where` is
-    the path or, of what is installed, the distribution."""
+    """A searched location and its plugins. `kind` is for messages; `where` is the path or, for
+    installed plugins, the distribution."""
 
     kind: str
     where: str
@@ -133,23 +133,23 @@ class SearchedLocation:
 
 
 class UnknownConnectorClass(BadRequest):
-    """`connector.class` names nothing that is installed, or more than one thing."""
+    """`connector.class` matches no installed connector, or more than one."""
 
     code = "plugins.unknown_connector"
 
 
 class Registry:
-    """Plugins by name. Of several with one class name the highest version counts; of equal ones the
-    first, so that what is installed counts before `plugin.path` (kafka-connect.md §15.4).
+    """Plugins by name. Of several with one class name the highest version is used; of equal
+    versions the first, so that installed ones win over `plugin.path` (kafka-connect.md §15.4).
 
-    `roots` are the folders and wheels that `plugin.path` added to where modules are imported from,
-    here and wherever the plugins are to run.
+    `roots` are the folders and wheels that `plugin.path` added to the import path, here and
+    wherever the plugins run.
     """
 
     def __init__(self, plugins: Iterable[PluginClass | Found], roots: Sequence[str] = ()) -> None:
         self.roots = tuple(roots)
         self.shadowed: list[tuple[Found, Found]] = []
-        """Plugins that cannot be reached, each with the one that counts in its place."""
+        """Plugins that are not used, each with the one that is used in its place."""
         chosen: dict[str, Found] = {}
         for each in plugins:
             found = each if isinstance(each, Found) else Found.of(each)
@@ -163,7 +163,7 @@ class Registry:
 
     @classmethod
     def installed(cls) -> Registry:
-        """Every plugin that an installed package offers; one that cannot be loaded is skipped."""
+        """Every plugin of the installed packages; skips those that cannot be loaded."""
         places = installed()
         report(places)
         return cls(found for place in places for found in place.found)
@@ -198,7 +198,7 @@ class Registry:
         )
 
     def find_connector(self, name: str | None) -> Found | None:
-        """The connector a `connector.class` names, or None when it names none here."""
+        """The connector that a `connector.class` names, or None."""
         try:
             return self.connector(name.strip()) if name is not None else None
         except UnknownConnectorClass:
@@ -210,7 +210,7 @@ class Registry:
         return found.plugin.version if found else None
 
     def converter(self, name: str) -> type[Converter] | None:
-        """The converter a configuration names, or None when there is no such (or no single) one."""
+        """The converter that a configuration names, or None if unknown or ambiguous."""
         found = self._single(name, Kind.CONVERTER)
         return found if found is not None and issubclass(found, Converter) else None
 
@@ -220,21 +220,21 @@ class Registry:
         return found if found is not None and issubclass(found, HeaderConverter) else None
 
     def transform(self, name: str) -> type[Transform] | None:
-        """The transform a configuration names, or None when there is no such (or no single) one."""
+        """The transform that a configuration names, or None if unknown or ambiguous."""
         found = self._single(name, Kind.TRANSFORM)
         return found if found is not None and issubclass(found, Transform) else None
 
     def predicate(self, name: str) -> type[Predicate] | None:
-        """The predicate a configuration names, or None when there is no such (or no single) one."""
+        """The predicate that a configuration names, or None if unknown or ambiguous."""
         found = self._single(name, Kind.PREDICATE)
         return found if found is not None and issubclass(found, Predicate) else None
 
     def any(self, name: str) -> Found | None:
-        """The plugin of whatever kind a name means; None when it means none, or several."""
+        """The plugin of any kind that a name refers to; None if unknown or ambiguous."""
         return _meant(name, self.found)
 
     def config_provider(self, name: str) -> type[ConfigProvider] | None:
-        """The config provider a configuration names, or None when there is no such one."""
+        """The config provider that a configuration names, or None."""
         found = self._single(name, Kind.CONFIG_PROVIDER)
         return found if found is not None and issubclass(found, ConfigProvider) else None
 
@@ -244,7 +244,7 @@ class Registry:
 
 
 def _meant(name: str, among: Iterable[Found]) -> Found | None:
-    """The one of these that a name means: by its full class name, or else by any other."""
+    """The one of these that a name refers to: by its full class name, or else by an alias."""
     matching = [found for found in among if name in found.names()]
     exact = [found for found in matching if found.plugin.class_name == name]
     chosen = exact or matching
@@ -258,13 +258,13 @@ _ONE_NAMESPACE: Final = (
     frozenset({Kind.PREDICATE}),
     frozenset({Kind.CONFIG_PROVIDER}),
 )
-"""Kinds that are asked for in the same settings, so that their short names must differ."""
+"""Kinds that the same settings refer to, so that their short names must differ."""
 
 
 def ambiguous(plugins: Iterable[Found]) -> list[tuple[str, Sequence[Found]]]:
-    """Short names that several plugins answer to, and that therefore mean none of them.
+    """Ambiguous short names, which fit several plugins and cannot be used.
 
-    Names of nested classes (`Value` of `Cast$Value`) are not meant to be used alone.
+    Names of nested classes (`Value` of `Cast$Value`) do not count.
     """
     found = [each for each in plugins if "$" not in each.plugin.class_name]
     shared: list[tuple[str, Sequence[Found]]] = []
@@ -281,8 +281,8 @@ def ambiguous(plugins: Iterable[Found]) -> list[tuple[str, Sequence[Found]]]:
 
 
 def installed(without: Collection[str] = ()) -> list[SearchedLocation]:
-    """What the entry points of installed packages offer, a place for each distribution; those in
-    the folders and wheels of `without` are somebody else's to look at."""
+    """The plugins of installed packages, one location for each distribution, except those in the
+    folders and wheels of `without`."""
     by_distribution: defaultdict[str, list[EntryPoint]] = defaultdict(list)
     for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name):
         if entry.dist is None:
@@ -309,7 +309,7 @@ def loaded(
     for entry in entries:
         try:
             value = entry.load()
-        except (Exception, SystemExit) as error:  # somebody else's code; the others shall work
+        except (Exception, SystemExit) as error:  # a plugin's code; the others must still work
             skipped.append(not_imported(entry.name, entry.value, error))
             continue
         for each in value if isinstance(value, tuple) else (value,):
@@ -321,7 +321,7 @@ def loaded(
 
 
 def not_imported(name: str, value: str, error: BaseException) -> Skipped:
-    """A plugin whose module cannot be imported, or does not hold it."""
+    """A plugin whose module cannot be imported, or does not contain it."""
     why = "".join(traceback.format_exception_only(error)).strip().splitlines()[-1]
     steps = [
         step
@@ -336,7 +336,7 @@ def not_imported(name: str, value: str, error: BaseException) -> Skipped:
 
 
 def report(places: Iterable[SearchedLocation]) -> None:
-    """Tells the log what was skipped, loudly where a plugin is missing because of it."""
+    """Logs what was skipped, as an error if a plugin is missing because of it."""
     levels = {Level.BROKEN: logging.WARNING, Level.WARNING: logging.WARNING}
     for place in places:
         for each in place.skipped:

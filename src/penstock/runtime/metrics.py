@@ -1,4 +1,4 @@
-"""What a worker measures of itself, as Prometheus reads it.
+"""The metrics of a worker, for Prometheus.
 
 Names are those that the usual configuration of the JMX exporter gives Kafka Connect's beans:
 `kafka.connect:type=sink-task-metrics,connector="c",task="0"` with `put-batch-avg-time-ms` is
@@ -81,7 +81,7 @@ class Window:
 
 
 class _Phases:
-    """In which phases a task was, and when each began; what is over for a minute is forgotten."""
+    """The phases of a task in the last minute, and when each began."""
 
     def __init__(self, clock: Clock, phase: Phase) -> None:
         self._clock = clock
@@ -92,7 +92,7 @@ class _Phases:
             self._spans.append((self._clock.now(), phase))
 
     def ratio(self, phase: Phase) -> float:
-        """The share of the last minute, or of what there was of it, in a phase."""
+        """The share of the last minute, or of the time since the start, in a phase."""
         now = self._clock.now()
         begin = now - _WINDOW_MS
         while len(self._spans) > 1 and self._spans[1][0] <= begin:
@@ -109,7 +109,7 @@ class _Phases:
 
 @dataclass(slots=True)
 class _Task:
-    """What one start of a task has done so far."""
+    """The counts of one run of a task."""
 
     plan: FlowPlan
     clock: Clock
@@ -165,7 +165,7 @@ class Slots:
 
 
 class Metrics:
-    """Counts what happens on one worker; may be told from any thread."""
+    """The counts of one worker. Thread-safe."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -182,12 +182,12 @@ class Metrics:
     # ── told by the worker ───────────────────────────────────────────────────────────────────
 
     def started(self, kind: str, ok: bool) -> None:
-        """A `connector` or `task` was started, or could not be."""
+        """A `connector` or `task` was started, or failed to start."""
         with self._lock:
             self._starts[kind, ok] = self._starts.get((kind, ok), 0) + 1
 
     def begun(self, plan: FlowPlan) -> None:
-        """A task begins; whatever it did before is another story."""
+        """A task starts; its counts begin at zero."""
         with self._lock:
             self._tasks[plan.task] = _Task(plan, self._clock)
 
@@ -196,7 +196,7 @@ class Metrics:
             self._tasks.pop(task, None)
 
     def phases(self, tasks: Mapping[TaskId, Run]) -> None:
-        """Which tasks this worker has now, and where each is."""
+        """The tasks of this worker and their phases."""
         with self._lock:
             for id in self._phases.keys() - tasks.keys():
                 del self._phases[id]
@@ -219,7 +219,7 @@ class Metrics:
                 task.commit(event.ok, event.ms)
 
     def stored(self, task: TaskId, ok: bool, ms: float) -> None:
-        """A source task's offsets were stored, or were not."""
+        """A source task's offsets were stored, or failed to be."""
         with self._lock:
             known = self._tasks.get(task)
             if known is not None:
@@ -247,8 +247,7 @@ class Metrics:
         figures: Iterable[Figure] = (),
         slots: Slots | None = None,
     ) -> bytes:
-        """Everything there is to tell now, in Prometheus' text format; `figures` are the member's
-        of the group."""
+        """All metrics in Prometheus' text format; `figures` are those of the group member."""
         with self._lock:
             samples = [
                 *self._of_worker(state),
@@ -371,7 +370,7 @@ def _of_task(labels: Labels, task: _Task) -> Iterator[Sample]:
         yield f"{stem}_offset_commit_seq_no", labels, total("attempts")
         yield f"{stem}_offset_commit_completion_rate", labels, task.commits.rate
         yield f"{stem}_offset_commit_completion_total", labels, total("committed")
-        yield f"{stem}_offset_commit_skip_rate", labels, 0.0  # they are waited for
+        yield f"{stem}_offset_commit_skip_rate", labels, 0.0  # the caller waits for them
         yield f"{stem}_offset_commit_skip_total", labels, 0
     yield from _of_errors(labels, task)
 
@@ -381,7 +380,7 @@ def _named(kind: PluginClass) -> Labels:
 
 
 def _of_standings(standings: Mapping[TaskId, Standing]) -> Iterator[Sample]:
-    """How far sinks are behind, where tasks are placed, and how busy they are."""
+    """The lag of sinks, the placement of tasks, and how busy they are."""
     for id, standing in standings.items():
         labels = {"connector": id.connector, "task": str(id.number)}
         for (topic, partition), records in standing.behind.items():
@@ -396,7 +395,7 @@ def _of_standings(standings: Mapping[TaskId, Standing]) -> Iterator[Sample]:
 
 
 def _of_slots(slots: Slots | None) -> Iterator[Sample]:
-    """The standing Spark tasks that host this worker's tasks."""
+    """The slots that host this worker's tasks."""
     if slots is None:
         return
     for slot in slots.slots:
@@ -426,7 +425,7 @@ def _of_errors(labels: Labels, task: _Task) -> Iterator[Sample]:
 
 
 def _of_connectors(state: HerderState, registry: Registry) -> Iterator[Sample]:
-    """Statuses of what this worker runs; those of tasks under both names that are in use."""
+    """Statuses of what this worker runs; those of tasks under both usual names."""
     for name in state.connectors:
         status = state.statuses.connector(name)
         shown = (status.state if status else State.UNASSIGNED).value.lower()

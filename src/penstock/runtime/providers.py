@@ -1,4 +1,4 @@
-"""The config providers of a worker: those that are built in, and the set of those it uses.
+"""The built-in config providers, and the set of those that a worker uses.
 
 Sources: kafka-connect.md §13; KIP-297, KIP-421 (any configuration), KIP-993 (`allowed.paths`).
 """
@@ -55,14 +55,14 @@ ALLOWLIST_PATTERN = Key(
 
 
 class _AllowedPaths:
-    """The paths that placeholders may name. As in Kafka, names are compared and links are not
-    followed: whoever can make links in an allowed directory decides what is in it."""
+    """The paths that placeholders may name. As in Kafka, only names are compared: links in an
+    allowed directory can lead anywhere."""
 
     def __init__(self, texts: Sequence[str] | None) -> None:
         self._allowed = None if not texts else [_allowed(text) for text in texts]
 
     def path(self, text: str) -> Path | None:
-        """The path that is named; None, and a warning, when that is not allowed."""
+        """The path; None, and a warning, if it is not allowed."""
         if self._allowed is None:
             return Path(text)
         path = Path(os.path.normpath(text))
@@ -160,15 +160,15 @@ PROVIDERS: Final[Mapping[str, type[ConfigProvider]]] = {
     for cls in BUILT_IN
     for name in (cls.plugin.class_name, cls.__name__, cls.__name__.removesuffix("ConfigProvider"))
 }
-"""Every name of a built-in provider. They need no entry point: whoever runs this has them."""
+"""Every name of a built-in provider; they need no entry point."""
 
 
 class Providers:
-    """What a worker's `config.providers` say, made once; asked by any thread."""
+    """The providers of a worker's `config.providers`. Thread-safe."""
 
     def __init__(self, props: Props, registry: Registry) -> None:
-        """`props` are the worker's settings. Raises ConfigInvalid for a provider that is not there
-        or cannot be used."""
+        """`props` are the worker's settings. Raises ConfigInvalid for an unknown or invalid
+        provider."""
         names = ConfigDef(CONFIG_PROVIDERS).parse(props)[CONFIG_PROVIDERS]
         self._providers = {
             name: _made(name, props, registry)
@@ -180,7 +180,7 @@ class Providers:
         self._lock = threading.Lock()
 
     def transformed(self, config: Mapping[str, str | None]) -> Transformed:
-        """A configuration as it is used: see `penstock.config.providers.transformed`."""
+        """A resolved configuration: see `penstock.config.providers.transformed`."""
         asked: Mapping[str, Ask] = {
             name: provider.get for name, provider in self._providers.items()
         }
@@ -196,11 +196,11 @@ class Providers:
 
     @property
     def any_secrets(self) -> bool:
-        """Whether there is anything to take out of texts."""
+        """Whether any value has to be redacted."""
         return bool(self._secrets)
 
     def redacted(self, text: str) -> str:
-        """A text that others may read: what providers have returned so far is taken out of it."""
+        """The text with all values redacted that providers have returned so far."""
         with self._lock:
             secrets = list(self._secrets)
         return masked(text, secrets, HIDDEN)
@@ -209,13 +209,12 @@ class Providers:
         for name, provider in self._providers.items():
             try:
                 provider.close()
-            except Exception as error:  # somebody else's code; the worker ends anyway
-                log.warning("config provider '%s' did not close: %s", name, error)
+            except Exception as error:  # a plugin's code; the worker stops anyway
+                log.warning("failed to close config provider '%s': %s", name, error)
 
 
 class LogFilter(logging.Filter):
-    """Takes out of what is logged what providers have returned, whoever logs it: a library's trace
-    may quote a secret, too."""
+    """Redacts the values of providers in all log records, also those of libraries."""
 
     def __init__(self, providers: Providers) -> None:
         super().__init__()
@@ -259,8 +258,8 @@ def _known(registry: Registry) -> list[str]:
 
 
 def resolved_worker(props: Props, registry: Registry) -> dict[str, str]:
-    """A worker's settings with the placeholders in them replaced; `plugin.path` stays as it is
-    written (kafka-connect.md §13.2). Raises ConfigInvalid, or ProviderFailed."""
+    """A worker's settings with their placeholders resolved, except in `plugin.path`
+    (kafka-connect.md §13.2). Raises ConfigInvalid, or ProviderFailed."""
     providers = Providers(props, registry)
     try:
         found = providers.transformed(props).props

@@ -1,8 +1,8 @@
-"""A worker that works alone: configurations and statuses in memory, source offsets in a file, no
-group (kafka-connect.md §12).
+"""The standalone worker: configurations and statuses in memory, source offsets in a file, no group
+(kafka-connect.md §12).
 
-It is the worker of a cluster, on other ground: the same herder decides, on logs that live in
-memory, and leads a group of which it is the only member. What is different for users is here, too.
+It is the worker of a cluster with other shells: the same herder decides, on logs in memory, and
+leads a group of which it is the only member. The differences for users are here too.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 _MEMBER: Final = "alone"
 _LOOK_S: Final = 0.02
 _RETRY_S: Final = 0.2
-_START_S: Final = 90.0  # as long as REST waits
+_START_S: Final = 90.0  # the time-out of REST
 _WAITS: Final = 16  # requests that wait for a connector to start; more wait for those
 _TARGETS: Final = {
     "RUNNING": Target.STARTED,
@@ -49,18 +49,18 @@ _DEFINITION: Final = ConfigDef(*keys.DISTRIBUTED.keys, keys.OFFSET_STORAGE_FILE)
 
 
 class ConnectorFileFailed(PenstockError):
-    """A connector that was named on the command line could not be created; the worker ends, as
-    Kafka Connect's does."""
+    """A connector of the command line could not be created; the worker stops, as in Kafka
+    Connect."""
 
     code = "standalone.connector_file"
     exit_code = 3
 
 
 def lone_config(props: Props) -> Config:
-    """The configuration of a worker that works alone; raises ConfigInvalid with every problem.
+    """The configuration of a standalone worker; raises ConfigInvalid with every problem.
 
-    It has all settings of a worker, for it is one: those that only a cluster has stand at their
-    defaults, whatever is given, and name no group and no topics.
+    It has all settings of a worker: those of a cluster have their defaults, whatever is given, and
+    name no group and no topics.
     """
     given = keys.STANDALONE.extended(*RESTART.keys).parse(props)
     values: dict[str, object] = {}
@@ -69,12 +69,12 @@ def lone_config(props: Props) -> Config:
             values[key.name] = given[key]
         else:
             values[key.name] = "" if key.required else key.default
-    values[keys.CONNECT_PROTOCOL.name] = "compatible"  # there is nobody to sign requests to
+    values[keys.CONNECT_PROTOCOL.name] = "compatible"  # no requests to other workers
     return Config(_DEFINITION, values, given.props)
 
 
 class MemoryLog:
-    """A log of one partition that nobody keeps; what is appended has been received at once."""
+    """A log of one partition in memory; an appended record is received at once."""
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
@@ -97,7 +97,7 @@ class MemoryLog:
         return done
 
     def drop(self) -> None:
-        """There is never anything on its way."""
+        """Nothing is ever in flight."""
 
     def read_to_end(self, timeout_s: float, check: Callable[[], None] = lambda: None) -> None:
         """Everything has been received already."""
@@ -107,7 +107,7 @@ class MemoryLog:
 
 
 class GroupOfOne:
-    """A group whose only member leads it. Every round is complete as soon as it is asked for."""
+    """A group whose only member is the leader. Every rebalance completes at once."""
 
     def __init__(self, callbacks: Callbacks) -> None:
         self._callbacks = callbacks
@@ -116,19 +116,19 @@ class GroupOfOne:
         self._leaving = threading.Event()
 
     def join(self) -> None:
-        """Has a round held. Returns at once."""
-        with suppress(RuntimeError):  # the worker ends
+        """Requests a rebalance. Returns at once."""
+        with suppress(RuntimeError):  # the worker stops
             self._pool.submit(self._round)
 
     def step_out(self) -> None:
-        """Nobody is kept from going on by this member."""
+        """No other member waits for this one."""
 
     def figures(self) -> Sequence[Figure]:
-        """No client of Kafka's is a member of anything."""
+        """There is no group client."""
         return ()
 
     def leave(self, timeout_s: float) -> None:
-        """No round begins any more."""
+        """No rebalance starts any more."""
         self._leaving.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
@@ -142,13 +142,13 @@ class GroupOfOne:
                 )
                 self._callbacks.joined(self._generation, _MEMBER, name, shares[_MEMBER])
                 return
-            except TimeoutError as error:  # the loop is busy: nothing else can be the matter
+            except TimeoutError as error:  # only if the loop is busy
                 log.warning("%s", error)
                 self._leaving.wait(_RETRY_S)
 
 
 class _Ground:
-    """What a lone worker stands on (`penstock.runtime.worker.Alone`)."""
+    """Logs and group of a standalone worker (`penstock.runtime.worker.Alone`)."""
 
     def __init__(self, config: Config) -> None:
         self._file = Path(config[keys.OFFSET_STORAGE_FILE])
@@ -162,7 +162,7 @@ class _Ground:
             kept.append(FileLog(self._file, self._interval_s, receive))
             return kept[0]
 
-        # What a task has reached when it ends, or a user has set, is in the file soon.
+        # Write the file soon after a task has ended or a user has altered offsets.
         offsets.use_alone(opened, lambda: kept[0].flush())
         return MemoryLog(config), MemoryLog(status)
 
@@ -184,7 +184,9 @@ class StandaloneWorker(Worker):
         leader: Leader,
     ) -> None:
         self._loaded = threading.Event()
-        self._asked: list[Future[e.Result]] = []  # whether it is healthy, before it was loaded
+        self._asked: list[
+            Future[e.Result]
+        ] = []  # false until the connectors of the command line exist
         self._asking = threading.Lock()
         self._waits = ThreadPoolExecutor(_WAITS, thread_name_prefix="started")
         super().__init__(
@@ -218,8 +220,8 @@ class StandaloneWorker(Worker):
         return super().submit(operation)
 
     def load(self, files: Sequence[Path]) -> None:
-        """Creates the connectors that files describe, one after the other; the worker has to be
-        started. Raises ConnectorFileFailed for the first that cannot be."""
+        """Creates the connectors in the files, one after the other; the worker has to be started.
+        Raises ConnectorFileFailed for the first failure."""
         for file in files:
             try:
                 name = self._load(file)
@@ -229,7 +231,7 @@ class StandaloneWorker(Worker):
                     f"Failed to create connector for {file}: {text}"
                 ) from error
             if name is None:
-                return  # the worker is to end
+                return  # the worker is stopping
             log.info("Created connector %s", name)
         self._loaded.set()
         with self._asking:
@@ -301,13 +303,13 @@ class StandaloneWorker(Worker):
         return e.Refused(500, "Worker is shutting down")
 
     def _start_of(self, name: str, done: e.Done) -> e.Result:
-        """`done` once the connector runs, or need not, and its tasks are known; why it failed."""
+        """`done` once the connector runs, or need not, and its tasks are known; else its error."""
         deadline = time.monotonic() + _START_S
         while time.monotonic() < deadline and not self.ended.is_set():
             state = self.state
             run = state.connectors.get(name)
             if not state.cluster.contains(name):
-                return done  # deleted since
+                return done  # deleted meanwhile
             if run is not None and not run.stale:
                 if run.phase is Phase.FAILED:
                     return e.Refused(500, _last_line(run.trace or "it failed"))
@@ -317,11 +319,11 @@ class StandaloneWorker(Worker):
                 if run.phase is not Phase.STARTING and not publishing:
                     return done
             self.ended.wait(_LOOK_S)
-        return e.Refused(500, f"Connector {name} is configured, and has not started yet")
+        return e.Refused(500, f"Connector {name} is configured but has not started yet")
 
 
 def _last_line(trace: str) -> str:
-    """What a trace comes down to: the message of the error."""
+    """The error message in a trace."""
     return trace.strip().splitlines()[-1].partition(": ")[2] or trace.strip().splitlines()[-1]
 
 
