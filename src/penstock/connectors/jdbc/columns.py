@@ -29,9 +29,9 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
-from penstock.data import schema as s
-from penstock.data.schema import Schema, Type, Value
-from penstock.errors import DataError
+from penstock.api import DataError
+from penstock.api import schema as s
+from penstock.api.schema import Schema, Type, Value
 
 
 class Sql(Enum):

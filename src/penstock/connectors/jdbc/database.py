@@ -22,8 +22,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from penstock.api import DataError, PenstockError, Unavailable
 from penstock.connectors.jdbc.url import Kind, Url, UrlInvalid
-from penstock.errors import DataError, PenstockError, Unavailable
 
 log = logging.getLogger(__name__)
 

@@ -19,10 +19,10 @@ from enum import Enum
 from typing import ClassVar, Final
 from zoneinfo import ZoneInfo
 
+from penstock.api import PenstockError
+from penstock.api.schema import Logical, Schema, Type, Value
 from penstock.connectors.jdbc.columns import clock_shift
 from penstock.connectors.jdbc.database import Connection, in_quotes
-from penstock.data.schema import Logical, Schema, Type, Value
-from penstock.errors import PenstockError
 
 _EPOCH_DAY: Final = date(1970, 1, 1)
 

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from penstock.api.schema import Logical, Schema, Type, Value
 from penstock.connectors.jdbc.database import Connection
 from penstock.connectors.jdbc.dialect import (
     OFFSET_COLUMNS,
@@ -31,7 +32,6 @@ from penstock.connectors.jdbc.dialect import (
 )
 from penstock.connectors.jdbc.driver import BASE_TABLE, Batch, DriverConnection, metadata
 from penstock.connectors.jdbc.products import Product, Upsert
-from penstock.data.schema import Logical, Schema, Type, Value
 
 _FLOATS = (Type.FLOAT32, Type.FLOAT64)
 

@@ -34,6 +34,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pyarrow as pa
 
+from penstock.api import ConfigInvalid, PenstockError
 from penstock.connectors.jdbc.columns import ARROW, Sql, clock_shift
 from penstock.connectors.jdbc.database import (
     Connection,
@@ -47,7 +48,6 @@ from penstock.connectors.jdbc.database import (
 )
 from penstock.connectors.jdbc.reading import BLOCK_ROWS
 from penstock.connectors.jdbc.url import Url
-from penstock.errors import ConfigInvalid, PenstockError
 
 JARS: Final = "penstock.jdbc.driver.jars"
 CLASS: Final = "penstock.jdbc.driver.class"

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from penstock.config import checks
-from penstock.config.define import (
+from penstock.api import ConfigInvalid
+from penstock.api.settings import (
     BOOLEAN,
     HIGH,
     INT,
@@ -22,12 +22,14 @@ from penstock.config.define import (
     Key,
     Rule,
     Secret,
+    at_least,
+    checking,
+    one_of,
 )
 from penstock.connectors.jdbc import driver
 from penstock.connectors.jdbc.database import Database
 from penstock.connectors.jdbc.products import DIALECT_NAMES
 from penstock.connectors.jdbc.url import Kind, Url, parse
-from penstock.errors import ConfigInvalid
 
 _OFFSET: Final = re.compile(r"(?:GMT|UTC)?([+-])(\d{1,2})(?::?(\d{2}))?")
 
@@ -83,7 +85,7 @@ CONNECTION_ATTEMPTS: Final = Key(
     INT,
     default=3,
     importance=LOW,
-    check=checks.at_least(1),
+    check=at_least(1),
     doc="How often it is tried to connect before the attempt counts as failed.",
     group="Connection",
     order=4,
@@ -93,7 +95,7 @@ CONNECTION_BACKOFF_MS: Final = Key(
     INT,
     default=10_000,
     importance=LOW,
-    check=checks.at_least(0),
+    check=at_least(0),
     doc="Milliseconds between two attempts to connect.",
     group="Connection",
     order=5,
@@ -107,7 +109,7 @@ DIALECT_NAME: Final = Key(
     STRING,
     default="",
     importance=LOW,
-    check=checks.one_of("", *DIALECTS),
+    check=one_of("", *DIALECTS),
     doc="The database's dialect; by default the URL's.",
     group="Connection",
     order=6,
@@ -148,7 +150,7 @@ CREDENTIALS_PROVIDER: Final = Key(
     STRING,
     default="",
     importance=LOW,
-    check=checks.checking("DefaultJdbcCredentialsProvider", _foreign_provider),
+    check=checking("DefaultJdbcCredentialsProvider", _foreign_provider),
     doc="Where user and password are from. Only the default provider, which takes them from "
     "`connection.user` and `connection.password`, is there.",
     group="Connection",
@@ -160,7 +162,7 @@ QUOTE_SQL_IDENTIFIERS: Final = Key(
     STRING,
     default="always",
     importance=MEDIUM,
-    check=checks.one_of("always", "never", ignore_case=True),
+    check=one_of("always", "never", ignore_case=True),
     doc="When names of tables and columns are quoted in statements.",
 )
 SQL_QUOTE_IDENTIFIERS: Final = Key(
@@ -180,7 +182,7 @@ def _bad_zone(value: str | None) -> str | None:
     return None
 
 
-_ZONE_CHECK: Final = checks.checking("valid time zone identifier", _bad_zone)
+_ZONE_CHECK: Final = checking("valid time zone identifier", _bad_zone)
 DB_TIMEZONE: Final = Key(
     "db.timezone",
     STRING,

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from penstock.api import Finding
-from penstock.config.define import LIST, Config, invalid
+from penstock.api import ConfigInvalid, DataError, Finding, PenstockError
+from penstock.api.settings import LIST, Config, invalid
 from penstock.connectors.jdbc import columns as c
 from penstock.connectors.jdbc import keys, sink
 from penstock.connectors.jdbc import source_keys as k
@@ -39,7 +39,6 @@ from penstock.connectors.jdbc.shapes import Shapes, Unfit, Unit, table_names
 from penstock.connectors.jdbc.source import refuse_same_names, selected, tables_of
 from penstock.connectors.jdbc.url import Kind, Url
 from penstock.connectors.jdbc.writing import KAFKA_KEYS, KeyMode, Settings
-from penstock.errors import ConfigInvalid, DataError, PenstockError
 
 log = logging.getLogger(__name__)
 

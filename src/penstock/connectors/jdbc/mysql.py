@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
+from penstock.api.schema import Logical, Schema, Type, Value
 from penstock.connectors.jdbc.database import Connection, DatabaseRefused
 from penstock.connectors.jdbc.dialect import (
     Cells,
@@ -23,7 +24,6 @@ from penstock.connectors.jdbc.dialect import (
     unwritable,
     wall_time,
 )
-from penstock.data.schema import Logical, Schema, Type, Value
 
 _STATEMENT: Final = 1 << 20
 """Characters of a statement: beyond that, longer ones are no faster."""

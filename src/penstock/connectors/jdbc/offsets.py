@@ -16,8 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.api import Primitive
-from penstock.errors import PenstockError
+from penstock.api import PenstockError, Primitive
 
 QUERY: Final[Mapping[str, Primitive]] = {"query": "query"}
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from penstock.api.schema import Logical, Schema, Type, Value
 from penstock.connectors.jdbc.database import Connection
 from penstock.connectors.jdbc.dialect import (
     Cells,
@@ -23,7 +24,6 @@ from penstock.connectors.jdbc.dialect import (
     unwritable,
     wall_time,
 )
-from penstock.data.schema import Logical, Schema, Type, Value
 
 _NULL: Final = "\\N"
 _SPECIAL: Final = re.compile(r"[\\\t\n\r]")

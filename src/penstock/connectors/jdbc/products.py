@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
+from penstock.api.schema import Logical, Type
 from penstock.connectors.jdbc.url import Url
-from penstock.data.schema import Logical, Type
 
 
 class Limit(Enum):

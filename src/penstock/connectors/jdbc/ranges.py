@@ -13,15 +13,14 @@ from typing import Any, Final
 import pyarrow as pa
 
 from penstock.api import Records
+from penstock.api import schema as s
+from penstock.api.schema import Schema, structs_of
 from penstock.connectors.jdbc import columns as c
 from penstock.connectors.jdbc.columns import Sql, SqlColumn
 from penstock.connectors.jdbc.offsets import Position
 from penstock.connectors.jdbc.reading import Blocks, Reading, where
 from penstock.connectors.jdbc.session import Session
 from penstock.connectors.jdbc.shapes import Shape, Unit
-from penstock.data import schema as s
-from penstock.data.schema import Schema
-from penstock.data.structs import structs_of
 
 MOST_ROWS: Final = 1 << 14
 """Of a piece: as records, small rows are much larger than here."""

@@ -9,10 +9,10 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
+from penstock.api import DataError
 from penstock.connectors.jdbc.columns import ARROW, Sql, SqlColumn, moment, wall_us
 from penstock.connectors.jdbc.offsets import TableId
 from penstock.connectors.jdbc.reading import Blocks, Reading, block
-from penstock.errors import DataError
 
 _COPY_OVER: Final = -1  # where libpq tells the size of a row
 _BLOCK_BYTES: Final = 1 << 18  # what a processor's cache holds: a megabyte took a tenth longer

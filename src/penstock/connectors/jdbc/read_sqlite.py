@@ -10,10 +10,10 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
+from penstock.api import DataError
 from penstock.connectors.jdbc.columns import ARROW, Sql, SqlColumn, moment, wall_us
 from penstock.connectors.jdbc.offsets import TableId
 from penstock.connectors.jdbc.reading import BLOCK_ROWS, Blocks, Reading, block
-from penstock.errors import DataError
 
 _TYPES: Final = {
     # What sqlite-jdbc makes of the type that a column was declared with.

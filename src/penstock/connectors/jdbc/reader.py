@@ -33,7 +33,8 @@ from penstock.api import (
     SourceOffset,
     SourceReader,
 )
-from penstock.config.define import Config
+from penstock.api import schema as s
+from penstock.api.settings import Config
 from penstock.connectors.jdbc import columns as c
 from penstock.connectors.jdbc import keys, offsets
 from penstock.connectors.jdbc import source_keys as k
@@ -44,7 +45,6 @@ from penstock.connectors.jdbc.ranges import Range, Structs, too_wide
 from penstock.connectors.jdbc.reading import Order, Reading, where
 from penstock.connectors.jdbc.session import Session
 from penstock.connectors.jdbc.shapes import Shape, Shapes, Unit, units_of
-from penstock.data import schema as s
 
 RANGE_BYTES: Final = 1 << 25
 """About what one statement reads: to plan it takes several others."""

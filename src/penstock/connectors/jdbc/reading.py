@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
+from penstock.api import DataError
 from penstock.connectors.jdbc.columns import (
     ARROW,
     SqlColumn,
@@ -26,7 +27,6 @@ from penstock.connectors.jdbc.columns import (
 )
 from penstock.connectors.jdbc.database import Connection, Row, in_quotes
 from penstock.connectors.jdbc.offsets import Position, TableId
-from penstock.errors import DataError
 
 BLOCK_ROWS: Final = 8192
 

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from penstock.config.define import Config
+from penstock.api.settings import Config
 from penstock.connectors.jdbc import keys
 from penstock.connectors.jdbc import source_keys as k
 from penstock.connectors.jdbc.database import Connection

@@ -11,8 +11,7 @@ from typing import Any, Final
 import orjson
 
 from penstock.api import PenstockError, Primitive
-from penstock.config.define import Config, Key
-from penstock.config.regex import compile_java
+from penstock.api.settings import Config, Key, compile_java
 from penstock.connectors.jdbc import columns as c
 from penstock.connectors.jdbc import keys, offsets
 from penstock.connectors.jdbc import source_keys as k

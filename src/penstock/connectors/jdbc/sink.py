@@ -6,10 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from penstock import VERSION
-from penstock.api import Finding, Plugin, Props, SinkConnector, SinkContext, SinkWriter
-from penstock.config import checks
-from penstock.config.define import (
+from penstock.api import VERSION, Finding, Plugin, Props, SinkConnector, SinkContext, SinkWriter
+from penstock.api.settings import (
     BOOLEAN,
     HIGH,
     INT,
@@ -20,7 +18,10 @@ from penstock.config.define import (
     Config,
     ConfigDef,
     Key,
+    at_least,
     invalid,
+    non_empty,
+    one_of,
 )
 from penstock.connectors.jdbc.dialect import Dialect, TableName, Write
 from penstock.connectors.jdbc.dialect_generic import Generic
@@ -56,7 +57,7 @@ INSERT_MODE: Final = Key(
     STRING,
     default="insert",
     importance=HIGH,
-    check=checks.one_of("insert", "upsert", "update", "multi", ignore_case=True),
+    check=one_of("insert", "upsert", "update", "multi", ignore_case=True),
     doc="How records are written: insert, upsert (the row with that key is replaced) or update "
     "(only rows that are there are changed). `multi`, Aiven's, is insert: all are many at a time.",
     group=_WRITES,
@@ -67,7 +68,7 @@ BATCH_SIZE: Final = Key(
     INT,
     default=3000,
     importance=MEDIUM,
-    check=checks.at_least(0),
+    check=at_least(0),
     doc="At most so many rows with one statement. Unless it is set, whole batches are written.",
     group=_WRITES,
     order=2,
@@ -97,7 +98,7 @@ OFFSETS_TABLE: Final = Key(
     STRING,
     default="penstock_offsets",
     importance=LOW,
-    check=checks.non_empty(),
+    check=non_empty(),
     doc="The table of `penstock.exactly.once`; it is created if it is not there.",
     group=_WRITES,
     order=5,
@@ -107,7 +108,7 @@ TABLE_NAME_FORMAT: Final = Key(
     STRING,
     default="${topic}",
     importance=MEDIUM,
-    check=checks.non_empty(),
+    check=non_empty(),
     doc="The table of a topic's records; `${topic}` stands for the topic. May be qualified: "
     "`schema.${topic}`.",
     group=_MAPPING,
@@ -118,7 +119,7 @@ PK_MODE: Final = Key(
     STRING,
     default="none",
     importance=HIGH,
-    check=checks.one_of("none", "kafka", "record_key", "record_value", ignore_case=True),
+    check=one_of("none", "kafka", "record_key", "record_value", ignore_case=True),
     doc="Where the primary key comes from: nowhere, topic, partition and offset, the record's key "
     "or fields of its value.",
     group=_MAPPING,
@@ -148,7 +149,7 @@ DATE_TIMEZONE: Final = Key(
     STRING,
     default="DB_TIMEZONE",
     importance=MEDIUM,
-    check=checks.one_of("DB_TIMEZONE", "UTC", ignore_case=True),
+    check=one_of("DB_TIMEZONE", "UTC", ignore_case=True),
     doc="Accepted for compatibility: a date is written as the day it is, whatever the time zone.",
     group=_MAPPING,
     order=6,
@@ -176,7 +177,7 @@ TIMESTAMP_PRECISION_MODE: Final = Key(
     STRING,
     default="microseconds",
     importance=MEDIUM,
-    check=checks.one_of("microseconds", "nanoseconds", ignore_case=True),
+    check=one_of("microseconds", "nanoseconds", ignore_case=True),
     doc="What the numbers in `timestamp.fields.list` count, from the epoch on.",
     group=_MAPPING,
     order=9,
@@ -195,7 +196,7 @@ STRING_COLUMN: Final = Key(
     STRING,
     default="record_value",
     importance=LOW,
-    check=checks.non_empty(),
+    check=non_empty(),
     doc="The column that values which are plain texts are written to.",
     group=_MAPPING,
     order=11,
@@ -243,7 +244,7 @@ MAX_RETRIES: Final = Key(
     INT,
     default=10,
     importance=MEDIUM,
-    check=checks.at_least(0),
+    check=at_least(0),
     doc="How often a batch is tried again, while the database is away or busy, before the task "
     "fails.",
     group=_RETRIES,
@@ -254,7 +255,7 @@ RETRY_BACKOFF_MS: Final = Key(
     INT,
     default=3000,
     importance=MEDIUM,
-    check=checks.at_least(0),
+    check=at_least(0),
     doc="Milliseconds between two tries, at least.",
     group=_RETRIES,
     order=2,

@@ -7,8 +7,8 @@ import contextlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 
-from penstock import VERSION
 from penstock.api import (
+    VERSION,
     Finding,
     Offsets,
     PenstockError,
@@ -18,8 +18,7 @@ from penstock.api import (
     SourceConnector,
     SourceContext,
 )
-from penstock.config.define import Config
-from penstock.config.regex import compile_java
+from penstock.api.settings import Config, compile_java
 from penstock.connectors.jdbc import offsets
 from penstock.connectors.jdbc import source_keys as k
 from penstock.connectors.jdbc.offsets import TableId

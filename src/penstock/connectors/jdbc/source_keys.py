@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from penstock.config import checks
-from penstock.config.define import (
+from penstock.api.settings import (
     BOOLEAN,
     HIGH,
     INT,
@@ -20,6 +19,12 @@ from penstock.config.define import (
     ConfigDef,
     Key,
     Rule,
+    at_least,
+    between,
+    non_empty,
+    one_of,
+    unless_none,
+    valid_regexes,
 )
 from penstock.connectors.jdbc import keys
 from penstock.connectors.jdbc.columns import GRANULARITIES
@@ -34,7 +39,7 @@ MODE: Final = Key(
     "mode",
     STRING,
     importance=HIGH,
-    check=checks.unless_none(checks.one_of(*MODES)),
+    check=unless_none(one_of(*MODES)),
     doc="How new rows are found: `bulk` reads everything at each poll, `incrementing` by a column "
     "of rising numbers, `timestamp` by one that says when a row was changed, "
     "`timestamp+incrementing` by both.",
@@ -97,7 +102,7 @@ TIMESTAMP_DELAY: Final = Key(
     "timestamp.delay.interval.ms",
     LONG,
     default=0,
-    check=checks.at_least(0),
+    check=at_least(0),
     doc="How old a row's timestamp has to be, in ms, before the row is read: longer than "
     "transactions last, or what they commit late is not seen.",
     group="Mode",
@@ -108,7 +113,7 @@ TIMESTAMP_GRANULARITY: Final = Key(
     STRING,
     default="connect_logical",
     importance=LOW,
-    check=checks.one_of(*GRANULARITIES),
+    check=one_of(*GRANULARITIES),
     doc="What columns of timestamps become.",
     group="Mode",
     order=9,
@@ -129,7 +134,7 @@ CALENDAR: Final = Key(
     STRING,
     default="LEGACY",
     importance=LOW,
-    check=checks.one_of("LEGACY", "PROLEPTIC_GREGORIAN"),
+    check=one_of("LEGACY", "PROLEPTIC_GREGORIAN"),
     doc="The calendar of dates before 1582. They are read in the Gregorian one either way.",
 )
 
@@ -148,7 +153,7 @@ TABLE_INCLUDE: Final = Key(
     "table.include.list",
     LIST,
     default=(),
-    check=checks.valid_regexes("list of regular expressions"),
+    check=valid_regexes("list of regular expressions"),
     doc="Regular expressions that the whole names of the tables to read match.",
     group="Tables",
     order=3,
@@ -157,7 +162,7 @@ TABLE_EXCLUDE: Final = Key(
     "table.exclude.list",
     LIST,
     default=(),
-    check=checks.valid_regexes("list of regular expressions"),
+    check=valid_regexes("list of regular expressions"),
     doc="Regular expressions for tables not to read though `table.include.list` has them.",
     group="Tables",
     order=4,
@@ -223,7 +228,7 @@ TOPIC_PREFIX: Final = Key(
     "topic.prefix",
     STRING,
     importance=HIGH,
-    check=checks.unless_none(checks.non_empty()),
+    check=unless_none(non_empty()),
     doc="Put before a table's name to make the name of its topic; with `query`, the topic.",
 )
 POLL_INTERVAL: Final = Key(
@@ -231,7 +236,7 @@ POLL_INTERVAL: Final = Key(
     INT,
     default=5000,
     importance=HIGH,
-    check=checks.at_least(0),
+    check=at_least(0),
     doc="How long after a table had no more new rows it is looked at again, in ms.",
 )
 BATCH_MAX_ROWS: Final = Key(
@@ -256,7 +261,7 @@ TABLE_POLL_INTERVAL: Final = Key(
     LONG,
     default=60_000,
     importance=LOW,
-    check=checks.at_least(1),
+    check=at_least(1),
     doc="How often it is looked whether tables are new or gone, in ms.",
 )
 STARTUP_POLLING: Final = Key(
@@ -272,7 +277,7 @@ NUMERIC_MAPPING: Final = Key(
     STRING,
     default=None,
     importance=LOW,
-    check=checks.unless_none(checks.one_of(*NUMERIC_MAPPINGS, ignore_case=True)),
+    check=unless_none(one_of(*NUMERIC_MAPPINGS, ignore_case=True)),
     doc="What NUMERIC columns become: `none` Decimal, `precision_only` whole numbers where they "
     "have no digits after the point, `best_fit` whole numbers or FLOAT64 where they fit, "
     "`best_fit_eager_double` FLOAT64 whenever there is a digit after the point.",
@@ -294,7 +299,7 @@ ISOLATION: Final = Key(
     STRING,
     default="DEFAULT",
     importance=LOW,
-    check=checks.one_of(*_LEVELS, ignore_case=True),
+    check=one_of(*_LEVELS, ignore_case=True),
     doc="The isolation level in which rows are read.",
     recommender=Choices(_LEVELS),
 )
@@ -304,7 +309,7 @@ NUMERIC_SCALE: Final = Key(
     INT,
     default=0,
     importance=LOW,
-    check=checks.between(0, 1000),
+    check=between(0, 1000),
     doc="Digits after the point of NUMERIC columns that are declared without any limits.",
 )
 READ_PARALLELISM: Final = Key(
@@ -312,7 +317,7 @@ READ_PARALLELISM: Final = Key(
     INT,
     default=1,
     importance=LOW,
-    check=checks.between(1, 64),
+    check=between(1, 64),
     doc="Into how many ranges of keys what is read of one table at once is split. They are read "
     "side by side, but for exactly once, where one transaction holds them all. More than one gives "
     "up the order of its rows.",
@@ -322,7 +327,7 @@ TABLE_PARTS: Final = Key(
     INT,
     default=1,
     importance=LOW,
-    check=checks.between(1, 1024),
+    check=between(1, 1024),
     doc="Into how many parts, which tasks share, each table is split; with mode=incrementing.",
 )
 PART_KEYS: Final = Key(
@@ -330,7 +335,7 @@ PART_KEYS: Final = Key(
     LONG,
     default=100_000,
     importance=LOW,
-    check=checks.at_least(1),
+    check=at_least(1),
     doc="Parts of a table take turns for so many values of the incrementing column each.",
 )
 TABLES: Final = Key(

@@ -5,6 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from penstock.api.schema import (
+    Logical,
+    Schema,
+    Type,
+    Value,
+    date_to_days,
+    time_to_ms,
+    timestamp_to_ms,
+)
 from penstock.connectors.jdbc.database import Connection
 from penstock.connectors.jdbc.dialect import (
     Cells,
@@ -19,8 +28,6 @@ from penstock.connectors.jdbc.dialect import (
     one_by_one,
     unwritable,
 )
-from penstock.data.logical import date_to_days, time_to_ms, timestamp_to_ms
-from penstock.data.schema import Logical, Schema, Type, Value
 
 
 class Sqlite(Dialect):

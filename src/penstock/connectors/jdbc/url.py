@@ -20,8 +20,8 @@ from enum import Enum
 from typing import Final
 from urllib.parse import unquote
 
-from penstock.config.define import Secret
-from penstock.errors import ConfigInvalid
+from penstock.api import ConfigInvalid
+from penstock.api.settings import Secret
 
 
 class Kind(Enum):

@@ -19,7 +19,16 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Final
 
-from penstock.api import Failed, SinkContext, SinkWriter
+from penstock.api import DataError, Failed, PenstockError, Records, SinkContext, SinkWriter
+from penstock.api.schema import (
+    INT32,
+    INT64,
+    STRING,
+    TIMESTAMP,
+    Schema,
+    Type,
+    Value,
+)
 from penstock.connectors.jdbc.columns import moment
 from penstock.connectors.jdbc.database import (
     Connection,
@@ -42,17 +51,6 @@ from penstock.connectors.jdbc.dialect import (
     Write,
     one_by_one,
 )
-from penstock.data.records import Records
-from penstock.data.schema import (
-    INT32,
-    INT64,
-    STRING,
-    TIMESTAMP,
-    Schema,
-    Type,
-    Value,
-)
-from penstock.errors import DataError, PenstockError
 
 log = logging.getLogger(__name__)
 
