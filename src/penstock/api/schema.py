@@ -4,6 +4,19 @@
 >>> check(point, {"x": 1})
 >>> text(point, {"x": 1, "y": None})
 'Struct{x=1}'
+
+A target that keeps one version of a schema projects the values of others to it, as Kafka Connect's
+`SchemaProjector` does; what cannot be projected raises ProjectionError, the fault of the record.
+
+>>> wider = struct({"x": INT64, "z": INT8.as_optional()}, name="Point")
+>>> project(point, {"x": 1, "y": 2}, wider)
+{'x': 1, 'z': None}
+>>> [projector(point, wider)(value) for value in ({"x": 3}, {"x": 4})]
+[{'x': 3, 'z': None}, {'x': 4, 'z': None}]
+>>> project(wider, {"x": 1}, point)
+Traceback (most recent call last):
+    ...
+penstock.data.projection.ProjectionError: Error projecting x
 """
 
 from penstock.data.logical import (
@@ -19,6 +32,12 @@ from penstock.data.logical import (
     time_to_ms,
     timestamp_to_ms,
     unscaled_to_decimal,
+)
+from penstock.data.projection import (
+    Project,
+    ProjectionError,
+    project,
+    projector,
 )
 from penstock.data.schema import (
     BOOLEAN,
@@ -105,6 +124,8 @@ __all__ = [
     "Columns",
     "Field",
     "Logical",
+    "Project",
+    "ProjectionError",
     "Schema",
     "Type",
     "Value",
@@ -128,6 +149,8 @@ __all__ = [
     "ms_to_time",
     "ms_to_timestamp",
     "pairs",
+    "project",
+    "projector",
     "struct",
     "structs_of",
     "text",
