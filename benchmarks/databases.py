@@ -32,8 +32,9 @@ from benchmarks.scenarios import (
 )
 from benchmarks.watching import Curve, topic_ends, usage, watch
 from penstock.config.define import Secret
-from penstock.connectors.jdbc.database import Connection, Database
-from penstock.connectors.jdbc.url import parse
+from penstock.connectors.jdbc.drivers.connection import Connection
+from penstock.connectors.jdbc.drivers.database import Database
+from penstock.connectors.jdbc.drivers.url import parse
 from penstock.errors import PenstockError
 from penstock.testing.databases import DatabaseServer, MariaDbServer, PostgresServer
 

@@ -19,7 +19,7 @@ import orjson
 import psutil
 import pytest
 
-from penstock.connectors.jdbc.database import Connection
+from penstock.connectors.jdbc.drivers.connection import Connection
 from penstock.errors import PenstockError
 from penstock.testing.databases import DatabaseServer, MariaDbServer, PostgresServer
 from penstock.testing.processes import WorkerProcess

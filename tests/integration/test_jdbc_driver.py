@@ -18,14 +18,10 @@ from typing import Any, ClassVar
 import pytest
 
 from penstock.api import SourceOffset
-from penstock.connectors.jdbc.database import (
-    Connection,
-    Database,
-    DatabaseBusy,
-    DatabaseRefused,
-    RowRefused,
-)
-from penstock.connectors.jdbc.driver import DriverConnection
+from penstock.connectors.jdbc.drivers.connection import Connection
+from penstock.connectors.jdbc.drivers.database import Database
+from penstock.connectors.jdbc.drivers.errors import DatabaseBusy, DatabaseRefused, RowRefused
+from penstock.connectors.jdbc.drivers.jvm.connection import DriverConnection
 from penstock.connectors.jdbc.keys import database_of
 from penstock.connectors.jdbc.sink import JDBC_SINK, JdbcSink
 from penstock.connectors.jdbc.source import JdbcSource

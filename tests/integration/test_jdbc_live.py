@@ -17,7 +17,7 @@ import pytest
 
 from penstock.api import Failed, Finding
 from penstock.cli.app import run
-from penstock.connectors.jdbc.database import DatabaseRefused
+from penstock.connectors.jdbc.drivers.errors import DatabaseRefused
 from penstock.connectors.jdbc.sink import JDBC_SINK, JdbcSink
 from penstock.connectors.jdbc.source import JdbcSource
 from penstock.connectors.jdbc.source_keys import JDBC_SOURCE

@@ -14,17 +14,17 @@ from typing import Any
 
 import pytest
 
-from penstock.connectors.jdbc.database import (
-    Connection,
-    Database,
+from penstock.connectors.jdbc.drivers.connection import Connection
+from penstock.connectors.jdbc.drivers.database import Database
+from penstock.connectors.jdbc.drivers.errors import (
     DatabaseAway,
     DatabaseBusy,
     DatabaseRefused,
     RowRefused,
 )
+from penstock.connectors.jdbc.drivers.url import Kind, parse
 from penstock.connectors.jdbc.keys import database_of
 from penstock.connectors.jdbc.sink import JDBC_SINK, JdbcSink
-from penstock.connectors.jdbc.url import Kind, parse
 from penstock.connectors.jdbc.writing import GaveUp, TableMismatch
 from penstock.data.records import Column
 from penstock.data.schema import (

@@ -10,7 +10,8 @@ from typing import Final
 
 import pytest
 
-from penstock.connectors.jdbc.database import Connection, DatabaseRefused
+from penstock.connectors.jdbc.drivers.connection import Connection
+from penstock.connectors.jdbc.drivers.errors import DatabaseRefused
 from penstock.connectors.jdbc.keys import database_of
 from penstock.connectors.jdbc.sink import JDBC_SINK, JdbcSink
 from penstock.errors import PenstockError

@@ -23,8 +23,9 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from penstock.config.define import Secret
-from penstock.connectors.jdbc.database import Connection, Database
-from penstock.connectors.jdbc.url import parse
+from penstock.connectors.jdbc.drivers.connection import Connection
+from penstock.connectors.jdbc.drivers.database import Database
+from penstock.connectors.jdbc.drivers.url import parse
 from penstock.errors import PenstockError, StartupFailed
 from penstock.host import jars
 from penstock.host.processes import Process

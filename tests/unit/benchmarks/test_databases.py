@@ -11,8 +11,9 @@ import pytest
 
 from benchmarks.databases import Postgresql, check_table, rows_of, write_csv
 from benchmarks.inputs import SCHEMAS, WrongOutcome, generated
-from penstock.connectors.jdbc.database import Connection, Database
-from penstock.connectors.jdbc.url import parse
+from penstock.connectors.jdbc.drivers.connection import Connection
+from penstock.connectors.jdbc.drivers.database import Database
+from penstock.connectors.jdbc.drivers.url import parse
 
 RECORDS = 2_500
 

@@ -22,8 +22,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
-from enum import Enum
-from functools import cache
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -32,45 +30,8 @@ import pyarrow as pa
 from penstock.api import DataError
 from penstock.api import schema as s
 from penstock.api.schema import Schema, Type, Value
-
-
-class Sql(Enum):
-    """The types of columns."""
-
-    BOOLEAN = "BOOLEAN"
-    BIT = "BIT"
-    TINYINT = "TINYINT"
-    SMALLINT = "SMALLINT"
-    INTEGER = "INTEGER"
-    BIGINT = "BIGINT"
-    REAL = "REAL"
-    DOUBLE = "DOUBLE"
-    NUMERIC = "NUMERIC"
-    DECIMAL = "DECIMAL"
-    STRING = "STRING"
-    BYTES = "BYTES"
-    DATE = "DATE"
-    TIME = "TIME"
-    TIMESTAMP = "TIMESTAMP"
-
-
-ARROW: Final = {
-    Sql.BOOLEAN: pa.bool_(),
-    Sql.BIT: pa.int64(),
-    Sql.TINYINT: pa.int64(),
-    Sql.SMALLINT: pa.int64(),
-    Sql.INTEGER: pa.int64(),
-    Sql.BIGINT: pa.int64(),
-    Sql.REAL: pa.float64(),
-    Sql.DOUBLE: pa.float64(),
-    Sql.NUMERIC: pa.string(),
-    Sql.DECIMAL: pa.string(),
-    Sql.STRING: pa.string(),
-    Sql.BYTES: pa.binary(),
-    Sql.DATE: pa.date32(),
-    Sql.TIME: pa.time64("us"),
-    Sql.TIMESTAMP: pa.timestamp("us"),
-}
+from penstock.connectors.jdbc.drivers.moments import clock_shift, instant_us, moment
+from penstock.connectors.jdbc.drivers.types import ARROW, Sql
 
 NUMBERS: Final = frozenset(
     {Sql.TINYINT, Sql.SMALLINT, Sql.INTEGER, Sql.BIGINT, Sql.NUMERIC, Sql.DECIMAL}
@@ -357,41 +318,6 @@ def _written(mapping: Mapping) -> Callable[[int], Value]:
 def _iso(us: int, zone: ZoneInfo, fraction: str) -> str:
     at = moment(us - us % 1_000_000).astimezone(zone)
     return f"{at.strftime(_ISO)}.{fraction}"
-
-
-def moment(us: int) -> datetime:
-    """So many microseconds after the epoch."""
-    return _EPOCH + timedelta(microseconds=us)
-
-
-def instant_us(wall_us: int, zone: ZoneInfo) -> int:
-    """When a wall clock in the zone shows so many microseconds since 1970, as Java reads it: the
-    later of two such instants, and for a time that is skipped as if it were not.
-
-    >>> instant_us(0, ZoneInfo("Europe/Berlin"))
-    -3600000000
-    """
-    wall = (_EPOCH + timedelta(microseconds=wall_us)).replace(tzinfo=zone)
-    early, late = wall.utcoffset(), wall.replace(fold=1).utcoffset()
-    assert early is not None
-    assert late is not None
-    # With a gap, the offset before it is the smaller one; with a repetition, the one after it.
-    return wall_us - min(early, late) // timedelta(microseconds=1)
-
-
-def wall_us(instant: int, zone: ZoneInfo) -> int:
-    """What a wall clock in the zone shows then, in microseconds since 1970."""
-    at = moment(instant).astimezone(zone)
-    shift = at.utcoffset()
-    assert shift is not None
-    return instant + shift // timedelta(microseconds=1)
-
-
-@cache
-def clock_shift(zone: ZoneInfo) -> timedelta:
-    """What a clock in the zone is ahead of UTC for times without a date: Java takes them to be of
-    1970-01-01, and keeps the time of it in UTC."""
-    return timedelta(microseconds=wall_us(0, zone))
 
 
 def _refused(column: SqlColumn, value: object, why: str) -> DataError:

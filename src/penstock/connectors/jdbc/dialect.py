@@ -21,8 +21,8 @@ from zoneinfo import ZoneInfo
 
 from penstock.api import PenstockError
 from penstock.api.schema import Logical, Schema, Type, Value
-from penstock.connectors.jdbc.columns import clock_shift
-from penstock.connectors.jdbc.database import Connection, in_quotes
+from penstock.connectors.jdbc.drivers.connection import Connection, in_quotes
+from penstock.connectors.jdbc.drivers.moments import clock_shift
 
 _EPOCH_DAY: Final = date(1970, 1, 1)
 

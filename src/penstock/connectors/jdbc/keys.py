@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
-from zoneinfo import ZoneInfo
 
 from penstock.api import ConfigInvalid
 from penstock.api.settings import (
@@ -26,32 +24,11 @@ from penstock.api.settings import (
     checking,
     one_of,
 )
-from penstock.connectors.jdbc import driver
-from penstock.connectors.jdbc.database import Database
-from penstock.connectors.jdbc.products import DIALECT_NAMES
-from penstock.connectors.jdbc.url import Kind, Url, parse
-
-_OFFSET: Final = re.compile(r"(?:GMT|UTC)?([+-])(\d{1,2})(?::?(\d{2}))?")
-
-
-def zone(name: str) -> ZoneInfo:
-    """The time zone of that name, as Java understands it (`GMT+2` too); ValueError for none.
-
-    >>> zone("GMT+2").key
-    'Etc/GMT-2'
-    """
-    try:
-        return ZoneInfo(name)
-    except (LookupError, OSError, ValueError):  # LookupError: what zoneinfo raises for none
-        found = _OFFSET.fullmatch(name)
-        if found is None or found[3] not in (None, "00"):
-            raise ValueError(f"no time zone: {name!r}") from None
-    hours = int(found[2])
-    if hours > 12:
-        raise ValueError(f"no time zone: {name!r}")
-    # POSIX counts the other way round.
-    return ZoneInfo(f"Etc/GMT{'-' if found[1] == '+' else '+'}{hours}" if hours else "UTC")
-
+from penstock.connectors.jdbc.drivers.database import Database
+from penstock.connectors.jdbc.drivers.jvm.jars import CLASS, JARS, problem
+from penstock.connectors.jdbc.drivers.moments import zone
+from penstock.connectors.jdbc.drivers.products import DIALECT_NAMES
+from penstock.connectors.jdbc.drivers.url import Kind, Url, parse
 
 CONNECTION_URL: Final = Key(
     "connection.url",
@@ -115,7 +92,7 @@ DIALECT_NAME: Final = Key(
     order=6,
 )
 DRIVER_JARS: Final = Key(
-    driver.JARS,
+    JARS,
     LIST,
     default=(),
     importance=LOW,
@@ -126,7 +103,7 @@ DRIVER_JARS: Final = Key(
     order=7,
 )
 DRIVER_CLASS: Final = Key(
-    driver.CLASS,
+    CLASS,
     STRING,
     default="",
     importance=LOW,
@@ -254,7 +231,7 @@ def url_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
             )
         jars, named = parsed.get(DRIVER_JARS.name), parsed.get(DRIVER_CLASS.name)
         listed = jars if isinstance(jars, tuple) else ()
-        missing = driver.problem(_with_driver(url, listed, str(named or ""), ""))
+        missing = problem(_with_driver(url, listed, str(named or ""), ""))
         if missing is not None:
             setting, text = missing
             yield setting, f"Invalid value for configuration {setting}: {text}"

@@ -23,21 +23,18 @@ from penstock.api.settings import LIST, Config, invalid
 from penstock.connectors.jdbc import columns as c
 from penstock.connectors.jdbc import keys, sink
 from penstock.connectors.jdbc import source_keys as k
-from penstock.connectors.jdbc.columns import Sql, SqlColumn
-from penstock.connectors.jdbc.database import (
-    Connection,
-    Database,
-    DatabaseAway,
-    DatabaseBusy,
-    DatabaseRefused,
-)
+from penstock.connectors.jdbc.columns import SqlColumn
 from penstock.connectors.jdbc.dialect import Dialect, TableFound, TableName, Write
+from penstock.connectors.jdbc.drivers.connection import Connection
+from penstock.connectors.jdbc.drivers.database import Database
+from penstock.connectors.jdbc.drivers.errors import DatabaseAway, DatabaseBusy, DatabaseRefused
+from penstock.connectors.jdbc.drivers.types import Sql
+from penstock.connectors.jdbc.drivers.url import Kind, Url
 from penstock.connectors.jdbc.offsets import TableId
 from penstock.connectors.jdbc.reading import Reading
 from penstock.connectors.jdbc.session import READINGS
 from penstock.connectors.jdbc.shapes import Shapes, Unfit, Unit, table_names
 from penstock.connectors.jdbc.source import refuse_same_names, selected, tables_of
-from penstock.connectors.jdbc.url import Kind, Url
 from penstock.connectors.jdbc.writing import KAFKA_KEYS, KeyMode, Settings
 
 log = logging.getLogger(__name__)

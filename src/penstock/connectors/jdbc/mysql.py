@@ -10,7 +10,6 @@ from datetime import datetime
 from typing import Final
 
 from penstock.api.schema import Logical, Schema, Type, Value
-from penstock.connectors.jdbc.database import Connection, DatabaseRefused
 from penstock.connectors.jdbc.dialect import (
     Cells,
     ColumnFound,
@@ -24,6 +23,8 @@ from penstock.connectors.jdbc.dialect import (
     unwritable,
     wall_time,
 )
+from penstock.connectors.jdbc.drivers.connection import Connection
+from penstock.connectors.jdbc.drivers.errors import DatabaseRefused
 
 _STATEMENT: Final = 1 << 20
 """Characters of a statement: beyond that, longer ones are no faster."""

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Final
 
 from penstock.api.schema import Logical, Schema, Type, Value
-from penstock.connectors.jdbc.database import Connection
 from penstock.connectors.jdbc.dialect import (
     Cells,
     ColumnFound,
@@ -24,6 +23,7 @@ from penstock.connectors.jdbc.dialect import (
     unwritable,
     wall_time,
 )
+from penstock.connectors.jdbc.drivers.connection import Connection
 
 _NULL: Final = "\\N"
 _SPECIAL: Final = re.compile(r"[\\\t\n\r]")

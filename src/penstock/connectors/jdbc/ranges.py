@@ -16,7 +16,8 @@ from penstock.api import Records
 from penstock.api import schema as s
 from penstock.api.schema import Schema, structs_of
 from penstock.connectors.jdbc import columns as c
-from penstock.connectors.jdbc.columns import Sql, SqlColumn
+from penstock.connectors.jdbc.columns import SqlColumn
+from penstock.connectors.jdbc.drivers.types import Sql
 from penstock.connectors.jdbc.offsets import Position
 from penstock.connectors.jdbc.reading import Blocks, Reading, where
 from penstock.connectors.jdbc.session import Session

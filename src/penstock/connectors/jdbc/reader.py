@@ -38,8 +38,10 @@ from penstock.api.settings import Config
 from penstock.connectors.jdbc import columns as c
 from penstock.connectors.jdbc import keys, offsets
 from penstock.connectors.jdbc import source_keys as k
-from penstock.connectors.jdbc.columns import Sql, SqlColumn
-from penstock.connectors.jdbc.database import DatabaseAway
+from penstock.connectors.jdbc.columns import SqlColumn
+from penstock.connectors.jdbc.drivers.errors import DatabaseAway
+from penstock.connectors.jdbc.drivers.moments import zone
+from penstock.connectors.jdbc.drivers.types import Sql
 from penstock.connectors.jdbc.offsets import Position, TableId
 from penstock.connectors.jdbc.ranges import Range, Structs, too_wide
 from penstock.connectors.jdbc.reading import Order, Reading, where
@@ -106,7 +108,7 @@ class JdbcReader(SourceReader):
         self._mapping = c.Mapping(
             numeric=_numeric(config),
             granularity=config[k.TIMESTAMP_GRANULARITY],
-            zone=keys.zone(config[keys.DB_TIMEZONE]),
+            zone=zone(config[keys.DB_TIMEZONE]),
             unlimited_scale=config[k.NUMERIC_SCALE],
         )
         self._began_us = int(clock() * 1_000_000)

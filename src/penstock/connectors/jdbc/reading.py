@@ -17,18 +17,11 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 
 from penstock.api import DataError
-from penstock.connectors.jdbc.columns import (
-    ARROW,
-    SqlColumn,
-    from_texts,
-    instant_us,
-    moment,
-    wall_us,
-)
-from penstock.connectors.jdbc.database import Connection, Row, in_quotes
+from penstock.connectors.jdbc.columns import SqlColumn, from_texts
+from penstock.connectors.jdbc.drivers.connection import Connection, Row, in_quotes
+from penstock.connectors.jdbc.drivers.moments import instant_us, moment, wall_us
+from penstock.connectors.jdbc.drivers.types import ARROW
 from penstock.connectors.jdbc.offsets import Position, TableId
-
-BLOCK_ROWS: Final = 8192
 
 _US: Final = timedelta(microseconds=1)
 

@@ -10,14 +10,13 @@ from typing import Final
 from penstock.api.settings import Config
 from penstock.connectors.jdbc import keys
 from penstock.connectors.jdbc import source_keys as k
-from penstock.connectors.jdbc.database import Connection
-from penstock.connectors.jdbc.driver import DriverConnection
+from penstock.connectors.jdbc.drivers.connection import Connection
+from penstock.connectors.jdbc.drivers.url import Kind
 from penstock.connectors.jdbc.read_driver import DriverReading
 from penstock.connectors.jdbc.read_mysql import MysqlReading
 from penstock.connectors.jdbc.read_postgresql import PostgresqlReading
 from penstock.connectors.jdbc.read_sqlite import SqliteReading
 from penstock.connectors.jdbc.reading import Reading
-from penstock.connectors.jdbc.url import Kind
 
 READINGS: Final[Mapping[Kind, type[Reading]]] = {
     Kind.POSTGRESQL: PostgresqlReading,
@@ -68,22 +67,9 @@ class Session:
         self._kept.append(reading)
 
     def _isolate(self, connection: Connection) -> None:
-        if self._level == "DEFAULT" or (
-            self._level == "SQL SERVER SNAPSHOT" and connection.kind is not Kind.OTHER
-        ):
-            return
-        match connection.kind:
-            case Kind.POSTGRESQL:
-                how = "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL "
-            case Kind.MYSQL:
-                how = "SET SESSION TRANSACTION ISOLATION LEVEL "
-            case Kind.SQLITE:
-                return  # it has one level only, the strictest
-            case Kind.OTHER:
-                assert isinstance(connection, DriverConnection)
-                connection.isolate(self._level)
-                return
-        connection.execute(how + self._level)
+        unknown = self._level == "SQL SERVER SNAPSHOT" and connection.kind is not Kind.OTHER
+        if self._level != "DEFAULT" and not unknown:
+            connection.isolate(self._level)
 
 
 def _close_all(kept: list[Reading]) -> None:

@@ -15,7 +15,9 @@ from penstock.api.settings import Config, Key, compile_java
 from penstock.connectors.jdbc import columns as c
 from penstock.connectors.jdbc import keys, offsets
 from penstock.connectors.jdbc import source_keys as k
-from penstock.connectors.jdbc.columns import Sql, SqlColumn
+from penstock.connectors.jdbc.columns import SqlColumn
+from penstock.connectors.jdbc.drivers.moments import zone
+from penstock.connectors.jdbc.drivers.types import Sql
 from penstock.connectors.jdbc.offsets import TableId
 from penstock.connectors.jdbc.reading import Order, Reading
 
@@ -118,7 +120,7 @@ class Shapes:
     def __init__(self, config: Config) -> None:
         self._config = config
         self._mode = config[k.MODE]
-        self._zone = keys.zone(config[keys.DB_TIMEZONE])
+        self._zone = zone(config[keys.DB_TIMEZONE])
         self._query = config[k.QUERY].strip().rstrip(";").rstrip()
         self._left_out: set[str] = set()
 

@@ -25,6 +25,9 @@ from penstock.api.settings import (
 )
 from penstock.connectors.jdbc.dialect import Dialect, TableName, Write
 from penstock.connectors.jdbc.dialect_generic import Generic
+from penstock.connectors.jdbc.drivers.moments import zone
+from penstock.connectors.jdbc.drivers.products import product_of
+from penstock.connectors.jdbc.drivers.url import Kind
 from penstock.connectors.jdbc.keys import (
     CONNECTION,
     DB_TIMEZONE,
@@ -32,13 +35,10 @@ from penstock.connectors.jdbc.keys import (
     RULES,
     database_of,
     quotes,
-    zone,
 )
 from penstock.connectors.jdbc.mysql import MySql
 from penstock.connectors.jdbc.postgresql import PostgreSql
-from penstock.connectors.jdbc.products import product_of
 from penstock.connectors.jdbc.sqlite import Sqlite
-from penstock.connectors.jdbc.url import Kind
 from penstock.connectors.jdbc.writing import (
     JdbcWriter,
     KeyMode,

@@ -14,7 +14,6 @@ from penstock.api.schema import (
     time_to_ms,
     timestamp_to_ms,
 )
-from penstock.connectors.jdbc.database import Connection
 from penstock.connectors.jdbc.dialect import (
     Cells,
     ColumnFound,
@@ -28,6 +27,7 @@ from penstock.connectors.jdbc.dialect import (
     one_by_one,
     unwritable,
 )
+from penstock.connectors.jdbc.drivers.connection import Connection
 
 
 class Sqlite(Dialect):

@@ -29,15 +29,6 @@ from penstock.api.schema import (
     Type,
     Value,
 )
-from penstock.connectors.jdbc.columns import moment
-from penstock.connectors.jdbc.database import (
-    Connection,
-    Database,
-    DatabaseAway,
-    DatabaseBusy,
-    DatabaseRefused,
-    RowRefused,
-)
 from penstock.connectors.jdbc.dialect import (
     OFFSET_COLUMNS,
     Cells,
@@ -51,6 +42,15 @@ from penstock.connectors.jdbc.dialect import (
     Write,
     one_by_one,
 )
+from penstock.connectors.jdbc.drivers.connection import Connection
+from penstock.connectors.jdbc.drivers.database import Database
+from penstock.connectors.jdbc.drivers.errors import (
+    DatabaseAway,
+    DatabaseBusy,
+    DatabaseRefused,
+    RowRefused,
+)
+from penstock.connectors.jdbc.drivers.moments import moment
 
 log = logging.getLogger(__name__)
 

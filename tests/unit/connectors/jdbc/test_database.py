@@ -9,16 +9,18 @@ import psycopg
 import pymysql
 import pytest
 
-from penstock.connectors.jdbc.database import (
-    Connection,
-    Database,
+from penstock.connectors.jdbc.drivers.connection import Connection
+from penstock.connectors.jdbc.drivers.database import Database
+from penstock.connectors.jdbc.drivers.errors import (
     DatabaseAway,
     DatabaseBusy,
     DatabaseRefused,
     RowRefused,
-    told,
 )
-from penstock.connectors.jdbc.url import Kind, UrlInvalid, parse
+from penstock.connectors.jdbc.drivers.mysql import MysqlConnection
+from penstock.connectors.jdbc.drivers.postgresql import PostgresqlConnection
+from penstock.connectors.jdbc.drivers.sqlite import SqliteConnection
+from penstock.connectors.jdbc.drivers.url import UrlInvalid, parse
 from penstock.errors import PenstockError
 from penstock.kafka.broker import free_port
 
@@ -44,7 +46,7 @@ POSTGRESQL: list[tuple[str, type[PenstockError]]] = [
 
 @pytest.mark.parametrize(("state", "expected"), POSTGRESQL)
 def test_states_of_postgresql(state: str, expected: type[PenstockError]) -> None:
-    error = told(Kind.POSTGRESQL, psycopg.errors.lookup(state)("its words"))
+    error = PostgresqlConnection.error_of(psycopg.errors.lookup(state)("its words"))
     assert type(error) is expected
     assert f"its words (SQLSTATE {state})" in str(error)
 
@@ -72,7 +74,7 @@ MYSQL: list[tuple[int, type[PenstockError]]] = [
 
 @pytest.mark.parametrize(("code", "expected"), MYSQL)
 def test_codes_of_mysql(code: int, expected: type[PenstockError]) -> None:
-    error = told(Kind.MYSQL, pymysql.err.OperationalError(code, "its words"))
+    error = MysqlConnection.error_of(pymysql.err.OperationalError(code, "its words"))
     assert type(error) is expected
     assert str(error) == f"its words (error {code})"
 
@@ -156,5 +158,5 @@ def test_a_value_that_cannot_even_be_sent_is_the_rows_fault() -> None:
         with pytest.raises(Exception) as failure:  # noqa: PT011 - the driver's, of any kind
             connection.execute("SELECT ?", (value,))
         assert isinstance(failure.value, Exception)
-        assert type(told(Kind.SQLITE, failure.value)) is RowRefused
+        assert type(SqliteConnection.error_of(failure.value)) is RowRefused
     connection.close()

@@ -16,15 +16,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.config.define import Secret
-from penstock.connectors.jdbc import driver
 from penstock.connectors.jdbc.columns import Mapping as Columns
-from penstock.connectors.jdbc.columns import Sql, SqlColumn, cells_of
-from penstock.connectors.jdbc.database import (
-    DatabaseAway,
-    DatabaseBusy,
-    DatabaseRefused,
-    RowRefused,
-)
+from penstock.connectors.jdbc.columns import SqlColumn, cells_of
 from penstock.connectors.jdbc.dialect import (
     Segment,
     TableName,
@@ -34,11 +27,20 @@ from penstock.connectors.jdbc.dialect import (
     wall_time,
 )
 from penstock.connectors.jdbc.dialect_generic import Generic
-from penstock.connectors.jdbc.driver import jars_of, meaning, problem, written
+from penstock.connectors.jdbc.drivers.errors import (
+    DatabaseAway,
+    DatabaseBusy,
+    DatabaseRefused,
+    RowRefused,
+)
+from penstock.connectors.jdbc.drivers.jvm.cells import written
+from penstock.connectors.jdbc.drivers.jvm.errors import meaning
+from penstock.connectors.jdbc.drivers.jvm.jars import jars_of, problem
+from penstock.connectors.jdbc.drivers.products import DIALECT_NAMES, Product, product_of
+from penstock.connectors.jdbc.drivers.types import Sql
+from penstock.connectors.jdbc.drivers.url import Kind, Url, UrlInvalid, parse
 from penstock.connectors.jdbc.keys import database_of
-from penstock.connectors.jdbc.products import DIALECT_NAMES, Product, product_of
 from penstock.connectors.jdbc.sink import JDBC_SINK, dialect_of
-from penstock.connectors.jdbc.url import Kind, Url, UrlInvalid, parse
 from penstock.data import schema as s
 from penstock.data.schema import Schema
 from penstock.errors import PenstockError
@@ -133,7 +135,7 @@ def test_what_is_missing_is_told_with_the_setting(
         assert said in told[1]
     monkeypatch.setenv("CLASSPATH", str(jar))
     assert problem(other()) is None
-    monkeypatch.setattr(driver, "find_spec", lambda name: None)
+    monkeypatch.setattr("penstock.connectors.jdbc.drivers.jvm.jars.find_spec", lambda name: None)
     told = problem(other())
     assert told is not None
     assert "pip install JPype1" in told[1]

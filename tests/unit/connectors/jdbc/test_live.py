@@ -13,7 +13,8 @@ import pytest
 from penstock.api import Finding
 from penstock.config.define import ConfigDef
 from penstock.connectors.jdbc import live
-from penstock.connectors.jdbc.database import Database, DatabaseAway, DatabaseRefused
+from penstock.connectors.jdbc.drivers.database import Database
+from penstock.connectors.jdbc.drivers.errors import DatabaseAway, DatabaseRefused
 from penstock.connectors.jdbc.sink import JDBC_SINK, JdbcSink
 from penstock.connectors.jdbc.source import JdbcSource
 from penstock.connectors.jdbc.source_keys import JDBC_SOURCE

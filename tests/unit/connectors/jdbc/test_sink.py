@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from penstock.connectors.jdbc.dialect import Segment, TableName, Wanted, Write
-from penstock.connectors.jdbc.keys import zone
+from penstock.connectors.jdbc.drivers.moments import zone
 from penstock.connectors.jdbc.mysql import MySql
 from penstock.connectors.jdbc.postgresql import PostgreSql
 from penstock.connectors.jdbc.sink import JDBC_SINK, JdbcSink, settings_of

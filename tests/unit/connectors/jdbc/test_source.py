@@ -16,7 +16,7 @@ import orjson
 import pytest
 
 from penstock.api import Offsets, Polled, SourceOffset
-from penstock.connectors.jdbc.database import DatabaseAway
+from penstock.connectors.jdbc.drivers.errors import DatabaseAway
 from penstock.connectors.jdbc.offsets import TableId
 from penstock.connectors.jdbc.read_sqlite import SqliteReading
 from penstock.connectors.jdbc.reader import JdbcReader, RangeInterrupted

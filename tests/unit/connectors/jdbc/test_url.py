@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.config.define import Secret
-from penstock.connectors.jdbc.keys import zone
-from penstock.connectors.jdbc.url import Kind, Url, UrlInvalid, parse
+from penstock.connectors.jdbc.drivers.moments import zone
+from penstock.connectors.jdbc.drivers.url import Kind, Url, UrlInvalid, parse
 
 PLACES = [
     ("jdbc:postgresql://db/shop", Kind.POSTGRESQL, (("db", 5432),), "shop"),

@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Final
 
 from penstock.api.schema import Logical, Type
-from penstock.connectors.jdbc.url import Url
+from penstock.connectors.jdbc.drivers.url import Url
 
 
 class Limit(Enum):

@@ -1,0 +1,1 @@
+"""How databases are reached: URLs, connections, what errors of drivers mean."""

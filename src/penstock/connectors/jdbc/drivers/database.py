@@ -1,0 +1,67 @@
+"""Databases by their URLs, and how each kind is connected to."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.api import PenstockError
+from penstock.connectors.jdbc.drivers.connection import Connection
+from penstock.connectors.jdbc.drivers.errors import DatabaseAway
+from penstock.connectors.jdbc.drivers.jvm.connection import DriverConnection
+from penstock.connectors.jdbc.drivers.mysql import MysqlConnection
+from penstock.connectors.jdbc.drivers.postgresql import PostgresqlConnection
+from penstock.connectors.jdbc.drivers.sqlite import SqliteConnection
+from penstock.connectors.jdbc.drivers.url import Kind, Url
+
+log = logging.getLogger(__name__)
+
+CONNECTIONS: Final[Mapping[Kind, type[Connection]]] = {
+    Kind.POSTGRESQL: PostgresqlConnection,
+    Kind.MYSQL: MysqlConnection,
+    Kind.SQLITE: SqliteConnection,
+    Kind.OTHER: DriverConnection,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """One database, by its URL. `connect` tries `attempts` times, `backoff_ms` apart, as long as
+    it is away."""
+
+    url: Url
+    attempts: int = 3
+    backoff_ms: int = 10_000
+
+    def connect(self) -> Connection:
+        """A new connection. Raises DatabaseAway when the last attempt fails, and DatabaseRefused
+        (a wrong password, no such database) at once."""
+        for attempt in itertools.count(1):
+            try:
+                return self._connect()
+            except DatabaseAway as error:
+                if attempt >= self.attempts:
+                    raise
+                log.warning("Attempt %d of %d to connect failed: %s", attempt, self.attempts, error)
+            threading.Event().wait(self.backoff_ms / 1000)
+        raise AssertionError("unreachable")
+
+    def _connect(self) -> Connection:
+        driver = CONNECTIONS[self.url.kind]
+        try:
+            return driver.open(self.url)
+        except PenstockError:
+            raise
+        except Exception as error:
+            what = driver.error_of(error)
+            raise type(what)(
+                f"Cannot connect to {self.url.shown} (connection.url){_as_user(self.url)}: {what}"
+            ) from error
+
+
+def _as_user(url: Url) -> str:
+    return f" as '{url.user}'" if url.user else ""

@@ -1,0 +1,1 @@
+"""Databases that are reached by a JDBC driver's jar, in a JVM inside the Python process."""

@@ -1,0 +1,218 @@
+"""Connections of JDBC drivers."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, Self
+
+import pyarrow as pa
+
+from penstock.api import ConfigInvalid, PenstockError
+from penstock.connectors.jdbc.drivers.connection import BLOCK_ROWS, Connection, Parameters, Row
+from penstock.connectors.jdbc.drivers.errors import (
+    RowRefused,
+)
+from penstock.connectors.jdbc.drivers.jvm.cells import Batch, blocks, kinds_of, tuples
+from penstock.connectors.jdbc.drivers.jvm.errors import error_of
+from penstock.connectors.jdbc.drivers.jvm.jars import CLASS
+from penstock.connectors.jdbc.drivers.jvm.machine import closing, driver_of, jvm
+from penstock.connectors.jdbc.drivers.url import Url
+
+_LOGIN_S: Final = 30
+
+LEVELS: Final = {
+    "READ UNCOMMITTED": 1,
+    "READ COMMITTED": 2,
+    "REPEATABLE READ": 4,
+    "SERIALIZABLE": 8,
+    "SQL SERVER SNAPSHOT": 4096,
+}
+
+BASE_TABLE: Final = "BASE TABLE"  # what some drivers call TABLE
+
+
+class DriverConnection(Connection):
+    """A connection of a JDBC driver. Statements have `?` for parameters."""
+
+    placeholder = "?"
+
+    @classmethod
+    def open(cls, url: Url) -> Self:
+        """Besides what the settings
+        say, options of the URL may be `login_s` and `statement_s`: how long these may take."""
+        assert url.address is not None
+        jpype = jvm()
+        driver, loader = driver_of(url, url.address.value)
+        properties = jpype.JClass("java.util.Properties")()
+        if url.user is not None:
+            properties.setProperty("user", url.user)
+        if url.password is not None:
+            properties.setProperty("password", url.password.value)
+        limit_s = int(url.options.get("login_s", _LOGIN_S))
+        jpype.JClass("java.sql.DriverManager").setLoginTimeout(limit_s)  # which drivers ask for
+        thread = jpype.JClass("java.lang.Thread").currentThread()
+        before = thread.getContextClassLoader()
+        thread.setContextClassLoader(loader)  # where drivers look for parts of their own
+        try:
+            raw = driver.connect(url.address.value, properties)
+        finally:
+            thread.setContextClassLoader(before or loader)  # threads of Python have none
+        if raw is None:
+            raise ConfigInvalid([f"{CLASS}: this driver is not for '{url.shown}' (connection.url)"])
+        return cls(url, raw)
+
+    @staticmethod
+    def error_of(error: Exception) -> PenstockError:
+        return error_of(error)
+
+    @property
+    def is_open(self) -> bool:
+        if self.raw is None:
+            return False
+        with contextlib.suppress(Exception):
+            return not self.raw.isClosed()
+        return False
+
+    def execute(self, sql: str, parameters: Parameters = ()) -> int:
+        with self.errors():
+            if parameters:
+                with closing(self.raw.prepareStatement(sql)) as statement:
+                    self._bind(statement, parameters)
+                    return int(statement.executeUpdate())
+            with closing(self.raw.createStatement()) as statement:
+                self._bound(statement)
+                statement.execute(sql)
+                return int(statement.getUpdateCount())
+
+    def rows(self, sql: str, parameters: Parameters = ()) -> list[Row]:
+        return [row for rows in self.stream(sql, parameters) for row in rows]
+
+    def first(self, sql: str, skipped: int = 0) -> list[Row]:
+        """The first row of a query after so many that are skipped, in a list; or none. The rest is
+        not asked for."""
+        with self.errors(), self._result(sql, (), most=skipped + 1) as result:
+            return [row for rows in tuples(result, kinds_of(result), 1, skipped) for row in rows]
+
+    def stream(
+        self, sql: str, parameters: Parameters = (), size: int = BLOCK_ROWS
+    ) -> Iterator[list[Row]]:
+        with self.errors(), self._result(sql, parameters) as result:
+            yield from tuples(result, kinds_of(result), size)
+
+    def blocks(self, sql: str, most: int = 0) -> Iterator[list[pa.Array]]:
+        """The columns of a query, some thousand rows at a time; `most`: not more than so many in
+        all."""
+        size = min(most, BLOCK_ROWS) or BLOCK_ROWS
+        with self.errors(), self._result(sql, (), most=most) as result:
+            yield from blocks(result, kinds_of(result), size)
+
+    @contextlib.contextmanager
+    def described(self, sql: str) -> Iterator[Any]:
+        """The driver's `ResultSetMetaData` of a query, to be used within `errors`."""
+        with self._result(sql, ()) as result:
+            yield result.getMetaData()
+
+    def many(self, sql: str, rows: Iterable[Parameters]) -> None:
+        columns = [list(cells) for cells in zip(*rows, strict=True)]
+        if columns:
+            Batch(columns, [0] * len(columns), "UTC").run(self, sql, range(len(columns)))
+
+    @contextlib.contextmanager
+    def transaction(self, *, isolation: str = "", writing: bool = True) -> Iterator[None]:
+        with self.errors():
+            before = self.raw.getTransactionIsolation()
+            if isolation:
+                self.raw.setTransactionIsolation(LEVELS[isolation.upper()])
+            self.raw.setAutoCommit(False)
+        try:
+            yield
+        except BaseException:
+            with contextlib.suppress(Exception):  # the first error is what is told
+                self.raw.rollback()
+                self._leave(isolation, before)
+            raise
+        with self.errors():
+            self.raw.commit()
+            self._leave(isolation, before)
+
+    def _leave(self, isolation: str, before: int) -> None:
+        self.raw.setAutoCommit(True)
+        if isolation:
+            self.raw.setTransactionIsolation(before)
+
+    @contextlib.contextmanager
+    def savepoint(self) -> Iterator[None]:
+        with self.errors():
+            point = self.raw.setSavepoint()
+        try:
+            yield
+        except RowRefused:
+            with self.errors():
+                self.raw.rollback(point)
+            raise
+        with contextlib.suppress(Exception):  # Oracle has no such thing, and needs none
+            self.raw.releaseSavepoint(point)
+
+    def quotes(self) -> tuple[str, str]:
+        """What opens and closes names, as the driver says it; nothing does, if it says a blank."""
+        with self.errors():
+            mark = str(self.raw.getMetaData().getIdentifierQuoteString()).strip()
+        return mark, mark
+
+    def isolate(self, level: str) -> None:
+        with self.errors():
+            self.raw.setTransactionIsolation(LEVELS[level])
+
+    def close(self) -> None:
+        raw, self.raw = self.raw, None
+        if raw is not None:
+            with contextlib.suppress(Exception):
+                raw.close()
+
+    @contextlib.contextmanager
+    def _result(self, sql: str, parameters: Parameters, most: int = 0) -> Iterator[Any]:
+        prepared = self.raw.prepareStatement(sql) if parameters else self.raw.createStatement()
+        with closing(prepared) as statement:
+            with contextlib.suppress(Exception):  # a wish, which drivers may not know
+                statement.setFetchSize(min(most, BLOCK_ROWS) or BLOCK_ROWS)
+            if most:
+                statement.setMaxRows(most)
+            self._bound(statement)
+            if parameters:
+                self._bind(statement, parameters)
+                result = statement.executeQuery()
+            else:
+                result = statement.executeQuery(sql)
+            with closing(result):
+                yield result
+
+    def _bound(self, statement: Any) -> None:
+        if limit_s := int(self.url.options.get("statement_s", 0)):
+            statement.setQueryTimeout(limit_s)
+
+    def _bind(self, statement: Any, parameters: Parameters) -> None:
+        for place, value in enumerate(parameters, 1):
+            match value:
+                case None:
+                    statement.setObject(place, None)
+                case bool():
+                    statement.setBoolean(place, value)
+                case int():
+                    statement.setLong(place, value)
+                case float():
+                    statement.setDouble(place, value)
+                case _:
+                    statement.setString(place, str(value))
+
+
+def metadata(result: Any, places: Sequence[int]) -> list[tuple[Any, ...]]:
+    """These columns of what the driver tells about tables, as texts; None for those it does not
+    have. The result is closed."""
+    found = []
+    with closing(result):
+        width = int(result.getMetaData().getColumnCount())
+        while result.next():
+            cells = [result.getString(at) if at <= width else None for at in places]
+            found.append(tuple(None if cell is None else str(cell) for cell in cells))
+    return found

@@ -1,0 +1,134 @@
+"""PostgreSQL, by psycopg."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from typing import Any, Final, Self
+
+from penstock.api import PenstockError
+from penstock.connectors.jdbc.drivers.dbapi import DbApiConnection
+from penstock.connectors.jdbc.drivers.errors import (
+    DatabaseAway,
+    DatabaseBusy,
+    DatabaseRefused,
+    RowRefused,
+    other_error,
+    with_advice,
+)
+from penstock.connectors.jdbc.drivers.url import Url
+
+_names = itertools.count(1)
+
+_AWAY: Final = ("08", "53", "58", "57P", "25006", "XX")
+"""Connection, resources (disk, memory, too many clients), system, shutdown, a server that became a
+standby, an internal error."""
+
+_LOST_WORKER: Final = "lost connection to parallel worker"
+"""What a killed server says last (55000), when another of its processes was killed first."""
+
+_BUSY: Final = ("40", "55P03", "55006", "57014", "0A000")
+"""Conflicts and deadlocks, locks, statement timeouts; 0A000: a plan is older than the table."""
+
+_ROW: Final = ("22", "23", "42804", "42846", "44", "P0001")
+"""Data, constraints, a type that does not fit the column, a view's check, a trigger's refusal."""
+
+_TLS: Final = {
+    "certificate verify failed": "the file that sslrootcert names has to hold the authority of the "
+    "server's certificate",
+    "does not match host name": "name the host as the certificate does, or do not check it "
+    "(sslmode=verify-ca)",
+}
+"""What may be done about a server's certificate, by words of libpq's."""
+
+_REFUSALS: Final = (
+    "authentication failed",
+    "no password supplied",
+    "does not exist",
+    "permission denied",
+    "no pg_hba.conf entry",
+    "certificate verify failed",
+    "does not match host name",
+    "server does not support SSL",
+    "root certificate file",
+    "could not load",
+    "is not permitted to log in",
+)
+
+
+class PostgresqlConnection(DbApiConnection):
+    """A connection of psycopg's."""
+
+    @classmethod
+    def open(cls, url: Url) -> Self:
+        import psycopg
+
+        options: dict[str, Any] = {name: str(value) for name, value in url.options.items()}
+        raw = psycopg.connect(
+            host=",".join(host for host, _ in url.hosts),
+            port=",".join(str(port) for _, port in url.hosts),
+            dbname=url.database,
+            user=url.user,
+            password=url.password.value if url.password else None,
+            client_encoding="UTF8",
+            autocommit=True,
+            prepare_threshold=None,  # statements outlive neither a pooler nor a change of the table
+            **options,
+        )
+        return cls(url, raw)
+
+    @staticmethod
+    def error_of(error: Exception) -> PenstockError:
+        import psycopg
+
+        if not isinstance(error, psycopg.Error):
+            return other_error(error)
+        state = error.sqlstate
+        if state is None:
+            text = str(error).strip()
+            if isinstance(error, psycopg.DataError):
+                return RowRefused(text)
+            if isinstance(error, psycopg.OperationalError):
+                return _unreached(text)
+            return DatabaseRefused(text)
+        parts = [error.diag.message_primary or str(error), error.diag.message_detail]
+        text = f"{'. '.join(part.rstrip('.') for part in parts if part)} (SQLSTATE {state})"
+        if state.startswith(_AWAY) or _LOST_WORKER in text:
+            return DatabaseAway(text)
+        if state.startswith(_BUSY):
+            return DatabaseBusy(text)
+        if state.startswith(_ROW):
+            column = error.diag.column_name or _copied_column(error.diag.context or "")
+            unsaid = column and f'"{column}"' not in text
+            return RowRefused(f"column '{column}': {text}" if unsaid else text)
+        return DatabaseRefused(text)
+
+    @property
+    def is_open(self) -> bool:
+        return not self.raw.closed
+
+    def isolate(self, level: str) -> None:
+        self.execute(f"SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL {level}")
+
+    def _begin(self, isolation: str, writing: bool) -> None:
+        self.execute(f"BEGIN ISOLATION LEVEL {isolation}" if isolation else "BEGIN")
+
+    def _streaming(self) -> Any:
+        return self.raw.cursor(name=f"penstock_{next(_names)}")
+
+
+def _copied_column(context: str) -> str | None:
+    """The column that COPY was at; PostgreSQL has it in no field of its own.
+
+    >>> _copied_column('COPY orders, line 7, column note: "what a customer wrote"')
+    'note'
+    """
+    found = re.match(r"COPY .*?, line \d+, column (.+?)(?:: |, |$)", context)
+    return found and found[1]
+
+
+def _unreached(text: str) -> PenstockError:
+    """A failure to connect: libpq gives words for it and no code."""
+    if any(words in text for words in _REFUSALS):
+        return DatabaseRefused(with_advice(text, _TLS))
+    return DatabaseAway(text)

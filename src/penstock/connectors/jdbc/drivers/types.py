@@ -1,0 +1,61 @@
+"""The types of columns, as drivers of the JVM name them, and how their cells travel.
+
+From a driver up to the records, cells are Arrow's:
+
+    type                                 Arrow               Connect
+    BOOLEAN                              bool                BOOLEAN
+    BIT TINYINT SMALLINT INTEGER BIGINT  int64               INT8 … INT64, one wider if unsigned
+    REAL, DOUBLE                         double              FLOAT32, FLOAT64
+    NUMERIC, DECIMAL                     string, as written  Decimal, or what numeric.mapping says
+    STRING, BYTES                        string, binary      STRING, BYTES
+    DATE, TIME                           date32, time64(us)  Date, Time
+    TIMESTAMP                            timestamp(us)       Timestamp, or timestamp.granularity
+
+A timestamp without a zone is a wall clock's in `db.timezone`; one with a zone is in UTC here.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+import pyarrow as pa
+
+
+class Sql(Enum):
+    """The types of columns."""
+
+    BOOLEAN = "BOOLEAN"
+    BIT = "BIT"
+    TINYINT = "TINYINT"
+    SMALLINT = "SMALLINT"
+    INTEGER = "INTEGER"
+    BIGINT = "BIGINT"
+    REAL = "REAL"
+    DOUBLE = "DOUBLE"
+    NUMERIC = "NUMERIC"
+    DECIMAL = "DECIMAL"
+    STRING = "STRING"
+    BYTES = "BYTES"
+    DATE = "DATE"
+    TIME = "TIME"
+    TIMESTAMP = "TIMESTAMP"
+
+
+ARROW: Final = {
+    Sql.BOOLEAN: pa.bool_(),
+    Sql.BIT: pa.int64(),
+    Sql.TINYINT: pa.int64(),
+    Sql.SMALLINT: pa.int64(),
+    Sql.INTEGER: pa.int64(),
+    Sql.BIGINT: pa.int64(),
+    Sql.REAL: pa.float64(),
+    Sql.DOUBLE: pa.float64(),
+    Sql.NUMERIC: pa.string(),
+    Sql.DECIMAL: pa.string(),
+    Sql.STRING: pa.string(),
+    Sql.BYTES: pa.binary(),
+    Sql.DATE: pa.date32(),
+    Sql.TIME: pa.time64("us"),
+    Sql.TIMESTAMP: pa.timestamp("us"),
+}
