@@ -14,10 +14,11 @@ from penstock.api import Failed, Offsets, Polled, SinkWriter, SourceOffset
 from penstock.connectors.jdbc.drivers.connection import Connection
 from penstock.connectors.jdbc.drivers.errors import DatabaseAway, DatabaseBusy
 from penstock.connectors.jdbc.drivers.url import Kind
-from penstock.connectors.jdbc.reader import JdbcReader
-from penstock.connectors.jdbc.sink import JDBC_SINK, JdbcSink
+from penstock.connectors.jdbc.read.reader import JdbcReader
+from penstock.connectors.jdbc.settings.sink import JDBC_SINK
+from penstock.connectors.jdbc.settings.source import JDBC_SOURCE
+from penstock.connectors.jdbc.sink import JdbcSink
 from penstock.connectors.jdbc.source import JdbcSource
-from penstock.connectors.jdbc.source_keys import JDBC_SOURCE
 from penstock.data import schema as s
 from penstock.data.records import Column, Records
 from penstock.data.schema import Schema, Value

@@ -22,10 +22,11 @@ from penstock.connectors.jdbc.drivers.connection import Connection
 from penstock.connectors.jdbc.drivers.database import Database
 from penstock.connectors.jdbc.drivers.errors import DatabaseBusy, DatabaseRefused, RowRefused
 from penstock.connectors.jdbc.drivers.jvm.connection import DriverConnection
-from penstock.connectors.jdbc.keys import database_of
-from penstock.connectors.jdbc.sink import JDBC_SINK, JdbcSink
+from penstock.connectors.jdbc.settings.connection import database_of
+from penstock.connectors.jdbc.settings.sink import JDBC_SINK
+from penstock.connectors.jdbc.settings.source import JDBC_SOURCE
+from penstock.connectors.jdbc.sink import JdbcSink
 from penstock.connectors.jdbc.source import JdbcSource
-from penstock.connectors.jdbc.source_keys import JDBC_SOURCE
 from penstock.connectors.jdbc.writing import TableMismatch
 from penstock.data import schema as s
 from penstock.data.records import Records

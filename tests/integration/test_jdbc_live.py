@@ -18,9 +18,10 @@ import pytest
 from penstock.api import Failed, Finding
 from penstock.cli.app import run
 from penstock.connectors.jdbc.drivers.errors import DatabaseRefused
-from penstock.connectors.jdbc.sink import JDBC_SINK, JdbcSink
+from penstock.connectors.jdbc.settings.sink import JDBC_SINK
+from penstock.connectors.jdbc.settings.source import JDBC_SOURCE
+from penstock.connectors.jdbc.sink import JdbcSink
 from penstock.connectors.jdbc.source import JdbcSource
-from penstock.connectors.jdbc.source_keys import JDBC_SOURCE
 from penstock.data.records import Column, Records
 from penstock.data.schema import INT32, STRING, TIMESTAMP, struct
 from penstock.kafka.broker import free_port

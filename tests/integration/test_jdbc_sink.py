@@ -23,8 +23,9 @@ from penstock.connectors.jdbc.drivers.errors import (
     RowRefused,
 )
 from penstock.connectors.jdbc.drivers.url import Kind, parse
-from penstock.connectors.jdbc.keys import database_of
-from penstock.connectors.jdbc.sink import JDBC_SINK, JdbcSink
+from penstock.connectors.jdbc.settings.connection import database_of
+from penstock.connectors.jdbc.settings.sink import JDBC_SINK
+from penstock.connectors.jdbc.sink import JdbcSink
 from penstock.connectors.jdbc.writing import GaveUp, TableMismatch
 from penstock.data.records import Column
 from penstock.data.schema import (

@@ -13,8 +13,8 @@ from typing import ClassVar
 import pytest
 
 from penstock.api import SourceOffset
+from penstock.connectors.jdbc.settings.source import JDBC_SOURCE
 from penstock.connectors.jdbc.source import JdbcSource
-from penstock.connectors.jdbc.source_keys import JDBC_SOURCE
 from penstock.data import schema as s
 from penstock.data.schema import Schema
 from penstock.errors import DataError, PenstockError, Unavailable

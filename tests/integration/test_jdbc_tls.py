@@ -12,8 +12,9 @@ import pytest
 
 from penstock.connectors.jdbc.drivers.connection import Connection
 from penstock.connectors.jdbc.drivers.errors import DatabaseRefused
-from penstock.connectors.jdbc.keys import database_of
-from penstock.connectors.jdbc.sink import JDBC_SINK, JdbcSink
+from penstock.connectors.jdbc.settings.connection import database_of
+from penstock.connectors.jdbc.settings.sink import JDBC_SINK
+from penstock.connectors.jdbc.sink import JdbcSink
 from penstock.errors import PenstockError
 from penstock.testing.certificates import Authority
 from penstock.testing.databases import DatabaseServer, MariaDbServer, PostgresServer

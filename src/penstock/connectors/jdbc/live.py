@@ -20,21 +20,23 @@ from typing import Any, Final
 
 from penstock.api import ConfigInvalid, DataError, Finding, PenstockError
 from penstock.api.settings import LIST, Config, invalid
-from penstock.connectors.jdbc import columns as c
-from penstock.connectors.jdbc import keys, sink
-from penstock.connectors.jdbc import source_keys as k
-from penstock.connectors.jdbc.columns import SqlColumn
 from penstock.connectors.jdbc.dialect import Dialect, TableFound, TableName, Write
 from penstock.connectors.jdbc.drivers.connection import Connection
 from penstock.connectors.jdbc.drivers.database import Database
 from penstock.connectors.jdbc.drivers.errors import DatabaseAway, DatabaseBusy, DatabaseRefused
 from penstock.connectors.jdbc.drivers.types import Sql
 from penstock.connectors.jdbc.drivers.url import Kind, Url
-from penstock.connectors.jdbc.offsets import TableId
-from penstock.connectors.jdbc.reading import Reading
-from penstock.connectors.jdbc.session import READINGS
-from penstock.connectors.jdbc.shapes import Shapes, Unfit, Unit, table_names
-from penstock.connectors.jdbc.source import refuse_same_names, selected, tables_of
+from penstock.connectors.jdbc.read import columns as c
+from penstock.connectors.jdbc.read.columns import SqlColumn
+from penstock.connectors.jdbc.read.offsets import TableId
+from penstock.connectors.jdbc.read.pool import READINGS
+from penstock.connectors.jdbc.read.reading import Reading
+from penstock.connectors.jdbc.read.shapes import Shapes, Unfit, Unit, table_names
+from penstock.connectors.jdbc.read.tables import refuse_same_names, selected, tables_of
+from penstock.connectors.jdbc.settings import connection as keys
+from penstock.connectors.jdbc.settings import sink as s
+from penstock.connectors.jdbc.settings import source as k
+from penstock.connectors.jdbc.sink import dialect_of, settings_of
 from penstock.connectors.jdbc.writing import KAFKA_KEYS, KeyMode, Settings
 
 log = logging.getLogger(__name__)
@@ -343,7 +345,7 @@ _KEEP_TOPICS: Final = frozenset(
 
 
 def _sink(config: Config, connection: Connection, until: float) -> Iterator[Finding]:
-    dialect, settings = sink.dialect_of(config), sink.settings_of(config)
+    dialect, settings = dialect_of(config), settings_of(config)
     try:
         dialect.session(connection)
     except DatabaseRefused as error:
@@ -383,10 +385,10 @@ class _SinkLook:
         kinds = (props.get(f"transforms.{alias}.type", "") for alias in transforms)
         if any(_simple(kind) not in _KEEP_TOPICS for kind in kinds):
             return
-        mapped = {each.partition(":")[0] for each in self._config[sink.TOPICS_TO_TABLES]}
+        mapped = {each.partition(":")[0] for each in self._config[s.TOPICS_TO_TABLES]}
         found: dict[TableName, str] = {}
         for topic in LIST.read(props.get("topics", "").strip()):
-            key = sink.TOPICS_TO_TABLES if topic in mapped else sink.TABLE_NAME_FORMAT
+            key = s.TOPICS_TO_TABLES if topic in mapped else s.TABLE_NAME_FORMAT
             if topic:
                 found.setdefault(self._settings.table_of(topic), key.name)
         yield from found.items()
@@ -398,7 +400,7 @@ class _SinkLook:
             return
         unfit = self._settings.shut_out(table, found)
         if unfit is not None:
-            yield Finding(sink.TABLE_TYPES.name, unfit)
+            yield Finding(s.TABLE_TYPES.name, unfit)
             return
         lacking = self._lacks(table, found, self._needs(found))
         if lacking:
@@ -413,7 +415,7 @@ class _SinkLook:
 
     def offsets(self, table: TableName) -> Iterator[Finding]:
         """What there is to say of the table of `penstock.exactly.once`."""
-        name = sink.OFFSETS_TABLE.name
+        name = s.OFFSETS_TABLE.name
         try:
             found = self._dialect.table(self._connection, table)
             if found is None:
@@ -439,7 +441,7 @@ class _SinkLook:
             text = self._not_creatable(table)
             if text is not None:
                 yield Finding(
-                    sink.AUTO_CREATE.name,
+                    s.AUTO_CREATE.name,
                     f"{text}. Grant that, or create the table yourself.",
                 )
             return
@@ -580,7 +582,7 @@ class _SinkLook:
 
     def _keys(self, table: TableName, found: TableFound) -> Iterator[Finding]:
         settings, names = self._settings, self._key_names()
-        setting = (sink.PK_FIELDS if settings.key_fields else sink.PK_MODE).name
+        setting = (s.PK_FIELDS if settings.key_fields else s.PK_MODE).name
         if settings.key_mode is KeyMode.NONE:
             return
         missing = [name for name in names or () if found.column(name) is None]

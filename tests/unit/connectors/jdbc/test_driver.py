@@ -16,8 +16,6 @@ import pyarrow as pa
 import pytest
 
 from penstock.config.define import Secret
-from penstock.connectors.jdbc.columns import Mapping as Columns
-from penstock.connectors.jdbc.columns import SqlColumn, cells_of
 from penstock.connectors.jdbc.dialect import (
     Segment,
     TableName,
@@ -39,8 +37,11 @@ from penstock.connectors.jdbc.drivers.jvm.jars import jars_of, problem
 from penstock.connectors.jdbc.drivers.products import DIALECT_NAMES, Product, product_of
 from penstock.connectors.jdbc.drivers.types import Sql
 from penstock.connectors.jdbc.drivers.url import Kind, Url, UrlInvalid, parse
-from penstock.connectors.jdbc.keys import database_of
-from penstock.connectors.jdbc.sink import JDBC_SINK, dialect_of
+from penstock.connectors.jdbc.read.columns import Mapping as Columns
+from penstock.connectors.jdbc.read.columns import SqlColumn, cells_of
+from penstock.connectors.jdbc.settings.connection import database_of
+from penstock.connectors.jdbc.settings.sink import JDBC_SINK
+from penstock.connectors.jdbc.sink import dialect_of
 from penstock.data import schema as s
 from penstock.data.schema import Schema
 from penstock.errors import PenstockError

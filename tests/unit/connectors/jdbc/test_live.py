@@ -15,9 +15,10 @@ from penstock.config.define import ConfigDef
 from penstock.connectors.jdbc import live
 from penstock.connectors.jdbc.drivers.database import Database
 from penstock.connectors.jdbc.drivers.errors import DatabaseAway, DatabaseRefused
-from penstock.connectors.jdbc.sink import JDBC_SINK, JdbcSink
+from penstock.connectors.jdbc.settings.sink import JDBC_SINK
+from penstock.connectors.jdbc.settings.source import JDBC_SOURCE
+from penstock.connectors.jdbc.sink import JdbcSink
 from penstock.connectors.jdbc.source import JdbcSource
-from penstock.connectors.jdbc.source_keys import JDBC_SOURCE
 from penstock.errors import ConfigInvalid, PenstockError
 
 SCHEMA = """

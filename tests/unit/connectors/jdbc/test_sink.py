@@ -14,7 +14,8 @@ from penstock.connectors.jdbc.dialect import Segment, TableName, Wanted, Write
 from penstock.connectors.jdbc.drivers.moments import zone
 from penstock.connectors.jdbc.mysql import MySql
 from penstock.connectors.jdbc.postgresql import PostgreSql
-from penstock.connectors.jdbc.sink import JDBC_SINK, JdbcSink, settings_of
+from penstock.connectors.jdbc.settings.sink import JDBC_SINK
+from penstock.connectors.jdbc.sink import JdbcSink, settings_of
 from penstock.connectors.jdbc.sqlite import Sqlite
 from penstock.data.records import Records
 from penstock.data.schema import (

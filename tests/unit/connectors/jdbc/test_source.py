@@ -17,12 +17,13 @@ import pytest
 
 from penstock.api import Offsets, Polled, SourceOffset
 from penstock.connectors.jdbc.drivers.errors import DatabaseAway
-from penstock.connectors.jdbc.offsets import TableId
-from penstock.connectors.jdbc.read_sqlite import SqliteReading
-from penstock.connectors.jdbc.reader import JdbcReader, RangeInterrupted
-from penstock.connectors.jdbc.reading import Blocks
-from penstock.connectors.jdbc.source import JdbcSource, selected
-from penstock.connectors.jdbc.source_keys import JDBC_SOURCE
+from penstock.connectors.jdbc.read.offsets import TableId
+from penstock.connectors.jdbc.read.reader import JdbcReader, RangeInterrupted
+from penstock.connectors.jdbc.read.reading import Blocks
+from penstock.connectors.jdbc.read.sqlite import SqliteReading
+from penstock.connectors.jdbc.read.tables import selected
+from penstock.connectors.jdbc.settings.source import JDBC_SOURCE
+from penstock.connectors.jdbc.source import JdbcSource
 from penstock.data import schema as s
 from penstock.data.schema import Value
 from penstock.errors import ConfigInvalid, DataError, PenstockError
@@ -467,7 +468,7 @@ class Statements:
                 yield block
 
         monkeypatch.setattr(SqliteReading, "blocks", blocks)
-        monkeypatch.setattr("penstock.connectors.jdbc.read_sqlite.BLOCK_ROWS", 10)
+        monkeypatch.setattr("penstock.connectors.jdbc.read.sqlite.BLOCK_ROWS", 10)
 
 
 @pytest.fixture

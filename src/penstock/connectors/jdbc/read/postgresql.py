@@ -10,11 +10,11 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 
 from penstock.api import DataError
-from penstock.connectors.jdbc.columns import SqlColumn
 from penstock.connectors.jdbc.drivers.moments import moment, wall_us
 from penstock.connectors.jdbc.drivers.types import ARROW, Sql
-from penstock.connectors.jdbc.offsets import TableId
-from penstock.connectors.jdbc.reading import Blocks, Reading, block
+from penstock.connectors.jdbc.read.columns import SqlColumn
+from penstock.connectors.jdbc.read.offsets import TableId
+from penstock.connectors.jdbc.read.reading import Blocks, Reading, block
 
 _COPY_OVER: Final = -1  # where libpq tells the size of a row
 _BLOCK_BYTES: Final = 1 << 18  # what a processor's cache holds: a megabyte took a tenth longer

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from penstock.connectors.jdbc.columns import SqlColumn
 from penstock.connectors.jdbc.drivers.connection import BLOCK_ROWS
 from penstock.connectors.jdbc.drivers.types import Sql
-from penstock.connectors.jdbc.offsets import TableId
-from penstock.connectors.jdbc.reading import Blocks, Reading, block
+from penstock.connectors.jdbc.read.columns import SqlColumn
+from penstock.connectors.jdbc.read.offsets import TableId
+from penstock.connectors.jdbc.read.reading import Blocks, Reading, block
 
 _TYPES: Final = {
     # FIELD_TYPE of the protocol; what Connector/J calls it.

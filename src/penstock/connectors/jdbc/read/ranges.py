@@ -15,13 +15,13 @@ import pyarrow as pa
 from penstock.api import Records
 from penstock.api import schema as s
 from penstock.api.schema import Schema, structs_of
-from penstock.connectors.jdbc import columns as c
-from penstock.connectors.jdbc.columns import SqlColumn
 from penstock.connectors.jdbc.drivers.types import Sql
-from penstock.connectors.jdbc.offsets import Position
-from penstock.connectors.jdbc.reading import Blocks, Reading, where
-from penstock.connectors.jdbc.session import Session
-from penstock.connectors.jdbc.shapes import Shape, Unit
+from penstock.connectors.jdbc.read import columns as c
+from penstock.connectors.jdbc.read.columns import SqlColumn
+from penstock.connectors.jdbc.read.offsets import Position
+from penstock.connectors.jdbc.read.pool import ReadingPool
+from penstock.connectors.jdbc.read.reading import Blocks, Reading, where
+from penstock.connectors.jdbc.read.shapes import Shape, Unit
 
 MOST_ROWS: Final = 1 << 14
 """Of a piece: as records, small rows are much larger than here."""
@@ -31,10 +31,10 @@ class Range:
     """The rows of a range, on their way from the database. The connection is kept for the next
     range as soon as the last row is here."""
 
-    def __init__(self, unit: Unit, shape: Shape, session: Session, reading: Reading) -> None:
+    def __init__(self, unit: Unit, shape: Shape, pool: ReadingPool, reading: Reading) -> None:
         self.unit = unit
         self.shape = shape
-        self._session = session
+        self._pool = pool
         self._reading = reading
         self._blocks: Blocks | None = None
         self._ahead: deque[pa.RecordBatch] = deque()  # read, and not taken
@@ -52,7 +52,7 @@ class Range:
             block = next(self._blocks, None)
             if block is None:
                 self._blocks = None
-                self._session.keep(self._reading)
+                self._pool.keep(self._reading)
             elif block.num_rows:
                 self._ahead.append(block)
         return bool(self._ahead)

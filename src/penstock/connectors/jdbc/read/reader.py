@@ -35,18 +35,19 @@ from penstock.api import (
 )
 from penstock.api import schema as s
 from penstock.api.settings import Config
-from penstock.connectors.jdbc import columns as c
-from penstock.connectors.jdbc import keys, offsets
-from penstock.connectors.jdbc import source_keys as k
-from penstock.connectors.jdbc.columns import SqlColumn
 from penstock.connectors.jdbc.drivers.errors import DatabaseAway
 from penstock.connectors.jdbc.drivers.moments import zone
 from penstock.connectors.jdbc.drivers.types import Sql
-from penstock.connectors.jdbc.offsets import Position, TableId
-from penstock.connectors.jdbc.ranges import Range, Structs, too_wide
-from penstock.connectors.jdbc.reading import Order, Reading, where
-from penstock.connectors.jdbc.session import Session
-from penstock.connectors.jdbc.shapes import Shape, Shapes, Unit, units_of
+from penstock.connectors.jdbc.read import columns as c
+from penstock.connectors.jdbc.read import offsets
+from penstock.connectors.jdbc.read.columns import SqlColumn
+from penstock.connectors.jdbc.read.offsets import Position, TableId
+from penstock.connectors.jdbc.read.pool import ReadingPool
+from penstock.connectors.jdbc.read.ranges import Range, Structs, too_wide
+from penstock.connectors.jdbc.read.reading import Order, Reading, where
+from penstock.connectors.jdbc.read.shapes import Shape, Shapes, Unit, units_of
+from penstock.connectors.jdbc.settings import connection as keys
+from penstock.connectors.jdbc.settings import source as k
 
 RANGE_BYTES: Final = 1 << 25
 """About what one statement reads: to plan it takes several others."""
@@ -101,7 +102,7 @@ class JdbcReader(SourceReader):
         self._sizes: dict[Unit, int] = {}
         self._mode = config[k.MODE]
         self._units = units_of(config)
-        self._session = Session(config)
+        self._pool = ReadingPool(config)
         self._shapes = Shapes(config)
         self._suffix = f" {config[k.QUERY_SUFFIX]}" if config[k.QUERY_SUFFIX] else ""
         self._interval_s = config[k.POLL_INTERVAL] / 1000
@@ -212,7 +213,7 @@ class JdbcReader(SourceReader):
 
     def close(self) -> None:
         self._forget()
-        self._session.close()
+        self._pool.close()
 
     # ── planning ─────────────────────────────────────────────────────────────────────────────
 
@@ -241,7 +242,7 @@ class JdbcReader(SourceReader):
         """The position of the last row of the next range, None if there is no row; the range's
         size, and whether more follows."""
         try:
-            with self._session.reading() as reading:
+            with self._pool.reading() as reading:
                 shape = self._planned_shape(unit, reading)
                 return self._look_at(unit, shape, self._begin(start), max_bytes)
         except Exception as error:
@@ -314,7 +315,7 @@ class JdbcReader(SourceReader):
         """The next range of a unit, up to `high`, as ranges of keys; whole where it has none."""
         ways = self._config[k.READ_PARALLELISM]
         if self._mode == k.BULK:
-            with self._session.reading() as reading:
+            with self._pool.reading() as reading:
                 cuts = self._cuts(self._planned_shape(unit, reading), reading, ways)
             pairs = zip([None, *cuts], [*cuts, None], strict=True)
             return [({}, _bulk(high, first, last)) for first, last in pairs]
@@ -367,11 +368,11 @@ class JdbcReader(SourceReader):
         *,
         fresh: bool,
     ) -> Range:
-        reading = self._session.take(fresh=fresh)
+        reading = self._pool.take(fresh=fresh)
         try:
             with _naming(unit):
                 shape = self._shapes.of(unit, reading)
-                rows = Range(unit, shape, self._session, reading)
+                rows = Range(unit, shape, self._pool, reading)
                 by = f" ORDER BY {shape.order.by}" if shape.order else ""
                 rows.begin(self._held(unit, shape, reading, low, high), f"{by}{self._suffix}")
                 rows.has_more()

@@ -17,11 +17,11 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 
 from penstock.api import DataError
-from penstock.connectors.jdbc.columns import SqlColumn, from_texts
 from penstock.connectors.jdbc.drivers.connection import Connection, Row, in_quotes
 from penstock.connectors.jdbc.drivers.moments import instant_us, moment, wall_us
 from penstock.connectors.jdbc.drivers.types import ARROW
-from penstock.connectors.jdbc.offsets import Position, TableId
+from penstock.connectors.jdbc.read.columns import SqlColumn, from_texts
+from penstock.connectors.jdbc.read.offsets import Position, TableId
 
 _US: Final = timedelta(microseconds=1)
 

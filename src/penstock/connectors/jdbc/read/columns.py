@@ -1,19 +1,8 @@
 """Columns of a database as fields of Connect structs.
 
 What a driver of the JVM calls a column's type decides its schema, as in the JVM's connector
-(reference, connectors §2.3); each database's module says what that is for its own types. Between
-`read` and `records`, cells are Arrow's:
-
-    kind                                 Arrow               Connect
-    BOOLEAN                              bool                BOOLEAN
-    BIT TINYINT SMALLINT INTEGER BIGINT  int64               INT8 … INT64, one wider if unsigned
-    REAL, DOUBLE                         double              FLOAT32, FLOAT64
-    NUMERIC, DECIMAL                     string, as written  Decimal, or what numeric.mapping says
-    STRING, BYTES                        string, binary      STRING, BYTES
-    DATE, TIME                           date32, time64(us)  Date, Time
-    TIMESTAMP                            timestamp(us)       Timestamp, or timestamp.granularity
-
-A timestamp without a zone is a wall clock's in `db.timezone`; one with a zone is in UTC here.
+(reference, connectors §2.3); each database's module says what that is for its own types.
+`drivers.types` says how cells travel up to here.
 """
 
 from __future__ import annotations
@@ -92,16 +81,6 @@ _INTEGERS: Final = {  # signed, unsigned
 }
 _MOST_DIGITS: Final = 18  # that every INT64 holds
 _LOWEST_SCALE: Final = -84
-
-GRANULARITIES: Final = (
-    "connect_logical",
-    "micros_long",
-    "micros_string",
-    "micros_iso_datetime_string",
-    "nanos_long",
-    "nanos_string",
-    "nanos_iso_datetime_string",
-)
 
 
 def schema_of(column: SqlColumn, mapping: Mapping) -> Schema:

@@ -1,4 +1,4 @@
-"""Connections of a source: opened when needed, and kept for the next use."""
+"""The connections that a source reads by: opened when needed, and kept for the next use."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from penstock.api.settings import Config
-from penstock.connectors.jdbc import keys
-from penstock.connectors.jdbc import source_keys as k
 from penstock.connectors.jdbc.drivers.connection import Connection
 from penstock.connectors.jdbc.drivers.url import Kind
-from penstock.connectors.jdbc.read_driver import DriverReading
-from penstock.connectors.jdbc.read_mysql import MysqlReading
-from penstock.connectors.jdbc.read_postgresql import PostgresqlReading
-from penstock.connectors.jdbc.read_sqlite import SqliteReading
-from penstock.connectors.jdbc.reading import Reading
+from penstock.connectors.jdbc.read.driver import DriverReading
+from penstock.connectors.jdbc.read.mysql import MysqlReading
+from penstock.connectors.jdbc.read.postgresql import PostgresqlReading
+from penstock.connectors.jdbc.read.reading import Reading
+from penstock.connectors.jdbc.read.sqlite import SqliteReading
+from penstock.connectors.jdbc.settings import connection as keys
+from penstock.connectors.jdbc.settings import source as k
 
 READINGS: Final[Mapping[Kind, type[Reading]]] = {
     Kind.POSTGRESQL: PostgresqlReading,
@@ -26,7 +26,7 @@ READINGS: Final[Mapping[Kind, type[Reading]]] = {
 }
 
 
-class Session:
+class ReadingPool:
     """Connections to the database of a configuration: opened when needed, kept for the next use
     unless something went wrong."""
 

@@ -9,15 +9,15 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
-from penstock.connectors.jdbc.columns import SqlColumn
 from penstock.connectors.jdbc.drivers.connection import Connection, Row
 from penstock.connectors.jdbc.drivers.jvm.cells import TYPES, ZONED
 from penstock.connectors.jdbc.drivers.jvm.connection import BASE_TABLE, DriverConnection, metadata
 from penstock.connectors.jdbc.drivers.moments import moment, wall_us
 from penstock.connectors.jdbc.drivers.products import product_of
 from penstock.connectors.jdbc.drivers.types import Sql
-from penstock.connectors.jdbc.offsets import TableId
-from penstock.connectors.jdbc.reading import Blocks, Reading, block
+from penstock.connectors.jdbc.read.columns import SqlColumn
+from penstock.connectors.jdbc.read.offsets import TableId
+from penstock.connectors.jdbc.read.reading import Blocks, Reading, block
 
 _DIGITS: Final = 6  # of a second, that are told apart
 _EPOCH: Final = moment(0)

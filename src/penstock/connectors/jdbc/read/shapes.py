@@ -12,14 +12,15 @@ import orjson
 
 from penstock.api import PenstockError, Primitive
 from penstock.api.settings import Config, Key, compile_java
-from penstock.connectors.jdbc import columns as c
-from penstock.connectors.jdbc import keys, offsets
-from penstock.connectors.jdbc import source_keys as k
-from penstock.connectors.jdbc.columns import SqlColumn
 from penstock.connectors.jdbc.drivers.moments import zone
 from penstock.connectors.jdbc.drivers.types import Sql
-from penstock.connectors.jdbc.offsets import TableId
-from penstock.connectors.jdbc.reading import Order, Reading
+from penstock.connectors.jdbc.read import columns as c
+from penstock.connectors.jdbc.read import offsets
+from penstock.connectors.jdbc.read.columns import SqlColumn
+from penstock.connectors.jdbc.read.offsets import TableId
+from penstock.connectors.jdbc.read.reading import Order, Reading
+from penstock.connectors.jdbc.settings import connection as keys
+from penstock.connectors.jdbc.settings import source as k
 
 log = logging.getLogger(__name__)
 

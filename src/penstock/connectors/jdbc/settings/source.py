@@ -26,8 +26,7 @@ from penstock.api.settings import (
     unless_none,
     valid_regexes,
 )
-from penstock.connectors.jdbc import keys
-from penstock.connectors.jdbc.columns import GRANULARITIES
+from penstock.connectors.jdbc.settings import connection as keys
 
 BULK: Final = "bulk"
 INCREMENTING: Final = "incrementing"
@@ -107,6 +106,15 @@ TIMESTAMP_DELAY: Final = Key(
     "transactions last, or what they commit late is not seen.",
     group="Mode",
     order=8,
+)
+GRANULARITIES: Final = (
+    "connect_logical",
+    "micros_long",
+    "micros_string",
+    "micros_iso_datetime_string",
+    "nanos_long",
+    "nanos_string",
+    "nanos_iso_datetime_string",
 )
 TIMESTAMP_GRANULARITY: Final = Key(
     "timestamp.granularity",

@@ -11,12 +11,12 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 
 from penstock.api import DataError
-from penstock.connectors.jdbc.columns import SqlColumn
 from penstock.connectors.jdbc.drivers.connection import BLOCK_ROWS
 from penstock.connectors.jdbc.drivers.moments import moment, wall_us
 from penstock.connectors.jdbc.drivers.types import ARROW, Sql
-from penstock.connectors.jdbc.offsets import TableId
-from penstock.connectors.jdbc.reading import Blocks, Reading, block
+from penstock.connectors.jdbc.read.columns import SqlColumn
+from penstock.connectors.jdbc.read.offsets import TableId
+from penstock.connectors.jdbc.read.reading import Blocks, Reading, block
 
 _TYPES: Final = {
     # What sqlite-jdbc makes of the type that a column was declared with.

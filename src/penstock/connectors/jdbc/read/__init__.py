@@ -1,0 +1,1 @@
+"""How tables are read, and how their rows become records."""
