@@ -27,7 +27,7 @@ from penstock.connectors.jdbc.settings.sink import JDBC_SINK
 from penstock.connectors.jdbc.settings.source import JDBC_SOURCE
 from penstock.connectors.jdbc.sink import JdbcSink
 from penstock.connectors.jdbc.source import JdbcSource
-from penstock.connectors.jdbc.writing import TableMismatch
+from penstock.connectors.jdbc.write.tables import TableMismatch
 from penstock.data import schema as s
 from penstock.data.records import Records
 from penstock.data.schema import Schema, Value
@@ -797,8 +797,8 @@ class TestSinkOnAWorker(SinkEndToEnd, TestUpserting):
 
 _FORKING = """
 import os, signal, sys
-from penstock.connectors.jdbc.keys import database_of
-from penstock.connectors.jdbc.sink import JDBC_SINK
+from penstock.connectors.jdbc.settings.connection import database_of
+from penstock.connectors.jdbc.settings.sink import JDBC_SINK
 import penstock.flow.spark.daemon  # what the forked workers of Spark have imported
 
 settings = {"topics": "t", **dict(zip(sys.argv[1::2], sys.argv[2::2]))}
@@ -854,8 +854,8 @@ def test_each_forked_process_has_a_jvm_of_its_own_that_leaves_signals_to_python(
 
 _ENDING = """
 import atexit, sys
-from penstock.connectors.jdbc.keys import database_of
-from penstock.connectors.jdbc.sink import JDBC_SINK
+from penstock.connectors.jdbc.settings.connection import database_of
+from penstock.connectors.jdbc.settings.sink import JDBC_SINK
 import jpype
 
 atexit.register(lambda: print("the last words are Python's", flush=True))
@@ -894,8 +894,8 @@ def test_sigterm_ends_a_process_with_a_jvm(server: H2Server) -> None:
 
 _THREADED = """
 import sys, threading
-from penstock.connectors.jdbc.keys import database_of
-from penstock.connectors.jdbc.sink import JDBC_SINK
+from penstock.connectors.jdbc.settings.connection import database_of
+from penstock.connectors.jdbc.settings.sink import JDBC_SINK
 
 settings = {"topics": "t", **dict(zip(sys.argv[1::2], sys.argv[2::2]))}
 found = []

@@ -26,7 +26,8 @@ from penstock.connectors.jdbc.drivers.url import Kind, parse
 from penstock.connectors.jdbc.settings.connection import database_of
 from penstock.connectors.jdbc.settings.sink import JDBC_SINK
 from penstock.connectors.jdbc.sink import JdbcSink
-from penstock.connectors.jdbc.writing import GaveUp, TableMismatch
+from penstock.connectors.jdbc.write.tables import TableMismatch
+from penstock.connectors.jdbc.write.writer import GaveUp
 from penstock.data.records import Column
 from penstock.data.schema import (
     BOOLEAN,

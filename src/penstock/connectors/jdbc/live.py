@@ -20,7 +20,6 @@ from typing import Any, Final
 
 from penstock.api import ConfigInvalid, DataError, Finding, PenstockError
 from penstock.api.settings import LIST, Config, invalid
-from penstock.connectors.jdbc.dialect import Dialect, TableFound, TableName, Write
 from penstock.connectors.jdbc.drivers.connection import Connection
 from penstock.connectors.jdbc.drivers.database import Database
 from penstock.connectors.jdbc.drivers.errors import DatabaseAway, DatabaseBusy, DatabaseRefused
@@ -36,8 +35,14 @@ from penstock.connectors.jdbc.read.tables import refuse_same_names, selected, ta
 from penstock.connectors.jdbc.settings import connection as keys
 from penstock.connectors.jdbc.settings import sink as s
 from penstock.connectors.jdbc.settings import source as k
-from penstock.connectors.jdbc.sink import dialect_of, settings_of
-from penstock.connectors.jdbc.writing import KAFKA_KEYS, KeyMode, Settings
+from penstock.connectors.jdbc.write.dialect import Dialect, TableFound, TableName, Write
+from penstock.connectors.jdbc.write.settings import (
+    KAFKA_KEYS,
+    KeyMode,
+    WriteSettings,
+    dialect_of,
+    settings_of,
+)
 
 log = logging.getLogger(__name__)
 
@@ -370,7 +375,7 @@ class _SinkLook:
     """Looks at the tables that a sink would write to."""
 
     def __init__(
-        self, config: Config, connection: Connection, dialect: Dialect, settings: Settings
+        self, config: Config, connection: Connection, dialect: Dialect, settings: WriteSettings
     ) -> None:
         self._config = config
         self._connection = connection

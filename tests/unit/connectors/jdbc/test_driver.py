@@ -16,15 +16,6 @@ import pyarrow as pa
 import pytest
 
 from penstock.config.define import Secret
-from penstock.connectors.jdbc.dialect import (
-    Segment,
-    TableName,
-    UnmappedType,
-    Wanted,
-    Write,
-    wall_time,
-)
-from penstock.connectors.jdbc.dialect_generic import Generic
 from penstock.connectors.jdbc.drivers.errors import (
     DatabaseAway,
     DatabaseBusy,
@@ -41,7 +32,16 @@ from penstock.connectors.jdbc.read.columns import Mapping as Columns
 from penstock.connectors.jdbc.read.columns import SqlColumn, cells_of
 from penstock.connectors.jdbc.settings.connection import database_of
 from penstock.connectors.jdbc.settings.sink import JDBC_SINK
-from penstock.connectors.jdbc.sink import dialect_of
+from penstock.connectors.jdbc.write.dialect import (
+    Segment,
+    TableName,
+    UnmappedType,
+    Wanted,
+    Write,
+    wall_time,
+)
+from penstock.connectors.jdbc.write.driver import Generic
+from penstock.connectors.jdbc.write.settings import dialect_of
 from penstock.data import schema as s
 from penstock.data.schema import Schema
 from penstock.errors import PenstockError

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from penstock.connectors.jdbc.dialect import Segment, TableName, Wanted, Write
 from penstock.connectors.jdbc.drivers.moments import zone
-from penstock.connectors.jdbc.mysql import MySql
-from penstock.connectors.jdbc.postgresql import PostgreSql
 from penstock.connectors.jdbc.settings.sink import JDBC_SINK
-from penstock.connectors.jdbc.sink import JdbcSink, settings_of
-from penstock.connectors.jdbc.sqlite import Sqlite
+from penstock.connectors.jdbc.sink import JdbcSink
+from penstock.connectors.jdbc.write.dialect import Segment, TableName, Wanted, Write
+from penstock.connectors.jdbc.write.mysql import MySql
+from penstock.connectors.jdbc.write.postgresql import PostgreSql
+from penstock.connectors.jdbc.write.settings import settings_of
+from penstock.connectors.jdbc.write.sqlite import Sqlite
 from penstock.data.records import Records
 from penstock.data.schema import (
     FLOAT64,

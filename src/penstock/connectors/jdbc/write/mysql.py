@@ -10,7 +10,9 @@ from datetime import datetime
 from typing import Final
 
 from penstock.api.schema import Logical, Schema, Type, Value
-from penstock.connectors.jdbc.dialect import (
+from penstock.connectors.jdbc.drivers.connection import Connection
+from penstock.connectors.jdbc.drivers.errors import DatabaseRefused
+from penstock.connectors.jdbc.write.dialect import (
     Cells,
     ColumnFound,
     Dialect,
@@ -23,8 +25,6 @@ from penstock.connectors.jdbc.dialect import (
     unwritable,
     wall_time,
 )
-from penstock.connectors.jdbc.drivers.connection import Connection
-from penstock.connectors.jdbc.drivers.errors import DatabaseRefused
 
 _STATEMENT: Final = 1 << 20
 """Characters of a statement: beyond that, longer ones are no faster."""

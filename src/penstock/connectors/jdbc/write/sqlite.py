@@ -14,7 +14,8 @@ from penstock.api.schema import (
     time_to_ms,
     timestamp_to_ms,
 )
-from penstock.connectors.jdbc.dialect import (
+from penstock.connectors.jdbc.drivers.connection import Connection
+from penstock.connectors.jdbc.write.dialect import (
     Cells,
     ColumnFound,
     Dialect,
@@ -27,7 +28,6 @@ from penstock.connectors.jdbc.dialect import (
     one_by_one,
     unwritable,
 )
-from penstock.connectors.jdbc.drivers.connection import Connection
 
 
 class Sqlite(Dialect):

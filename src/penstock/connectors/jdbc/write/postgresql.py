@@ -9,7 +9,8 @@ from functools import partial
 from typing import Final
 
 from penstock.api.schema import Logical, Schema, Type, Value
-from penstock.connectors.jdbc.dialect import (
+from penstock.connectors.jdbc.drivers.connection import Connection
+from penstock.connectors.jdbc.write.dialect import (
     Cells,
     ColumnFound,
     Dialect,
@@ -23,7 +24,6 @@ from penstock.connectors.jdbc.dialect import (
     unwritable,
     wall_time,
 )
-from penstock.connectors.jdbc.drivers.connection import Connection
 
 _NULL: Final = "\\N"
 _SPECIAL: Final = re.compile(r"[\\\t\n\r]")

@@ -14,7 +14,11 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from penstock.api.schema import Logical, Schema, Type, Value
-from penstock.connectors.jdbc.dialect import (
+from penstock.connectors.jdbc.drivers.connection import Connection
+from penstock.connectors.jdbc.drivers.jvm.cells import Batch
+from penstock.connectors.jdbc.drivers.jvm.connection import BASE_TABLE, DriverConnection, metadata
+from penstock.connectors.jdbc.drivers.products import Product, Upsert
+from penstock.connectors.jdbc.write.dialect import (
     OFFSET_COLUMNS,
     Cells,
     ColumnFound,
@@ -29,10 +33,6 @@ from penstock.connectors.jdbc.dialect import (
     unwritable,
     wall_time,
 )
-from penstock.connectors.jdbc.drivers.connection import Connection
-from penstock.connectors.jdbc.drivers.jvm.cells import Batch
-from penstock.connectors.jdbc.drivers.jvm.connection import BASE_TABLE, DriverConnection, metadata
-from penstock.connectors.jdbc.drivers.products import Product, Upsert
 
 _FLOATS = (Type.FLOAT32, Type.FLOAT64)
 

@@ -1,0 +1,1 @@
+"""How records become rows of tables, and what each database is told for it."""

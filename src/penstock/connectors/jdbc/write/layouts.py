@@ -1,0 +1,234 @@
+"""How records with one pair of schemas become rows of one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final
+
+from penstock.api import DataError, PenstockError, Records
+from penstock.api.schema import (
+    INT32,
+    INT64,
+    STRING,
+    TIMESTAMP,
+    Schema,
+    Type,
+    Value,
+)
+from penstock.connectors.jdbc.drivers.connection import Connection
+from penstock.connectors.jdbc.drivers.moments import moment
+from penstock.connectors.jdbc.write.dialect import (
+    Cells,
+    Dialect,
+    Encoder,
+    Segment,
+    TableName,
+    UnmappedType,
+    Wanted,
+    Write,
+    one_by_one,
+)
+from penstock.connectors.jdbc.write.settings import KAFKA_KEYS, KeyMode, WriteSettings
+from penstock.connectors.jdbc.write.tables import TableMismatch, Tables
+
+_KAFKA_SCHEMAS: Final = (STRING, INT32, INT64)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the cells of a column are found in records."""
+
+    of_key: bool
+    field: str | None  # None: the whole of it
+    kafka: int | None = None  # the place in `KAFKA_KEYS`
+    default: Value = None
+    convert: Callable[[Value], Value] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How records with one pair of schemas are written to one table."""
+
+    segment: Segment
+    sources: tuple[Source, ...]
+    encoders: tuple[Encoder, ...]
+
+    def shown(self, at: int) -> str:
+        return f"column '{self.segment.columns[at]}' of table {self.segment.table}"
+
+
+class Layouts:
+    """The layouts of one connection; what is known of tables is forgotten with it. `learnt`: there
+    is something known that may have become wrong."""
+
+    def __init__(self, connection: Connection, dialect: Dialect, settings: WriteSettings) -> None:
+        self.connection = connection
+        self.learnt = False
+        self._dialect = dialect
+        self._settings = settings
+        self._tables = Tables(connection, dialect, settings)
+        self._known: dict[tuple[object, ...], Layout | PenstockError] = {}
+        self._prepared: set[Segment] = set()
+
+    def of(
+        self,
+        table: TableName,
+        key: Schema | None,
+        value: Schema | None,
+        write: Write,
+    ) -> Layout | PenstockError:
+        """How records with these schemas are written, or why they cannot be; tables are created
+        and altered on the way as the settings allow."""
+        known = self._known.get((table, key, value, write))
+        if known is None:
+            try:
+                known = self._laid_out(table, key, value, write)
+            except (TableMismatch, UnmappedType, DataError) as error:
+                known = error
+            self._known[table, key, value, write] = known
+        return known
+
+    def _laid_out(
+        self,
+        table: TableName,
+        key: Schema | None,
+        value: Schema | None,
+        write: Write,
+    ) -> Layout:
+        wanted = self._wanted(table, key, value)
+        if write is Write.DELETE:
+            wanted = [each for each in wanted if each[0].key]
+        if not wanted:
+            raise TableMismatch(
+                f"No fields found using key and value schemas for table: {table.name}"
+            )
+        columns = [each for each, _ in wanted]
+        found = self._tables.fitting(table, columns)
+        there = [found.column(each.name) for each in columns]
+        names = [each.name for each in there if each is not None]
+        schemas = [each.schema for each in columns]
+        # Keys of deletes are compared with those of what they delete: all are texts, then.
+        forms = () if self._settings.deletes else self._dialect.forms(schemas, there)
+        encoders = [
+            self._dialect.encoder(schema, forms[at] if forms else None)
+            for at, schema in enumerate(schemas)
+        ]
+        keys = tuple(at for at, each in enumerate(columns) if each.key)
+        if write is not Write.INSERT and not keys:
+            raise TableMismatch(
+                f"Write to table {table} in {write.name} mode requires key field names to be "
+                "known, check the primary key configuration"
+            )
+        if write is Write.UPDATE and len(keys) == len(columns):
+            raise TableMismatch(
+                f"Write to table {table} in UPDATE mode has nothing to update: all fields are keys"
+            )
+        segment = Segment(write, table, tuple(names), keys, forms)
+        if segment not in self._prepared:
+            self._dialect.prepare(self.connection, segment)
+            self._prepared.add(segment)
+        return Layout(segment, tuple(source for _, source in wanted), tuple(encoders))
+
+    def _wanted(
+        self, table: TableName, key: Schema | None, value: Schema | None
+    ) -> list[tuple[Wanted, Source]]:
+        """The columns that records with these schemas need, in the order a new table has them."""
+        settings = self._settings
+        keys = self._key_columns(table, key, value)
+        found = {column.name: (column, source) for column, source in keys}
+        if value is not None and value.type is Type.STRING:
+            name = settings.string_column
+            found.setdefault(name, (Wanted(name, value), Source(False, None)))
+        for each in value.fields if value is not None else ():
+            if each.name not in found and (
+                not settings.whitelist or each.name in settings.whitelist
+            ):
+                found[each.name] = self._field_column(each.name, each.schema, of_key=False)
+        of_value = value.field_names if value is not None else ()
+        order = dict.fromkeys(
+            name for name in (*KAFKA_KEYS, *of_value, *sorted(found)) if name in found
+        )
+        return [found[name] for name in order]
+
+    def _key_columns(
+        self, table: TableName, key: Schema | None, value: Schema | None
+    ) -> list[tuple[Wanted, Source]]:
+        settings = self._settings
+        names = settings.key_fields
+        match settings.key_mode:
+            case KeyMode.NONE:
+                return []
+            case KeyMode.KAFKA:
+                return [
+                    (Wanted(name, schema, key=True), Source(False, None, kafka=at))
+                    for at, (name, schema) in enumerate(
+                        zip(names or KAFKA_KEYS, _KAFKA_SCHEMAS, strict=True)
+                    )
+                ]
+            case KeyMode.RECORD_KEY:
+                schema, side = key, "key"
+            case KeyMode.RECORD_VALUE:
+                schema, side = value, "value"
+        assert schema is not None, "records without one were refused before"
+        mode = settings.key_mode.name
+        if schema.type is not Type.STRUCT:
+            if len(names) != 1:
+                raise TableMismatch(
+                    f"Need exactly one PK column defined since the {side} schema for records is a "
+                    f"primitive type, defined columns are: [{', '.join(names)}]"
+                )
+            source = Source(side == "key", None)
+            return [(Wanted(names[0], schema, key=True), source)]
+        missing = [name for name in names if schema.field(name) is None]
+        if missing:
+            raise TableMismatch(
+                f"PK mode for table '{table.name}' is {mode} with configured PK fields "
+                f"[{', '.join(names)}], but record {side} schema does not contain field: "
+                f"{missing[0]}"
+            )
+        chosen = [each for each in schema.fields if not names or each.name in names]
+        columns = [
+            self._field_column(each.name, each.schema, of_key=side == "key") for each in chosen
+        ]
+        return [(replace(column, key=True), source) for column, source in columns]
+
+    def _field_column(self, name: str, schema: Schema, *, of_key: bool) -> tuple[Wanted, Source]:
+        default = schema.default if self._settings.defaults else None
+        convert: Callable[[Value], Value] | None = None
+        if name in self._settings.timestamp_fields and schema.type in (Type.INT64, Type.STRING):
+            convert = _moment_ns if self._settings.nanoseconds else moment
+            if schema.type is Type.STRING:
+                convert = _moment_text
+            default = None if default is None else convert(default)
+            schema = replace(TIMESTAMP, optional=schema.optional, default=default)
+        return Wanted(name, schema), Source(of_key, name, default=default, convert=convert)
+
+
+def cells_of(
+    records: Records, source: Source, rows: Sequence[int], bad: dict[int, Exception]
+) -> Cells:
+    """A column's values in these rows."""
+    cells: Cells
+    if source.kafka is not None:
+        column = (records.topics, records.partitions, records.offsets)[source.kafka]
+        return [column[row] for row in rows]
+    values = (records.keys if source.of_key else records.values).values
+    chosen = values if len(rows) == len(values) else [values[row] for row in rows]
+    name = source.field
+    cells = chosen if name is None else [value.get(name) for value in chosen]
+    if source.convert is not None:
+        cells = one_by_one(source.convert, cells, bad)
+    if source.default is not None and None in cells:
+        cells = [source.default if cell is None else cell for cell in cells]
+    return cells
+
+
+def _moment_ns(value: int) -> datetime:
+    return moment(value // 1000)
+
+
+def _moment_text(value: str) -> datetime:
+    moment = datetime.fromisoformat(value)
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

@@ -1,0 +1,145 @@
+"""What a configuration says to writing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from penstock.api.settings import (
+    Config,
+)
+from penstock.connectors.jdbc.drivers.moments import zone
+from penstock.connectors.jdbc.drivers.products import product_of
+from penstock.connectors.jdbc.drivers.url import Kind
+from penstock.connectors.jdbc.settings import sink as k
+from penstock.connectors.jdbc.settings.connection import (
+    DB_TIMEZONE,
+    database_of,
+    quotes,
+)
+from penstock.connectors.jdbc.write.dialect import (
+    Dialect,
+    TableFound,
+    TableName,
+    Write,
+)
+from penstock.connectors.jdbc.write.driver import Generic
+from penstock.connectors.jdbc.write.mysql import MySql
+from penstock.connectors.jdbc.write.postgresql import PostgreSql
+from penstock.connectors.jdbc.write.sqlite import Sqlite
+
+KAFKA_KEYS: Final = ("__connect_topic", "__connect_partition", "__connect_offset")
+
+
+class KeyMode(Enum):
+    """Where primary keys come from; the value is what `pk.mode` says."""
+
+    NONE = "none"
+    KAFKA = "kafka"
+    RECORD_KEY = "record_key"
+    RECORD_VALUE = "record_value"
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSettings:
+    """What the sink's settings say, as far as writing needs it."""
+
+    connector: str
+    write: Write
+    key_mode: KeyMode
+    key_fields: tuple[str, ...]
+    table_of: Callable[[str], TableName]  # by topic
+    whitelist: frozenset[str] = frozenset()  # empty: every field
+    auto_create: bool = False
+    auto_evolve: bool = False
+    deletes: bool = False
+    batch_rows: int | None = None  # of a statement; None: as many as there are
+    max_retries: int = 10
+    retry_backoff_ms: int = 3000
+    table_types: frozenset[str] = frozenset({"TABLE"})
+    defaults: bool = True  # a null becomes its field's default
+    string_column: str = "record_value"
+    timestamp_fields: frozenset[str] = frozenset()
+    nanoseconds: bool = False  # what the numbers in timestamp fields count; else microseconds
+    trims_errors: bool = False
+    offsets: TableName | None = None  # of `penstock.exactly.once`
+    tolerates: bool = False  # the framework goes on after a refused record
+
+    def shut_out(self, table: TableName, found: TableFound) -> str | None:
+        """Why `table.types` keeps a table from being written to; None: it does not."""
+        if found.type in self.table_types:
+            return None
+        allowed = ", ".join(sorted(self.table_types))
+        return f"Table {table} is of type {found.type}, but table.types allows only {allowed}"
+
+
+DIALECTS: Final[Mapping[Kind, type[Dialect]]] = {
+    Kind.POSTGRESQL: PostgreSql,
+    Kind.MYSQL: MySql,
+    Kind.SQLITE: Sqlite,
+}
+
+
+def dialect_of(config: Config) -> Dialect:
+    """The dialect that a configuration asks for."""
+    url, at = database_of(config).url, zone(config[DB_TIMEZONE])
+    if url.kind is Kind.OTHER:
+        return Generic(
+            at, product_of(url), quoting=quotes(config), holds_lock=config[k.MERGE_HOLDLOCK]
+        )
+    return DIALECTS[url.kind](at, quoting=quotes(config))
+
+
+def settings_of(config: Config) -> WriteSettings:
+    """What writing has to know of a configuration."""
+    write = config[k.INSERT_MODE].lower()
+    key_mode = KeyMode(config[k.PK_MODE].lower())
+    return WriteSettings(
+        connector=config.props.get("name", ""),
+        write=Write("insert" if write == "multi" else write),
+        key_mode=key_mode,
+        key_fields=config[k.PK_FIELDS],
+        table_of=_Tables(config),
+        whitelist=frozenset(config[k.FIELDS_WHITELIST]),
+        auto_create=config[k.AUTO_CREATE],
+        auto_evolve=config[k.AUTO_EVOLVE],
+        deletes=config[k.DELETE_ENABLED],
+        batch_rows=config[k.BATCH_SIZE] or 1 if k.BATCH_SIZE in config else None,
+        max_retries=config[k.MAX_RETRIES],
+        retry_backoff_ms=config[k.RETRY_BACKOFF_MS],
+        table_types=frozenset(kind.upper() for kind in config[k.TABLE_TYPES]),
+        defaults=config[k.REPLACE_NULL],
+        string_column=config[k.STRING_COLUMN],
+        timestamp_fields=frozenset(config[k.TIMESTAMP_FIELDS_LIST]),
+        nanoseconds=config[k.TIMESTAMP_PRECISION_MODE].lower() == "nanoseconds",
+        trims_errors=config[k.TRIM_SENSITIVE_LOG],
+        offsets=TableName.parse(config[k.OFFSETS_TABLE]) if config[k.EXACTLY_ONCE] else None,
+        tolerates=config.props.get("errors.tolerance", "none").lower() == "all",
+    )
+
+
+class _Tables:
+    """The table of each topic; the same names mean the same tables when it is made again."""
+
+    def __init__(self, config: Config) -> None:
+        self._format = config[k.TABLE_NAME_FORMAT]
+        self._normalizes = config[k.TABLE_NAME_NORMALIZE]
+        pairs = (entry.partition(":") for entry in config[k.TOPICS_TO_TABLES])
+        self._mapped = {topic: table for topic, _, table in pairs}
+        self._known: dict[str, TableName] = {}
+
+    def __call__(self, topic: str) -> TableName:
+        found = self._known.get(topic)
+        if found is None:
+            found = self._known[topic] = self._table(topic)
+        return found
+
+    def _table(self, topic: str) -> TableName:
+        if topic in self._mapped:
+            return TableName.parse(self._mapped[topic])
+        text = self._format.replace("${topic}", topic)
+        if self._normalizes:
+            text = "".join(c if c.isalnum() or c in "_." else "_" for c in text)
+        return TableName.parse(text)
