@@ -6,17 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from penstock.api import VERSION, Finding, Plugin, Props, SinkConnector, SinkContext, SinkWriter
-from penstock.api.settings import (
-    Config,
-)
-from penstock.connectors.jdbc.settings.connection import (
-    database_of,
-)
-from penstock.connectors.jdbc.settings.sink import (
-    EXACTLY_ONCE,
-    JDBC_SINK,
-    OFFSETS_TABLE,
-)
+from penstock.api.settings import Config
+from penstock.connectors.jdbc.settings.connection import database_of
+from penstock.connectors.jdbc.settings.sink import EXACTLY_ONCE, JDBC_SINK, OFFSETS_TABLE
+from penstock.connectors.jdbc.validation.sink import sink_findings
 from penstock.connectors.jdbc.write.dialect import TableName
 from penstock.connectors.jdbc.write.offsets import next_offsets, store_offsets
 from penstock.connectors.jdbc.write.settings import dialect_of, settings_of
@@ -35,8 +28,6 @@ class JdbcSink(SinkConnector):
     )
 
     def validate_live(self, config: Config) -> Iterable[Finding]:
-        from penstock.connectors.jdbc.live import sink_findings  # it looks by what is here
-
         return sink_findings(config)
 
     def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:

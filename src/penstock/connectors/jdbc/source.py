@@ -25,6 +25,7 @@ from penstock.connectors.jdbc.read.reader import JdbcReader
 from penstock.connectors.jdbc.read.shapes import Unit, written
 from penstock.connectors.jdbc.read.tables import refuse_same_names, selected, tables_of
 from penstock.connectors.jdbc.settings import source as k
+from penstock.connectors.jdbc.validation.source import source_findings
 
 log = logging.getLogger(__name__)
 
@@ -41,8 +42,6 @@ class JdbcSource(SourceConnector):
     )
 
     def validate_live(self, config: Config) -> Iterable[Finding]:
-        from penstock.connectors.jdbc.live import source_findings  # it looks by what is here
-
         return source_findings(config)
 
     def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:

@@ -21,12 +21,7 @@ from penstock.api.settings import (
     non_empty,
     one_of,
 )
-from penstock.connectors.jdbc.settings.connection import (
-    CONNECTION,
-    DB_TIMEZONE,
-    QUOTING,
-    RULES,
-)
+from penstock.connectors.jdbc.settings.connection import CONNECTION, DB_TIMEZONE, QUOTING, RULES
 
 _WRITES: Final = "Writes"
 

@@ -6,15 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from penstock.api import DataError, Failed, Records
-from penstock.api.schema import (
-    Schema,
-    Type,
-    Value,
-)
-from penstock.connectors.jdbc.write.dialect import (
-    TableName,
-    Write,
-)
+from penstock.api.schema import Schema, Type, Value
+from penstock.connectors.jdbc.write.dialect import TableName, Write
 from penstock.connectors.jdbc.write.settings import KeyMode, WriteSettings
 
 

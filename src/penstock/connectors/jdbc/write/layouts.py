@@ -8,15 +8,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from penstock.api import DataError, PenstockError, Records
-from penstock.api.schema import (
-    INT32,
-    INT64,
-    STRING,
-    TIMESTAMP,
-    Schema,
-    Type,
-    Value,
-)
+from penstock.api.schema import INT32, INT64, STRING, TIMESTAMP, Schema, Type, Value
 from penstock.connectors.jdbc.drivers.connection import Connection
 from penstock.connectors.jdbc.drivers.moments import moment
 from penstock.connectors.jdbc.write.dialect import (

@@ -6,14 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from penstock.connectors.jdbc.drivers.connection import Connection
-from penstock.connectors.jdbc.drivers.errors import (
-    DatabaseRefused,
-)
-from penstock.connectors.jdbc.write.dialect import (
-    OFFSET_COLUMNS,
-    Dialect,
-    TableName,
-)
+from penstock.connectors.jdbc.drivers.errors import DatabaseRefused
+from penstock.connectors.jdbc.write.dialect import OFFSET_COLUMNS, Dialect, TableName
 from penstock.connectors.jdbc.write.tables import TableMismatch
 
 

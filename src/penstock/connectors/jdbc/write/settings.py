@@ -7,24 +7,13 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from penstock.api.settings import (
-    Config,
-)
+from penstock.api.settings import Config
 from penstock.connectors.jdbc.drivers.moments import zone
 from penstock.connectors.jdbc.drivers.products import product_of
 from penstock.connectors.jdbc.drivers.url import Kind
 from penstock.connectors.jdbc.settings import sink as k
-from penstock.connectors.jdbc.settings.connection import (
-    DB_TIMEZONE,
-    database_of,
-    quotes,
-)
-from penstock.connectors.jdbc.write.dialect import (
-    Dialect,
-    TableFound,
-    TableName,
-    Write,
-)
+from penstock.connectors.jdbc.settings.connection import DB_TIMEZONE, database_of, quotes
+from penstock.connectors.jdbc.write.dialect import Dialect, TableFound, TableName, Write
 from penstock.connectors.jdbc.write.driver import Generic
 from penstock.connectors.jdbc.write.mysql import MySql
 from penstock.connectors.jdbc.write.postgresql import PostgreSql
@@ -66,6 +55,15 @@ class WriteSettings:
     trims_errors: bool = False
     offsets: TableName | None = None  # of `penstock.exactly.once`
     tolerates: bool = False  # the framework goes on after a refused record
+
+    @property
+    def key_names(self) -> tuple[str, ...] | None:
+        """The names of the key's columns; None: the records say them."""
+        if self.key_mode is KeyMode.NONE:
+            return ()
+        if self.key_mode is KeyMode.KAFKA:
+            return self.key_fields or KAFKA_KEYS
+        return self.key_fields or None
 
     def shut_out(self, table: TableName, found: TableFound) -> str | None:
         """Why `table.types` keeps a table from being written to; None: it does not."""

@@ -7,16 +7,8 @@ from collections.abc import Sequence
 
 from penstock.api import PenstockError
 from penstock.connectors.jdbc.drivers.connection import Connection
-from penstock.connectors.jdbc.drivers.errors import (
-    DatabaseRefused,
-    RowRefused,
-)
-from penstock.connectors.jdbc.write.dialect import (
-    Dialect,
-    TableFound,
-    TableName,
-    Wanted,
-)
+from penstock.connectors.jdbc.drivers.errors import DatabaseRefused, RowRefused
+from penstock.connectors.jdbc.write.dialect import Dialect, TableFound, TableName, Wanted
 from penstock.connectors.jdbc.write.settings import WriteSettings
 
 log = logging.getLogger(__name__)

@@ -24,12 +24,7 @@ from penstock.connectors.jdbc.drivers.errors import (
     DatabaseRefused,
     RowRefused,
 )
-from penstock.connectors.jdbc.write.dialect import (
-    Cells,
-    Dialect,
-    TableName,
-    Write,
-)
+from penstock.connectors.jdbc.write.dialect import Cells, Dialect, TableName, Write
 from penstock.connectors.jdbc.write.groups import Group, groups, shown_offset, shown_place, usable
 from penstock.connectors.jdbc.write.layouts import Layouts, cells_of
 from penstock.connectors.jdbc.write.offsets import make_offsets, next_offsets, store_offsets

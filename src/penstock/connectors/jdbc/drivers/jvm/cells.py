@@ -12,9 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.connectors.jdbc.drivers.connection import Connection, Row
-from penstock.connectors.jdbc.drivers.errors import (
-    RowRefused,
-)
+from penstock.connectors.jdbc.drivers.errors import RowRefused
 from penstock.connectors.jdbc.drivers.jvm.machine import closing, compiled_class, jvm
 from penstock.connectors.jdbc.drivers.moments import clock_shift
 from penstock.connectors.jdbc.drivers.types import ARROW, Sql

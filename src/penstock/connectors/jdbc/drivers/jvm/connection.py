@@ -10,9 +10,7 @@ import pyarrow as pa
 
 from penstock.api import ConfigInvalid, PenstockError
 from penstock.connectors.jdbc.drivers.connection import BLOCK_ROWS, Connection, Parameters, Row
-from penstock.connectors.jdbc.drivers.errors import (
-    RowRefused,
-)
+from penstock.connectors.jdbc.drivers.errors import RowRefused
 from penstock.connectors.jdbc.drivers.jvm.cells import Batch, blocks, kinds_of, tuples
 from penstock.connectors.jdbc.drivers.jvm.errors import error_of
 from penstock.connectors.jdbc.drivers.jvm.jars import CLASS

@@ -12,13 +12,13 @@ import pytest
 
 from penstock.api import Finding
 from penstock.config.define import ConfigDef
-from penstock.connectors.jdbc import live
 from penstock.connectors.jdbc.drivers.database import Database
 from penstock.connectors.jdbc.drivers.errors import DatabaseAway, DatabaseRefused
 from penstock.connectors.jdbc.settings.sink import JDBC_SINK
 from penstock.connectors.jdbc.settings.source import JDBC_SOURCE
 from penstock.connectors.jdbc.sink import JdbcSink
 from penstock.connectors.jdbc.source import JdbcSource
+from penstock.connectors.jdbc.validation import connecting
 from penstock.errors import ConfigInvalid, PenstockError
 
 SCHEMA = """
@@ -288,7 +288,7 @@ def test_a_query_that_the_database_refuses_is_an_error_of_it(shop: Shop) -> None
 def test_a_query_that_takes_too_long_is_no_error(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "_LOOK_S", 0.2)
+    monkeypatch.setattr(connecting, "_LOOK_S", 0.2)
     endless = (
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) m FROM n"
     )
@@ -296,7 +296,7 @@ def test_a_query_that_takes_too_long_is_no_error(
 
 
 def test_a_database_that_is_busy_is_no_error(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "_STATEMENT_S", 0)
+    monkeypatch.setattr(connecting, "_STATEMENT_S", 0)
     with closing(sqlite3.connect(shop.file, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         assert shop.source(mode="bulk") == []

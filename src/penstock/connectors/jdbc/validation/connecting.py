@@ -1,0 +1,155 @@
+"""Connects to the database of a configuration for a look, or tells why that cannot be."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Final
+
+from penstock.api import ConfigInvalid, Finding, PenstockError
+from penstock.api.settings import Config
+from penstock.connectors.jdbc.drivers.connection import Connection
+from penstock.connectors.jdbc.drivers.database import Database
+from penstock.connectors.jdbc.drivers.errors import DatabaseAway, DatabaseBusy, DatabaseRefused
+from penstock.connectors.jdbc.drivers.url import Kind, Url
+from penstock.connectors.jdbc.settings import connection as keys
+from penstock.connectors.jdbc.validation.words import user_setting
+
+log = logging.getLogger(__name__)
+
+_CONNECT_S: Final = 3  # for each host
+
+_STATEMENT_S: Final = 5
+
+_LOOK_S: Final = 8.0  # after which no further table is looked at
+
+Look = Callable[[Config, Connection, float], Iterator[Finding]]
+"""Looks at a database until a moment of the monotonic clock."""
+
+
+def look_at(config: Config, look: Look) -> Iterator[Finding]:
+    url = keys.database_of(config).url
+    try:
+        try:
+            connection = Database(_quick(url), attempts=1).connect()
+        except (DatabaseAway, DatabaseRefused, ConfigInvalid) as error:
+            yield from _unconnected(config, url, error)
+            return
+        with connection:
+            until = time.monotonic() + _LOOK_S
+            _bound(connection, until)
+            yield from look(config, connection, until)
+    except DatabaseBusy as error:
+        log.info("the database was not asked everything about a configuration: %s", error)
+    except DatabaseAway as error:
+        yield Finding(keys.CONNECTION_URL.name, f"The database has gone: {error}")
+
+
+def _quick(url: Url) -> Url:
+    """The same database, for somebody who waits for an answer, and who leaves no file behind."""
+    options = dict(url.options)
+    match url.kind:
+        case Kind.POSTGRESQL | Kind.MYSQL:
+            options.pop("create_database", None)
+            given = int(options.get("connect_timeout", _CONNECT_S))
+            return replace(url, options={**options, "connect_timeout": min(given, _CONNECT_S)})
+        case Kind.SQLITE:
+            url = replace(url, options={"busy_timeout": _STATEMENT_S * 1000})
+            file = url.database
+            there = file.startswith("file:") or os.path.exists(file)
+            if not there and os.path.isdir(os.path.dirname(file) or "."):
+                # Whoever opens it creates it, with nothing in it.
+                return replace(url, database="file::memory:")
+        case Kind.OTHER:
+            options = {**options, "login_s": _CONNECT_S, "statement_s": _STATEMENT_S}
+            return replace(url, options=options)
+    return url
+
+
+def _bound(connection: Connection, until: float) -> None:
+    """Has the database give up statements that take long."""
+    match connection.kind:
+        case Kind.POSTGRESQL:
+            connection.execute(f"SET statement_timeout = '{_STATEMENT_S}s'")
+        case Kind.MYSQL:
+            for name, limit in (
+                ("max_statement_time", _STATEMENT_S),  # MariaDB
+                ("max_execution_time", _STATEMENT_S * 1000),
+            ):
+                with contextlib.suppress(DatabaseRefused):  # it has the other one
+                    connection.execute(f"SET SESSION {name} = {limit}")
+        case Kind.SQLITE:
+            connection.raw.set_progress_handler(lambda: time.monotonic() > until, 10_000)
+
+
+_LOGIN_WORDS: Final = (
+    "authentication failed",
+    "no password supplied",
+    "requires a password",
+    "(sqlstate 28",  # invalid authorization, in what drivers of the JVM say
+    "invalid username",
+)
+
+_USER_WORDS: Final = (
+    'role "',
+    "is not permitted to log in",
+    "no pg_hba.conf entry",
+    "permission denied for database",
+)
+
+_LOGIN_CODES: Final = frozenset({1045, 1698, 1862, 2059, 3118, 4151})
+
+_USER_CODES: Final = frozenset({1044, 1130})
+
+_NO_DATABASE: Final = 1049
+
+
+def _unconnected(config: Config, url: Url, error: PenstockError) -> Iterator[Finding]:
+    """Why there is no connection, said of the settings that can change it."""
+    text = " ".join(str(error).split())
+    if isinstance(error, DatabaseRefused):
+        words, code = text.lower(), error_code(error)
+        if code == _NO_DATABASE and url.options.get("create_database"):
+            return  # the first task will create it
+        if code in _LOGIN_CODES or any(each in words for each in _LOGIN_WORDS):
+            yield from _wrong_login(config, url, text)
+            return
+        if code in _USER_CODES or any(each in words for each in _USER_WORDS):
+            yield Finding(user_setting(config), f"{text}. Name another user, or grant it that.")
+            return
+        yield Finding(keys.CONNECTION_URL.name, f"{text}. Is connection.url the right one?")
+        return
+    if isinstance(error, ConfigInvalid):  # a file that the URL names
+        yield Finding(keys.CONNECTION_URL.name, text)
+        return
+    advice = "Is the database running, and are host and port the right ones?"
+    if url.kind is Kind.SQLITE:
+        advice = "Is the path the right one?"
+    yield Finding(keys.CONNECTION_URL.name, f"{text}. {advice}")
+
+
+def _wrong_login(config: Config, url: Url, text: str) -> Iterator[Finding]:
+    """Databases do not tell whether it is the user or the password that is wrong."""
+    if url.password is None and url.user is not None:
+        yield Finding(
+            keys.CONNECTION_PASSWORD.name,
+            f"{text}. A password is asked for, and none is given (connection.password).",
+        )
+        return
+    given = [
+        each.name
+        for each in (keys.CONNECTION_USER, keys.CONNECTION_PASSWORD)
+        if config[each] is not None
+    ]
+    for name in given or [keys.CONNECTION_URL.name]:
+        yield Finding(name, f"{text}. The user or the password is wrong.")
+
+
+def error_code(error: BaseException) -> int | None:
+    """The number that MySQL's driver gave an error."""
+    args = getattr(error.__cause__, "args", ())
+    return args[0] if args and isinstance(args[0], int) else None

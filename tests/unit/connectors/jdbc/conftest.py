@@ -1,0 +1,20 @@
+"""What tests of the JDBC connectors share."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def jar(tmp_path: Path) -> Path:
+    path = tmp_path / "jars" / "driver.jar"
+    path.parent.mkdir()
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("META-INF/services/java.sql.Driver", "some.Driver")
+        archive.writestr("some/Driver.class", b"")
+    (path.parent / "other.JAR").write_bytes(b"no archive")
+    (path.parent / "notes.txt").write_text("no jar")
+    return path
