@@ -23,6 +23,7 @@ from penstock.data import schema as s
 from penstock.data.records import Column, Records
 from penstock.data.schema import Schema, Value
 from penstock.errors import Unavailable
+from penstock.ids import TaskId
 from penstock.testing.conformance import SourceConformance
 from penstock.testing.contexts import SinkContextStub, SourceContextStub
 from penstock.testing.databases import DatabaseServer
@@ -191,7 +192,11 @@ class Target:
         }
 
     def sink(self, **settings: str) -> SinkWriter:
-        writer = JdbcSink().open(JDBC_SINK.parse(self.props(**settings)), SinkContextStub())
+        props = self.props(**settings)
+        context = SinkContextStub(
+            TaskId(props["name"], 0), tolerates_errors=props.get("errors.tolerance") == "all"
+        )
+        writer = JdbcSink().open(JDBC_SINK.parse(props), context)
         self.opened.append(writer)
         return writer
 

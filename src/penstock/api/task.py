@@ -35,6 +35,10 @@ class TaskContext(Protocol):
 class SinkContext(TaskContext, Protocol):
     """The context of a sink task."""
 
+    @property
+    def tolerates_errors(self) -> bool:
+        """Whether the task goes on after a refused record (`errors.tolerance=all`)."""
+
     def report(self, record: RecordRef, error: Exception) -> None:
         """Reports an errant record, during `write` or later (KIP-610).
 

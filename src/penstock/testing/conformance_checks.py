@@ -707,7 +707,8 @@ class _SinkTask:
     """A writer, called as a worker calls it."""
 
     def __init__(self, connector: SinkConnector, config: Config) -> None:
-        self.context = SinkContextStub()
+        tolerance = config.props.get("errors.tolerance", "none")
+        self.context = SinkContextStub(tolerates_errors=tolerance == "all")
         self.writer = connector.open(config, self.context)
         self.reached: dict[TopicPartition, int] = {}
         self._closed = False

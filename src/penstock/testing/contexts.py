@@ -53,12 +53,17 @@ class _TaskContextStub:
 class SinkContextStub(_TaskContextStub):
     """A `SinkContext` that records what the writer asked for."""
 
-    def __init__(self, task: TaskId = _TASK) -> None:
+    def __init__(self, task: TaskId = _TASK, *, tolerates_errors: bool = False) -> None:
         super().__init__(task)
+        self._tolerates_errors = tolerates_errors
         self.reported: list[tuple[RecordRef, Exception]] = []
         """The records that were reported, with their errors, in order."""
         self.paused: frozenset[TopicPartition] = frozenset()
         """The partitions that are paused now."""
+
+    @property
+    def tolerates_errors(self) -> bool:
+        return self._tolerates_errors
 
     def report(self, record: RecordRef, error: Exception) -> None:
         self.reported.append((record, error))

@@ -93,7 +93,9 @@ class Target(SinkWriter):
 class Run:
     """A task that runs, its host and its writer."""
 
-    def __init__(self, batching: Batching, interval_ms: int) -> None:
+    def __init__(
+        self, batching: Batching, interval_ms: int, tolerance: Tolerance | None = None
+    ) -> None:
         made: list[Target] = []
 
         class Connector(SinkConnector):
@@ -120,7 +122,7 @@ class Run:
                 Connector,
                 config,
                 conversion,
-                Tolerance(),
+                tolerance or Tolerance(),
                 ("zwölf",),
                 None,
                 {"group.id": "connect-sink"},
@@ -174,6 +176,13 @@ def test_what_is_written_is_committed_and_the_position_is_known(start: Callable[
     assert run.target.batches == [["a", "b"]]
     run.event("committed", id=commit["id"])
     wait_until(lambda: OffsetsCommitted in map(type, run.host.sent), 10, "the report")
+
+
+@pytest.mark.parametrize("tolerates", [True, False])
+def test_the_writer_may_know_what_errors_tolerance_says(tolerates: bool) -> None:
+    run = Run(Batching(), 3_600_000, Tolerance(tolerate_all=tolerates))
+    assert run.target.context.tolerates_errors is tolerates
+    run.stop()
 
 
 def test_frames_of_an_assignment_that_is_over_are_dropped(start: Callable[..., Run]) -> None:

@@ -51,6 +51,11 @@ def test_requested_commits_are_counted() -> None:
     assert context.commit_requests == 2
 
 
+def test_errors_are_tolerated_where_that_is_said() -> None:
+    assert not SinkContextStub().tolerates_errors
+    assert SinkContextStub(tolerates_errors=True).tolerates_errors
+
+
 def test_reported_records_are_kept_in_order_with_their_errors() -> None:
     context = SinkContextStub()
     reports = [(RecordRef("t", 0, offset, offset), DataError(f"no {offset}")) for offset in (7, 5)]

@@ -49,4 +49,5 @@ class JdbcSink(SinkConnector):
         return True
 
     def open(self, config: Config, context: SinkContext) -> SinkWriter:
-        return JdbcWriter(database_of(config), dialect_of(config), settings_of(config), context)
+        settings = settings_of(config, context.task.connector)
+        return JdbcWriter(database_of(config), dialect_of(config), settings, context)

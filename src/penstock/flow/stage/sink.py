@@ -111,6 +111,11 @@ class SinkTask(Hosted):
         with self.turn:
             return dict(self._positions)
 
+    @property
+    def tolerates_errors(self) -> bool:
+        """See `SinkContext.tolerates_errors`."""
+        return self._plan.tolerance.tolerate_all
+
     def on_cut(self) -> None:
         if self._opened:
             self._tell("close", ms=0)
@@ -581,6 +586,10 @@ class _Context:
 
     def request_commit(self) -> None:
         self._task.request_commit()
+
+    @property
+    def tolerates_errors(self) -> bool:
+        return self._task.tolerates_errors
 
     def report(self, record: RecordRef, error: Exception) -> None:
         self._task.report(record, error)

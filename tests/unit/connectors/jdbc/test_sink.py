@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from penstock.api import DataError, Failed, TaskId
 from penstock.connectors.jdbc.settings.sink import JDBC_SINK
 from penstock.connectors.jdbc.sink import JdbcSink
 from penstock.connectors.jdbc.write.dialect import TableName, Write
@@ -20,6 +23,7 @@ from penstock.data.schema import (
     struct,
 )
 from penstock.testing.conformance import SinkConformance, records_of
+from penstock.testing.contexts import SinkContextStub
 
 ROW = struct({"id": INT64, "name": STRING})
 
@@ -114,6 +118,33 @@ class TestExactlyOnce(SqliteCase):
 
     @pytest.mark.skip("the records are of one partition and its offsets go back and forth")
     def test_two_writers_write_side_by_side(self) -> None: ...
+
+
+@pytest.mark.parametrize(("tolerates", "kept"), [(True, [(1,)]), (False, [])])
+def test_with_exactly_once_a_refused_record_undoes_the_batch_of_a_task_that_fails(
+    tmp_path: Path, tolerates: bool, kept: list[tuple[int]]
+) -> None:
+    file = tmp_path / "shop.db"
+    config = JDBC_SINK.parse(
+        {
+            "connection.url": f"jdbc:sqlite:{file}",
+            "table.name.format": "rows",
+            "auto.create": "true",
+            "penstock.exactly.once": "true",
+        }
+    )
+    context = SinkContextStub(TaskId("orders", 3), tolerates_errors=tolerates)
+    writer = JdbcSink().open(config, context)
+    values = [{"id": 1, "name": "one"}, {"id": 2**70, "name": "beyond"}]
+    failed: Failed = {}
+    with contextlib.nullcontext() if tolerates else pytest.raises(DataError):
+        writer.write(records_of(values, schema=ROW), failed)
+    writer.close()
+    assert list(failed) == ([1] if tolerates else [])
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("SELECT id FROM rows").fetchall() == kept
+        of = connection.execute("SELECT DISTINCT connector FROM penstock_offsets").fetchall()
+    assert of == ([("orders",)] if tolerates else [])
 
 
 def test_the_settings_of_both_connectors_are_read() -> None:

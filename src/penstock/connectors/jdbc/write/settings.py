@@ -35,7 +35,7 @@ class KeyMode(Enum):
 class WriteSettings:
     """What the sink's settings say, as far as writing needs it."""
 
-    connector: str
+    connector: str  # its name
     write: Write
     key_mode: KeyMode
     key_fields: tuple[str, ...]
@@ -54,7 +54,6 @@ class WriteSettings:
     nanoseconds: bool = False  # what the numbers in timestamp fields count; else microseconds
     trims_errors: bool = False
     offsets: TableName | None = None  # of `penstock.exactly.once`
-    tolerates: bool = False  # the framework goes on after a refused record
 
     @property
     def key_names(self) -> tuple[str, ...] | None:
@@ -90,12 +89,12 @@ def dialect_of(config: Config) -> Dialect:
     return DIALECTS[url.kind](at, quoting=quotes(config))
 
 
-def settings_of(config: Config) -> WriteSettings:
-    """What writing has to know of a configuration."""
+def settings_of(config: Config, connector: str = "") -> WriteSettings:
+    """What writing has to know of a configuration, and of the name of its connector."""
     write = config[k.INSERT_MODE].lower()
     key_mode = KeyMode(config[k.PK_MODE].lower())
     return WriteSettings(
-        connector=config.props.get("name", ""),
+        connector=connector,
         write=Write("insert" if write == "multi" else write),
         key_mode=key_mode,
         key_fields=config[k.PK_FIELDS],
@@ -114,7 +113,6 @@ def settings_of(config: Config) -> WriteSettings:
         nanoseconds=config[k.TIMESTAMP_PRECISION_MODE].lower() == "nanoseconds",
         trims_errors=config[k.TRIM_SENSITIVE_LOG],
         offsets=TableName.parse(config[k.OFFSETS_TABLE]) if config[k.EXACTLY_ONCE] else None,
-        tolerates=config.props.get("errors.tolerance", "none").lower() == "all",
     )
 
 

@@ -131,7 +131,7 @@ class JdbcWriter(SinkWriter):
             if offsets is not None:
                 for row in done & refused.keys():
                     del refused[row]  # it was told of when it was read first
-                if refused and not self._settings.tolerates:
+                if refused and not self._context.tolerates_errors:
                     # The task fails, and shall find everything as it was before.
                     raise self._named(records, *min(refused.items()))
                 self._advance(connection, offsets, records, following)
