@@ -31,6 +31,13 @@ class ConfigInvalid(PenstockError):
         super().__init__("\n".join(self.problems))
 
 
+class NotInstalled(ConfigInvalid):
+    """A configuration needs packages that are not installed here; the message has the command that
+    installs them."""
+
+    code = "config.not_installed"
+
+
 class NotFound(PenstockError):
     """An unknown connector, task or plugin."""
 

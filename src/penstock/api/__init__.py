@@ -11,7 +11,7 @@ from penstock import KAFKA_VERSION, VERSION
 from penstock.api.connector import Connector, Props
 from penstock.api.converter import Converter, HeaderConverter, Use
 from penstock.api.offsets import Offsets, Primitive, SourceOffset
-from penstock.api.plugin import Finding, Plugin
+from penstock.api.plugin import Extra, Finding, Plugin
 from penstock.api.provider import ConfigProvider
 from penstock.api.sink import Batching, SinkConnector, SinkWriter
 from penstock.api.source import Polled, SourceConnector, SourceReader, Transaction
@@ -26,6 +26,7 @@ from penstock.errors import (
     ConfigInvalid,
     DataError,
     NotFound,
+    NotInstalled,
     PenstockError,
     StartupFailed,
     Unavailable,
@@ -51,6 +52,7 @@ __all__ = [
     "ConnectorContext",
     "Converter",
     "DataError",
+    "Extra",
     "Failed",
     "Fields",
     "Finding",
@@ -58,6 +60,7 @@ __all__ = [
     "HeaderConverter",
     "Lookup",
     "NotFound",
+    "NotInstalled",
     "Offsets",
     "PenstockError",
     "Plugin",

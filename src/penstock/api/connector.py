@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import ClassVar
 
 from penstock.api.plugin import Finding, Plugin
@@ -18,6 +18,17 @@ class Connector(ABC):
     """Moves data between Kafka and another system."""
 
     plugin: ClassVar[Plugin]
+
+    def required_modules(self, config: Config) -> Collection[str]:
+        """Those of `plugin.extra.modules` that this configuration needs; by default all of them.
+        Where one is missing the configuration is refused, by validations and before anything is
+        started."""
+        return () if self.plugin.extra is None else self.plugin.extra.modules
+
+    def check_installed(self, config: Config) -> None:
+        """Raises NotInstalled where a required module is missing here. The engine calls it."""
+        if self.plugin.extra is not None:
+            self.plugin.extra.require(self.required_modules(config))
 
     def validate_live(self, config: Config) -> Iterable[Finding]:
         """Checks a valid configuration against the external system. Called with every validation,

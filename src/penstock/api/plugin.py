@@ -2,10 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 from penstock.config.define import ConfigDef
+from penstock.errors import NotInstalled
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """The packages that a family of plugins needs beside those of penstock: an extra of the
+    distribution that the family is in, so that only those install them who use it.
+
+    >>> Extra("jdbc", "JDBC connectors", ("psycopg", "pymysql", "jpype")).command
+    "pip install 'penstock[jdbc]'"
+    """
+
+    name: str
+    family: str  # as messages call it
+    modules: tuple[str, ...]  # the packages, as they are imported
+    distribution: str = "penstock"
+
+    @property
+    def command(self) -> str:
+        """What installs them."""
+        return f"pip install '{self.distribution}[{self.name}]'"
+
+    def missing(self, modules: Iterable[str] | None = None) -> list[str]:
+        """Those of these modules (by default of all) that are not installed here. Imports none."""
+        asked = self.modules if modules is None else modules
+        return [each for each in asked if not _is_there(each)]
+
+    def problem(self, modules: Iterable[str] | None = None) -> str | None:
+        """What to say where some of these modules (by default of all) are missing, or None."""
+        missing = self.missing(modules)
+        if not missing:
+            return None
+        return (
+            f"{self.family} need packages that are not installed ({', '.join(missing)}); install "
+            f"them with: {self.command}"
+        )
+
+    def require(self, modules: Iterable[str] | None = None) -> None:
+        """Raises NotInstalled where some of these modules (by default of all) are missing."""
+        problem = self.problem(modules)
+        if problem is not None:
+            raise NotInstalled([problem])
+
+
+def _is_there(module: str) -> bool:
+    if module in sys.modules:
+        return sys.modules[module] is not None
+    try:
+        return find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +74,7 @@ class Plugin:
     config: ConfigDef
     task_class: str | None = None  # connectors: `task.class` in stored task configs
     also: tuple[str, ...] = ()  # full names of other plugins whose configurations it understands
+    extra: Extra | None = None  # connectors: what has to be installed for them
 
     @property
     def simple_name(self) -> str:

@@ -122,6 +122,18 @@ def _place(place: SearchedLocation, unusable: set[str], used: Sequence[Found]) -
             for found in sorted(place.found, key=lambda found: found.plugin.class_name)
         ],
         "skipped": [_skipped(each) for each in place.skipped],
+        "missing": [
+            {
+                "family": extra.family,
+                "modules": missing,
+                "classes": sorted(
+                    found.plugin.class_name for found in place.found if found.plugin.extra == extra
+                ),
+                "install": extra.command,
+            }
+            for extra in dict.fromkeys(found.plugin.extra for found in place.found)
+            if extra is not None and (missing := extra.missing())
+        ],
     }
     if place.kind == "jar":
         from penstock.plugins.path import plugins_of_jars
@@ -174,6 +186,10 @@ def _print(report: dict[str, Any], every: bool) -> None:
                     for each in place["plugins"]
                 ],
             )
+        for each in place["missing"]:
+            modules = ", ".join(each["modules"])
+            show.echo(f"  note: {each['family']} lack {modules}; what needs them is refused")
+            show.echo(f"    {each['install']}")
         for each in place["skipped"]:
             what = f"{each['what']}: " if each["what"] else ""
             show.echo(f"  {each['level']}: {what}{each['why']}")

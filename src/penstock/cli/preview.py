@@ -230,7 +230,9 @@ class _Preview:
         from penstock.testing.contexts import SourceContextStub
 
         context = SourceContextStub(task=self._plan.task)  # which knows no offsets
-        reader = self._plan.connector().open(self._plan.config, context)
+        connector = self._plan.connector()
+        connector.check_installed(self._plan.config)
+        reader = connector.open(self._plan.config, context)
         try:
             found = False
             for _ in range(_MOST_POLLS):

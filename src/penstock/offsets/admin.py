@@ -236,7 +236,9 @@ def _asked(name: str, found: Found, props: RawProps, offsets: Any, verb: str) ->
     gets a message about the operation."""
     assert issubclass(found.cls, SourceConnector | SinkConnector)
     try:
-        return found.cls().alter_offsets(_parsed(found, props), offsets)
+        connector, config = found.cls(), _parsed(found, props)
+        connector.check_installed(config)
+        return connector.alter_offsets(config, offsets)
     except PenstockError:
         raise
     except Exception as error:

@@ -45,7 +45,7 @@ from penstock.config.define import (
 from penstock.config.providers import Transformed, restored
 from penstock.config.restart import RESTART, restart_settings
 from penstock.data.java_maps import copy_buckets, hash_map_copy, hash_map_order
-from penstock.errors import BadRequest, ConfigInvalid, PenstockError
+from penstock.errors import BadRequest, ConfigInvalid, NotInstalled, PenstockError
 from penstock.flow.plan import (
     Boundary,
     Conversion,
@@ -189,13 +189,19 @@ class Planner:
         return render.merged_infos(name, *parts)
 
     def _live(self, found: Found, props: Mapping[str, str | None]) -> Iterator[Finding]:
-        """The findings of the connector's `validate_live`."""
+        """What is not installed for the connector, or else what it finds where it connects to."""
         assert issubclass(found.cls, Connector)
         try:
             config = found.plugin.config.parse(props)
         except ConfigInvalid:  # a null, which is no error by itself
             return
-        for finding in _looked(found.cls(), config):
+        connector = found.cls()
+        try:
+            connector.check_installed(config)
+        except NotInstalled as missing:
+            yield Finding(keys.CONNECTOR_CLASS.name, str(missing))
+            return
+        for finding in _looked(connector, config):
             error = finding.error
             # Unlike other errors it may tell of settings besides its own.
             yield replace(finding, error=error and self.providers.redacted(error))
@@ -389,6 +395,7 @@ class Planner:
         assert issubclass(found.cls, Connector)
         most = framework[keys.TASKS_MAX]
         connector = running or found.cls()
+        connector.check_installed(own)
         try:
             if running is None and context is not None:
                 connector.start(own, context)

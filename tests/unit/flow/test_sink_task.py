@@ -9,6 +9,7 @@ import pytest
 
 from penstock.api import (
     Batching,
+    Extra,
     Failed,
     Plugin,
     RecordRef,
@@ -94,12 +95,16 @@ class Run:
     """A task that runs, its host and its writer."""
 
     def __init__(
-        self, batching: Batching, interval_ms: int, tolerance: Tolerance | None = None
+        self,
+        batching: Batching,
+        interval_ms: int,
+        tolerance: Tolerance | None = None,
+        extra: Extra | None = None,
     ) -> None:
         made: list[Target] = []
 
         class Connector(SinkConnector):
-            plugin = Plugin("test.Target", "1", ConfigDef())
+            plugin = Plugin("test.Target", "1", ConfigDef(), extra=extra)
 
             def plan_tasks(self, config: Config, max_tasks: int) -> list[Any]:
                 return [{}]
@@ -131,8 +136,9 @@ class Run:
             ),
         )
         self.task.start()
-        wait_until(lambda: Running(1) in self.host.sent, 10, "the writer to be open")
-        self.target = made[0]
+        wait_until(lambda: self.host.sent, 10, "the writer to be open, or not to be")
+        if self.host.sent == [Running(1)]:
+            self.target = made[0]
 
     def event(self, what: str, **more: Any) -> None:
         self.task.take_event({"event": what, "task": 1, **more})
@@ -176,6 +182,14 @@ def test_what_is_written_is_committed_and_the_position_is_known(start: Callable[
     assert run.target.batches == [["a", "b"]]
     run.event("committed", id=commit["id"])
     wait_until(lambda: OffsetsCommitted in map(type, run.host.sent), 10, "the report")
+
+
+def test_a_task_whose_packages_are_not_installed_here_is_not_opened() -> None:
+    run = Run(Batching(), 3_600_000, extra=Extra("x", "Targets", ("no_such_package",)))
+    (failed,) = run.host.sent
+    assert isinstance(failed, SinkFailed)
+    assert "(no_such_package); install them with: pip install 'penstock[x]'" in failed.trace
+    assert not hasattr(run, "target")
 
 
 @pytest.mark.parametrize("tolerates", [True, False])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from penstock.api import (
+    Extra,
     Failed,
     Finding,
     Plugin,
@@ -30,7 +31,7 @@ from penstock.convert.json import JsonConverter
 from penstock.convert.raw import ByteArrayConverter
 from penstock.convert.text import StringConverter
 from penstock.data.records import Records
-from penstock.errors import ConfigInvalid, PenstockError, Unavailable
+from penstock.errors import ConfigInvalid, NotInstalled, PenstockError, Unavailable
 from penstock.flow.plan import Boundary, SinkPlan, SourcePlan, Tolerance, TopicGroup, Transactions
 from penstock.ids import TaskId
 from penstock.plugins.registry import Registry, UnknownConnectorClass
@@ -284,6 +285,41 @@ class Looking(Greedy):
     def validate_live(self, config: Config) -> Iterable[Finding]:
         self.seen.append(config)
         return self.answer
+
+
+class Lacking(Looking):
+    """Needs what is not installed, for all hosts but one."""
+
+    plugin = Plugin(
+        "test.Lacking",
+        "1",
+        ConfigDef(HOST, PORT),
+        extra=Extra("far", "Connectors to far hosts", ("no_such_package",)),
+    )
+
+    def required_modules(self, config: Config) -> Collection[str]:
+        return () if config[HOST] == "near" else ("no_such_package",)
+
+    def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
+        return [config.props]
+
+
+def test_what_is_not_installed_is_refused_before_anything_is_connected_to() -> None:
+    Lacking.seen = []
+    lacking = Planner(parse_distributed(WORKER), Registry([*REGISTRY.found, Lacking]))
+    props = {"name": "l", "connector.class": "test.Lacking", "topics": "t", "host": "far"}
+    text = (
+        "Connectors to far hosts need packages that are not installed (no_such_package); install "
+        "them with: pip install 'penstock[far]'"
+    )
+    assert errors(props, lacking) == {"connector.class": [text]}
+    assert Lacking.seen == []
+    with pytest.raises(NotInstalled, match="no_such_package"):
+        lacking.planned("l", props)
+    near = {**props, "host": "near"}
+    assert errors(near, lacking) == {}
+    assert len(Lacking.seen) == 1
+    assert len(lacking.planned("l", near).configs) == 1
 
 
 LOOKING: dict[str, str | None] = {

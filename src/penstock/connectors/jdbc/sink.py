@@ -3,10 +3,11 @@ they come to (reference §3)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from penstock.api import VERSION, Finding, Plugin, Props, SinkConnector, SinkContext, SinkWriter
 from penstock.api.settings import Config
+from penstock.connectors.jdbc.drivers.database import JDBC
 from penstock.connectors.jdbc.settings.connection import database_of
 from penstock.connectors.jdbc.settings.sink import EXACTLY_ONCE, JDBC_SINK, OFFSETS_TABLE
 from penstock.connectors.jdbc.validation.sink import sink_findings
@@ -25,7 +26,11 @@ class JdbcSink(SinkConnector):
         config=JDBC_SINK,
         task_class="io.confluent.connect.jdbc.sink.JdbcSinkTask",
         also=("io.aiven.connect.jdbc.JdbcSinkConnector",),
+        extra=JDBC,
     )
+
+    def required_modules(self, config: Config) -> Collection[str]:
+        return database_of(config).modules
 
     def validate_live(self, config: Config) -> Iterable[Finding]:
         return sink_findings(config)

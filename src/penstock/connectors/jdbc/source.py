@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from penstock.api import (
     VERSION,
@@ -19,12 +19,14 @@ from penstock.api import (
     SourceContext,
 )
 from penstock.api.settings import Config
+from penstock.connectors.jdbc.drivers.database import JDBC
 from penstock.connectors.jdbc.read import offsets
 from penstock.connectors.jdbc.read.pool import ReadingPool
 from penstock.connectors.jdbc.read.reader import JdbcReader
 from penstock.connectors.jdbc.read.shapes import Unit, written
 from penstock.connectors.jdbc.read.tables import refuse_same_names, selected, tables_of
 from penstock.connectors.jdbc.settings import source as k
+from penstock.connectors.jdbc.settings.connection import database_of
 from penstock.connectors.jdbc.validation.source import source_findings
 
 log = logging.getLogger(__name__)
@@ -39,7 +41,11 @@ class JdbcSource(SourceConnector):
         config=k.JDBC_SOURCE,
         task_class="io.confluent.connect.jdbc.source.JdbcSourceTask",
         also=("io.aiven.connect.jdbc.JdbcSourceConnector",),
+        extra=JDBC,
     )
+
+    def required_modules(self, config: Config) -> Collection[str]:
+        return database_of(config).modules
 
     def validate_live(self, config: Config) -> Iterable[Finding]:
         return source_findings(config)

@@ -8,7 +8,7 @@ from typing import Final
 
 from confluent_kafka import KafkaException
 
-from penstock.api import Offsets, Primitive, SourceReader
+from penstock.api import Offsets, Primitive, SourceContext, SourceReader
 from penstock.data.records import Records
 from penstock.flow.plan import SourcePlan
 from penstock.flow.stage import failures
@@ -51,6 +51,11 @@ class Producing(Hosted):
             self.turn.wait_for(lambda: self.stopping or self._woken, seconds)
             self._woken = False
             return self.stopping
+
+    def _open(self, context: SourceContext) -> None:
+        connector = self._plan.connector()
+        connector.check_installed(self._plan.config)
+        self._reader = connector.open(self._plan.config, context)
 
     def on_cut(self) -> None:
         """Nothing of it is sent, stored or committed any more: `say`, `_check_still_ours`."""
@@ -134,7 +139,7 @@ class PartTask(Producing):
     def work(self) -> None:
         self._sending = Sending(self._plan, self._check_still_ours)
         with self.busy():
-            self._reader = self._plan.connector().open(self._plan.config, PartContext(self))
+            self._open(PartContext(self))
             self._send_part(self._part)
             self._flush()
             self._settle()

@@ -151,7 +151,9 @@ class SinkTask(Hosted):
     def work(self) -> None:
         plan = self._plan
         with self.busy():
-            self._writer = plan.connector().open(plan.config, _Context(self))
+            connector = plan.connector()
+            connector.check_installed(plan.config)
+            self._writer = connector.open(plan.config, _Context(self))
             steps = sink_steps(plan.conversion, fields=self._writer.takes_fields)
             self._pipeline = Pipeline(steps, plan.tolerance, self.wait_to_try_again)
         if self.stopping:

@@ -137,7 +137,7 @@ class SourceTask(Producing):
             self._keys = self._begin.keys
             self._stored = {partition_key(each.partition): each for each in self._begin.offsets}
         with self.busy():
-            self._reader = plan.connector().open(plan.config, _Context(self))
+            self._open(_Context(self))
         self.say(Running(self.id))
         while not self.stopping:
             self._take_answers()

@@ -25,6 +25,7 @@ class Connection(ABC):
     `errors`."""
 
     placeholder: ClassVar[str]
+    modules: ClassVar[tuple[str, ...]] = ()  # of the extra `jdbc`, that it imports
 
     def __init__(self, url: Url, raw: Any) -> None:
         self.url = url

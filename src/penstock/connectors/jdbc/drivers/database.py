@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.api import PenstockError
+from penstock.api import Extra, PenstockError
 from penstock.connectors.jdbc.drivers.connection import Connection
 from penstock.connectors.jdbc.drivers.errors import DatabaseAway
 from penstock.connectors.jdbc.drivers.jvm.connection import DriverConnection
@@ -27,6 +27,13 @@ CONNECTIONS: Final[Mapping[Kind, type[Connection]]] = {
     Kind.OTHER: DriverConnection,
 }
 
+JDBC: Final = Extra(
+    "jdbc",
+    "JDBC connectors",
+    tuple(module for each in CONNECTIONS.values() for module in each.modules),
+)
+"""What the family has to have installed; each database needs only what its connections import."""
+
 
 @dataclass(frozen=True, slots=True)
 class Database:
@@ -36,6 +43,11 @@ class Database:
     url: Url
     attempts: int = 3
     backoff_ms: int = 10_000
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """What has to be installed to connect."""
+        return CONNECTIONS[self.url.kind].modules
 
     def connect(self) -> Connection:
         """A new connection. Raises DatabaseAway when the last attempt fails, and DatabaseRefused

@@ -48,6 +48,8 @@ of other reasons."""
 class MysqlConnection(DbApiConnection):
     """A connection of PyMySQL's, to MySQL or MariaDB."""
 
+    modules = ("pymysql",)
+
     @classmethod
     def open(cls, url: Url) -> Self:
         import pymysql

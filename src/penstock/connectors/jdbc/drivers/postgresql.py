@@ -59,6 +59,8 @@ _REFUSALS: Final = (
 class PostgresqlConnection(DbApiConnection):
     """A connection of psycopg's."""
 
+    modules = ("psycopg",)
+
     @classmethod
     def open(cls, url: Url) -> Self:
         import psycopg

@@ -34,6 +34,7 @@ class DriverConnection(Connection):
     """A connection of a JDBC driver. Statements have `?` for parameters."""
 
     placeholder = "?"
+    modules = ("jpype",)
 
     @classmethod
     def open(cls, url: Url) -> Self:

@@ -7,7 +7,6 @@ import os
 import sys
 import zipfile
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -61,10 +60,6 @@ def problem(url: Url) -> tuple[str, str] | None:
         where = "none of these jars has one" if listed else "no jar with one is in CLASSPATH"
         return "connection.url", (
             f"'{url.shown}' needs a JDBC driver, and {where}; name the driver's jar in {JARS}"
-        )
-    if find_spec("jpype") is None:
-        return "connection.url", (
-            f"'{url.shown}' needs JPype to run its JDBC driver: run 'pip install JPype1'"
         )
     return None
 

@@ -44,7 +44,7 @@ def jvm() -> Any:
         import jpype.config
     except ImportError as error:
         raise ConfigInvalid(
-            [f"a JDBC driver needs JPype, which cannot be imported ({error}): install JPype1"]
+            [f"a JDBC driver needs JPype, which cannot be imported: {error}"]
         ) from error
     with _starting:
         if _process == os.getpid():
