@@ -1,5 +1,4 @@
-"""The JDBC sink: its settings under the names of Confluent's connector and of Aiven's, and what
-they come to (reference §3)."""
+"""The JDBC sink (reference, connectors §3): `write` writes its records."""
 
 from __future__ import annotations
 

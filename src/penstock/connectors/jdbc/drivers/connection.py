@@ -12,7 +12,6 @@ from penstock.connectors.jdbc.drivers.errors import DatabaseAway, DatabaseRefuse
 from penstock.connectors.jdbc.drivers.url import Url
 
 Row = tuple[Any, ...]
-
 Parameters = Sequence[object]
 
 BLOCK_ROWS: Final = 8192

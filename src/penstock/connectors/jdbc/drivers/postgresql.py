@@ -23,13 +23,10 @@ _names = itertools.count(1)
 _AWAY: Final = ("08", "53", "58", "57P", "25006", "XX")
 """Connection, resources (disk, memory, too many clients), system, shutdown, a server that became a
 standby, an internal error."""
-
 _LOST_WORKER: Final = "lost connection to parallel worker"
 """What a killed server says last (55000), when another of its processes was killed first."""
-
 _BUSY: Final = ("40", "55P03", "55006", "57014", "0A000")
 """Conflicts and deadlocks, locks, statement timeouts; 0A000: a plan is older than the table."""
-
 _ROW: Final = ("22", "23", "42804", "42846", "44", "P0001")
 """Data, constraints, a type that does not fit the column, a view's check, a trigger's refusal."""
 

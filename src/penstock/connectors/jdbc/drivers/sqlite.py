@@ -19,9 +19,7 @@ from penstock.connectors.jdbc.drivers.url import Url
 _TIMEOUT_S: Final = 30.0
 
 _AWAY: Final = frozenset({7, 10, 13, 14, 15})  # NOMEM, IOERR, FULL, CANTOPEN, PROTOCOL
-
 _BUSY: Final = frozenset({5, 6, 17})  # BUSY, LOCKED, SCHEMA
-
 _ROW: Final = frozenset({18, 19, 20, 25})  # TOOBIG, CONSTRAINT, MISMATCH, RANGE
 
 

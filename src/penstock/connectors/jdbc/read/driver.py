@@ -1,4 +1,4 @@
-"""Databases behind a JDBC driver: rows arrive as Arrow's arrays, which Java fills (`driver`)."""
+"""Databases behind a JDBC driver: rows arrive as Arrow's arrays, which Java fills."""
 
 from __future__ import annotations
 

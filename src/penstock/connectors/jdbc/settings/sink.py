@@ -24,11 +24,8 @@ from penstock.api.settings import (
 from penstock.connectors.jdbc.settings.connection import CONNECTION, DB_TIMEZONE, QUOTING, RULES
 
 _WRITES: Final = "Writes"
-
 _MAPPING: Final = "Data Mapping"
-
 _DDL: Final = "DDL Support"
-
 _RETRIES: Final = "Retries"
 
 INSERT_MODE: Final = Key(
@@ -42,7 +39,6 @@ INSERT_MODE: Final = Key(
     group=_WRITES,
     order=1,
 )
-
 BATCH_SIZE: Final = Key(
     "batch.size",
     INT,
@@ -53,7 +49,6 @@ BATCH_SIZE: Final = Key(
     group=_WRITES,
     order=2,
 )
-
 DELETE_ENABLED: Final = Key(
     "delete.enabled",
     BOOLEAN,
@@ -64,7 +59,6 @@ DELETE_ENABLED: Final = Key(
     group=_WRITES,
     order=3,
 )
-
 EXACTLY_ONCE: Final = Key(
     "penstock.exactly.once",
     BOOLEAN,
@@ -75,7 +69,6 @@ EXACTLY_ONCE: Final = Key(
     group=_WRITES,
     order=4,
 )
-
 OFFSETS_TABLE: Final = Key(
     "penstock.offsets.table",
     STRING,
@@ -86,7 +79,6 @@ OFFSETS_TABLE: Final = Key(
     group=_WRITES,
     order=5,
 )
-
 TABLE_NAME_FORMAT: Final = Key(
     "table.name.format",
     STRING,
@@ -98,7 +90,6 @@ TABLE_NAME_FORMAT: Final = Key(
     group=_MAPPING,
     order=1,
 )
-
 PK_MODE: Final = Key(
     "pk.mode",
     STRING,
@@ -110,7 +101,6 @@ PK_MODE: Final = Key(
     group=_MAPPING,
     order=2,
 )
-
 PK_FIELDS: Final = Key(
     "pk.fields",
     LIST,
@@ -121,7 +111,6 @@ PK_FIELDS: Final = Key(
     group=_MAPPING,
     order=3,
 )
-
 FIELDS_WHITELIST: Final = Key(
     "fields.whitelist",
     LIST,
@@ -131,7 +120,6 @@ FIELDS_WHITELIST: Final = Key(
     group=_MAPPING,
     order=4,
 )
-
 DATE_TIMEZONE: Final = Key(
     "date.timezone",
     STRING,
@@ -142,7 +130,6 @@ DATE_TIMEZONE: Final = Key(
     group=_MAPPING,
     order=6,
 )
-
 TABLE_TYPES: Final = Key(
     "table.types",
     LIST,
@@ -152,7 +139,6 @@ TABLE_TYPES: Final = Key(
     group=_MAPPING,
     order=7,
 )
-
 TIMESTAMP_FIELDS_LIST: Final = Key(
     "timestamp.fields.list",
     LIST,
@@ -162,7 +148,6 @@ TIMESTAMP_FIELDS_LIST: Final = Key(
     group=_MAPPING,
     order=8,
 )
-
 TIMESTAMP_PRECISION_MODE: Final = Key(
     "timestamp.precision.mode",
     STRING,
@@ -173,7 +158,6 @@ TIMESTAMP_PRECISION_MODE: Final = Key(
     group=_MAPPING,
     order=9,
 )
-
 REPLACE_NULL: Final = Key(
     "replace.null.with.default",
     BOOLEAN,
@@ -183,7 +167,6 @@ REPLACE_NULL: Final = Key(
     group=_MAPPING,
     order=10,
 )
-
 STRING_COLUMN: Final = Key(
     "string.output.value.column.name",
     STRING,
@@ -194,7 +177,6 @@ STRING_COLUMN: Final = Key(
     group=_MAPPING,
     order=11,
 )
-
 TOPICS_TO_TABLES: Final = Key(
     "topics.to.tables.mapping",
     LIST,
@@ -205,7 +187,6 @@ TOPICS_TO_TABLES: Final = Key(
     group=_MAPPING,
     order=12,
 )
-
 TABLE_NAME_NORMALIZE: Final = Key(
     "table.name.normalize",
     BOOLEAN,
@@ -216,7 +197,6 @@ TABLE_NAME_NORMALIZE: Final = Key(
     group=_MAPPING,
     order=13,
 )
-
 AUTO_CREATE: Final = Key(
     "auto.create",
     BOOLEAN,
@@ -226,7 +206,6 @@ AUTO_CREATE: Final = Key(
     group=_DDL,
     order=1,
 )
-
 AUTO_EVOLVE: Final = Key(
     "auto.evolve",
     BOOLEAN,
@@ -236,7 +215,6 @@ AUTO_EVOLVE: Final = Key(
     group=_DDL,
     order=2,
 )
-
 MAX_RETRIES: Final = Key(
     "max.retries",
     INT,
@@ -248,7 +226,6 @@ MAX_RETRIES: Final = Key(
     group=_RETRIES,
     order=1,
 )
-
 RETRY_BACKOFF_MS: Final = Key(
     "retry.backoff.ms",
     INT,
@@ -259,7 +236,6 @@ RETRY_BACKOFF_MS: Final = Key(
     group=_RETRIES,
     order=2,
 )
-
 TRIM_SENSITIVE_LOG: Final = Key(
     "trim.sensitive.log",
     BOOLEAN,
@@ -267,7 +243,6 @@ TRIM_SENSITIVE_LOG: Final = Key(
     importance=LOW,
     doc="Whether the database's words about a record are left out of errors: they may hold data.",
 )
-
 MERGE_HOLDLOCK: Final = Key(
     "mssql.use.merge.holdlock",
     BOOLEAN,

@@ -22,9 +22,7 @@ from penstock.connectors.jdbc.validation.words import user_setting
 log = logging.getLogger(__name__)
 
 _CONNECT_S: Final = 3  # for each host
-
 _STATEMENT_S: Final = 5
-
 _LOOK_S: Final = 8.0  # after which no further table is looked at
 
 Look = Callable[[Config, Connection, float], Iterator[Finding]]
@@ -32,6 +30,7 @@ Look = Callable[[Config, Connection, float], Iterator[Finding]]
 
 
 def look_at(config: Config, look: Look) -> Iterator[Finding]:
+    """What a look finds, or why there is no connection to look by."""
     url = keys.database_of(config).url
     try:
         try:
@@ -93,18 +92,14 @@ _LOGIN_WORDS: Final = (
     "(sqlstate 28",  # invalid authorization, in what drivers of the JVM say
     "invalid username",
 )
-
 _USER_WORDS: Final = (
     'role "',
     "is not permitted to log in",
     "no pg_hba.conf entry",
     "permission denied for database",
 )
-
 _LOGIN_CODES: Final = frozenset({1045, 1698, 1862, 2059, 3118, 4151})
-
 _USER_CODES: Final = frozenset({1044, 1130})
-
 _NO_DATABASE: Final = 1049
 
 

@@ -16,9 +16,9 @@ _MOST_NAMED: Final = 5  # in a message
 def near(name: str, names: Sequence[str]) -> str:
     """What may be meant, as the end of a sentence."""
     by_lower = {each.lower(): each for each in names}
-    near = difflib.get_close_matches(name.lower(), by_lower, n=_MOST_NAMED)
-    if near:
-        return f"; near it: {', '.join(by_lower[each] for each in near)}"
+    close = difflib.get_close_matches(name.lower(), by_lower, n=_MOST_NAMED)
+    if close:
+        return f"; near it: {', '.join(by_lower[each] for each in close)}"
     if not names:
         return ""
     more = ", …" if len(names) > _MOST_NAMED else ""
@@ -31,8 +31,9 @@ def user_setting(config: Config) -> str:
 
 
 def user(connection: Connection) -> str:
-    user = connection.url.user
-    return f"the user '{user}'" if user else "the user"
+    """Who connects, in the middle of a sentence."""
+    name = connection.url.user
+    return f"the user '{name}'" if name else "the user"
 
 
 def hidden(connection: Connection) -> str:

@@ -1,9 +1,8 @@
 """What differs between databases when rows are written: names, types, statements.
 
 A dialect is asked a segment at a time: rows of one table, with one set of columns, that are all
-written the same way. It gets them by column, in the form its own `encoder`s made, and says in one
-of the errors of `database` when the database refuses them; finding the row to blame is not its
-concern.
+written the same way. It gets them by column, in the form its own `encoder`s made, and raises one
+of `drivers.errors` when the database refuses them; finding the row to blame is not its concern.
 """
 
 from __future__ import annotations

@@ -216,8 +216,6 @@ class JdbcWriter(SinkWriter):
             piece = piece.only([place for place in range(len(good)) if place not in bad])
         return piece if piece.rows else None
 
-    # ── rows ─────────────────────────────────────────────────────────────────────────────────
-
     def _write_piece(
         self,
         connection: Connection,
@@ -248,8 +246,6 @@ class JdbcWriter(SinkWriter):
         middle = len(piece.rows) // 2
         self._by_halves(connection, piece.part(0, middle), refused)
         self._by_halves(connection, piece.part(middle, len(piece.rows)), refused)
-
-    # ── exactly once ─────────────────────────────────────────────────────────────────────────
 
     def _following(
         self, connection: Connection, offsets: TableName, records: Records

@@ -58,9 +58,7 @@ TYPES: Final[dict[int, tuple[Sql, str]]] = {
     -102: (Sql.TIMESTAMP, "M"),  # WITH LOCAL TIME ZONE
     -155: (Sql.TIMESTAMP, "M"),  # SQL Server's DATETIMEOFFSET
 }
-
 ZONED: Final = frozenset({2013, 2014, -101, -102, -155})
-
 _OTHERWISE: Final = (Sql.STRING, "s")
 
 
@@ -168,11 +166,9 @@ class Batch:
 
 
 _DAY_US: Final = 86_400_000_000
-
 _NULLS: Final = {
     "l": -5, "z": 16, "d": 8, "n": 2, "s": 12, "b": -3, "D": 91, "T": 92, "M": 93,
 }  # fmt: skip
-
 _LETTERS: Final = (
     (pa.types.is_boolean, "z", pa.int64()),
     (pa.types.is_integer, "l", pa.int64()),

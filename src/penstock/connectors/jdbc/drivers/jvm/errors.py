@@ -19,15 +19,11 @@ from penstock.connectors.jdbc.drivers.errors import (
 _AWAY: Final = ("08", "53", "57", "58", "90067", "90098", "90121", "90135")
 """Connection, resources, an operator's intervention, the system; what H2 says of a connection that
 broke and of a database that is closed."""
-
 _BUSY: Final = ("40", "HYT00", "HYT01", "55P03", "57014", "57033")
 """Conflicts and deadlocks, locks that were not given in time, statements that took too long."""
-
 _ROW: Final = ("22", "23", "44")
-
 _REFUSED: Final = ("28", "3D", "90146", "90149")
 """A login, and a database that there is not (the numbers are H2's)."""
-
 _BY_CLASS: Final = (
     ("SQLNonTransientConnectionException", DatabaseAway),
     ("SQLTransientConnectionException", DatabaseAway),

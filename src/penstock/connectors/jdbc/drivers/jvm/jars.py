@@ -13,7 +13,6 @@ from typing import Final
 from penstock.connectors.jdbc.drivers.url import Url
 
 JARS: Final = "penstock.jdbc.driver.jars"
-
 CLASS: Final = "penstock.jdbc.driver.class"
 
 _SERVICE: Final = "META-INF/services/java.sql.Driver"

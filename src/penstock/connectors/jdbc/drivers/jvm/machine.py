@@ -3,7 +3,7 @@
 Records are read and written in Python processes, often many of them and on other machines, which
 have no way into Spark's own JVM; and what Spark can do with a driver is to append rows. So a
 process that needs a driver starts a JVM of its own, by JPype, when it first connects: never
-earlier, for what is forked from a process with a JVM has a broken one (`flow.daemon` forks before
+earlier, for what is forked from a process with a JVM has a broken one (Spark's daemon forks before
 it runs any task). The JVM leaves signals and the end of the process to Python, takes no more than
 `HEAP`, and has UTC as its time zone, so that a driver's wall clocks are those of the database.
 
@@ -32,7 +32,6 @@ from penstock.connectors.jdbc.drivers.url import Url
 HEAP: Final = "512m"
 
 _starting = threading.Lock()
-
 _process: int | None = None  # which one the JVM is in
 
 
