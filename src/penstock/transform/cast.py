@@ -115,8 +115,8 @@ SPEC: Final = Key(
     LIST,
     importance=HIGH,
     check=Entries(PAIRS, _bad_spec),
-    doc="What to cast: pairs of a field and a type (`id:int64,price:float64`), or one type alone "
-    "for the whole key or value. Types are int8, int16, int32, int64, float32, float64, boolean "
+    doc="Pairs of a field and a type (`id:int64,price:float64`), or a single type for the "
+    "whole key or value. Types are int8, int16, int32, int64, float32, float64, boolean "
     "and string; bytes can be cast to string only, as base64.",
 )
 
@@ -250,7 +250,7 @@ def _unexpected(name: str) -> DataError:
 
 
 def _by_class(casts: Mapping[type, CastOne], refuse: CastOne) -> CastColumn:
-    """Casts columns by the classes of their values; one class, as most have, goes quickly."""
+    """Casts columns by the classes of their values; fast for columns of one class."""
     known = {**casts, type(None): _same}
 
     def cast(values: list[Value]) -> list[Value]:

@@ -1,4 +1,4 @@
-"""ExtractField: one field in place of the whole (kafka-connect.md §10.3)."""
+"""ExtractField: replaces a struct or map with one of its fields (kafka-connect.md §10.3)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EXTRACT_FIELD: Final = ConfigDef(FIELD, REPLACE_NULL, FIELD_SYNTAX)
 
 
 class ExtractField(SideTransform):
-    """Takes one field out of a struct or map and leaves the rest behind."""
+    """Replaces a struct or map with one of its fields."""
 
     purpose = "field extraction"
     takes_null = True

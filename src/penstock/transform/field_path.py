@@ -1,4 +1,4 @@
-"""The way to a field inside nested structs or maps, as a setting names it (KIP-821).
+"""The path of a field in nested structs or maps (KIP-821).
 
 Version 1 knows only fields at the top, dots in their names included. In version 2 a dot goes one
 level down; a step that holds dots stands in backticks, and a backtick inside it that a dot follows
@@ -19,8 +19,8 @@ FIELD_SYNTAX: Final = Key(
     default="V1",
     importance=HIGH,
     check=one_of("V1", "V2", ignore_case=True),
-    doc="How `field` is read: V1 takes it for the name of a field at the top, V2 for a path, whose "
-    "dots go down into nested structs or maps. A step with dots in its name is put in backticks.",
+    doc="The syntax of `field`: V1 is the name of a top-level field, V2 a path, in which dots lead "
+    "into nested structs or maps. Put a name that contains dots in backticks.",
 )
 
 _TICK: Final = "`"

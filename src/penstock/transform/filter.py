@@ -1,4 +1,4 @@
-"""Filter: leaves records out (kafka-connect.md §10.10)."""
+"""Filter: drops records (kafka-connect.md §10.10)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock.transform.settings import plugin
 
 
 class Filter(Transform):
-    """Drops every record it is applied to; a predicate says which those are."""
+    """Drops every record that it is applied to; use it with a predicate."""
 
     plugin = plugin("Filter", ConfigDef())
 

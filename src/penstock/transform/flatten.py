@@ -18,7 +18,7 @@ DELIMITER: Final = Key(
     STRING,
     default=".",
     importance=MEDIUM,
-    doc="What stands between the names of a field and of the one it was nested in.",
+    doc="The separator between the name of a field and that of its parent.",
 )
 
 FLATTEN: Final = ConfigDef(DELIMITER)
@@ -43,7 +43,7 @@ class _Branch:
 
 
 class Flatten(SideTransform):
-    """Moves the fields of nested structs or maps up, under names that tell where they were."""
+    """Flattens nested structs or maps; names of fields include those of their parents."""
 
     purpose = "flattening"
     null_stays = True

@@ -38,8 +38,8 @@ LITERAL: Final = Key(
     STRING,
     importance=HIGH,
     check=non_null(),
-    doc="The value of the header; its type is guessed from how it is written: `12`, `true`, "
-    '`[1,2]`, `{"a":1}`, `2024-02-29`, or else a text.',
+    doc="The value of the header; its type is inferred: `12`, `true`, "
+    '`[1,2]`, `{"a":1}`, `2024-02-29`, otherwise a string.',
 )
 
 INSERT_HEADER: Final = ConfigDef(HEADER, LITERAL)
@@ -71,7 +71,7 @@ HEADER_FROM: Final = ConfigDef(FIELDS, HEADERS, OPERATION, REPLACE_NULL)
 
 
 class DropHeaders(Transform):
-    """Removes headers by name, however many there are of one."""
+    """Removes all headers with the given names."""
 
     keeps_fields = True
     plugin = plugin("DropHeaders", DROP_HEADERS)
@@ -93,7 +93,7 @@ class DropHeaders(Transform):
 
 
 class InsertHeader(Transform):
-    """Adds one header, behind those there are."""
+    """Appends a header."""
 
     keeps_fields = True
     plugin = plugin("InsertHeader", INSERT_HEADER)

@@ -1,4 +1,4 @@
-"""HoistField: the whole as the one field of a struct or map (kafka-connect.md §10.10)."""
+"""HoistField: wraps the key or value in a struct or map (kafka-connect.md §10.10)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ FIELD: Final = Key(
     "field",
     STRING,
     importance=MEDIUM,
-    doc="The name of the only field of the struct or map that is made.",
+    doc="The name of the single field of the new struct or map.",
 )
 
 HOIST_FIELD: Final = ConfigDef(FIELD)
 
 
 class HoistField(SideTransform):
-    """Wraps any key or value into a struct, or a map if there is no schema."""
+    """Wraps a key or value in a struct, or in a map if it has no schema."""
 
     purpose = "field hoisting"
     takes_null = True

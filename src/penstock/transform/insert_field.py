@@ -1,4 +1,4 @@
-"""InsertField: what is known of a record, or a constant, as fields (kafka-connect.md §10.6)."""
+"""InsertField: adds record metadata or a constant as fields (kafka-connect.md §10.6)."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ def _field(name: str, what: str) -> Key[str | None]:
         STRING,
         default=None,
         importance=MEDIUM,
-        doc=f"The field to hold {what}; unset: none. With a schema it is optional, or required if "
-        "the name is followed by `!` (`?` says optional).",
+        doc=f"The name of a field for {what}; unset: none. With a schema the field is optional, or "
+        "required if the name ends with `!` (`?`: optional).",
     )
 
 
 TOPIC_FIELD: Final = _field("topic.field", "the record's topic")
 PARTITION_FIELD: Final = _field("partition.field", "the record's partition")
-OFFSET_FIELD: Final = _field("offset.field", "the record's offset, which only sinks know")
+OFFSET_FIELD: Final = _field("offset.field", "the record's offset (sinks only)")
 TIMESTAMP_FIELD: Final = _field("timestamp.field", "the record's timestamp")
-STATIC_FIELD: Final = _field("static.field", "the text of `static.value`")
+STATIC_FIELD: Final = _field("static.field", "the string in `static.value`")
 STATIC_VALUE: Final[Key[str | None]] = Key(
     "static.value",
     STRING,
     default=None,
     importance=MEDIUM,
-    doc="The text that `static.field` holds.",
+    doc="The value of `static.field`.",
 )
 
 INSERT_FIELD: Final = ConfigDef(
@@ -101,7 +101,7 @@ def _of(cells: list[Value], rows: Rows) -> list[Value]:
 
 
 class InsertField(SideTransform):
-    """Adds fields that say where a record is from, when it was made, or whatever one likes."""
+    """Adds the topic, partition, offset or timestamp of a record, or a constant, as fields."""
 
     purpose = "field insertion"
     null_stays = True

@@ -1,4 +1,4 @@
-"""MaskField: what nobody is to read, replaced (kafka-connect.md §10.7)."""
+"""MaskField: masks fields (kafka-connect.md §10.7)."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ REPLACEMENT: Final[Key[str | None]] = Key(
     default=None,
     importance=LOW,
     check=non_empty(),
-    doc="What masked numbers and texts become; unset, everything becomes the empty value of its "
-    "type: 0, false, an empty text, list or map.",
+    doc="The replacement for numbers and strings; unset, every field gets the empty value of its "
+    "type: 0, false, an empty string, list or map.",
 )
 
 MASK_FIELD: Final = ConfigDef(FIELDS, REPLACEMENT, REPLACE_NULL)
@@ -106,7 +106,7 @@ def _decimal(text: str) -> Decimal | DataError:
 
 
 class MaskField(SideTransform):
-    """Replaces fields by the empty value of their type, or by a text or number of one's own."""
+    """Replaces fields with the empty value of their type, or with a given string or number."""
 
     purpose = "mask fields"
 

@@ -34,7 +34,7 @@ HAS_HEADER_KEY: Final = ConfigDef(NAME)
 
 
 class TopicNameMatches(Predicate):
-    """Means the records of topics whose name matches."""
+    """Selects records of topics whose name matches."""
 
     plugin = plugin("predicates.TopicNameMatches", TOPIC_NAME_MATCHES)
 
@@ -52,7 +52,7 @@ class TopicNameMatches(Predicate):
 
 
 class HasHeaderKey(Predicate):
-    """Means the records with a header of some name."""
+    """Selects records that have a header of a name."""
 
     plugin = plugin("predicates.HasHeaderKey", HAS_HEADER_KEY)
 
@@ -64,7 +64,7 @@ class HasHeaderKey(Predicate):
 
 
 class RecordIsTombstone(Predicate):
-    """Means the records without a value."""
+    """Selects tombstones: records without a value."""
 
     plugin = plugin("predicates.RecordIsTombstone", ConfigDef())
 

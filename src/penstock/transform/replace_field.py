@@ -1,4 +1,4 @@
-"""ReplaceField: which fields go on, and under which names (kafka-connect.md §10.8)."""
+"""ReplaceField: drops and renames fields (kafka-connect.md §10.8)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ EXCLUDE: Final = Key(
     default=(),
     importance=MEDIUM,
     check=entries(may_repeat=True),
-    doc="Fields to leave out. It counts more than `include`.",
+    doc="Fields to drop; takes precedence over `include`.",
 )
 INCLUDE: Final = Key(
     "include",
@@ -67,7 +67,7 @@ INCLUDE: Final = Key(
     default=(),
     importance=MEDIUM,
     check=entries(may_repeat=True),
-    doc="Fields to keep, under the names they had; empty: all.",
+    doc="Fields to keep, by their old names; empty: all.",
 )
 RENAMES: Final = Key(
     "renames",
@@ -75,14 +75,14 @@ RENAMES: Final = Key(
     default=(),
     importance=MEDIUM,
     check=Entries(PAIRS, _bad_pairs),
-    doc="New names: pairs of the old one and the new one, as in `id:key,ts:time`.",
+    doc="Pairs of an old and a new name: `id:key,ts:time`.",
 )
 
 REPLACE_FIELD: Final = ConfigDef(EXCLUDE, INCLUDE, RENAMES, REPLACE_NULL)
 
 
 class ReplaceField(SideTransform):
-    """Leaves fields out and renames others."""
+    """Drops and renames fields."""
 
     purpose = "field replacement"
     null_stays = True
@@ -191,13 +191,13 @@ _NO_ROWS: Final = Rows(Records([], [], [], Column([], []), Column([], [])), ())
 
 
 class ReplaceFieldKey(ReplaceField):
-    """Leaves out and renames fields of keys."""
+    """Drops and renames fields of keys."""
 
     of_keys = True
     plugin = plugin("ReplaceField$Key", REPLACE_FIELD)
 
 
 class ReplaceFieldValue(ReplaceField):
-    """Leaves out and renames fields of values."""
+    """Drops and renames fields of values."""
 
     plugin = plugin("ReplaceField$Value", REPLACE_FIELD)

@@ -1,4 +1,4 @@
-"""RegexRouter and TimestampRouter: other topics (kafka-connect.md §10.10)."""
+"""RegexRouter and TimestampRouter: change the topic (kafka-connect.md §10.10)."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ REGEX: Final = Key(
     STRING,
     importance=HIGH,
     check=valid_regex(),
-    doc="The pattern, a Java regular expression, that the whole name of a topic has to match.",
+    doc="A Java regular expression that has to match the whole topic name.",
 )
 REPLACEMENT: Final = Key(
     "replacement",
     STRING,
     importance=HIGH,
-    doc="What takes the place of the match; `$1` or `${name}` is what a group matched, a backslash "
-    "takes the meaning from what follows it.",
+    doc="The replacement of the match; `$1` or `${name}` refers to a group, a backslash escapes "
+    "the next character.",
 )
 
 REGEX_ROUTER: Final = ConfigDef(REGEX, REPLACEMENT)
@@ -39,7 +39,7 @@ TOPIC_FORMAT: Final = Key(
     STRING,
     default="${topic}-${timestamp}",
     importance=HIGH,
-    doc="The name of the topic to go to; `${topic}` is the one it was, `${timestamp}` the record's "
+    doc="The name of the new topic; `${topic}` is the old one, `${timestamp}` the record's "
     "timestamp by `timestamp.format`.",
 )
 TIMESTAMP_FORMAT: Final = Key(
@@ -47,7 +47,7 @@ TIMESTAMP_FORMAT: Final = Key(
     STRING,
     default="yyyyMMdd",
     importance=HIGH,
-    doc="The pattern of the timestamp, as Java's SimpleDateFormat has it, in UTC.",
+    doc="The pattern of the timestamp for Java's SimpleDateFormat, in UTC.",
 )
 
 TIMESTAMP_ROUTER: Final = ConfigDef(TOPIC_FORMAT, TIMESTAMP_FORMAT)
@@ -145,7 +145,7 @@ class RegexRouter(Transform):
 
 
 class TimestampRouter(Transform):
-    """Puts the date of records into the names of their topics."""
+    """Adds the records' timestamps to topic names."""
 
     keeps_fields = True
     plugin = plugin("TimestampRouter", TIMESTAMP_ROUTER)

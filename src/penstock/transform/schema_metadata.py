@@ -16,21 +16,21 @@ SCHEMA_NAME: Final[Key[str | None]] = Key(
     STRING,
     default=None,
     importance=HIGH,
-    doc="The name the schema is to have; unset, it keeps the one it has.",
+    doc="The new name of the schema; unset: unchanged.",
 )
 SCHEMA_VERSION: Final[Key[int | None]] = Key(
     "schema.version",
     INT,
     default=None,
     importance=HIGH,
-    doc="The version the schema is to have; unset, it keeps the one it has.",
+    doc="The new version of the schema; unset: unchanged.",
 )
 
 SET_SCHEMA_METADATA: Final = ConfigDef(SCHEMA_NAME, SCHEMA_VERSION, REPLACE_NULL)
 
 
 class SetSchemaMetadata(SideTransform):
-    """Gives a schema another name, another version, or both."""
+    """Sets the name or version of a schema, or both."""
 
     purpose = "updating schema metadata"
     takes_null = True

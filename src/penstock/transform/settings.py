@@ -17,7 +17,7 @@ REPLACE_NULL: Final = Key(
     BOOLEAN,
     default=True,
     importance=MEDIUM,
-    doc="Whether a field that is null and has a default reads as its default (true) or as null.",
+    doc="Whether a null field with a default is read as its default (true) or as null.",
 )
 
 PAIRS: Final = "list of colon-delimited pairs, e.g. <code>foo:bar,abc:xyz</code>"

@@ -1,7 +1,7 @@
 """Transforms of one side of a record, its key or its value.
 
-What is to be done is planned once per schema and then done to whole lists. A list that cannot be
-done is halved until the records at fault are found, so that those who are not pay next to nothing.
+The change is planned once per schema and applied to whole lists. A list that fails is halved until
+the failing records are found, so that the others cost little more.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""TimestampConverter: one form of time as another (kafka-connect.md §10.9)."""
+"""TimestampConverter: converts formats of timestamps (kafka-connect.md §10.9)."""
 
 from __future__ import annotations
 
@@ -65,22 +65,22 @@ FIELD: Final = Key(
     STRING,
     default="",
     importance=HIGH,
-    doc="The field to convert; empty: the key or value is the time itself.",
+    doc="The field to convert; empty: the whole key or value.",
 )
 TARGET_TYPE: Final = Key(
     "target.type",
     STRING,
     importance=HIGH,
     check=one_of(*(form.value for form in Form)),
-    doc="What to make of it: string, unix (a number since the epoch), Date, Time or Timestamp.",
+    doc="The target type: string, unix (a number since the epoch), Date, Time or Timestamp.",
 )
 FORMAT: Final = Key(
     "format",
     STRING,
     default="",
     importance=MEDIUM,
-    doc="The pattern of times that are texts, as Java's SimpleDateFormat has it. To be given if "
-    "texts are written or read.",
+    doc="The pattern of string timestamps for Java's SimpleDateFormat. Required if strings are "
+    "read or written.",
 )
 PRECISION: Final = Key(
     "unix.precision",
@@ -88,8 +88,8 @@ PRECISION: Final = Key(
     default="milliseconds",
     importance=LOW,
     check=one_of("nanoseconds", "microseconds", "milliseconds", "seconds"),
-    doc="The unit of times that are numbers since the epoch: seconds, milliseconds, microseconds "
-    "or nanoseconds. What a coarser unit cannot hold is cut off.",
+    doc="The unit of Unix timestamps: seconds, milliseconds, microseconds or nanoseconds. A "
+    "coarser unit truncates.",
 )
 
 TIMESTAMP_CONVERTER: Final = ConfigDef(FIELD, TARGET_TYPE, FORMAT, PRECISION, REPLACE_NULL)
@@ -220,7 +220,7 @@ NO_FORMAT: Final = (
 
 
 class TimestampConverter(SideTransform):
-    """Converts times between texts, numbers and the types Date, Time and Timestamp."""
+    """Converts timestamps between strings, numbers and the types Date, Time and Timestamp."""
 
     purpose = "converting timestamp formats"
     takes_null = True
@@ -385,13 +385,13 @@ def _refuse_struct(values: list[Value], rows: Rows) -> list[Value]:
 
 
 class TimestampConverterKey(TimestampConverter):
-    """Converts times in keys."""
+    """Converts timestamps in keys."""
 
     of_keys = True
     plugin = plugin("TimestampConverter$Key", TIMESTAMP_CONVERTER)
 
 
 class TimestampConverterValue(TimestampConverter):
-    """Converts times in values."""
+    """Converts timestamps in values."""
 
     plugin = plugin("TimestampConverter$Value", TIMESTAMP_CONVERTER)

@@ -1,4 +1,4 @@
-"""ValueToKey: a key made of some of the value's fields (kafka-connect.md §10.10)."""
+"""ValueToKey: makes the key from fields of the value (kafka-connect.md §10.10)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ FIELDS: Final = Key(
     LIST,
     importance=HIGH,
     check=entries(may_be_empty=False, may_repeat=True),
-    doc="The fields of the value that make the key.",
+    doc="The fields of the value for the key.",
 )
 
 VALUE_TO_KEY: Final = ConfigDef(FIELDS, REPLACE_NULL)
 
 
 class ValueToKey(SideTransform):
-    """Replaces the key by a struct or map of fields of the value, which keeps them."""
+    """Replaces the key with a struct or map of fields of the value."""
 
     plugin = plugin("ValueToKey", VALUE_TO_KEY)
     purpose = "copying fields from value to key"
