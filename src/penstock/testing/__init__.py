@@ -1,1 +1,1 @@
-"""What penstock is tested with, for whoever writes a connector or runs a cluster of workers."""
+"""Test tools for authors of connectors and for tests with clusters of workers."""

@@ -1,8 +1,8 @@
-"""Flows through a cluster of real workers, watched while things are done to it.
+"""Flows through a cluster of real workers, monitored during faults.
 
 A `Flow` is a file that grows, a source connector, a topic, a sink connector and a target file. A
-`Watch` sees every line arrive in the topic and in the target, and tells afterwards what was
-repeated, and for how long nothing came:
+`Watch` records every line that arrives in the topic and in the target, and reports repeated lines
+and stalls:
 
     with Watch(topics, cluster, flows) as watch:
         with watch.trial() as trial:
@@ -10,8 +10,8 @@ repeated, and for how long nothing came:
         assert trial.repeats["orders"] == Repeats(sent=0, written=0)
         assert trial.stall_s < 10
 
-A trial ends by holding the files until all is through, so that what it counts is exact. That
-everything arrived, in order and unaltered, it checks itself.
+A trial ends by pausing the files until all lines have arrived, so that its counts are exact. It
+checks that every line arrived, in order and unaltered.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class Repeats:
 
 @dataclass
 class Arrivals:
-    """What has come to one place, a topic or a target, as far as it was looked at."""
+    """The lines that have arrived in a topic or a target."""
 
     ordered: bool
     lines: int = 0
@@ -207,7 +207,7 @@ class Trial:
 
     @property
     def stall_s(self) -> float:
-        """The longest time for which nothing came anywhere where something should have come."""
+        """The longest time without an arrival in any topic or target."""
         return max([*self.topic_stall_s.values(), *self.target_stall_s.values()])
 
     def sent_again(self) -> int:
@@ -322,7 +322,7 @@ class Watch:
         }
 
     def committed(self, flow: Flow) -> int:
-        """How many of the topic's records are stored as done."""
+        """The committed offsets of the sink, summed."""
         return self._committed()[flow.name]
 
     def _committed(self) -> dict[str, int]:
@@ -369,10 +369,10 @@ class Watch:
             )
 
     def _steps_back(self) -> dict[str, int]:
-        """By flow and side of it, how often a stored position was followed by a lower one.
+        """By flow and side of it, how often a stored offset was followed by a lower one.
 
-        Who takes over begins where its predecessor had got to: from then on only the successor may
-        say how far it is. A predecessor that still did would take the position back.
+        A task resumes at its predecessor's offset. If a zombie predecessor stored an offset after
+        that, the offset would regress.
         """
         stored: dict[bytes, list[int]] = {_offset_key(flow): [] for flow in self.flows.values()}
         for row in self._topics.read(f"{self._cluster}-offset"):

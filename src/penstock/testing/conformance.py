@@ -1,4 +1,4 @@
-"""What every connector promises, as tests that its author runs.
+"""The guarantees of every connector, as tests for its author.
 
     class TestNotesSource(SourceConformance, SourceEndToEnd):
         connector = NotesSource
@@ -10,17 +10,17 @@
             for number in numbers:
                 (self.folder / f"{number:06}.txt").write_text(f"note {number}")
 
-`SourceConformance` and `SinkConformance` check the words of `penstock.api` against the connector's
-classes alone, in well under a second each; `SourceEndToEnd` and `SinkEndToEnd` start a real worker
+`SourceConformance` and `SinkConformance` test the connector's classes against the contracts of
+`penstock.api`, in well under a second each; `SourceEndToEnd` and `SinkEndToEnd` start a real worker
 with Spark, and a broker unless there is a fixture `broker`, and take about a minute.
 
-A subclass says how to reach the other system: what the methods of `SourceCase` or `SinkCase` say.
-Every test has a `folder` of its own, and starts with a system in which nothing is.
+A subclass implements the methods of `SourceCase` or `SinkCase` for the external system. Every test
+has a `folder` of its own, and starts with an empty system.
 """
 
 import pytest
 
-# For what an assertion compares to be told when it fails, as in test modules; before the import.
+# For assertion messages with the compared values, as in test modules; before the import.
 pytest.register_assert_rewrite("penstock.testing.conformance_checks")
 
 from penstock.testing.conformance_checks import (  # noqa: E402 - the order is the point

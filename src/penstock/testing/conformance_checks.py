@@ -1,4 +1,4 @@
-"""The tests of the conformance suite; `conformance` is its front door and says what it is."""
+"""The tests of the conformance suite; see `conformance`."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ from penstock.testing.processes import WorkerProcess, worker_settings
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
 
-_MOST: Final = 1 << 20  # bytes that a worker asks for at once
+_MOST: Final = 1 << 20  # `max_bytes` of a worker's polls
 _RECORDS: Final = 200
 _ARRIVE_S: Final = 120.0
 _IMPORT_S: Final = 60.0
-_COME_S: Final = 20.0  # how long a reader may take to find what came later
+_COME_S: Final = 20.0  # how long a reader may take to find new records
 _PROMPT_S: Final = 2.0  # how long a poll may take that does not wait
 _WAIT_MS: Final = 200
 
@@ -63,11 +63,11 @@ _numbers = itertools.count(1)
 
 
 class _Case(ABC):
-    """What the tests of sources and of sinks ask of their subclass alike."""
+    """What a subclass defines for both sources and sinks."""
 
     bad_configs: ClassVar[Sequence[tuple[Mapping[str, str | None], str]]] = ()
-    """Changes to `config` that have to be refused (None takes a setting away), each with a text
-    that the message holds, such as the name of the setting."""
+    """Changes to `config` that make it invalid (None removes a setting), each with a text of the
+    error message, such as the name of the setting."""
 
     plugin_path: ClassVar[str | Path] = ""
     """Where a worker finds the connector if it is not installed: its `plugin.path`."""
@@ -85,7 +85,7 @@ class _Case(ABC):
         self.folder.mkdir()
 
     def _props(self) -> dict[str, str]:
-        """The settings as they reach the connector: together with those that all have."""
+        """The complete settings of the connector, including the common ones."""
         plugin = self._connector_class().plugin
         whole = {"name": "conformance", "connector.class": plugin.class_name, "tasks.max": "1"}
         return {**whole, **self.config()}
@@ -94,7 +94,7 @@ class _Case(ABC):
         return self._connector_class().plugin.config.parse(self._props())
 
     def _tasks(self, most: int = 1) -> list[Config]:
-        """The configurations of the tasks, as they reach `open`: stored and read again."""
+        """The task configurations as `open` gets them: stored and read again."""
         connector = self._connector_class()
         planned = connector().plan_tasks(self._parsed(), most)
         return [connector.plugin.config.parse(orjson.loads(orjson.dumps(dict(p)))) for p in planned]
@@ -104,7 +104,7 @@ class _Case(ABC):
 
 
 class _ConnectorChecks(_Case):
-    """What sources and sinks promise alike."""
+    """The guarantees of both sources and sinks."""
 
     def test_the_plugin_says_what_it_is(self) -> None:
         plugin = self._connector_class().plugin
@@ -121,7 +121,7 @@ class _ConnectorChecks(_Case):
         is_source = issubclass(self._connector_class(), SourceConnector)
         taken = {key.name for key in (framework.SOURCE if is_source else framework.SINK).keys}
         own = {key.name for key in self._connector_class().plugin.config.keys}
-        assert not own & taken, "these belong to the framework; call yours something else"
+        assert not own & taken, "these names belong to the framework; use other ones"
 
     def test_the_configuration_is_valid(self) -> None:
         definition = self._connector_class().plugin.config
@@ -130,13 +130,15 @@ class _ConnectorChecks(_Case):
 
     def test_a_bad_configuration_is_refused_with_a_reason(self) -> None:
         if not self.bad_configs:
-            pytest.skip("no `bad_configs` are given")
+            pytest.skip("`bad_configs` are not defined")
         for changes, text in self.bad_configs:
             merged = {**self._props(), **changes}
             props = {name: value for name, value in merged.items() if value is not None}
             with pytest.raises(PenstockError) as refused:
                 self._begin(props)
-            assert text in str(refused.value), f"{changes} is refused, but not for '{text}'"
+            assert text in str(refused.value), (
+                f"{changes} is refused, but the message lacks '{text}'"
+            )
 
     def _begin(self, props: Props) -> None:
         """Everything that is done before the first record is moved."""
@@ -154,12 +156,12 @@ class _ConnectorChecks(_Case):
         assert len(planned) <= most, "see `tasks.max`"
         for props in planned:
             for name, text in props.items():
-                assert isinstance(name, str), f"the setting {name!r} is no text"
-                assert isinstance(text, str), f"the value of '{name}' is no text: {text!r}"
+                assert isinstance(name, str), f"the setting {name!r} is not a string"
+                assert isinstance(text, str), f"the value of '{name}' is not a string: {text!r}"
             self._connector_class().plugin.config.parse(props)
 
     def test_planning_again_plans_the_same(self) -> None:
-        # Where it differs, running tasks are ended and started anew.
+        # A different result would restart the running tasks.
         first, second = (
             [dict(props) for props in self._connector_class()().plan_tasks(self._parsed(), 3)]
             for _ in range(2)
@@ -177,8 +179,8 @@ class _ConnectorChecks(_Case):
         before, threads = _open_files(), set(threading.enumerate())
         connector = self._connector_class()()
         connector.plan_tasks(config, 2)
-        assert _open_files() == before, "planning leaves files or connections open"
-        assert set(threading.enumerate()) == threads, "planning leaves threads behind"
+        assert _open_files() == before, "`plan_tasks` leaves files or connections open"
+        assert set(threading.enumerate()) == threads, "`plan_tasks` leaves threads running"
 
     def test_the_class_is_found_by_name_in_another_process_and_importing_it_does_nothing(
         self,
@@ -239,7 +241,7 @@ print(json.dumps({"class_name": found.plugin.class_name, "changed": changed}))
 
 
 def _open_files() -> Counter[str]:
-    """What this process holds open, where the system tells."""
+    """The open files of this process, if the system lists them."""
     folder = "/proc/self/fd"
     found: Counter[str] = Counter()
     for name in os.listdir(folder) if os.path.isdir(folder) else ():
@@ -254,22 +256,22 @@ def _open_files() -> Counter[str]:
 
 
 class SourceCase(_Case):
-    """A source connector, and how its source gets something to read."""
+    """A source connector, and how to add records to its source."""
 
     connector: ClassVar[type[SourceConnector]]
 
     wait_ms: ClassVar[int] = 0
-    """How long a poll may have to wait for what the source has: as long as nothing came in that
-    time, nothing is there."""
+    """How long a poll may wait for existing records: after that time without records, the source
+    has none."""
 
     @abstractmethod
     def add(self, numbers: range) -> None:
-        """Gives the source one more record for each of these numbers, each a record of its own.
-        Called several times in a test, with numbers that go up; what comes later is read later."""
+        """Adds one distinct record for each of these numbers to the source. Called several times in
+        a test, with increasing numbers; later records are read later."""
 
 
 class _Step(NamedTuple):
-    """Records that reach Kafka, and what is stored then of all that was read so far."""
+    """Records that reach Kafka, and the offsets that are stored with them."""
 
     rows: list[str]
     stored: list[SourceOffset]
@@ -289,7 +291,7 @@ class _SourceTask:
         self._closed = False
 
     def polls(self, max_bytes: int = _MOST) -> Iterator[Polled]:
-        """Polls until nothing more is there."""
+        """Polls until there are no more records."""
         for _ in range(_RECORDS * 10):
             polled = self.reader.poll(max_bytes, self._case.wait_ms)
             if polled is None:
@@ -298,8 +300,8 @@ class _SourceTask:
         pytest.fail("polling a finite source does not end: `poll` never returns None")
 
     def steps(self, max_bytes: int = _MOST, *, commit: bool = False) -> Iterator[_Step]:
-        """What is stored together: each poll or, where the connector defines them, transaction.
-        With `commit` the reader is told that it is."""
+        """The units whose offsets are stored together: polls, or transactions if the connector
+        defines them. With `commit`, calls `committed` for each."""
         rows: list[str] = []
         for polled in self.polls(max_bytes):
             rows += self.rows(polled)
@@ -317,17 +319,17 @@ class _SourceTask:
         assert not rows, "the last transaction is neither complete nor aborted"
 
     def read(self, max_bytes: int = _MOST) -> list[str]:
-        """Everything that is there now."""
+        """All records that exist now."""
         return [row for step in self.steps(max_bytes) for row in step.rows]
 
     def await_more(self, *, commit: bool = False) -> list[str]:
-        """Everything that came, once something has."""
+        """All new records, once there are any."""
         deadline = time.monotonic() + _COME_S
         while time.monotonic() < deadline:
             if rows := [row for step in self.steps(commit=commit) for row in step.rows]:
                 return rows
             self.context.wait(max(10, self.reader.idle_ms) / 1000)
-        pytest.fail(f"what came later is not found within {_COME_S:.0f} s")
+        pytest.fail(f"new records are not found within {_COME_S:.0f} s")
 
     def rows(self, polled: Polled) -> list[str]:
         """The records of a poll; those of its parts are read by another reader."""
@@ -339,11 +341,11 @@ class _SourceTask:
         return rows
 
     def known(self) -> Iterable[SourceOffset]:
-        """The offsets of all that was read."""
+        """The offsets of all records read."""
         return self._known.values()
 
     def timed_poll(self, wait_ms: int) -> float:
-        """How many seconds a poll takes that finds nothing."""
+        """How many seconds a poll without records takes."""
         begun = time.monotonic()
         polled = self.reader.poll(_MOST, wait_ms)
         took = time.monotonic() - begun
@@ -361,7 +363,7 @@ class _SourceTask:
 
 
 class SourceConformance(_ConnectorChecks, SourceCase):
-    """The promises of a source: `SourceConnector`, `SourceReader`."""
+    """The guarantees of a source: `SourceConnector`, `SourceReader`."""
 
     _opened: list[_SourceTask]
 
@@ -380,7 +382,7 @@ class SourceConformance(_ConnectorChecks, SourceCase):
         self._add(_RECORDS)
         read = self._read(self._task())
         assert len(read) == _RECORDS
-        assert len(set(read)) == _RECORDS, "records of different numbers are to be told apart"
+        assert len(set(read)) == _RECORDS, "records of different numbers have to be distinct"
 
     def test_reading_it_again_reads_the_same(self) -> None:
         self._add(20)
@@ -399,17 +401,17 @@ class SourceConformance(_ConnectorChecks, SourceCase):
     def test_offsets_can_be_stored_as_kafka_connect_stores_them(self) -> None:
         self._add(5)
         polls = [polled for polled in self._open(self._task()).polls() if _has_records(polled)]
-        assert polls, "`poll` returned no record although there is something to read"
+        assert polls, "`poll` returned no record although there are some"
         for polled in polls:
             assert polled.offsets, "`poll` returned records without an offset"
             for each in polled.offsets:
                 assert isinstance(each, SourceOffset)
-                assert each.offset is not None, "a partition that was read has an offset"
+                assert each.offset is not None, "an offset of a partition that was read is None"
                 for cells in (each.partition, each.offset):
                     for name, cell in cells.items():
-                        assert isinstance(name, str), f"the name {name!r} is no text"
+                        assert isinstance(name, str), f"the name {name!r} is not a string"
                         assert _is_storable(cell), (
-                            f"'{name}' is no JSON text, number or boolean: {cell!r}"
+                            f"'{name}' is not a JSON string, number or boolean: {cell!r}"
                         )
             assert _stored(polled.offsets) == list(polled.offsets)
 
@@ -428,7 +430,7 @@ class SourceConformance(_ConnectorChecks, SourceCase):
         asked = max(1, sum(sizes) // 10)
         largest = max(_size(polled.records) for polled in self._open(config).polls(asked))
         assert largest <= sum(sizes) / 2, (
-            f"asked for about {asked} bytes, of {sum(sizes)} that there are, `poll` gave {largest}"
+            f"`max_bytes` was {asked}, of {sum(sizes)} available, but `poll` returned {largest}"
         )
 
     def test_another_reader_goes_on_exactly_after_the_stored_offsets(self) -> None:
@@ -482,7 +484,7 @@ class SourceConformance(_ConnectorChecks, SourceCase):
         steps = list(task.steps(1, commit=True))
         assert sum(len(step.rows) for step in steps) == 20
         assert task.read() == []
-        # The source system may have forgotten what is stored, and nothing else.
+        # The source system may have deleted records with stored offsets, and no others.
         self.add(range(20, 25))
         assert len(task.await_more(commit=True)) == 5
         self.add(range(25, 30))
@@ -498,7 +500,7 @@ class SourceConformance(_ConnectorChecks, SourceCase):
             read = [records for part in polled.parts for records in reader.read(part)]
             for records in [polled.records, *read]:
                 _check_shape(records)
-                assert not records.offsets, "where a record is stored is known only to Kafka"
+                assert not records.offsets, "a source record must not have a Kafka offset"
                 assert all(topic for topic in records.topics), "a record without a topic"
 
     def test_what_it_says_of_itself_makes_sense(self) -> None:
@@ -514,12 +516,12 @@ class SourceConformance(_ConnectorChecks, SourceCase):
         self._add(1)
         task = self._open(self._task())
         task.read()
-        assert task.timed_poll(0) < _PROMPT_S, "`wait_ms` 0: what is not there is not waited for"
+        assert task.timed_poll(0) < _PROMPT_S, "with `wait_ms` 0 `poll` must not wait"
         waited = task.timed_poll(_WAIT_MS)
         assert waited < _WAIT_MS / 1000 + _PROMPT_S, f"`wait_ms` was {_WAIT_MS}"
         if task.reader.idle_ms == 0:
             assert waited > _WAIT_MS / 2000, (
-                "`idle_ms` 0 says that `poll` waits, but it does not: it would be called in a loop"
+                "`idle_ms` is 0, but `poll` does not wait: it would be called in a busy loop"
             )
 
     def test_a_poll_stops_waiting_when_the_task_stops(self) -> None:
@@ -528,7 +530,7 @@ class SourceConformance(_ConnectorChecks, SourceCase):
         task.read()
         task.context.stop()
         assert task.timed_poll(int(_PROMPT_S * 2000)) < _PROMPT_S, (
-            "`poll` waits although the task is to stop: see `SourceContext.wait`"
+            "`poll` waits although the task is being stopped: see `SourceContext.wait`"
         )
 
     def test_closing_lets_go_of_everything(self) -> None:
@@ -558,7 +560,7 @@ class SourceConformance(_ConnectorChecks, SourceCase):
 
     def _task(self) -> Config:
         tasks = self._tasks()
-        assert tasks, "no task is planned although there is something to read"
+        assert tasks, "`plan_tasks` returned no task although there are records"
         return tasks[0]
 
     def _open(self, config: Config, stored: Offsets = ()) -> _SourceTask:
@@ -567,7 +569,7 @@ class SourceConformance(_ConnectorChecks, SourceCase):
         return task
 
     def _read(self, config: Config, stored: Offsets = ()) -> list[str]:
-        """Everything there is after what is stored, by a reader that knows nothing else."""
+        """All records after the stored offsets, from a new reader."""
         task = self._open(config, stored)
         rows = task.read()
         task.close()
@@ -606,7 +608,7 @@ def _is_storable(cell: object) -> bool:
 
 
 def _rows(records: Records) -> list[str]:
-    """A text per record by which records can be compared. Timestamps may be those of reading."""
+    """A string per record to compare records by, without timestamps, which may differ."""
     headers: Sequence[Sequence[Header]] = records.headers or [()] * len(records)
     cells = zip(
         records.topics,
@@ -620,8 +622,7 @@ def _rows(records: Records) -> list[str]:
 
 
 def _check_shape(records: Records) -> None:
-    """Fails for a batch whose lists do not belong together, or whose values are not what their
-    schemas say."""
+    """Fails for a batch with inconsistent lists, or with values that do not match their schemas."""
     size = len(records)
     for name in ("topics", "partitions", "timestamps", "keys", "values"):
         assert len(getattr(records, name)) == size, f"`{name}` has another length than `values`"
@@ -648,7 +649,7 @@ def records_of(
     topic: str = "conformance",
     first: int = 0,
 ) -> Records:
-    """A batch as a sink is given it: read from one partition, from the offset `first` on."""
+    """A batch for a sink: records of one partition, from the offset `first` on."""
     nothing: list[Value] = [None] * len(values)
     return Records(
         topics=[topic] * len(values),
@@ -661,21 +662,20 @@ def records_of(
 
 
 class SinkCase(_Case):
-    """A sink connector, and how to look into its target."""
+    """A sink connector, and how to read its target."""
 
     connector: ClassVar[type[SinkConnector]]
 
     idempotent: ClassVar[bool] = False
-    """Writing the same records again changes nothing: an upsert, for example. Without it, records
-    may stand in the target more than once after a failure, and the connector's documentation says
-    so."""
+    """Whether repeated writes of the same records have no effect, as with an upsert. Otherwise the
+    target may have duplicates after a failure, which the connector's documentation should say."""
 
     ordered: ClassVar[bool] = True
-    """The target keeps the order in which it was written to."""
+    """Whether the target keeps the order of writes."""
 
     @abstractmethod
     def contents(self) -> list[Any]:
-        """What the target holds now, an entry per record; nothing when there is no target yet."""
+        """The contents of the target, an entry per record; empty if it does not exist yet."""
 
     def records(self, numbers: range, *, schema: bool) -> Records | None:
         """One record for each number, with schemas or without; None if the sink takes only the
@@ -694,12 +694,12 @@ class SinkCase(_Case):
         return list(records.values.values)
 
     def bad_records(self) -> Records | None:
-        """Records that the target refuses, each of them; None when it takes anything."""
+        """Records that the target rejects; None if it accepts everything."""
         return None
 
     def target_away(self) -> AbstractContextManager[object] | None:
-        """While the context is entered, the target cannot be written to, as when its server is
-        down. None when that cannot be arranged."""
+        """A context in which the target is unavailable, as when its server is down. None if the
+        test cannot do that."""
         return None
 
 
@@ -714,7 +714,7 @@ class _SinkTask:
         self._closed = False
 
     def write(self, records: Records) -> Failed:
-        """Has records written, and the target have them; those that it refused."""
+        """Writes and flushes records; returns the rejected ones."""
         failed = self.deliver(records)
         return {**failed, **self.flush(records)}
 
@@ -729,29 +729,31 @@ class _SinkTask:
             part = records.only(range(start, min(start + most, len(records))))
             refused: Failed = {}
             self.writer.write(records if len(part) == len(records) else part, refused)
-            assert set(refused) <= set(range(len(part))), "a row was refused that does not exist"
+            assert set(refused) <= set(range(len(part))), "`failed` has a row that does not exist"
             failed.update((start + row, error) for row, error in refused.items())
         self.reached.update((place, offset + 1) for place, offset in _places(records))
         return failed
 
     def flush(self, records: Records) -> Failed:
-        """Has the target have what was written; those of `records` that were reported."""
+        """Flushes; returns those of `records` that were reported."""
         self.writer.flush()
         rows = {place: row for row, place in enumerate(_places(records))}
         failed: Failed = {}
         for ref, error in self.context.reported:
             place = (TopicPartition(ref.topic, ref.partition), ref.offset)
-            assert place in rows, f"{ref} was reported, which was not written"
+            assert place in rows, f"{ref} was reported but not written"
             failed[rows[place]] = error
         self.context.reported.clear()
         assert all(isinstance(error, Exception) for error in failed.values())
         return failed
 
     def pre_commit(self) -> Mapping[TopicPartition, int]:
-        """What may be committed; checked against what was written."""
+        """The offsets of `pre_commit`, checked against the written records."""
         self.writer.flush()
         allowed = self.writer.pre_commit(dict(self.reached))
-        assert allowed.keys() <= self.reached.keys(), "offsets of partitions that nobody asked for"
+        assert allowed.keys() <= self.reached.keys(), (
+            "offsets of partitions that are not in `reached`"
+        )
         for place, offset in allowed.items():
             assert 0 <= offset <= self.reached[place], (
                 f"`pre_commit` allows {place} up to {offset}; only what is before "
@@ -760,7 +762,7 @@ class _SinkTask:
         return allowed
 
     def revoke(self, *, lost: bool = False) -> None:
-        """Takes all partitions away."""
+        """Revokes all partitions."""
         if self.reached:
             self.writer.flush()
             self.writer.revoked(frozenset(self.reached), lost=lost)
@@ -769,7 +771,7 @@ class _SinkTask:
         self.reached = {}
 
     def stop(self) -> None:
-        """Ends the task in order."""
+        """Stops the task gracefully."""
         self.revoke()
         self.close()
 
@@ -786,7 +788,7 @@ def _places(records: Records) -> list[tuple[TopicPartition, int]]:
 
 
 class SinkConformance(_ConnectorChecks, SinkCase):
-    """The promises of a sink: `SinkConnector`, `SinkWriter`."""
+    """The guarantees of a sink: `SinkConnector`, `SinkWriter`."""
 
     @pytest.fixture
     def task(self) -> Iterator[_SinkTask]:
@@ -828,7 +830,7 @@ class SinkConformance(_ConnectorChecks, SinkCase):
         assert self.contents() == before
 
     def test_what_may_be_committed_is_not_needed_again(self) -> None:
-        # The worker dies after a commit: only what comes after it is written once more.
+        # The worker dies after a commit: only later records are written again.
         records = self._some(range(10))
         task = self._open()
         task.deliver(records)
@@ -874,7 +876,7 @@ class SinkConformance(_ConnectorChecks, SinkCase):
         self._holds(written)
 
     def test_records_that_are_written_again(self) -> None:
-        # After a failure a task goes on at the last commit: records come once more.
+        # After a failure a task resumes at the last commit: records are written again.
         records = self._some(range(10))
         for start in (0, 4):
             task = self._open()
@@ -897,7 +899,7 @@ class SinkConformance(_ConnectorChecks, SinkCase):
         values[1], schemas[1] = None, None
         batch = around.with_values(Column.gather(values, schemas))
         failed = task.write(batch)
-        assert set(failed) <= {1}, "neighbours of a record without a value were refused"
+        assert set(failed) <= {1}, "a tombstone affected other records of its batch"
         for neighbour in self.expected(around.only([0, 2])):
             assert neighbour in self.contents()
 
@@ -906,9 +908,9 @@ class SinkConformance(_ConnectorChecks, SinkCase):
     ) -> None:
         bad = self.bad_records()
         if bad is None:
-            pytest.skip("no `bad_records` are given")
+            pytest.skip("`bad_records` are not defined")
         good = self._some(range(len(bad) + 1))
-        # Good and bad ones in turn, a good one at both ends.
+        # Good and bad ones alternate, with a good one at both ends.
         parts: list[Records] = []
         for row in range(len(good)):
             parts.append(good.only([row]))
@@ -924,7 +926,7 @@ class SinkConformance(_ConnectorChecks, SinkCase):
     def test_a_target_that_is_away_gets_the_batch_when_it_is_back(self) -> None:
         away = self.target_away()
         if away is None:
-            pytest.skip("`target_away` cannot be arranged")
+            pytest.skip("`target_away` is not defined")
         records = self._some(range(5))
         task = self._open()
         held = False
@@ -977,11 +979,11 @@ class SinkConformance(_ConnectorChecks, SinkCase):
             assert Counter(map(repr, found)) == Counter(map(repr, expected))
 
     def _holds_again(self, records: Records) -> None:
-        """The target holds the records; more than once only if it may."""
+        """Checks that the target has the records; duplicates only if allowed."""
         expected = Counter(map(repr, self.expected(records)))
         found = Counter(map(repr, self.contents()))
         if self.idempotent:
-            assert found == expected, "`idempotent` says that writing again changes nothing"
+            assert found == expected, "`idempotent` is set, but a repeated write changed the target"
         else:
             assert found.keys() == expected.keys()
             assert all(found[entry] >= count for entry, count in expected.items())
@@ -1025,7 +1027,7 @@ class Running:
         wait_until(runs, _ARRIVE_S, f"'{name}' to run")
 
     def restart(self) -> None:
-        """Ends the worker in order, and starts it again."""
+        """Stops the worker gracefully, and starts it again."""
         assert self.worker.stop() == 0, self.worker.log_text()
         self.worker.start().await_rest()
 
@@ -1038,10 +1040,10 @@ class Running:
         )
         for key, value in zip(keys, values, strict=True):
             producer.produce(topic, value, key)
-        assert producer.flush(_ARRIVE_S) == 0, f"Kafka does not take records of '{topic}'"
+        assert producer.flush(_ARRIVE_S) == 0, f"failed to produce records to '{topic}'"
 
     def topics_of(self, name: str) -> list[str]:
-        """The topics that a connector has used."""
+        """The active topics of a connector."""
         told = self.worker.request("GET", f"/connectors/{name}/topics").json()
         return cast("list[str]", told.get(name, {}).get("topics", []))
 
@@ -1091,7 +1093,7 @@ def _json_settings(schema: bool) -> dict[str, str]:
 
 
 class SourceEndToEnd(_EndToEnd, SourceCase):
-    """A source in a real worker: through Spark into Kafka. The topics it writes to are its own."""
+    """A source in a real worker, through Spark to Kafka. Its topics are its own."""
 
     def test_records_reach_kafka_and_a_restart_neither_loses_nor_repeats_any(
         self, running: Running
@@ -1105,7 +1107,7 @@ class SourceEndToEnd(_EndToEnd, SourceCase):
         running.await_running(name)
         self.add(range(_RECORDS, _RECORDS + 20))
         self._arrive(running, name, _RECORDS + 20)
-        # What is sent now comes after whatever a restart might have repeated.
+        # These records come after any that the restart repeated.
         self.add(range(_RECORDS + 20, _RECORDS + 21))
         self._arrive(running, name, _RECORDS + 21)
 
@@ -1128,7 +1130,7 @@ class SourceEndToEnd(_EndToEnd, SourceCase):
 
 
 class SinkEndToEnd(_EndToEnd, SinkCase):
-    """A sink in a real worker: from Kafka through Spark into the target."""
+    """A sink in a real worker, from Kafka through Spark to the target."""
 
     def test_records_reach_the_target_and_a_restart_neither_loses_nor_repeats_any(
         self, running: Running
@@ -1146,7 +1148,7 @@ class SinkEndToEnd(_EndToEnd, SinkCase):
         self._arrive(expected)
 
     def _send(self, running: Running, topic: str, numbers: range) -> list[Any]:
-        """Produces records; what the target is to hold of them."""
+        """Produces records; returns their expected contents in the target."""
         records, schema = _either(self, numbers)
         converter = _json(schema)
         failed: Failed = {}

@@ -21,7 +21,7 @@ _TASK: Final = TaskId("connector", 0)
 
 
 class _TaskContextStub:
-    """What contexts of sources and of sinks have in common."""
+    """The common part of the contexts of sources and sinks."""
 
     def __init__(self, task: TaskId) -> None:
         self._task = task
@@ -45,13 +45,13 @@ class _TaskContextStub:
         self.commit_requests += 1
 
     def stop(self) -> None:
-        """Has the task stop: `is_running` is False from now on, and every `wait` ends."""
+        """Stops the task: `is_running` is False from now on, and every `wait` returns."""
         self._stopped.set()
         self._woken.set()
 
 
 class SinkContextStub(_TaskContextStub):
-    """A `SinkContext` that records what the writer asked for."""
+    """A `SinkContext` that records the writer's calls."""
 
     def __init__(self, task: TaskId = _TASK, *, tolerates_errors: bool = False) -> None:
         super().__init__(task)
@@ -76,7 +76,7 @@ class SinkContextStub(_TaskContextStub):
 
 
 class SourceContextStub(_TaskContextStub):
-    """A `SourceContext` of a task that finds these offsets stored when it starts."""
+    """A `SourceContext` of a task that starts with these stored offsets."""
 
     def __init__(self, stored_offsets: Offsets = (), task: TaskId = _TASK) -> None:
         super().__init__(task)
@@ -104,5 +104,5 @@ class SourceContextStub(_TaskContextStub):
         return None
 
     def store(self, offsets: Iterable[SourceOffset]) -> None:
-        """Stores offsets, as the engine does when Kafka has the records of a poll."""
+        """Stores offsets, as the engine does when Kafka has acknowledged the records of a poll."""
         self._stored += offsets

@@ -1,7 +1,7 @@
-"""What a broker's group coordinator wrote down: every generation and every commit, in order.
+"""The log of a broker's group coordinator: every generation and every commit, in order.
 
-Kafka keeps it in `__consumer_offsets`. An API shows only how things are now; that a position never
-went back, or that a group had no round, is seen here.
+Kafka keeps it in `__consumer_offsets`. The APIs show only the present state; this shows that an
+offset never regressed, or that a group had no rebalance.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LAST_PLAIN: Final = 3  # a group's value is laid out as below up to this versio
 
 @dataclass(frozen=True, slots=True)
 class Rebalance:
-    """A completed round of a group; `leader` is a member's id, which begins with its client id."""
+    """A completed rebalance; `leader` is a member id, which begins with the client id."""
 
     generation: int
     leader: str
@@ -28,19 +28,19 @@ class Rebalance:
 
 @dataclass(frozen=True, slots=True)
 class GroupLog:
-    """By group: its rounds, and by topic and partition its committed positions. Oldest first; what
-    the broker has compacted away is missing."""
+    """By group: its rebalances, and by topic and partition its committed offsets. Oldest first,
+    without compacted records."""
 
     rounds: dict[str, list[Rebalance]] = field(default_factory=dict)
     commits: dict[str, dict[tuple[str, int], list[int]]] = field(default_factory=dict)
 
     def generation(self, group: str) -> int:
-        """The group's last completed round; 0 if it had none."""
+        """The group's last generation; 0 if it had none."""
         rounds = self.rounds.get(group)
         return rounds[-1].generation if rounds else 0
 
     def leader(self, group: str) -> str:
-        """The member that led the last completed round, or nothing."""
+        """The leader of the last generation, or an empty string."""
         rounds = self.rounds.get(group)
         return rounds[-1].leader if rounds else ""
 
