@@ -1,12 +1,12 @@
 """A simulated cluster: many herders, one fake clock, one seed.
 
-Everything around the herders is simulated: the two topics, compacted now and then, with delays of
-their own for every reader; the group's coordinator; tasks and connectors that take time to start
-and stop; requests that are forwarded; and, `exactly_once`, transactional ids with their epochs and
-tasks that commit. Workers crash, end in order, come back under their name, hang for longer than a
-session, lose their coordinator, and have clocks that jump. `Faults` says how messages are lost and
-delayed. After every step what may never be is checked (`Broken` says what was); `problems()` says
-what is missing for the cluster to be as configured.
+Everything around the herders is simulated: the two topics, compacted now and then, with separate
+delays for every reader; the group coordinator; tasks and connectors that take time to start and
+stop; forwarded requests; and with `exactly_once`, transactional ids with their epochs and tasks
+that commit. Workers crash, stop gracefully, restart under their name, hang for longer than a
+session, lose their coordinator, and have clocks that jump. `Faults` sets how messages are lost and
+delayed. Invariants are checked after every step (`Broken` names the violated one); `problems()`
+lists the differences between the cluster and its configuration.
 
 `python -m penstock.testing.sim --help` runs many seeds of `sim_chaos.Chaos`.
 """
@@ -51,8 +51,8 @@ from penstock.testing.sim_topics import ConfigTopic, Row, StatusTopic, differenc
 
 HEARTBEAT_MS: Final = 3_000
 ANSWER_MS: Final = 10_000  # how long a group client waits for its worker's loop
-JOIN_MS: Final = REBALANCE_TIMEOUT_MS + 5_000  # how long it waits for the coordinator's answer
-FORWARD_MS: Final = 90_000  # how long a worker waits for another's answer
+JOIN_MS: Final = REBALANCE_TIMEOUT_MS + 5_000  # how long it waits for the coordinator's response
+FORWARD_MS: Final = 90_000  # how long a worker waits for another's response
 LONGEST_WAIT_MS: Final = 60_000  # a worker's loop looks at its clock at least so often
 SESSION_TICK_MS: Final = 200
 START: Final = 1_700_000_000_000
@@ -61,7 +61,7 @@ MOST_STEPS: Final = 2_000_000
 
 
 class Broken(AssertionError):
-    """Something happened that may never happen."""
+    """An invariant is violated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Faults:
     """How unreliable the world around the herders is: probabilities, and delays in milliseconds."""
 
     append_fails: float = 0.0
-    append_unanswered: float = 0.0  # stored, but nobody is told
+    append_unanswered: float = 0.0  # stored, but not acknowledged
     append_is_late: float = 0.0  # stored in the end, perhaps when nobody waits for it any more
     start_fails: float = 0.0
     plan_fails: float = 0.0
@@ -204,11 +204,11 @@ class Sim:
         return worker
 
     def crash(self, name: str) -> None:
-        """The worker is gone at once, and nobody is told."""
+        """Kills the worker."""
         self.gone(self.workers.pop(name))
 
     def gone(self, worker: SimWorker) -> None:
-        """The worker's process has ended, with all that was on its way to it."""
+        """The worker's process has ended; messages to it are lost."""
         worker.alive = False
         worker.live.clear()
         for request in self.requests:
@@ -216,11 +216,11 @@ class Sim:
                 self._lose(request, "the connection is lost")
 
     def stop(self, name: str) -> None:
-        """Asks the worker to end in order."""
+        """Stops the worker gracefully."""
         self.workers[name].post(e.StopRequested())
 
     def hang(self, name: str, ms: int) -> None:
-        """The process stands still: what is meant for it waits."""
+        """Pauses the process: messages to it wait."""
         worker = self.workers[name]
         if worker.backlog is None:
             worker.backlog = []
@@ -251,7 +251,7 @@ class Sim:
             topic.compact(int(len(topic) * share), forget)
 
     def fail_task(self, name: str, task: TaskId) -> None:
-        """A running task ends without being asked to."""
+        """A running task ends by itself."""
         worker = self.workers[name]
         live = worker.live.get(task)
         if live is not None and live.phase == "running":
@@ -259,7 +259,7 @@ class Sim:
             worker.later(5, partial(worker.task_failed, task, live.run))
 
     def request(self, name: str, operation: e.Operation) -> Request:
-        """Sends a request to a worker, which may have it forwarded."""
+        """Sends a request to a worker, which may forward it."""
         request = Request(operation)
         self.requests.append(request)
         self._deliver(request, name)
@@ -285,7 +285,7 @@ class Sim:
         worker.post(e.Requested(request, request.operation))
 
     def answered(self, request: Request, result: e.Result) -> None:
-        """A worker's answer, which may be that another has to be asked."""
+        """A worker's response, possibly a redirect to another worker."""
         if request.result is not None:
             raise Broken(f"{request.operation} is answered twice: {request.result}, {result}")
         if isinstance(result, e.Elsewhere):
@@ -411,13 +411,13 @@ class Sim:
             reader.read_statuses_soon()
 
     def write_config(self, *rows: Row) -> None:
-        """Somebody who is no worker writes to the config topic."""
+        """A foreign producer writes to the config topic."""
         self.configs.append(list(rows))
         for reader in self.workers.values():
             reader.read_configs_soon()
 
     def write_status(self, *rows: Row) -> None:
-        """Somebody who is no worker writes to the status topic."""
+        """A foreign producer writes to the status topic."""
         for row in rows:
             self._append_status(row)
 
@@ -428,12 +428,12 @@ class Sim:
     # ── transactional ids ────────────────────────────────────────────────────────────────────
 
     def take_id(self, name: str) -> int:
-        """What `initTransactions` does: whoever used the id before is fenced."""
+        """`initTransactions`: fences the earlier producer with the id."""
         self.epochs[name] = self.epochs.get(name, 0) + 1
         return self.epochs[name]
 
     def begin(self, task: TaskId, live: _Live) -> None:
-        """The task has read its position: from here on nothing older may move it."""
+        """The task has read its offsets: from now on no zombie may change them."""
         self._beginnings += 1
         live.began = self._last_begun[task] = self._beginnings
         newest = self._newest_begun.get(task.connector, -1)
@@ -472,7 +472,7 @@ class Sim:
                 raise Broken(f"{worker.name} counts {connector}'s task sets down: {was}, {now}")
 
     def check_exclusive(self, task: TaskId) -> None:
-        """No task runs twice; what an expelled worker has not noticed yet does not count."""
+        """No task runs twice, except on removed workers that have not noticed yet."""
         holders = [
             worker.name
             for worker in self.workers.values()
@@ -495,7 +495,7 @@ class Sim:
         return () if properties is None else planned(properties, self.world.get(connector, 0))
 
     def problems(self) -> list[str]:
-        """What is missing for the cluster to be at rest and as configured."""
+        """The differences between the cluster and its configuration, when at rest."""
         return self.unrest() or self.ghosts()
 
     def unrest(self) -> list[str]:
@@ -617,7 +617,7 @@ class Sim:
         ]
 
     def ghosts(self) -> list[str]:
-        """What has a status, but does not exist."""
+        """Statuses of connectors and tasks that do not exist."""
         cluster, shown = self.cluster(), self.shown()
         connectors = cluster.connectors()
         # A task of an inconsistent set neither runs nor is forgotten (kafka-connect.md §4.3).

@@ -1,7 +1,7 @@
-"""The group's coordinator as the simulation has it: what a broker does, without the broker.
+"""The simulated group coordinator.
 
-Rounds are joined, then synced; members are expelled when they are silent for a session or do not
-join a round in time. Answers come back through `Link`, which may delay or lose them.
+Members join a rebalance, then sync; a member is removed when its session times out or it does not
+rejoin in time. Responses come back through `Link`, which may delay or lose them.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ INITIAL_DELAY_MS: Final = 100  # an empty group waits for more members
 
 
 class Link(Protocol):
-    """A member's connection, as the coordinator sees it."""
+    """The coordinator's side of a member's connection."""
 
     def unknown_member(self) -> None:
-        """The request named a member that the group does not have (any more)."""
+        """UNKNOWN_MEMBER_ID: the group does not have this member, or not any more."""
 
     def round_is_over(self) -> None:
-        """The request came for a round that has been given up: join again."""
+        """The rebalance of the request was superseded: rejoin."""
 
     def joined(
         self, member: str, generation: int, leader: str, members: Mapping[str, bytes]
     ) -> None:
-        """The round has its members; `members` is their metadata, told to the leader only."""
+        """JoinGroup is complete; `members` is their metadata, for the leader only."""
 
     def synced(self, generation: int, data: bytes) -> None:
-        """The round is complete, and this is the member's assignment."""
+        """SyncGroup is complete; the member's assignment."""
 
     def expelled(self, member: str) -> None:
-        """Told to the simulation, not to the member: the group goes on without it."""
+        """For the simulation, not the member: the group has removed it."""
 
 
 class JoinState(Enum):
-    """Where the group is."""
+    """The state of the group."""
 
     STABLE = "stable"
     JOINING = "joining"
@@ -50,7 +50,7 @@ class _Membership:
     link: Link
     seen: int
     metadata: bytes
-    joining: bool = True  # has joined the round under way, and waits for the others
+    joining: bool = True  # has joined the current rebalance, and waits for the others
     syncing: bool = False
 
 
@@ -129,8 +129,8 @@ class Coordinator:
         self._complete_join(now)
 
     def _changes_nothing(self, member: str, metadata: bytes) -> bool:
-        """Brokers answer with the round there is when a member brings what it brought before; only
-        the leader's wish always begins another."""
+        """A broker responds with the current generation if a follower's metadata is unchanged; only
+        a rejoin of the leader always starts a rebalance."""
         membership = self.members.get(member)
         return (
             membership is not None
