@@ -211,7 +211,7 @@ class Flow:
         """Waits until the task has reported so many records, or more."""
 
         def reached() -> bool:
-            assert not self.ended, self.ended[0].trace
+            assert not self.ended, self.ended[0].trace.text
             return self.done(task) >= records
 
         wait_until(reached, 60, f"{records} records of {task}")
@@ -219,7 +219,7 @@ class Flow:
     def await_failure(self) -> str:
         """The trace of the task that fails next."""
         wait_until(lambda: self.ended, 60, "a task to fail")
-        return self.ended[-1].trace
+        return self.ended[-1].trace.text
 
     def close(self) -> None:
         for task in self._started:

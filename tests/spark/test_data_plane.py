@@ -487,7 +487,7 @@ def test_a_connectors_transaction_goes_over_several_polls(
     wait_until(
         lambda: flow.ended or len(flow.transactions) == 2, 60, "a commit, and an abort's offsets"
     )
-    assert not flow.ended, flow.ended[0].trace
+    assert not flow.ended, flow.ended[0].trace.text
     assert [orjson.loads(row.value or b"") for row in topics.read(stored)] == [
         {"step": 2},
         {"step": 4},

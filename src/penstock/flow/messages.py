@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from penstock.api import Offsets
 from penstock.flow.plan import FlowPlan, SourcePlan
+from penstock.flow.traces import Trace
 from penstock.ids import TopicPartition
 
 # ── from the worker ──────────────────────────────────────────────────────────────────────────────
@@ -59,7 +60,7 @@ class Stored:
 
     id: int
     ticket: int
-    error: str | None = None
+    error: Trace | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class PartsRead:
 
     id: int
     ticket: int
-    error: str | None = None
+    error: Trace | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +181,7 @@ class Failed:
     """A task has ended because it could not go on."""
 
     id: int
-    trace: str
+    trace: Trace
 
 
 @dataclass(frozen=True, slots=True)

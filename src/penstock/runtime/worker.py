@@ -42,7 +42,7 @@ from penstock.flow.driver.reports import Committed, TaskEnded, TaskProgress
 from penstock.flow.driver.tasks import Tasks
 from penstock.flow.plan import SourcePlan
 from penstock.flow.spark.session import Session, SessionAborted
-from penstock.flow.stage.causes import may_pass, readable
+from penstock.flow.traces import Trace, trace_of
 from penstock.host.logs import about
 from penstock.ids import TaskId
 from penstock.kafka import admin, clients
@@ -506,15 +506,15 @@ class Worker:
                 name, command.config, running, self._connector_context(command)
             )
         except Exception as error:
-            text = readable(error)
-            trace = self.planner.providers.redacted(text)
+            trace = trace_of(error)
+            shown = self.planner.providers.redacted(trace.text)
             if starting:
-                log.error("failed to generate task configs: %s", trace)
+                log.error("failed to generate task configs: %s", shown)
                 self.metrics.started("connector", False)
             else:
                 said = self.planner.providers.redacted(str(error))
                 log.warning("failed to generate task configs; keeping the current ones: %s", said)
-            self._post(e.ConnectorPlanned(name, run, (), trace, retriable=may_pass(text)))
+            self._post(e.ConnectorPlanned(name, run, (), shown, retriable=trace.retriable))
         else:
             if running is None:
                 self._instances.put(name, run, planned.connector)
@@ -564,8 +564,8 @@ class Worker:
             self._end_lease(task)
             self._post(e.TaskStopped(task, command.run))
         except Exception as error:
-            trace = readable(error)
-            log.error("the task failed to start: %s", self.planner.providers.redacted(trace))
+            trace = trace_of(error)
+            log.error("the task failed to start: %s", self.planner.providers.redacted(trace.text))
             self.metrics.started("task", False)
             self._end_lease(task)
             self._post_failed(task, command.run, trace)
@@ -609,7 +609,7 @@ class Worker:
                     "not stored are processed again"
                 )
         except Exception as error:
-            trace = self.planner.providers.redacted(readable(error))
+            trace = self.planner.providers.redacted(trace_of(error).text)
             log.error("failed to stop the task cleanly: %s", trace)
         if over is not None:
             over.cancel()
@@ -624,9 +624,9 @@ class Worker:
             self._pool.submit(lease.close)
         self._post_failed(ended.task, ended.run, ended.trace)
 
-    def _post_failed(self, task: TaskId, run: int, trace: str) -> None:
-        shown = self.planner.providers.redacted(trace)
-        self._post(e.TaskFailed(task, run, shown, retriable=may_pass(trace)))
+    def _post_failed(self, task: TaskId, run: int, trace: Trace) -> None:
+        shown = self.planner.providers.redacted(trace.text)
+        self._post(e.TaskFailed(task, run, shown, retriable=trace.retriable))
 
     def _reload(self, what: str | TaskId) -> None:
         """Restarts a connector or task whose secret has expired (kafka-connect.md §13.4)."""

@@ -96,7 +96,9 @@ def test_a_task_that_raises_says_the_first_error(where: str) -> None:
     run(task)
     [failed] = host.sent
     assert isinstance(failed, Failed)
-    assert failed.trace.endswith("'in finish'" if where == "finish" else "ValueError: in work")
+    assert failed.trace.summary == (
+        "KeyError: 'in finish'" if where == "finish" else "ValueError: in work"
+    )
     assert task.finished == [where != "finish"]
 
 

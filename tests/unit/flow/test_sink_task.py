@@ -188,7 +188,7 @@ def test_a_task_whose_packages_are_not_installed_here_is_not_opened() -> None:
     run = Run(Batching(), 3_600_000, extra=Extra("x", "Targets", ("no_such_package",)))
     (failed,) = run.host.sent
     assert isinstance(failed, SinkFailed)
-    assert "(no_such_package); install them with: pip install 'penstock[x]'" in failed.trace
+    assert "(no_such_package); install them with: pip install 'penstock[x]'" in failed.trace.text
     assert not hasattr(run, "target")
 
 
@@ -307,5 +307,5 @@ def test_a_consumer_that_fails_fails_the_task(start: Callable[..., Run]) -> None
     run = start()
     run.event("closed", trace="java.lang.Exception: no")
     run.task.join(10)
-    assert "java.lang.Exception: no" in run.host.sent[-1].trace  # type: ignore[union-attr]
+    assert "java.lang.Exception: no" in run.host.sent[-1].trace.summary  # type: ignore[union-attr]
     assert run.target.calls == ["close"]

@@ -12,6 +12,7 @@ from penstock.flow.driver.pool import SlotPool
 from penstock.flow.driver.slots import Slot
 from penstock.flow.messages import OpenPart, PartsRead, ReadParts, Stop
 from penstock.flow.plan import SourcePlan
+from penstock.flow.traces import Trace
 
 
 @dataclass(slots=True, eq=False)
@@ -24,7 +25,7 @@ class _Reading:
     plan: SourcePlan
     waiting: list[str]
     running: dict[int, Slot] = field(default_factory=dict)
-    error: str | None = None
+    error: Trace | None = None
 
 
 class Parts:
@@ -55,7 +56,7 @@ class Parts:
         """Whether a part is read there."""
         return any(slot in reading.running.values() for reading in self._running.values())
 
-    def ended(self, number: int, error: str | None) -> None:
+    def ended(self, number: int, error: Trace | None) -> None:
         """A part is read, or failed: then no more of its poll are begun."""
         reading = self._running.pop(number)
         slot = reading.running.pop(number)
@@ -65,7 +66,7 @@ class Parts:
         self._go_on(reading)
         self._left(slot)
 
-    def lost(self, slot: Slot, why: str) -> None:
+    def lost(self, slot: Slot, why: Trace) -> None:
         """A slot is over."""
         for number, reading in list(self._running.items()):
             if reading.running[number] is slot:

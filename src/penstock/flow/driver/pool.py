@@ -17,6 +17,7 @@ from penstock.flow.driver.slots import Slot, Switchboard
 from penstock.flow.messages import News
 from penstock.flow.spark import remote
 from penstock.flow.spark.session import Session
+from penstock.flow.traces import Trace
 
 _END_S: Final = 5.0
 
@@ -27,7 +28,7 @@ class SlotPool:
     def __init__(
         self,
         session: Session,
-        over: Callable[[Slot, str | None], None],
+        over: Callable[[Slot, Trace | None], None],
         news: Callable[[Slot, Sequence[News]], None],
     ) -> None:
         self.slots: dict[int, Slot] = {}

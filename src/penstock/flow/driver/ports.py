@@ -8,6 +8,7 @@ from typing import Protocol
 
 from penstock.api import Offsets
 from penstock.errors import PenstockError
+from penstock.flow.traces import Carried
 from penstock.ids import TaskId
 
 
@@ -48,8 +49,8 @@ class OffsetsPort(Protocol):
         """A transaction with these offsets is committed. Must not block."""
 
 
-class StartFailed(PenstockError):
-    """A task did not start; the message is the trace of why."""
+class StartFailed(Carried):
+    """A task did not start."""
 
     code = "task.start_failed"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from penstock.flow.traces import Trace
 from penstock.ids import TaskId, TopicPartition
 
 
@@ -41,7 +42,7 @@ class TaskEnded:
 
     task: TaskId
     run: int
-    trace: str
+    trace: Trace
 
 
 @dataclass(frozen=True, slots=True)

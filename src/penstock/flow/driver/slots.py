@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.flow.control import Address, Channel, Listening
 from penstock.flow.messages import End, Hello, News, Order
 from penstock.flow.spark.session import Session, scratch
-from penstock.flow.stage.causes import readable
 from penstock.flow.stage.host import RESULT_DDL, SlotStage
+from penstock.flow.traces import Trace, trace_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _GROUP: Final = "penstock-slot-"
+_EXITED: Final = Trace(
+    "Python worker exited unexpectedly: the connection to the slot is lost.", retriable=True
+)
 
 
 class Slot:
@@ -38,7 +41,7 @@ class Slot:
         shared: bool,
         session: Session,
         address: Address,
-        over: Callable[[Slot, str | None], None],
+        over: Callable[[Slot, Trace | None], None],
     ) -> None:
         self.number = number
         self.shared = shared
@@ -104,7 +107,7 @@ class Slot:
     def await_end(self, timeout_s: float) -> bool:
         return self._job_done.wait(timeout_s)
 
-    def lost(self, why: str | None = None) -> None:
+    def lost(self, why: Trace | None = None) -> None:
         """Its connection or its job has ended."""
         with self._lock:
             if self._over:
@@ -119,17 +122,17 @@ class Slot:
         self._on_over(self, None if self._ending else why)
 
     def _run(self) -> None:
-        why: str | None = None
+        why: Trace | None = None
         try:
             spark = self._session.get()
             context = spark.sparkContext
             context.setJobGroup(f"{_GROUP}{self.number}", f"slot {self.number}", True)
             _frames(spark, SlotStage(self.number, self._address))
         except BaseException as error:
-            why = readable(error)
+            why = trace_of(error)
         finally:
             self._job_done.set()
-            self.lost(why or "The slot's Spark job ended.")
+            self.lost(why or Trace("The slot's Spark job ended.", retriable=True))
 
 
 def _frames(spark: SparkSession, stage: SlotStage) -> None:
@@ -204,4 +207,4 @@ class Switchboard:
         finally:
             channel.close()
             if slot is not None:
-                slot.lost("Python worker exited unexpectedly: the connection to the slot is lost.")
+                slot.lost(_EXITED)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from penstock.flow.driver.ports import OffsetsPort, Storing
 from penstock.flow.driver.slots import Slot
 from penstock.flow.messages import Store, Stored
-from penstock.flow.stage.causes import readable
+from penstock.flow.traces import trace_of
 from penstock.host.logs import about
 from penstock.ids import TaskId
 
@@ -33,7 +33,7 @@ class Stores:
                     else:
                         waiting.append((task, store, self._offsets.store(task, store.offsets)))
                 except BaseException as failure:
-                    answers.append(Stored(store.id, store.ticket, readable(failure)))
+                    answers.append(Stored(store.id, store.ticket, trace_of(failure)))
         for task, store, storing in waiting:
             if storing.apart:
                 self._submit(self._answer_apart, slot, task, store, storing)
@@ -50,5 +50,5 @@ class Stores:
             try:
                 storing.wait()
             except BaseException as failure:
-                return Stored(store.id, store.ticket, readable(failure))
+                return Stored(store.id, store.ticket, trace_of(failure))
         return Stored(store.id, store.ticket)

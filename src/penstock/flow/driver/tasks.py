@@ -63,11 +63,13 @@ from penstock.flow.messages import (
 from penstock.flow.plan import FlowPlan, SinkPlan, SourcePlan
 from penstock.flow.spark.session import Session
 from penstock.flow.stage import failures
-from penstock.flow.stage.causes import readable
+from penstock.flow.traces import Trace, trace_of
 from penstock.host.logs import about
 from penstock.ids import TaskId
 
 log = logging.getLogger(__name__)
+
+_ENDED: Final = Trace("The slot ended.", retriable=True)
 
 _LOOK_S: Final = 1.0
 _MOVE_GRACE_S: Final = 60.0
@@ -163,7 +165,7 @@ class Tasks:
             log.warning("slot %d does not answer; it is ended", slot.number if slot else -1)
             if slot is not None:
                 slot.kill()
-                slot.lost("The slot did not answer.")
+                slot.lost(Trace("The slot did not answer.", retriable=True))
             return False
 
     def standings(self, timeout_s: float) -> dict[TaskId, Standing]:
@@ -308,7 +310,7 @@ class Tasks:
                 with self._lock:
                     if placed.slot is not None and self._by_id.get(placed.id) is placed:
                         placed.slot.send(Stop(placed.id, 0))
-                self._fail(placed, readable(error))
+                self._fail(placed, trace_of(error))
 
     # ── what happens to tasks ────────────────────────────────────────────────────────────────
 
@@ -344,7 +346,7 @@ class Tasks:
         if not self._parts.is_on(slot):
             slot.end()
 
-    def _fail(self, placed: Placed, trace: str) -> None:
+    def _fail(self, placed: Placed, trace: Trace) -> None:
         with self._lock:
             self._parts.stop(placed.id, 0)
             self._forget_id(placed)
@@ -359,13 +361,13 @@ class Tasks:
             del self._placed[task]
         self._ended(TaskEnded(task, placed.plan.run, trace))
 
-    def _slot_over(self, slot: Slot, why: str | None) -> None:
+    def _slot_over(self, slot: Slot, why: Trace | None) -> None:
         """A slot is over: its tasks start again elsewhere. One that was alone on it has failed, for
         it may have been its doing; and what was at work at that moment gets a slot of its own."""
         with self._lock:
             self._pool.slots.pop(slot.number, None)
             left = self._on(slot)
-            self._parts.lost(slot, why or "The slot ended.")
+            self._parts.lost(slot, why or _ENDED)
             if why is not None and not self._closing.is_set():
                 self._deaths += 1
         if self._closing.is_set():
@@ -374,7 +376,9 @@ class Tasks:
                     self._done_stopping(placed, False)
             return
         if left:
-            log.warning("slot %d ended with %d tasks on it: %s", slot.number, len(left), why)
+            log.warning(
+                "slot %d ended with %d tasks on it: %s", slot.number, len(left), why and why.text
+            )
         for placed in left:
             with self._lock:
                 self._forget_id(placed)
@@ -386,15 +390,15 @@ class Tasks:
                 alone = len(left) == 1 and (not slot.shared or slot.pid is None)
                 placed.deaths += 1
                 placed.own = placed.in_call or placed.deaths > 1
-                died: BaseException = SlotDied(why or "The slot ended.")
+                died: BaseException = SlotDied(why.summary if why else "The slot ended.")
                 if alone:
-                    died = StartFailed(why or "The slot ended.")
+                    died = StartFailed(why or _ENDED)
                 for each in waiting:
                     each.set_exception(died)
             if waiting:
                 continue  # its launch tries again
             if alone:
-                self._fail(placed, why or "The slot ended.")
+                self._fail(placed, why or _ENDED)
             else:
                 self._submit(self._relaunch, placed)
 
@@ -491,7 +495,7 @@ class Tasks:
             self._end_if_free(slot)
         self._submit(self._relaunch, placed)
 
-    def _on_failed(self, placed: Placed, trace: str) -> None:
+    def _on_failed(self, placed: Placed, trace: Trace) -> None:
         with self._lock:
             waiting = [each for each in (placed.ready, placed.started) if not each.done()]
             if waiting:

@@ -48,11 +48,11 @@ from penstock.flow.messages import (
 )
 from penstock.flow.plan import FlowPlan, SinkPlan, SourcePlan
 from penstock.flow.stage import chunks
-from penstock.flow.stage.causes import readable
 from penstock.flow.stage.hosted import Hosted
 from penstock.flow.stage.producing import PartTask
 from penstock.flow.stage.sink import SinkTask
 from penstock.flow.stage.source import SourceTask
+from penstock.flow.traces import trace_of
 
 log = logging.getLogger(__name__)
 
@@ -196,7 +196,7 @@ class Host:
         try:
             task = make()
         except BaseException as error:
-            self.send([Failed(id, readable(error))])
+            self.send([Failed(id, trace_of(error))])
             return
         with self._lock:
             self._tasks[id] = task

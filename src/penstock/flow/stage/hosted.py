@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from penstock.flow.messages import Failed, News, Progress, Stopped, TaskLoad
-from penstock.flow.stage.causes import readable
+from penstock.flow.traces import Trace, trace_of
 from penstock.host.logs import about
 from penstock.ids import TaskId
 
@@ -197,25 +197,25 @@ class Hosted(ABC):
         return max(0.0, self._deadline - time.monotonic()) if self.stopping else _AT_LEISURE_S
 
     def _run(self) -> None:
-        trace: str | None = None
+        trace: Trace | None = None
         try:
             self.work()
         except Interrupted:
             pass
         except BaseException as error:
-            trace = readable(error)
+            trace = trace_of(error)
         try:
             self.finish(failed=trace is not None)
         except Interrupted:
             pass
         except BaseException as error:
-            trace = trace or readable(error)
+            trace = trace or trace_of(error)
         with self.turn:
             over, self._over = self._over, True
         if over:
             return  # it was cut off, and that was said
         if trace is not None and self.stopping:
-            log.warning("the task did not stop cleanly: %s", trace)
+            log.warning("the task did not stop cleanly: %s", trace.text)
         last: News = Stopped(self.id, in_time=True)
         if trace is not None and not self.stopping:
             last = Failed(self.id, trace)

@@ -50,9 +50,13 @@ _REJOINING: Final = ("RebalanceInProgressException", "rebalance")
 
 
 class ConsumerFailed(PenstockError):
-    """The task's consumer cannot go on; the message is Java's trace."""
+    """The task's consumer cannot go on."""
 
     code = "task.consumer_failed"
+
+    def __init__(self, trace: str) -> None:
+        """`trace` is Java's."""
+        super().__init__(f"The task's consumer failed: {trace}")
 
 
 class SinkTask(Hosted):
@@ -243,9 +247,7 @@ class SinkTask(Hosted):
             case "committed":
                 self._on_committed(event["id"], event.get("error"))
             case "closed":
-                raise ConsumerFailed(
-                    "The task's consumer failed:\n" + (event.get("trace") or "it was closed")
-                )
+                raise ConsumerFailed(event.get("trace") or "it was closed")
 
     def _released(self, gone: frozenset[TopicPartition]) -> tuple[int, list[list[Any]]]:
         """Finishes revoked partitions; what is to be committed of them."""

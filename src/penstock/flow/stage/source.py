@@ -20,7 +20,7 @@ from penstock.api import Offsets, Polled, Primitive, SourceOffset, Transaction
 from penstock.cluster.records import SourceOffset as StoredOffset
 from penstock.cluster.records import encode_offset, partition_key
 from penstock.data.records import Records
-from penstock.errors import PenstockError
+from penstock.errors import Unavailable
 from penstock.flow.messages import (
     Begin,
     PartsRead,
@@ -37,6 +37,7 @@ from penstock.flow.stage.hosted import HostPort, Interrupted
 from penstock.flow.stage.pipeline import Backoff, retriable
 from penstock.flow.stage.producing import AGAIN_MAX_MS, PartContext, Producing
 from penstock.flow.stage.sending import Sending
+from penstock.flow.traces import Carried
 
 log = logging.getLogger(__name__)
 
@@ -299,7 +300,7 @@ class SourceTask(Producing):
             with self.turn:
                 offsets = self._storing.pop(answer.ticket, ())
             if answer.error is not None:
-                raise AnswerFailed(answer.error)
+                raise Carried(answer.error)
             self._committed(offsets)
             self._store_if_wanted()
 
@@ -351,7 +352,7 @@ class SourceTask(Producing):
         with self.turn:
             answered = self.turn.wait_for(lambda: self.cut_off or self._is_answered(ticket), _END_S)
         if not answered:
-            raise AnswerFailed(
+            raise Unavailable(
                 f"Source offsets were not forgotten in the worker's offsets topic within {_END_S} s"
             )
         self._take_answers()
@@ -413,12 +414,6 @@ class SourceTask(Producing):
             with self.turn:
                 self.turn.wait_for(lambda: self._answers or self.cut_off, self.time_left())
             self._take_answers()
-
-
-class AnswerFailed(PenstockError):
-    """The offsets were not stored, or a part was not read; the message is the trace of why."""
-
-    code = "task.answer_failed"
 
 
 def cannot(plan: SourcePlan, what: str, error: BaseException) -> TaskFailed:

@@ -1,0 +1,154 @@
+"""Why a connector or task failed: the trace its status shows, and whether that may pass by itself.
+
+A trace begins with one line that says it all: the error, its message and its root cause. Then
+come the causes, a line each, and the stack, as far as it is not the engine's own.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from confluent_kafka import KafkaError, KafkaException
+
+from penstock.errors import PenstockError
+
+log = logging.getLogger(__name__)
+
+_KAFKA: Final = frozenset(
+    {
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._TRANSPORT,
+        KafkaError._TIMED_OUT,
+        KafkaError._MSG_TIMED_OUT,
+        KafkaError._RESOLVE,
+        KafkaError._FENCED,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.PRODUCER_FENCED,
+    }
+)
+"""Beyond those Kafka itself calls retriable: time that was not enough, and producers of a task that
+was elsewhere meanwhile."""
+
+_SYSTEM: Final = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EAGAIN, errno.EIO, errno.ENETUNREACH, errno.EHOSTUNREACH}
+)
+
+_JAVA: Final = (
+    "Python worker exited unexpectedly",
+    "ExecutorLostFailure",
+    "org.apache.kafka.common.errors.TimeoutException",
+    "org.apache.kafka.common.errors.DisconnectException",
+    "org.apache.kafka.common.errors.NetworkException",
+    "org.apache.kafka.common.errors.CoordinatorNotAvailableException",
+    "org.apache.kafka.common.errors.NotLeaderOrFollowerException",
+)
+"""What stands in traces of Spark's and of Kafka's Java clients that may pass."""
+
+_PYTHON: Final = "Traceback (most recent call last)"
+_NOISE: Final = ("JVM stacktrace:", "\n\tat org.apache.spark", "\nDriver stacktrace:")
+_OWN_FRAMES: Final = ("/penstock/flow/", "/pyspark/", "/py4j/", "/threading.py", "/contextlib.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Why something failed. `retriable`: it may pass by itself, so trying again may help."""
+
+    text: str
+    retriable: bool = False
+
+    @property
+    def summary(self) -> str:
+        """The line that says it all."""
+        return self.text.split("\n", 1)[0]
+
+
+class Carried(PenstockError):
+    """An error from another process or thread; its trace is that of what failed there."""
+
+    code = "task.failed_elsewhere"
+
+    def __init__(self, trace: Trace) -> None:
+        super().__init__(trace.text)
+        self.trace = trace
+
+
+def trace_of(error: BaseException) -> Trace:
+    """The trace of an error. Logged at DEBUG level, `penstock.flow.traces` leaves no frame out."""
+    if isinstance(error, Carried):
+        return error.trace
+    text = str(error)
+    if (start := text.find(_PYTHON)) >= 0:  # Spark's, of an error in a Python process
+        return Trace(_of_python(text[start:]), passes(error) or java_may_pass(text))
+    chain = list(_chain(error))
+    root = _line(chain[-1])
+    head = _line(error)
+    said = len(chain) == 1 or (str(chain[-1]) and str(chain[-1]) in head)
+    lines = [head if said else f"{head} (caused by {root})"]
+    lines += [f"Caused by: {_line(cause)}" for cause in chain[1:]]
+    lines += text.strip().split("\n")[1:]
+    lines += _stack(chain)
+    return Trace("\n".join(lines), passes(error) or java_may_pass(text))
+
+
+def java_may_pass(trace: str) -> bool:
+    """Whether the error of a Java trace may pass by itself."""
+    return any(words in trace for words in _JAVA)
+
+
+def passes(error: BaseException) -> bool:
+    """Whether an error, or one that led to it, may pass by itself."""
+    return any(_passes(each) for each in _chain(error))
+
+
+def _passes(error: BaseException) -> bool:
+    if getattr(error, "retriable", False) is True:
+        return True
+    if isinstance(error, KafkaException) and error.args:
+        said = error.args[0]
+        return isinstance(said, KafkaError) and (said.retriable() or said.code() in _KAFKA)
+    if isinstance(error, ConnectionError | TimeoutError):
+        return True
+    return isinstance(error, OSError) and error.errno in _SYSTEM
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """The error and what led to it, up to the root cause."""
+    seen: BaseException | None = error
+    while seen is not None:
+        yield seen
+        seen = seen.__cause__
+
+
+def _line(error: BaseException) -> str:
+    message = str(error).strip().split("\n", 1)[0]
+    name = type(error).__qualname__
+    return f"{name}: {message}" if message else name
+
+
+def _stack(chain: list[BaseException]) -> list[str]:
+    """The frames, root cause first, without the engine's."""
+    lines: list[str] = []
+    for error in reversed(chain):
+        frames = [
+            frame
+            for frame in traceback.extract_tb(error.__traceback__)
+            if log.isEnabledFor(logging.DEBUG)
+            or not any(own in frame.filename for own in _OWN_FRAMES)
+        ]
+        if frames:
+            lines += [f"{_PYTHON}:", *"".join(traceback.format_list(frames)).splitlines()]
+            lines.append(_line(error))
+    return lines
+
+
+def _of_python(text: str) -> str:
+    for noise in _NOISE:
+        end = text.find(noise)
+        text = text[:end] if end > 0 else text
+    text = text.strip()
+    return f"{text.splitlines()[-1]}\n{text}"
