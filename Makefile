@@ -10,9 +10,10 @@ FILE ?=
 KEEP ?=
 JOBS ?= 2
 SOAK_S ?= 600
+SEEDS ?= 5000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup jars demo test check soak format lock bench docs clean
+.PHONY: help setup jars demo test test-fast check soak format lock bench docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,13 +45,22 @@ check: $(READY) ## format, lint, types, import layers, unit and property tests: 
 # A JVM inside the test process; together with what all other tests leave behind it crashes at the end.
 ALONE := tests/integration/test_jdbc_driver.py
 
+# Faults, and what takes a minute or more.
+SLOW := churn exactly_once faults_connectors faults_workers jdbc_faults plugins spark_cluster tutorial worker_that_dies
+
+REAL := $(BIN)/pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder --ignore=$(ALONE)
+
 test: check ## everything: also Spark, a real broker, worker processes, and the real Kafka Connect
-	@$(BIN)/pytest -q -n $(JOBS) --dist loadfile tests/sim tests/spark tests/integration tests/e2e tests/parity \
-	  --ignore=$(ALONE)
+	@$(REAL) tests/e2e tests/parity tests/spark tests/integration tests/sim
 	@$(BIN)/pytest -q $(ALONE)
 
-soak: $(READY) ## connectors created and deleted at random for SOAK_S seconds, ten minutes by default
-	@PENSTOCK_SOAK_S=$(SOAK_S) $(BIN)/pytest -q -s tests/e2e/test_churn.py
+test-fast: check ## everything but parity, faults and what takes long: under six minutes
+	@$(REAL) tests/e2e tests/spark tests/integration tests/sim $(SLOW:%=--ignore=tests/e2e/test_%.py)
+	@$(BIN)/pytest -q $(ALONE)
+
+soak: $(READY) ## at length what `make test` does a little of: random faults for SOAK_S seconds, SEEDS seeds
+	@$(BIN)/python -m penstock.testing.sim --seeds $(SEEDS) --jobs $(JOBS)
+	@PENSTOCK_SOAK_S=$(SOAK_S) $(BIN)/pytest -q -s tests/sim/test_scale.py tests/e2e/test_churn.py tests/e2e/test_exactly_once.py
 
 format: $(READY) ## format the code and mend what the linter can
 	@$(BIN)/ruff format --quiet . && $(BIN)/ruff check --fix --quiet .

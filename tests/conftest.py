@@ -19,9 +19,33 @@ from penstock.testing.topics import Topics
 os.environ.setdefault("PENSTOCK_HOME", str(Path(__file__).parents[1] / ".penstock"))
 
 ROOM_MB: Final = 6_000  # what all tests together write, and some
+TESTS: Final = Path(__file__).parent
+LONGEST: Final = (
+    "parity/test_take_over.py",
+    "e2e/test_faults_workers.py",
+    "e2e/test_spark_cluster.py",
+    "e2e/test_faults_connectors.py",
+    "e2e/test_tutorial.py",
+    "e2e/test_exactly_once.py",
+    "parity/test_exactly_once.py",
+    "e2e/test_plugins.py",
+    "e2e/test_jdbc_faults.py",
+    "parity/test_parity.py",
+    "e2e/test_cli.py",
+    "e2e/test_worker_that_dies.py",
+    "parity/test_standalone.py",
+    "spark/test_data_plane.py",
+)
+"""The modules that take about a minute or longer, the longest first."""
 
 _numbers = itertools.count(1)
 _shared: list[Broker] = []
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes long is begun first, so that processes which share the modules end together."""
+    rank = {TESTS / name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(item.path, len(rank)))
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import time
 from collections.abc import Callable
 
@@ -15,6 +16,7 @@ from penstock.ids import TaskId
 from penstock.testing.sim import Sim, config
 
 TASKS = 10  # of each connector
+WORKERS, CONNECTORS = (50, 1_000) if "PENSTOCK_SOAK_S" in os.environ else (20, 300)
 
 
 def settled(workers: int, connectors: int) -> Sim:
@@ -42,13 +44,13 @@ def test_a_hundred_connectors_settle_on_ten_workers_and_survive_one_of_them() ->
 
 
 @pytest.mark.timeout(900)
-def test_a_thousand_connectors_of_ten_tasks_settle_on_fifty_workers() -> None:
+def test_many_connectors_of_ten_tasks_settle_on_many_workers() -> None:
     before = time.process_time()
-    sim = settled(50, 1_000)
-    assert running(sim) == 10_000
+    sim = settled(WORKERS, CONNECTORS)
+    assert running(sim) == CONNECTORS * TASKS
     assert sim.coordinator.generation < 60
-    # Every worker reads all 23,000 records, so 1.2 million are read, some 25 µs each.
-    assert time.process_time() - before < 200
+    # Every worker reads all records, 23 of each connector, at some 25 µs each.
+    assert time.process_time() - before < WORKERS * CONNECTORS * 23 * 170e-6
 
 
 # ── sharing out ──────────────────────────────────────────────────────────────────────────────────
