@@ -128,6 +128,8 @@ def _settings(runtime: Runtime, bootstrap: str) -> dict[str, str]:
         "status.storage.replication.factor": "1",
         "status.storage.partitions": "1",
         "offset.flush.interval.ms": "500",
+        "heartbeat.interval.ms": "500",
+        "consumer.heartbeat.interval.ms": "500",
         "listeners": f"http://127.0.0.1:{runtime.port}",
     }
 

@@ -25,14 +25,16 @@ _STRING: Final = "org.apache.kafka.connect.storage.StringConverter"
 
 def worker_settings(bootstrap: str, cluster: str) -> dict[str, str]:
     """The settings of a worker of the cluster `cluster`: its group and topics are named after it,
-    it listens on a free loopback port, its converters pass text through, and what sinks have
-    written is committed twice a second."""
+    it listens on a free loopback port, its converters pass text through, what sinks have written is
+    committed twice a second, and members hear as often of a rebalance."""
     settings = {
         "bootstrap.servers": bootstrap,
         "group.id": cluster,
         "key.converter": _STRING,
         "value.converter": _STRING,
         "offset.flush.interval.ms": "500",
+        "heartbeat.interval.ms": "500",
+        "consumer.heartbeat.interval.ms": "500",
         "listeners": f"http://127.0.0.1:{free_port()}",
     }
     for store in ("config", "offset", "status"):
