@@ -12,7 +12,7 @@ import pytest
 
 from penstock.cluster import events as e
 from penstock.cluster.fencing import Stage
-from penstock.cluster.herder_state import Phase
+from penstock.cluster.herder.runs import Phase
 from penstock.cluster.protocol import Assignment, encode_assignment
 from penstock.cluster.records import (
     ConnectorStatus,
@@ -439,7 +439,7 @@ def test_a_round_whose_leader_is_gone_is_done_again_by_the_next(stage: Stage, di
     sim.request(old, e.PutConfig("c1", config("c1", 2, 3)))
 
     def there() -> bool:
-        return any(each.stage is stage for each in sim.workers[old].state.rounds.values())
+        return any(each.stage is stage for each in sim.workers[old].state.fencing.rounds.values())
 
     while not there():
         sim.advance(1)
@@ -452,7 +452,7 @@ def test_a_round_whose_leader_is_gone_is_done_again_by_the_next(stage: Stage, di
     assert sim.cluster().pending_fencing == frozenset()
     sim.advance(60_000)
     for worker in list(sim.workers.values()):  # a late round of the old leader may have hit some
-        for task, run in worker.state.tasks.items():
+        for task, run in worker.state.running.tasks.items():
             if run.phase is Phase.FAILED:
                 sim.request(worker.name, e.RestartTask(task))
     sim.run_until(sim.balanced)

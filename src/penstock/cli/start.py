@@ -64,7 +64,7 @@ def distributed(props: Mapping[str, str], started: Callable[[str], None]) -> Non
     worker: Worker
 
     def session_key() -> SessionKey | None:
-        member = worker.state.member
+        member = worker.state.membership.member
         signs = member is not None and member.protocol == "sessioned"
         return worker.state.cluster.session_key if signs else None
 

@@ -2,14 +2,14 @@
 
 The cooperative rules, from KIP-415 and its later corrections:
 
-- Nothing is given to a member before its last owner has reported that it no longer runs it.
-- What a departed member ran stays unassigned until a delay has passed, since the member may only be
-  restarting; members that came back with nothing meanwhile then get it.
-- Balancing takes two rounds: work is revoked in one and given out in the next. When revocations do
-  not lead to balance, the rounds that may revoke move apart exponentially.
+- Nothing is assigned to a member before its last owner has reported that it no longer runs it.
+- The assignment of a departed member stays reserved until the scheduled rebalance delay has passed,
+  since the member may only be restarting; members that rejoined without one then get it.
+- Balancing takes two rebalances: the first revokes, the second assigns. When revocations do not
+  lead to balance, the rebalances that may revoke move apart exponentially.
 
-Only the leader assigns. What it remembers between rounds is a `Memory`; a new leader starts with an
-empty one, takes everything reported as running for granted and gives out the rest at once.
+Only the leader assigns. Its `Memory` lasts from one rebalance to the next; a new leader starts with
+an empty one, keeps everything reported as running and assigns the rest at once.
 """
 
 from __future__ import annotations
@@ -29,34 +29,34 @@ Item = str | TaskId
 """One thing a member can run: a connector instance, by the connector's name, or a task."""
 
 REVOCATION_BACKOFF_FACTOR: Final = 40
-"""KAFKA-12495: successive revoking rounds wait 40, 1600, 64000 ms, … up to the maximum delay."""
+"""KAFKA-12495: successive revocations wait 40, 1600, 64000 ms, … up to the maximum delay."""
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What a leader remembers of its last round. Lost, and not missed, when the leader changes."""
+    """What a leader keeps of its last rebalance; a new leader begins without (KIP-415)."""
 
-    assigned: frozenset[Item] = frozenset()  # given to someone, or held back for someone
+    assigned: frozenset[Item] = frozenset()  # assigned, or reserved until the delay ends
     revoked: frozenset[Item] = frozenset()
-    generation: int = -1  # the round these were decided in
+    generation: int = -1  # the rebalance these were decided in
     members: frozenset[str] = frozenset()
-    scheduled_ms: int = 0  # when held back work is due; 0: nothing is held back
+    scheduled_ms: int = 0  # lost assignments stay reserved until then; 0: none are
     delay_ms: int = 0
-    candidates: tuple[str, ...] = ()  # members that had nothing while work was held back
+    candidates: tuple[str, ...] = ()  # members without an assignment during the delay
     revoked_in_previous: bool = False
     successive_revocations: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class MemberShare:
-    """What one member is to start in addition, and what it is to give up."""
+    """What one member is assigned in addition, and what is revoked of it."""
 
     additions: Work = field(default_factory=Work)
     revocations: Work = field(default_factory=Work)
 
 
 def configured_work(state: ClusterState) -> Work:
-    """All connectors and tasks there are to run, sorted. An inconsistent connector has no tasks."""
+    """All connectors and tasks to assign, sorted. An inconsistent connector has no tasks."""
     connectors = state.connectors()
     return Work(connectors, tuple(task for c in connectors for task in state.tasks(c)))
 
@@ -85,8 +85,8 @@ def assign_cooperative(
     """One round of incremental cooperative assignment (kafka-connect.md §5.5).
 
     `members` is everyone in this generation, by member id, with what they report as running.
-    Returns the memory for the next round, a share for every member, and after how many milliseconds
-    all should rejoin (0: no need). A member with revocations rejoins as soon as it has obeyed.
+    Returns the memory for the next rebalance, a share for every member, and the scheduled rebalance
+    delay in ms (0: none). A member with revocations rejoins once what was revoked has stopped.
     """
     running = {member: members[member].running for member in sorted(members)}
     active: set[Item] = set()
@@ -95,7 +95,7 @@ def assign_cooperative(
         for item in _items(work):
             (duplicated if item in active else active).add(item)
 
-    # The leader's last assignment never reached the group when the generations differ.
+    # The last assignment never reached the group when the generations differ.
     known = memory.generation == last_completed_generation
     previous: AbstractSet[Item] = memory.assigned if known else frozenset()
     if not memory.revoked.isdisjoint(active):
@@ -146,7 +146,7 @@ def _handle_lost(
 ) -> tuple[Memory, AbstractSet[Item]]:
     """Handles lost work, which no member reports any more (kafka-connect.md §5.5, "Lost handling").
 
-    Returns what is to be given out like new. Work meant for returned members is put into `loads`.
+    Returns what is to be assigned like new. Assignments of returned members are put into `loads`.
     """
     nothing: AbstractSet[Item] = frozenset()
     at_rest = replace(memory, scheduled_ms=0, delay_ms=0, candidates=())
@@ -274,7 +274,7 @@ def _task_order(task: TaskId) -> tuple[str, int]:
 
 @dataclass(slots=True)
 class _Load:
-    """What one member runs after this round, while the round is being decided."""
+    """What one member runs after this rebalance, while that is being decided."""
 
     member: str
     connectors: list[str] = field(default_factory=list)

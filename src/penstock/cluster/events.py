@@ -80,8 +80,8 @@ class PutTasks:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckThere:
-    """Is there such a connector? Asked of the leader, which nobody is behind of."""
+class CheckExists:
+    """Does the connector exist? Asked of the leader, whose view of the config topic counts."""
 
     connector: str
 
@@ -110,14 +110,14 @@ class SetLevel:
 
 @dataclass(frozen=True, slots=True)
 class FenceZombies:
-    """Take their transactional ids from a connector's older tasks (KIP-618)."""
+    """Fence the zombie source tasks of a connector (KIP-618)."""
 
     connector: str
 
 
 @dataclass(frozen=True, slots=True)
 class CheckStart:
-    """May a task still start, exactly once, now that its producer is initialised (KIP-618)?"""
+    """May a task still start, exactly once, now that its producer is initialized (KIP-618)?"""
 
     task: TaskId
     run: int
@@ -138,7 +138,7 @@ Operation = (
     | RestartAll
     | RestartTask
     | PutTasks
-    | CheckThere
+    | CheckExists
     | CheckStopped
     | ResetTopics
     | SetLevel
@@ -153,9 +153,9 @@ Operation = (
 
 @dataclass(frozen=True, slots=True)
 class Restarting:
-    """Everybody is told to restart what they run of a connector. The statuses are those of the
-    moment this was decided, RESTARTING where it is: the workers' own may be there before anybody
-    shows these."""
+    """A restart request is written. The statuses are those of the moment it was accepted, with
+    RESTARTING where it applies: the workers' own may be newer by the time these are shown
+    (KIP-745)."""
 
     connector: Status
     tasks: Mapping[int, Status]
@@ -163,8 +163,8 @@ class Restarting:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The request is served; `created` when a connector came to be by it, `restarting` when it was
-    a `RestartAll`."""
+    """The request is served; `created` when it created a connector, `restarting` when it was a
+    `RestartAll`."""
 
     created: bool = False
     restarting: Restarting | None = None
@@ -172,7 +172,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """Another worker has to serve it; `url` None: nobody knows which at this moment."""
+    """Another worker has to serve it; `url` None: the worker is not known now."""
 
     url: str | None
 
@@ -209,8 +209,8 @@ class StatusRead:
 class LogsReady:
     """All topics have been read to their ends once; the worker may join the group.
 
-    `others`: the group has members, which do the work meanwhile; then it may wait for Spark, so
-    that what it is given does not stand still.
+    `others`: the group has members, which do the work meanwhile; so this worker joins only once
+    Spark has started.
     """
 
     others: bool = False
@@ -226,14 +226,14 @@ class ConfigEndReached:
 
 @dataclass(frozen=True, slots=True)
 class MetadataWanted:
-    """The group is about to be joined."""
+    """A rebalance begins: the group needs this worker's metadata."""
 
     reply: Reply
 
 
 @dataclass(frozen=True, slots=True)
 class AssignmentWanted:
-    """This worker was elected leader and has to share out the work."""
+    """This worker was elected leader and has to assign the work."""
 
     reply: Reply
     member: str
@@ -244,7 +244,7 @@ class AssignmentWanted:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """A round of the group is complete; `data` is this worker's assignment."""
+    """A rebalance is complete; `data` is this worker's assignment."""
 
     generation: int
     member: str
@@ -267,7 +267,7 @@ class Requested:
 class Appended:
     """Config records are stored, the last one at `offset`; or they are not, because of `error`.
 
-    `fenced`: the leader's producer is of no use any more, whoever is to blame.
+    `fenced`: the leader's transactional producer was fenced or has failed for good.
     """
 
     ticket: int
@@ -277,8 +277,8 @@ class Appended:
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigTopicClaimed:
-    """This worker alone may write as leader from now on; or it may not, because of `error`."""
+class WriteAccessAcquired:
+    """The elected leader acquired write access to the config topic; or it failed: `error`."""
 
     ticket: int
     error: str | None = None
@@ -286,7 +286,7 @@ class ConfigTopicClaimed:
 
 @dataclass(frozen=True, slots=True)
 class ProducersFenced:
-    """The older tasks of a connector cannot commit any more; or they may, because of `error`."""
+    """The zombie source tasks of a connector are fenced; or fencing failed: `error`."""
 
     connector: str
     ticket: int
@@ -295,7 +295,7 @@ class ProducersFenced:
 
 @dataclass(frozen=True, slots=True)
 class FenceForwarded:
-    """The leader has fenced a connector's older tasks, or why it has not."""
+    """The leader has fenced a connector's zombie source tasks, or why it has not."""
 
     connector: str
     ticket: int
@@ -310,9 +310,9 @@ class SessionKeyMade:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorPlanned:
-    """A connector instance runs, and says what its tasks are; or it failed.
+    """A connector instance runs, and has generated its task configurations; or it failed.
 
-    `again_ms`: it wants to be asked again then, for what it reads from may change.
+    `again_ms`: it generates them again after that, for what it reads from may change.
     """
 
     connector: str
@@ -325,7 +325,7 @@ class ConnectorPlanned:
 
 @dataclass(frozen=True, slots=True)
 class ReconfigurationRequested:
-    """A connector instance wants to be asked for its tasks again, now."""
+    """A connector instance requests a reconfiguration of its tasks."""
 
     connector: str
     run: int
@@ -333,7 +333,7 @@ class ReconfigurationRequested:
 
 @dataclass(frozen=True, slots=True)
 class TasksForwarded:
-    """The leader took a task set, or did not because of `error`."""
+    """The leader has published a task set; or not: `error`."""
 
     connector: str
     error: str | None = None
@@ -347,7 +347,7 @@ class TaskStarted:
 
 @dataclass(frozen=True, slots=True)
 class TaskFailed:
-    """A task could not be started, or ended without being asked to."""
+    """A task could not be started, or has failed."""
 
     task: TaskId
     run: int
@@ -376,7 +376,7 @@ class SparkReady:
 
 @dataclass(frozen=True, slots=True)
 class StopRequested:
-    """The worker is to end in order."""
+    """The worker is to shut down in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,7 +395,7 @@ Event = (
     | CoordinatorLost
     | Requested
     | Appended
-    | ConfigTopicClaimed
+    | WriteAccessAcquired
     | ProducersFenced
     | FenceForwarded
     | SessionKeyMade
@@ -419,7 +419,7 @@ Event = (
 class AppendConfig:
     """Append records to the config topic, together and in order; comes back as `Appended`.
 
-    `as_leader`: in a transaction of the producer that `ClaimConfigTopic` has made.
+    `as_leader`: in a transaction of the producer that `AcquireWriteAccess` has initialized.
     """
 
     ticket: int
@@ -428,9 +428,9 @@ class AppendConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimConfigTopic:
-    """Make the leader's producer, which fences that of every leader before; comes back as
-    `ConfigTopicClaimed`."""
+class AcquireWriteAccess:
+    """Initialize the leader's producer, which fences that of every leader before; comes back as
+    `WriteAccessAcquired` (KIP-618)."""
 
     ticket: int
 
@@ -442,7 +442,7 @@ class AppendStatus:
 
 @dataclass(frozen=True, slots=True)
 class NoteSkipped:
-    """Say that a record of the config or status topic has no effect, and why."""
+    """Log that a record of the config or status topic has no effect, and why."""
 
     topic: str
     at: int | None  # its offset, where that is known
@@ -463,8 +463,9 @@ class JoinGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class StepOut:
-    """Leave the group, until `JoinGroup` is ordered again; what runs goes on."""
+class BackOff:
+    """Leave the group until `JoinGroup` is ordered again, while what runs goes on: this worker
+    cannot read the config topic (kafka-connect.md §5.6)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -483,7 +484,7 @@ class TellAssignment:
 
 @dataclass(frozen=True, slots=True)
 class RefuseAssignment:
-    """Nothing can be shared out in this round: it fails, and is tried again."""
+    """Nothing can be assigned in this rebalance: it fails, and is tried again."""
 
     reply: Reply
     reason: str
@@ -502,7 +503,8 @@ class MakeSessionKey:
 
 @dataclass(frozen=True, slots=True)
 class StartConnector:
-    """Start a connector instance and ask for its tasks; comes back as `ConnectorPlanned`."""
+    """Start a connector instance and generate its task configurations; comes back as
+    `ConnectorPlanned`."""
 
     connector: str
     run: int
@@ -511,7 +513,8 @@ class StartConnector:
 
 @dataclass(frozen=True, slots=True)
 class AskConnector:
-    """Ask a running connector instance again for its tasks; comes back as `ConnectorPlanned`."""
+    """Have a running connector instance generate its task configurations again; comes back as
+    `ConnectorPlanned`."""
 
     connector: str
     run: int
@@ -520,7 +523,7 @@ class AskConnector:
 
 @dataclass(frozen=True, slots=True)
 class ForwardTasks:
-    """Hand a task set to the leader; comes back as `TasksForwarded`."""
+    """Forward a task set to the leader; comes back as `TasksForwarded`."""
 
     leader_url: str
     connector: str
@@ -539,7 +542,7 @@ class FenceProducers:
 
 @dataclass(frozen=True, slots=True)
 class ForwardFence:
-    """Ask the leader to fence a connector's older tasks; comes back as `FenceForwarded`."""
+    """Have the leader fence a connector's zombie source tasks; comes back as `FenceForwarded`."""
 
     leader_url: str
     connector: str
@@ -580,12 +583,12 @@ class LeaveGroup:
 
 Command = (
     AppendConfig
-    | ClaimConfigTopic
+    | AcquireWriteAccess
     | AppendStatus
     | NoteSkipped
     | ReadConfigToEnd
     | JoinGroup
-    | StepOut
+    | BackOff
     | TellMetadata
     | TellAssignment
     | RefuseAssignment

@@ -1,8 +1,8 @@
 """Zombie fencing: what has to be done before a new task set may start exactly once (KIP-618).
 
 Once a task set is committed, tasks of an older one may still run somewhere, unreachable, with open
-transactions. A round takes their transactional ids from them and says so in the config topic; only
-then does the new set start. Source: kafka-connect.md §4.8.
+transactions: zombies. A round fences their transactional ids and records that in the config topic;
+only then does the new set start. Source: kafka-connect.md §4.8.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from penstock.cluster.events import Refused, Reply
 from penstock.cluster.state import UNKNOWN, ClusterState
 
 GIVE_UP_MS: Final = 60_000
-"""How long this worker asks for a round before the tasks that wait for it fail."""
+"""How long this worker retries a round before the tasks that wait for it fail."""
 
 PERMANENT: Final = frozenset({400, 404})
-"""Refusals that asking again does not change."""
+"""HTTP statuses of refusals that are not retried."""
 
 NEW_TASKS: Final = Refused(
     409, "Failed to complete zombie fencing because a new set of task configs was generated"
@@ -33,7 +33,7 @@ NOT_READ_AGAIN: Final = Refused(500, "Failed to read to end of config topic")
 
 
 class Stage(Enum):
-    """How far a leader's round has come."""
+    """The steps of a round on the leader."""
 
     READING = "reading"  # the config topic, to its end
     FENCING = "fencing"  # the older producers
@@ -44,7 +44,7 @@ class Stage(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A round that the leader has under way for one connector, and who waits for it."""
+    """A leader's round for one connector, and who waits for it."""
 
     ticket: int
     stage: Stage
@@ -55,11 +55,11 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Preflight:
-    """A worker's wish for a round, for the tasks of one connector that it has to start."""
+    """A worker's request for a round, for the tasks of one connector that it has to start."""
 
     since: int
-    ticket: int = 0  # of the question; 0: it has not been asked yet
-    at: int = 0  # not to be asked before
+    ticket: int = 0  # of the request; 0: it has not been sent yet
+    at: int = 0  # when it may be sent
     attempts: int = 0
     granted: bool = False
 

@@ -1,7 +1,7 @@
 """The group protocol's bytes: member metadata, assignments; versions 0 to 2 (kafka-connect.md §5).
 
-- Version 0 (`default`) is the eager protocol; 1 (`compatible`) adds what a member runs, what it has
-  to give up and a delay (KIP-415); 2 (`sessioned`) is 1 plus signed requests (KIP-507).
+- Version 0 (`default`) is the eager protocol; 1 (`compatible`) adds what a member runs, what is
+  revoked and a delay (KIP-415); 2 (`sessioned`) is 1 plus signed requests (KIP-507).
 - Readers take the fields they know from any later version, and defaults for fields that are
   missing at the end; null arrays are empty.
 """
@@ -106,7 +106,7 @@ class MemberMetadata:
     """What a member tells the leader when it joins.
 
     `allocation` is the assignment it runs at this moment, None when it runs nothing. Leaving it out
-    while still running something makes the leader hand that out twice.
+    while still running something makes the leader assign that twice.
     """
 
     url: str

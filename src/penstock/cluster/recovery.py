@@ -1,8 +1,8 @@
-"""When what has failed is started again by itself.
+"""When a failed connector or task is restarted automatically.
 
 Kafka Connect leaves a failed connector or task alone until somebody restarts it; so does penstock
-with `penstock.restart.policy=off`. Otherwise it is restarted after a wait that doubles each time,
-so and so often within a span of time: what fails again and again stays FAILED in the end.
+with `penstock.restart.policy=off`. Otherwise it is restarted after a backoff that doubles each
+time, at most `attempts` times within a window; after that it stays FAILED.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class RestartPolicy:
     window_ms: int = 3_600_000
 
     def covers(self, retriable: bool) -> bool:
-        """Whether a failure of this kind is followed by a restart."""
+        """Whether a failure of this kind is restarted."""
         return self.causes is Causes.ANY or (self.causes is Causes.RETRIABLE and retriable)
 
 

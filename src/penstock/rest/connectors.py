@@ -128,7 +128,7 @@ async def get_topics(call: Call) -> Response:
 
 async def patch_config(call: Call) -> Response:
     """Changes single settings; null removes one (KIP-477)."""
-    there = await operate(call, e.CheckThere(call.connector))
+    there = await operate(call, e.CheckExists(call.connector))
     if isinstance(there, Response):
         return there
     patch = call.config()

@@ -12,7 +12,8 @@ from penstock.rest.operations import operate
 def check_signed(call: Call) -> None:
     """Verifies the signature, if the group protocol is sessioned. Raises Remote."""
     state = call.worker.state
-    if state.member is not None and state.member.protocol == "sessioned":
+    member = state.membership.member
+    if member is not None and member.protocol == "sessioned":
         allowed = call.worker.config[worker_keys.INTER_WORKER_VERIFICATION_ALGORITHMS]
         verify(call.body, call.headers, state.cluster.session_key, allowed)
 

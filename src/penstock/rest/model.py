@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock import KAFKA_COMMIT, KAFKA_VERSION
 from penstock.cluster.events import Restarting
-from penstock.cluster.herder_state import HerderState
+from penstock.cluster.herder.state import HerderState
 from penstock.cluster.records import VERSIONED, RawProps, Status
 from penstock.config import render
 from penstock.config.checks import version_range_problem

@@ -79,7 +79,7 @@ async def ready(call: Call) -> None:
 
 
 async def _until_ready(worker: Worker) -> None:
-    while not worker.state.ready:
+    while not worker.state.membership.ready:
         if worker.ended.is_set():
             raise HttpError(500, "Worker is shutting down")
         await asyncio.sleep(0.02)

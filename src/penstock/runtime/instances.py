@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from penstock.api import Connector, Offsets
-from penstock.cluster.herder_state import Phase, Run
+from penstock.cluster.herder.runs import Phase, Run
 from penstock.host.logs import about
 
 log = logging.getLogger(__name__)

@@ -21,7 +21,8 @@ from prometheus_client.core import Metric
 
 from penstock import KAFKA_COMMIT, KAFKA_VERSION, VERSION
 from penstock.clock import Clock
-from penstock.cluster.herder_state import HerderState, Phase, Run
+from penstock.cluster.herder.runs import Phase, Run
+from penstock.cluster.herder.state import HerderState
 from penstock.cluster.records import State
 from penstock.flow.driver.reports import Committed, SlotStanding, Standing, TaskProgress
 from penstock.flow.plan import FlowPlan, SourcePlan
@@ -263,8 +264,8 @@ class Metrics:
         return generate_latest(collected)
 
     def _of_worker(self, state: HerderState) -> Iterator[Sample]:
-        yield "kafka_connect_worker_connector_count", {}, len(state.connectors)
-        yield "kafka_connect_worker_task_count", {}, len(state.tasks)
+        yield "kafka_connect_worker_connector_count", {}, len(state.running.connectors)
+        yield "kafka_connect_worker_task_count", {}, len(state.running.tasks)
         for kind in ("connector", "task"):
             good, bad = (self._starts.get((kind, ok), 0) for ok in (True, False))
             stem = f"kafka_connect_worker_{kind}_startup"
@@ -281,25 +282,25 @@ class Metrics:
         if self._round_ended is not None:
             since = self._clock.now() - self._round_ended
             yield f"{stem}_time_since_last_rebalance_ms", {}, since
-        if state.member is not None:
-            yield f"{stem}_epoch", {}, state.member.generation
-            member = {"leader_name": state.member.leader_url}
+        if (group := state.membership.member) is not None:
+            yield f"{stem}_epoch", {}, group.generation
+            member = {"leader_name": group.leader_url}
             yield f"{stem}_leader_name", member, 1.0
-            yield f"{stem}_connect_protocol", {"connect_protocol": state.member.protocol}, 1.0
+            yield f"{stem}_connect_protocol", {"connect_protocol": group.protocol}, 1.0
         stem = "kafka_connect_coordinator"
         yield f"{stem}_rebalance_total", {}, self._rounds
         yield f"{stem}_rebalance_latency_max", {}, self._round_ms.largest
         yield f"{stem}_rebalance_latency_avg", {}, self._round_ms.average
-        running = state.running()
+        running = state.membership.owned
         yield "kafka_connect_coordinator_assigned_connectors", {}, len(running.connectors)
         yield "kafka_connect_coordinator_assigned_tasks", {}, len(running.tasks)
         labels = {"version": KAFKA_VERSION, "commit_id": KAFKA_COMMIT, "penstock": VERSION}
         yield "kafka_connect_app_info", labels, 1.0
         yield "kafka_connect_app_info_start_time_ms", {}, self._started_ms
-        yield "penstock_spark_ready", {}, float(state.spark_ready)
+        yield "penstock_spark_ready", {}, float(state.running.spark_ready)
 
     def _of_tasks(self, state: HerderState) -> Iterator[Sample]:
-        for id in state.tasks:
+        for id in state.running.tasks:
             labels = {"connector": id.connector, "task": str(id.number)}
             phases, task = self._phases.get(id), self._tasks.get(id)
             if phases is not None:
@@ -426,7 +427,7 @@ def _of_errors(labels: Labels, task: _Task) -> Iterator[Sample]:
 
 def _of_connectors(state: HerderState, registry: Registry) -> Iterator[Sample]:
     """Statuses of what this worker runs; those of tasks under both usual names."""
-    for name in state.connectors:
+    for name in state.running.connectors:
         status = state.statuses.connector(name)
         shown = (status.state if status else State.UNASSIGNED).value.lower()
         yield "kafka_connect_connector_status", {"connector": name, "status": shown}, 1.0
@@ -441,7 +442,7 @@ def _of_connectors(state: HerderState, registry: Registry) -> Iterator[Sample]:
             }
             yield "kafka_connect_connector_info", labels, 1.0
     counts: dict[str, dict[str, int]] = {}
-    for id in state.tasks:
+    for id in state.running.tasks:
         task_status = state.statuses.task(id)
         shown = (task_status.state if task_status else State.UNASSIGNED).value.lower()
         labels = {"connector": id.connector, "task": str(id.number), "status": shown}
@@ -457,14 +458,14 @@ def _of_connectors(state: HerderState, registry: Registry) -> Iterator[Sample]:
 
 
 def _of_restarts(state: HerderState) -> Iterator[Sample]:
-    for item, recovery in state.recoveries.items():
+    for item, recovery in state.running.recoveries.items():
         labels = (
             {"connector": item.connector, "task": str(item.number)}
             if isinstance(item, TaskId)
             else {"connector": item, "task": ""}
         )
         yield "penstock_restarts_in_window", labels, len(recovery.past)
-    failed = sum(run.phase is Phase.FAILED for run in state.tasks.values())
+    failed = sum(run.phase is Phase.FAILED for run in state.running.tasks.values())
     yield "penstock_failed_tasks", {}, failed
 
 

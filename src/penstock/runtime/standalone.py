@@ -18,7 +18,7 @@ from typing import Final
 
 from penstock.clock import Clock
 from penstock.cluster import events as e
-from penstock.cluster.herder_state import Phase
+from penstock.cluster.herder.runs import Phase
 from penstock.cluster.records import Target
 from penstock.config import render
 from penstock.config import worker as keys
@@ -247,7 +247,7 @@ class StandaloneWorker(Worker):
         target = _TARGETS[wanted.initial_state] if wanted.initial_state else None
         create = e.CreateConnector(wanted.name, wanted.config, target)
         result = self._result(self.submit(create))
-        if self.state.stopping:
+        if self.state.membership.stopping:
             return None
         if isinstance(result, e.Refused):
             raise PenstockError(result.message)
@@ -307,14 +307,14 @@ class StandaloneWorker(Worker):
         deadline = time.monotonic() + _START_S
         while time.monotonic() < deadline and not self.ended.is_set():
             state = self.state
-            run = state.connectors.get(name)
+            run = state.running.connectors.get(name)
             if not state.cluster.contains(name):
                 return done  # deleted meanwhile
             if run is not None and not run.stale:
                 if run.phase is Phase.FAILED:
                     return e.Refused(500, _last_line(run.trace or "it failed"))
-                publishing = name in state.plans or any(
-                    write.connector == name for write in state.writes.values()
+                publishing = name in state.requests.plans or any(
+                    write.connector == name for write in state.requests.writes.values()
                 )
                 if run.phase is not Phase.STARTING and not publishing:
                     return done

@@ -23,7 +23,7 @@ from penstock.clock import Clock
 from penstock.cluster import events as e
 from penstock.cluster import protocol
 from penstock.cluster.herder import step
-from penstock.cluster.herder_state import HerderState, Settings, next_wakeup
+from penstock.cluster.herder.state import HerderState, Settings, next_wakeup
 from penstock.cluster.protocol import GroupBytesMalformed
 from penstock.cluster.records import (
     VERSIONED,
@@ -259,7 +259,7 @@ class Worker:
     @property
     def started(self) -> bool:
         """Whether the worker has completed startup (KIP-1017)."""
-        return self._state.member is not None
+        return self._state.membership.member is not None
 
     @property
     def exactly_once(self) -> bool:
@@ -313,14 +313,14 @@ class Worker:
 
     def _run(self) -> None:
         try:
-            while not self._state.left:
-                event, tasks = self._next_event(), self._state.tasks
-                connectors = self._state.connectors
+            while not self._state.membership.left:
+                event, tasks = self._next_event(), self._state.running.tasks
+                connectors = self._state.running.connectors
                 self._state, commands = step(self._state, event, self._clock.now())
-                if self._state.tasks is not tasks:
-                    self.metrics.phases(self._state.tasks)
-                if self._state.connectors is not connectors:
-                    self._instances.keep(self._state.connectors)
+                if self._state.running.tasks is not tasks:
+                    self.metrics.phases(self._state.running.tasks)
+                if self._state.running.connectors is not connectors:
+                    self._instances.keep(self._state.running.connectors)
                 for command in commands:
                     self._perform(command)
         except BaseException as error:  # an impossible state: stop, other workers take over
@@ -344,7 +344,7 @@ class Worker:
                 self._leading.submit(self._write_config, command)
             case e.AppendConfig():
                 self._append_config(command)
-            case e.ClaimConfigTopic():
+            case e.AcquireWriteAccess():
                 self._leading.submit(self._claim_config_topic, command)
             case e.AppendStatus():
                 self._status_log.append(*encode_status(self._versioned(command.record)))
@@ -360,7 +360,7 @@ class Worker:
                 self._pool.submit(self._read_config, command)
             case e.JoinGroup():
                 self._group.join()
-            case e.StepOut():
+            case e.BackOff():
                 log.warning(
                     "failed to read to the end of the config topic within "
                     f"{keys.WORKER_SYNC_TIMEOUT.name}; leaving the group, will rejoin after a "
@@ -451,15 +451,15 @@ class Worker:
         else:
             self._post(e.Appended(command.ticket, offset))
 
-    def _claim_config_topic(self, command: e.ClaimConfigTopic) -> None:
+    def _claim_config_topic(self, command: e.AcquireWriteAccess) -> None:
         try:
             self._config_writer.claim()
         except PenstockError as error:
             log.warning("Unable to claim write privileges for config topic: %s", error)
-            self._post(e.ConfigTopicClaimed(command.ticket, str(error)))
+            self._post(e.WriteAccessAcquired(command.ticket, str(error)))
         else:
             log.info("elected leader; acquired write access to the config topic")
-            self._post(e.ConfigTopicClaimed(command.ticket))
+            self._post(e.WriteAccessAcquired(command.ticket))
 
     def _read_config(self, command: e.ReadConfigToEnd) -> None:
         in_time = self.read_config_to_end(command.timeout_ms)
@@ -471,7 +471,7 @@ class Worker:
         name, ticket = command.connector, command.ticket
 
         def wanted() -> bool:
-            round = self._state.rounds.get(name)
+            round = self._state.fencing.rounds.get(name)
             return round is not None and round.ticket == ticket
 
         log.info("fencing zombie source tasks: producers of %d tasks", command.tasks)
@@ -716,7 +716,9 @@ class Worker:
             self._offsets.start()
             self._post(e.LogsReady(self._others_work()))
         except Exception as error:
-            if not self._state.stopping:  # otherwise the logs were closed by the shutdown
+            if (
+                not self._state.membership.stopping
+            ):  # otherwise the logs were closed by the shutdown
                 self.failure = error
                 self.stop()
 
@@ -728,11 +730,11 @@ class Worker:
             self._session.start()
             self._post(e.SparkReady())
             log.info("Spark is ready")
-            if not self._state.tasks:  # otherwise they warm it up themselves
+            if not self._state.running.tasks:  # otherwise they warm it up themselves
                 self._tasks.warm_up()
                 log.info("Spark is warm")
         except Exception as error:
-            if not self._state.stopping:
+            if not self._state.membership.stopping:
                 self.failure = error
                 self.stop()
 

@@ -24,13 +24,8 @@ from penstock.cluster import events as e
 from penstock.cluster import protocol
 from penstock.cluster.assign import Item
 from penstock.cluster.herder import step
-from penstock.cluster.herder_state import (
-    PHASE_MOVES,
-    HerderState,
-    Phase,
-    Settings,
-    next_wakeup,
-)
+from penstock.cluster.herder.runs import PHASE_MOVES, Phase
+from penstock.cluster.herder.state import HerderState, Settings, next_wakeup
 from penstock.cluster.records import (
     RawProps,
     State,
@@ -515,7 +510,7 @@ class Sim:
         for connector in cluster.connectors():
             found += self._problems_of(connector, cluster, shown, owners)
         found += self._strays(cluster)
-        assigned = [worker.state.assigned for worker in self.workers.values()]
+        assigned = [worker.state.membership.assigned for worker in self.workers.values()]
         loads = {
             "connectors": [len(work.connectors) for work in assigned],
             "tasks": [len(work.tasks) for work in assigned],
@@ -543,7 +538,7 @@ class Sim:
     def _owners(self) -> dict[Item, list[SimWorker]]:
         owners: dict[Item, list[SimWorker]] = {}
         for worker in self.workers.values():
-            assigned = worker.state.assigned
+            assigned = worker.state.membership.assigned
             items: tuple[Item, ...] = (*assigned.connectors, *assigned.tasks)
             for item in items:
                 owners.setdefault(item, []).append(worker)
@@ -732,7 +727,7 @@ class SimWorker:
 
     @property
     def leads(self) -> bool:
-        return self.state.member is not None and self.state.member.leads
+        return self.state.membership.leads
 
     # ── the process ──────────────────────────────────────────────────────────────────────────
 
@@ -763,7 +758,7 @@ class SimWorker:
         self._check_phases(before, event)
         if isinstance(event, e.ConfigRead):
             sim.check_config(self, before.cluster)
-        elif isinstance(event, e.Joined) and event.generation < before.last_generation:
+        elif isinstance(event, e.Joined) and event.generation < before.membership.last_generation:
             raise Broken(f"{self.name} is in generation {event.generation} after a later one")
         for command in commands:
             self._perform(command)
@@ -771,7 +766,7 @@ class SimWorker:
             self._given = _read(event.data)
             if self._given is not None and not self._given.error:
                 self._own_up()
-        if self.state.may_start() and not before.may_start():
+        if self.state.membership.may_start() and not before.membership.may_start():
             self._check_agreement()
         self._wake_up(isinstance(event, e.Tick))
 
@@ -809,7 +804,7 @@ class SimWorker:
                 sim.append_config(self, command)
             case e.AppendStatus():
                 self._append_status(command.record)
-            case e.ClaimConfigTopic():
+            case e.AcquireWriteAccess():
                 self.later(random.randint(5, 200), partial(self._claim, command.ticket))
             case e.NoteSkipped():
                 self.skipped.append(command.reason)
@@ -825,7 +820,7 @@ class SimWorker:
             case e.JoinGroup():
                 self._began = self._join_wanted = True
                 self.later(random.randint(1, 50), self._poll)
-            case e.StepOut():
+            case e.BackOff():
                 self._step_out()
             case e.TellMetadata():
                 self._send_join(command)
@@ -892,7 +887,7 @@ class SimWorker:
         task, run = command.task, command.run
         if task in self.live:
             raise Broken(f"{self.name} starts {task}, which has not been reported stopped")
-        if not self.state.spark_ready:
+        if not self.state.running.spark_ready:
             raise Broken(f"{self.name} starts {task} without Spark")
         live = _Live(run, "starting", self._expelled, generation=command.generation)
         live.task_set = self.sim.configs.task_set(task.connector, self.state.cluster.offset)
@@ -943,10 +938,10 @@ class SimWorker:
 
     def _claim(self, ticket: int) -> None:
         if self.sim.random.random() < self.sim.faults.append_fails:
-            self.post(e.ConfigTopicClaimed(ticket, "no coordinator"))
+            self.post(e.WriteAccessAcquired(ticket, "no coordinator"))
         else:
             self.leader_epoch = self.sim.take_id(LEADER)
-            self.post(e.ConfigTopicClaimed(ticket))
+            self.post(e.WriteAccessAcquired(ticket))
 
     def _fence(self, command: e.FenceProducers) -> None:
         """Takes one id after the other; a worker that hangs goes on with that afterwards."""
@@ -1001,7 +996,7 @@ class SimWorker:
         if self._member not in self.sim.coordinator.members:
             return  # the answer came late: the group has gone on without this worker
         self._expelled = False
-        for task in self.state.assigned.tasks:
+        for task in self.state.membership.assigned.tasks:
             live = self.live.get(task)
             if live is not None and live.zombie:
                 live.zombie = False
@@ -1208,10 +1203,10 @@ class SimWorker:
             raise Broken(f"{self.name} begins work at offset {offset}, but was given {given}")
 
     def _check_phases(self, before: HerderState, event: e.Event) -> None:
-        if before.tasks is self.state.tasks:
+        if before.running.tasks is self.state.running.tasks:
             return
-        for task, run in self.state.tasks.items():
-            was = before.tasks.get(task)
+        for task, run in self.state.running.tasks.items():
+            was = before.running.tasks.get(task)
             if was is None or was is run:
                 continue
             match event:  # what it reports comes first, what is decided then is a second move
@@ -1231,11 +1226,14 @@ class SimWorker:
         found: list[str] = []
         if self._member not in self.sim.coordinator.members or self._stage != "stable":
             found.append(f"{self.name} is not a member of the group")
-        if not state.settled() or state.handing_over or state.rejoin_at is not None:
+        member = state.membership
+        if not member.settled or member.handing_over or member.rejoin_at is not None:
             found.append(f"{self.name} is not at rest")
         if state.cluster.offset != self.sim.configs.offset:
             found.append(f"{self.name} has not read all configs")
-        left = state.writes or state.queued or state.plans or state.rounds or state.preflights
+        requests, fencing = state.requests, state.fencing
+        waiting = requests.writes or requests.queued or requests.plans
+        left = waiting or fencing.rounds or fencing.preflights
         if left:
             found.append(f"{self.name} has work left: {left}")
         return found

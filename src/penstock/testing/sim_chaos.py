@@ -17,7 +17,7 @@ from typing import Final
 import click
 
 from penstock.cluster import events as e
-from penstock.cluster.herder_state import Phase
+from penstock.cluster.herder.runs import Phase
 from penstock.cluster.protocol import VERSIONS
 from penstock.cluster.records import Target
 from penstock.ids import TaskId
@@ -243,12 +243,12 @@ class Chaos:
         for worker in sim.workers.values():
             failed += [
                 e.RestartConnector(connector)
-                for connector, run in worker.state.connectors.items()
+                for connector, run in worker.state.running.connectors.items()
                 if run.phase is Phase.FAILED
             ]
             failed += [
                 e.RestartTask(task)
-                for task, run in worker.state.tasks.items()
+                for task, run in worker.state.running.tasks.items()
                 if run.phase is Phase.FAILED
             ]
         for operation in failed:

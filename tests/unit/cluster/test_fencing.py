@@ -11,7 +11,8 @@ import pytest
 from penstock.cluster import events as e
 from penstock.cluster.fencing import GIVE_UP_MS, Need, need
 from penstock.cluster.herder import step
-from penstock.cluster.herder_state import HerderState, Phase, Settings, next_wakeup
+from penstock.cluster.herder.runs import Phase
+from penstock.cluster.herder.state import HerderState, NoAccess, Settings, next_wakeup
 from penstock.cluster.protocol import (
     NO_WORK,
     VERSIONS,
@@ -88,8 +89,8 @@ class Worker:
         )
 
     def claim(self, commands: list[e.Command]) -> list[e.Command]:
-        [claim] = only(e.ClaimConfigTopic, commands)
-        return self.take(e.ConfigTopicClaimed(claim.ticket))
+        [claim] = only(e.AcquireWriteAccess, commands)
+        return self.take(e.WriteAccessAcquired(claim.ticket))
 
     def store(self, commands: list[e.Command]) -> list[e.Command]:
         """What was to be appended is stored and read back, and what follows from that."""
@@ -113,7 +114,7 @@ class Worker:
         return self.take(e.Tick())
 
     def phase(self, task: TaskId = T0) -> Phase | None:
-        run = self.state.tasks.get(task)
+        run = self.state.running.tasks.get(task)
         return run and run.phase
 
 
@@ -197,26 +198,26 @@ def test_a_leader_claims_the_config_topic_before_it_serves_any_write() -> None:
 
 
 def test_a_follower_claims_nothing() -> None:
-    assert only(e.ClaimConfigTopic, Worker().take(e.LogsReady())) == []
-    assert follower().state.claim_ticket == 0
+    assert only(e.AcquireWriteAccess, Worker().take(e.LogsReady())) == []
+    assert follower().state.membership.leadership.access == NoAccess(1_000_000)
 
 
 def test_a_claim_that_fails_is_tried_again_after_250_ms() -> None:
     worker = Worker()
     worker.read(KEY)
     worker.take(e.LogsReady())
-    [claim] = only(e.ClaimConfigTopic, worker.join())
-    assert worker.take(e.ConfigTopicClaimed(claim.ticket, "no coordinator")) == []
+    [claim] = only(e.AcquireWriteAccess, worker.join())
+    assert worker.take(e.WriteAccessAcquired(claim.ticket, "no coordinator")) == []
     assert next_wakeup(worker.state) == worker.now + 250
     assert worker.tick(249) == []
-    [again] = only(e.ClaimConfigTopic, worker.tick(1))
-    worker.take(e.ConfigTopicClaimed(again.ticket))
+    [again] = only(e.AcquireWriteAccess, worker.tick(1))
+    worker.take(e.WriteAccessAcquired(again.ticket))
     assert worker.state.may_write()
 
 
 def test_a_leader_that_stays_leader_keeps_its_claim() -> None:
     worker = leader()
-    assert only(e.ClaimConfigTopic, worker.join()) == []
+    assert only(e.AcquireWriteAccess, worker.join()) == []
     assert worker.state.may_write()
 
 
@@ -224,16 +225,16 @@ def test_a_leader_that_was_away_claims_anew() -> None:
     worker = leader()
     worker.take(e.CoordinatorLost())
     assert not worker.state.may_write()
-    assert len(only(e.ClaimConfigTopic, worker.join())) == 1
+    assert len(only(e.AcquireWriteAccess, worker.join())) == 1
 
 
 def test_an_answer_to_a_claim_from_before_is_ignored() -> None:
     worker = Worker()
     worker.read(KEY)
     worker.take(e.LogsReady())
-    [claim] = only(e.ClaimConfigTopic, worker.join())
+    [claim] = only(e.AcquireWriteAccess, worker.join())
     worker.join(leader="m2")
-    worker.take(e.ConfigTopicClaimed(claim.ticket))
+    worker.take(e.WriteAccessAcquired(claim.ticket))
     assert not worker.state.may_write()
 
 
@@ -265,7 +266,7 @@ def test_two_writes_that_fail_for_one_reason_lead_to_one_claim() -> None:
     commands = worker.take(
         *(e.Appended(append.ticket, -1, "fenced", fenced=True) for append in appends)
     )
-    assert len(only(e.ClaimConfigTopic, commands)) == 1
+    assert len(only(e.AcquireWriteAccess, commands)) == 1
 
 
 def test_target_states_are_in_no_transaction_and_need_no_claim() -> None:
@@ -307,7 +308,7 @@ def test_without_exactly_once_nothing_is_claimed_and_nothing_is_in_a_transaction
     worker = Worker(settings(transactional=False, exactly_once=False))
     worker.read(KEY)
     worker.take(e.LogsReady())
-    assert only(e.ClaimConfigTopic, worker.join()) == []
+    assert only(e.AcquireWriteAccess, worker.join()) == []
     [append] = only(e.AppendConfig, worker.take(e.Requested("r", e.PutConfig("c", CONFIG))))
     assert not append.as_leader
 
@@ -332,7 +333,7 @@ def test_a_round_reads_fences_reads_again_and_records() -> None:
     assert (append.records, append.as_leader) == ((TaskFencing("c", 3),), True)
     assert answers(reading + fencing + checking + writing) == []
     assert answers(worker.store(writing)) == [("r", e.Done())]
-    assert worker.state.rounds == {}
+    assert worker.state.fencing.rounds == {}
     assert worker.state.cluster.pending_fencing == frozenset()
 
 
@@ -377,7 +378,7 @@ def test_a_task_set_on_its_way_goes_before_the_record_of_a_round() -> None:
         ("r", e.Refused(409, NEW_SET)),
         ("tasks", e.Done()),
     ]
-    assert worker.state.rounds == {}
+    assert worker.state.fencing.rounds == {}
 
 
 def test_a_task_set_waits_for_the_record_of_a_round() -> None:
@@ -420,7 +421,7 @@ def test_a_producer_that_is_not_fenced_ends_a_round() -> None:
     commands = worker.fenced(worker.reached_end(asked(worker)), "not authorized")
     text = "Failed to perform zombie fencing: not authorized"
     assert answers(commands) == [("r", e.Refused(500, text))]
-    assert worker.state.rounds == {}
+    assert worker.state.fencing.rounds == {}
 
 
 def test_a_record_that_is_not_stored_ends_a_round() -> None:
@@ -462,7 +463,7 @@ def test_a_leader_starts_its_own_tasks_after_a_round() -> None:
         (T0, 0),
         (T1, 0),
     ]
-    assert worker.state.preflights == {}
+    assert worker.state.fencing.preflights == {}
 
 
 def test_a_follower_asks_the_leader_once_for_all_tasks_of_a_connector() -> None:
@@ -500,7 +501,7 @@ def test_a_wish_that_is_not_granted_is_repeated_for_a_minute_and_then_fails_the_
     assert isinstance(status.record, TaskStatus)
     assert status.record.status is not None
     assert status.record.status.trace == "no coordinator"
-    assert worker.state.preflights == {}
+    assert worker.state.fencing.preflights == {}
 
 
 @pytest.mark.parametrize("status", [400, 404])
@@ -549,7 +550,7 @@ def test_a_task_that_waits_to_be_started_is_given_away_at_once() -> None:
     [ask] = only(e.ForwardFence, worker.join(work(T0), leader="m2"))
     commands = worker.join(revoked=work(T0), leader="m2")
     assert commands[-1] == e.JoinGroup()
-    assert worker.state.tasks == {}
+    assert worker.state.running.tasks == {}
     assert worker.take(e.FenceForwarded("c", ask.ticket)) == []
 
 

@@ -1,20 +1,31 @@
-"""What a worker decides, event by event (reference §4.2, §5, §6)."""
+"""What a worker decides, event by event (kafka-connect.md §4.2, §5, §6)."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
+from itertools import product
 from typing import TypeVar
 
 import pytest
 
 from penstock.cluster import events as e
-from penstock.cluster.herder import WARMING_UP, step
-from penstock.cluster.herder_state import (
-    PHASE_MOVES,
+from penstock.cluster.herder import step
+from penstock.cluster.herder.reconciliation import WARMING_UP
+from penstock.cluster.herder.runs import CONNECTOR_MOVES, PHASE_MOVES, Phase, Run, Runs
+from penstock.cluster.herder.state import (
+    GROUP_MOVES,
+    AwaitingSpark,
+    BackingOff,
     HerderState,
-    Phase,
+    Joining,
+    Member,
+    Membership,
+    Replaying,
     Settings,
+    Stable,
+    Syncing,
     next_wakeup,
 )
 from penstock.cluster.protocol import (
@@ -216,7 +227,7 @@ def running(tasks: int = 2, *, leads: bool = True, of: Settings | None = None) -
 
 
 def phases(worker: Worker) -> dict[str, Phase]:
-    return {str(task): run.phase for task, run in worker.state.tasks.items()}
+    return {str(task): run.phase for task, run in worker.state.running.tasks.items()}
 
 
 # ── requests ─────────────────────────────────────────────────────────────────────────────────────
@@ -230,7 +241,7 @@ def test_a_created_connector_is_answered_when_its_record_has_been_read_back() ->
     assert answers(commands) == []
     assert answers(worker.take(e.Appended(append.ticket, 1))) == []
     assert answers(worker.read(ConnectorConfig("c", CONFIG))) == [("r", e.Done(created=True))]
-    assert worker.state.writes == {}
+    assert worker.state.requests.writes == {}
 
 
 def test_the_record_may_be_read_back_before_it_is_reported_stored() -> None:
@@ -440,7 +451,7 @@ def test_a_plan_of_an_older_run_is_ignored() -> None:
 
 
 def test_two_task_sets_of_a_connector_are_not_written_at_once() -> None:
-    # Their records would mix, and the second commit would find no tasks (§4.3).
+    # Their records would mix, and the second commit would find no tasks (kafka-connect.md §4.3).
     worker = running(1)
     first = worker.take(e.Requested("a", e.PutTasks("c", ({"v": "2"},))))
     second = worker.take(e.Requested("b", e.PutTasks("c", ({"v": "3"}, {"v": "3"}))))
@@ -464,7 +475,7 @@ def test_a_failed_connector_follows_no_pause_and_no_resumption(target: Target) -
     worker.take(e.ConnectorPlanned("c", start.run, (), "boom"))
     worker.read(TargetState("c", Target.PAUSED))
     worker.read(TargetState("c", target))
-    assert worker.state.connectors["c"].phase is Phase.FAILED
+    assert worker.state.running.connectors["c"].phase is Phase.FAILED
 
 
 def test_a_failed_connector_follows_a_stop() -> None:
@@ -524,7 +535,7 @@ def test_retries_end_when_the_connector_is_given_away() -> None:
     worker = running(1, leads=False)
     worker.take(e.TasksForwarded("c", "no"))
     worker.join(revoked=work("c"), leads=False)
-    assert worker.state.retries == {}
+    assert worker.state.running.retries == {}
 
 
 # ── tasks ────────────────────────────────────────────────────────────────────────────────────────
@@ -639,7 +650,7 @@ def test_a_task_that_starts_or_fails_after_its_deletion_gets_no_status() -> None
 
 def test_a_failed_task_stays_failed_through_rounds_and_pauses() -> None:
     worker = running(1)
-    failed = worker.take(e.TaskFailed(T0, worker.state.tasks[T0].run, "boom"))
+    failed = worker.take(e.TaskFailed(T0, worker.state.running.tasks[T0].run, "boom"))
     assert shown(failed) == [("c-0", "FAILED")]
     assert shown(worker.join()) == []
     worker.read(TargetState("c", Target.PAUSED), TargetState("c", Target.STARTED))
@@ -649,7 +660,7 @@ def test_a_failed_task_stays_failed_through_rounds_and_pauses() -> None:
 
 def test_a_failed_task_starts_when_its_configuration_changes() -> None:
     worker = running(1)
-    worker.take(e.TaskFailed(T0, worker.state.tasks[T0].run, "boom"))
+    worker.take(e.TaskFailed(T0, worker.state.running.tasks[T0].run, "boom"))
     worker.read(*task_set(1, "2"))
     assert len(only(e.StartTask, worker.join())) == 1
 
@@ -671,7 +682,7 @@ def test_restarting_a_task_is_shown_and_stops_it_at_once() -> None:
 
 def test_restarting_a_failed_task_starts_it() -> None:
     worker = running(1)
-    worker.take(e.TaskFailed(T0, worker.state.tasks[T0].run, "boom"))
+    worker.take(e.TaskFailed(T0, worker.state.running.tasks[T0].run, "boom"))
     assert len(only(e.StartTask, worker.take(e.Requested("r", e.RestartTask(T0))))) == 1
 
 
@@ -679,7 +690,7 @@ def test_restarting_a_failed_task_starts_it() -> None:
 def test_restarting_a_task_of_a_paused_connector_ends_in_a_pause(fails: bool) -> None:
     worker = running(1)
     if fails:
-        worker.take(e.TaskFailed(T0, worker.state.tasks[T0].run, "boom"))
+        worker.take(e.TaskFailed(T0, worker.state.running.tasks[T0].run, "boom"))
     worker.stop_all(worker.read(TargetState("c", Target.PAUSED)))
     commands = worker.take(e.Requested("r", e.RestartTask(T0)))
     assert shown(commands) == [("c-0", "RESTARTING"), ("c-0", "PAUSED")]
@@ -702,7 +713,7 @@ def test_restarting_a_paused_connector_shows_the_pause_again() -> None:
 
 def test_a_restart_request_in_the_topic_reaches_what_it_names() -> None:
     worker = running(2)
-    worker.take(e.TaskFailed(T0, worker.state.tasks[T0].run, "boom"))
+    worker.take(e.TaskFailed(T0, worker.state.running.tasks[T0].run, "boom"))
     commands = worker.read(RestartRequest("c", include_tasks=True, only_failed=True))
     assert [start.task for start in only(e.StartTask, commands)] == [T0]
     assert only(e.StopTask, commands) == []
@@ -782,9 +793,9 @@ def test_offsets_may_be_changed_of_a_stopped_connector_without_tasks() -> None:
     assert answered(worker, e.CheckStopped("c")) == e.Done()
 
 
-@pytest.mark.parametrize("check", [e.CheckThere, e.CheckStopped])
+@pytest.mark.parametrize("check", [e.CheckExists, e.CheckStopped])
 def test_only_the_leader_knows_what_is_there(
-    check: type[e.CheckThere] | type[e.CheckStopped],
+    check: type[e.CheckExists] | type[e.CheckStopped],
 ) -> None:
     assert answered(leader(), check("c")) == e.Refused(404, "Connector c not found")
     assert answered(follower(ConnectorConfig("c", CONFIG)), check("c")) == e.Elsewhere(OTHER_URL)
@@ -824,7 +835,7 @@ def recovering(tasks: int = 1, **changes: object) -> Worker:
 
 def fail(worker: Worker, task: TaskId = T0, *, retriable: bool = True) -> str:
     """The task fails; the trace its status shows."""
-    run = worker.state.tasks[task].run
+    run = worker.state.running.tasks[task].run
     commands = worker.take(e.TaskFailed(task, run, "boom", retriable))
     [append] = only(e.AppendStatus, commands)
     assert isinstance(append.record, TaskStatus)
@@ -896,7 +907,7 @@ def test_a_failed_task_that_moves_away_is_its_new_owners() -> None:
     worker = recovering()
     fail(worker)
     worker.join(NO_WORK, revoked=work(T0))
-    assert worker.state.recoveries == {}
+    assert worker.state.running.recoveries == {}
     assert shown(worker.tick(10_000)) == []
 
 
@@ -952,7 +963,7 @@ def test_a_connector_that_requests_it_is_asked_at_once_and_once_more_if_it_is_as
     None
 ):
     worker = watching()
-    run = worker.state.connectors["c"].run
+    run = worker.state.running.connectors["c"].run
     [ask] = only(e.AskConnector, worker.take(e.ReconfigurationRequested("c", run)))
     assert only(e.AskConnector, worker.take(e.ReconfigurationRequested("c", run))) == []
     same = worker.state.cluster.task_configs("c")
@@ -964,7 +975,7 @@ def test_a_connector_that_requests_it_is_asked_at_once_and_once_more_if_it_is_as
 
 def test_the_request_of_an_instance_that_runs_no_more_is_ignored() -> None:
     worker = watching()
-    run = worker.state.connectors["c"].run
+    run = worker.state.running.connectors["c"].run
     assert worker.take(e.ReconfigurationRequested("c", run - 1)) == []
     worker.read(TargetState("c", Target.PAUSED))
     assert only(e.AskConnector, worker.take(e.ReconfigurationRequested("c", run))) == []
@@ -974,12 +985,12 @@ def test_a_paused_connector_is_not_asked() -> None:
     worker = watching()
     worker.read(TargetState("c", Target.PAUSED))
     assert only(e.AskConnector, worker.tick(5_000)) == []
-    assert worker.state.asking == {}
+    assert worker.state.running.asking == {}
 
 
 def test_reports_of_an_older_run_are_ignored() -> None:
     worker = running(1)
-    old = worker.state.tasks[T0].run
+    old = worker.state.running.tasks[T0].run
     [start] = only(e.StartTask, worker.stop_all(worker.take(e.Requested("r", e.RestartTask(T0)))))
     assert start.run != old
     before = worker.state
@@ -999,13 +1010,57 @@ def test_a_task_that_failed_before_its_start_was_reported_stays_failed() -> None
 def test_a_failure_while_a_task_stops_is_no_failure() -> None:
     worker = running(1)
     worker.read(TargetState("c", Target.PAUSED))
-    assert shown(worker.take(e.TaskFailed(T0, worker.state.tasks[T0].run, "boom"))) == []
+    assert shown(worker.take(e.TaskFailed(T0, worker.state.running.tasks[T0].run, "boom"))) == []
 
 
 def test_every_phase_has_its_moves() -> None:
     connectors_only = {Phase.STOPPED}
     assert set(PHASE_MOVES) == set(Phase) - connectors_only
     assert PHASE_MOVES[Phase.STOPPING] == frozenset()
+    assert set(CONNECTOR_MOVES) == set(Phase) - {Phase.WAITING, Phase.FENCING, Phase.STOPPING}
+
+
+@pytest.mark.parametrize("moves", [PHASE_MOVES, CONNECTOR_MOVES], ids=["tasks", "connectors"])
+def test_a_phase_follows_another_only_as_the_table_says(
+    moves: Mapping[Phase, frozenset[Phase]],
+) -> None:
+    for before, after in product(moves, Phase):
+        runs = Runs({"it": Run(1, before)}, moves)
+        if after is before or after in moves[before]:
+            runs.set("it", Run(2, after))
+        else:
+            with pytest.raises(AssertionError, match="goes from"):
+                runs.set("it", Run(2, after))
+
+
+def test_a_membership_moves_only_as_the_table_says() -> None:
+    member = Member("m1", 1, "sessioned", "m1", MY_URL)
+    phases = [
+        Replaying(),
+        AwaitingSpark(),
+        Joining(),
+        Syncing(member, Assignment("m1", MY_URL, 1)),
+        Stable(member),
+        BackingOff(Joining(member), 1, 1),
+    ]
+    assert {type(phase) for phase in phases} == set(GROUP_MOVES)
+    for before, after in product(phases, phases):
+        if type(after) in GROUP_MOVES[type(before)]:
+            assert Membership(before).enter(after).phase == after
+        else:
+            with pytest.raises(AssertionError, match="goes from"):
+                Membership(before).enter(after)
+
+
+def test_a_rebalance_that_completes_while_a_worker_backs_off_does_not_end_that() -> None:
+    worker = running(1)
+    at = worker.state.cluster.offset
+    worker.join(work(T0), offset=at + 1)
+    assert only(e.BackOff, worker.take(e.ConfigEndReached(in_time=False)))
+    worker.join(work(T0))
+    assert isinstance(worker.state.membership.phase, BackingOff)
+    assert worker.state.membership.assigned == work("c", T0)
+    assert next_wakeup(worker.state) is not None
 
 
 # ── rounds ───────────────────────────────────────────────────────────────────────────────────────
@@ -1071,7 +1126,7 @@ def test_a_revoked_task_given_back_while_it_stops_starts_here_again() -> None:
     worker = running(1)
     commands = worker.join(revoked=work(T0))
     worker.join(work(T0))
-    assert worker.state.handing_over == NO_WORK
+    assert worker.state.membership.handing_over == NO_WORK
     assert len(only(e.StartTask, worker.stop_all(commands))) == 1
 
 
@@ -1089,7 +1144,7 @@ def test_a_worker_that_is_behind_reads_on_before_it_starts_anything() -> None:
 def test_a_worker_that_cannot_read_on_in_time_leaves_until_it_can() -> None:
     worker = running(1)
     worker.join(offset=9)
-    assert worker.take(e.ConfigEndReached(in_time=False)) == [e.StepOut()]
+    assert worker.take(e.ConfigEndReached(in_time=False)) == [e.BackOff()]
     assert worker.read(ConnectorConfig("d", CONFIG)) == []  # no reason to join now
     waits = []
     for _ in range(4):
@@ -1121,7 +1176,7 @@ def test_a_member_of_an_eager_group_stays_out_as_long_as_its_setting_says() -> N
     worker.protocol = "default"
     worker.take(e.LogsReady())
     worker.join(offset=9)
-    assert worker.take(e.ConfigEndReached(in_time=False)) == [e.StepOut()]
+    assert worker.take(e.ConfigEndReached(in_time=False)) == [e.BackOff()]
     assert worker.tick(39_999) == []
     assert worker.tick(1) == [e.ReadConfigToEnd(3_000)]
 
@@ -1158,7 +1213,7 @@ def test_what_an_earlier_round_offered_is_void_once_the_next_begins() -> None:
     worker = leader()
     worker.join(offset=9)
     worker.take(e.MetadataWanted("r"))
-    assert worker.state.offered is None
+    assert worker.state.membership.offered is None
     assert worker.take(e.ConfigEndReached(in_time=True)) == []
 
 
@@ -1314,7 +1369,7 @@ def test_unassigned_and_failed_do_not_overwrite_a_newer_status(
     worker = running(2)
     newer = a_status(State.RUNNING, OTHER, generation)
     worker.status(TaskStatus(T0, newer), TaskStatus(T1, newer))
-    failed = worker.take(e.TaskFailed(T0, worker.state.tasks[T0].run, "boom"))
+    failed = worker.take(e.TaskFailed(T0, worker.state.running.tasks[T0].run, "boom"))
     stopped = worker.stop_all(worker.take(e.StopRequested()))
     assert (("c-0", "FAILED") in shown(failed)) is written
     assert (("c-1", "UNASSIGNED") in shown(stopped)) is written
@@ -1432,7 +1487,7 @@ def test_a_settled_worker_sleeps_until_its_key_is_old() -> None:
 
 def test_one_report_among_a_thousand_tasks_is_cheap() -> None:
     worker = running(1_000)
-    run = worker.state.tasks[T0].run
+    run = worker.state.running.tasks[T0].run
     spent = []
     for _ in range(5):
         start = time.process_time()

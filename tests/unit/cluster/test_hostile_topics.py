@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from penstock.cluster import events as e
 from penstock.cluster.herder import step
-from penstock.cluster.herder_state import HerderState, Settings
+from penstock.cluster.herder.state import HerderState, Settings
 from penstock.cluster.records import (
     ConfigRecord,
     ConnectorConfig,

@@ -86,7 +86,8 @@ def ask(
         "headers": [(k.lower().encode(), v.encode()) for k, v in (headers or {}).items()],
     }
     context: Any = SimpleNamespace(
-        worker=SimpleNamespace(state=SimpleNamespace(ready=True)), client=None
+        worker=SimpleNamespace(state=SimpleNamespace(membership=SimpleNamespace(ready=True))),
+        client=None,
     )
     asyncio.run(application(context, ROUTES)(scope, receive, send))
     return sent

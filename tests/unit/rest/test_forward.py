@@ -16,7 +16,7 @@ import pytest
 from starlette.datastructures import Headers
 
 from penstock.cluster import events as e
-from penstock.cluster.herder_state import HerderState, Member, Settings
+from penstock.cluster.herder.state import HerderState, Member, Membership, Settings, Stable
 from penstock.cluster.records import SessionKey
 from penstock.cluster.state import ClusterState
 from penstock.rest.call import Call, HttpError, Response
@@ -94,7 +94,7 @@ class FakeWorker:
         return HerderState(
             Settings(URL, "me:8083"),
             cluster=ClusterState(session_key=self.key),
-            member=Member("m1", 1, self.protocol, "m1", URL),
+            membership=Membership(Stable(Member("m1", 1, self.protocol, "m1", URL))),
         )
 
     @property

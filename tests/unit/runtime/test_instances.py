@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from penstock.api import Connector, Props
-from penstock.cluster.herder_state import Phase, Run
+from penstock.cluster.herder.runs import Phase, Run
 from penstock.config.define import Config
 from penstock.runtime.instances import InstanceContext, Instances
 from penstock.testing.waiting import wait_until

@@ -9,7 +9,15 @@ import pytest
 
 from penstock.cluster.events import SparkReady
 from penstock.cluster.herder import step
-from penstock.cluster.herder_state import HerderState, Member, Phase, Run, Settings
+from penstock.cluster.herder.runs import Phase, Run
+from penstock.cluster.herder.state import (
+    HerderState,
+    Member,
+    Membership,
+    Running,
+    Settings,
+    Stable,
+)
 from penstock.cluster.records import State, Status
 from penstock.cluster.recovery import Recovery
 from penstock.cluster.state import ClusterState, Entry
@@ -73,9 +81,11 @@ STATE = replace(
         {"out": Status(State.RUNNING, "w:1", 1, None)},
         {"out": {0: Status(State.FAILED, "w:1", 1, "boom")}},
     ),
-    connectors={"in": Run(1, Phase.RUNNING), "out": Run(1, Phase.RUNNING)},
-    tasks={SOURCE: Run(1, Phase.RUNNING), SINK: Run(1, Phase.FAILED)},
-    recoveries={SINK: Recovery((1, 2), 3)},
+    running=Running(
+        connectors={"in": Run(1, Phase.RUNNING), "out": Run(1, Phase.RUNNING)},
+        tasks={SOURCE: Run(1, Phase.RUNNING), SINK: Run(1, Phase.FAILED)},
+        recoveries={SINK: Recovery((1, 2), 3)},
+    ),
 )
 
 
@@ -184,7 +194,8 @@ def test_starts_and_rounds_are_counted(scraped: Scraped) -> None:
 
 
 def test_who_leads_and_by_which_protocol_are_labels(scraped: Scraped) -> None:
-    state = replace(STATE, member=Member("m", 7, "sessioned", "m", "http://leader:1/"))
+    member = Member("m", 7, "sessioned", "m", "http://leader:1/")
+    state = replace(STATE, membership=Membership(Stable(member)))
     text = scraped.text(state)
     stem = "kafka_connect_worker_rebalance"
     assert f'{stem}_leader_name{{leader_name="http://leader:1/"}} 1.0' in text

@@ -1,0 +1,340 @@
+"""Membership: joining the group, syncing with the config topic, assignment, revocation, leading.
+
+A rebalance is complete for a worker once it has read the config topic exactly as far as the leader
+had when it assigned. Sources: kafka-connect.md §5.3-5.7; KIP-415, KIP-618.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from penstock.cluster import events as e
+from penstock.cluster.assign import (
+    Item,
+    MemberShare,
+    assign_cooperative,
+    assign_eager,
+    configured_work,
+)
+from penstock.cluster.herder import fencing, statuses
+from penstock.cluster.herder.state import (
+    AcquiringAccess,
+    AwaitingSpark,
+    BackingOff,
+    Joining,
+    Leadership,
+    Life,
+    Member,
+    NoAccess,
+    Replaying,
+    Stable,
+    Syncing,
+    WriteAccess,
+)
+from penstock.cluster.herder.turn import Turn
+from penstock.cluster.herder.writes import RETRY_MIN_MS
+from penstock.cluster.protocol import (
+    NO_WORK,
+    VERSIONS,
+    Assignment,
+    AssignmentError,
+    GroupBytesMalformed,
+    MemberMetadata,
+    Work,
+    decode_assignment,
+    decode_metadata,
+    encode_assignment,
+)
+
+_WAITS: Final = 5
+"""How often a worker that cannot read the config topic waits before it revokes what it runs."""
+
+
+def on_logs_ready(turn: Turn, event: e.LogsReady) -> None:
+    """The topics have been read: joins the group, or waits for Spark while others do the work."""
+    if event.others and not turn.running.spark_ready:
+        turn.membership = turn.membership.enter(AwaitingSpark())
+    else:
+        _join_first(turn)
+
+
+def on_spark_ready(turn: Turn) -> None:
+    """Tasks can start; a worker that has waited for that joins the group."""
+    turn.running = replace(turn.running, spark_ready=True)
+    if isinstance(turn.membership.phase, AwaitingSpark):
+        _join_first(turn)
+
+
+def _join_first(turn: Turn) -> None:
+    turn.membership = turn.membership.enter(Joining())
+    join(turn)
+
+
+def join(turn: Turn) -> None:
+    """Asks for a rebalance, unless this worker stops or is not to be in the group now."""
+    membership = turn.membership
+    if membership.stopping:
+        return
+    if isinstance(membership.phase, Replaying | AwaitingSpark | BackingOff):
+        return
+    turn.membership = membership.enter(Joining(membership.member, membership.offered))
+    if e.JoinGroup() not in turn.commands:
+        turn.commands.append(e.JoinGroup())
+
+
+def sync(turn: Turn) -> None:
+    """Has the config topic read to its end."""
+    if not turn.membership.syncing:
+        turn.membership = replace(turn.membership, syncing=True)
+        turn.commands.append(e.ReadConfigToEnd(turn.state.settings.sync_timeout_ms))
+
+
+def on_synced(turn: Turn, in_time: bool) -> None:
+    """The config topic was read to its end for the group, or was not in time."""
+    turn.membership = replace(turn.membership, syncing=False)
+    phase, offered = turn.membership.phase, turn.membership.offered
+    if not in_time:
+        if isinstance(phase, BackingOff) or offered is not None:
+            _back_off(turn)
+        return
+    if isinstance(phase, BackingOff):
+        turn.membership = turn.membership.enter(Joining(phase.last.member, offered))
+        join(turn)
+    agree(turn, synced=True)
+
+
+def _back_off(turn: Turn) -> None:
+    """Leaves the group for a while: a member that cannot follow the config topic keeps the others
+    from completing a rebalance (kafka-connect.md §5.6). What it runs goes on meanwhile; after
+    `_WAITS` attempts it is revoked. An eager member waits for `worker.unsync.backoff.ms`."""
+    membership, settings = turn.membership, turn.state.settings
+    if membership.stopping:
+        return
+    phase = membership.phase
+    if isinstance(phase, BackingOff):
+        attempts = phase.attempts
+    else:
+        attempts = 0
+        turn.commands.append(e.BackOff())
+    if membership.member is not None and membership.member.eager:
+        wait_ms, attempts = settings.unsync_backoff_ms, 0
+    elif attempts < _WAITS:
+        wait_ms, attempts = settings.max_delay_ms // 10 // (_WAITS - attempts), attempts + 1
+    else:
+        membership = replace(membership, assigned=NO_WORK, handing_over=NO_WORK)
+        wait_ms, attempts = 0, 0
+    retry_at = turn.now + max(wait_ms, RETRY_MIN_MS)
+    turn.membership = membership.enter(BackingOff(Joining(membership.member), retry_at, attempts))
+
+
+def on_tick(turn: Turn) -> None:
+    """Asks for the rebalance that ends a delay, and tries to read the config topic again."""
+    if turn.membership.rejoin_at is not None and turn.now >= turn.membership.rejoin_at:
+        turn.membership = replace(turn.membership, rejoin_at=None)
+        join(turn)
+    phase = turn.membership.phase
+    if isinstance(phase, BackingOff) and phase.retry_at is not None and turn.now >= phase.retry_at:
+        turn.membership = turn.membership.enter(replace(phase, retry_at=None))
+        sync(turn)
+
+
+def on_metadata_wanted(turn: Turn, event: e.MetadataWanted) -> None:
+    """A rebalance begins, whoever asked for it; what the last one waited for is void."""
+    membership = replace(turn.membership, metadata_for=event.reply)
+    if membership.last is not None:
+        membership = membership.rebalanced(Joining(membership.member))
+    if membership.member is not None and membership.member.eager:
+        # kafka-connect.md §5.4: everything is stopped before every rebalance.
+        membership = replace(membership, assigned=NO_WORK)
+    turn.membership = membership
+
+
+def tell_metadata(turn: Turn) -> None:
+    """Answers a rebalance with what this worker runs and how far it has read the config topic."""
+    membership, member = turn.membership, turn.membership.member
+    if membership.metadata_for is None:
+        return
+    if turn.tasks and (member is None or member.eager):
+        return  # eager: everything stops before the rebalance goes on
+    allocation = None
+    if membership.owned:
+        leader = member.leader if member else ""
+        leader_url = member.leader_url if member else ""
+        allocation = Assignment(leader, leader_url, turn.cluster.offset, membership.owned)
+    metadata = MemberMetadata(turn.state.settings.url, turn.cluster.offset, allocation)
+    turn.commands.append(e.TellMetadata(membership.metadata_for, metadata))
+    turn.membership = replace(membership, metadata_for=None)
+
+
+def on_coordinator_lost(turn: Turn) -> None:
+    """Revokes this worker's assignment: others may be assigned it while the coordinator cannot
+    be reached (kafka-connect.md §5.6). The worker rejoins when it can."""
+    membership = replace(turn.membership, assigned=NO_WORK, handing_over=NO_WORK, rejoin_at=None)
+    if membership.last is not None:
+        membership = membership.rebalanced(Joining())
+    turn.membership = membership
+    fencing.lose_leadership(turn)
+    join(turn)
+
+
+def on_assignment_wanted(turn: Turn, event: e.AssignmentWanted) -> None:
+    """Assigns the work as leader, at one config offset for everybody (kafka-connect.md §5.3, §5.5).
+
+    A leader that is behind a member assigns nothing: it reads the config topic first.
+    """
+    try:
+        members = {name: decode_metadata(data) for name, data in event.members.items()}
+    except GroupBytesMalformed as error:  # a member of the group is no worker
+        turn.commands.append(e.RefuseAssignment(event.reply, str(error)))
+        return
+    version = VERSIONS[event.protocol]
+    url = members[event.member].url
+    offset = max(metadata.config_offset for metadata in members.values())
+    if turn.cluster.offset < offset:
+        sync(turn)
+        behind = Assignment(event.member, url, offset, error=int(AssignmentError.CONFIG_MISMATCH))
+        mismatch = encode_assignment(behind, version)
+        turn.commands.append(e.TellAssignment(event.reply, dict.fromkeys(members, mismatch)))
+        return
+    given, delay_ms = _assign(turn, event, members)
+    if version == 0:
+        kept = dict.fromkeys(members, NO_WORK)
+    else:
+        kept = {name: members[name].running.minus(given[name].revocations) for name in members}
+    owners: dict[Item, str] = {}
+    for name, share in given.items():
+        for work in (kept[name], share.additions):
+            owners |= dict.fromkeys((*work.connectors, *work.tasks), members[name].url)
+    leadership = replace(turn.membership.leadership, owners=owners)
+    turn.membership = replace(turn.membership, leadership=leadership)
+
+    def encoded(share: MemberShare) -> bytes:
+        return encode_assignment(
+            Assignment(
+                event.member, url, turn.cluster.offset, share.additions, share.revocations, delay_ms
+            ),
+            version,
+        )
+
+    shares = {name: encoded(share) for name, share in given.items()}
+    turn.commands.append(e.TellAssignment(event.reply, shares))
+
+
+def _assign(
+    turn: Turn, event: e.AssignmentWanted, members: Mapping[str, MemberMetadata]
+) -> tuple[Mapping[str, MemberShare], int]:
+    """Each member's share, and the scheduled rebalance delay in ms."""
+    work = configured_work(turn.cluster)
+    if VERSIONS[event.protocol] == 0:
+        eager: Mapping[str, Work] = assign_eager(members.keys(), work)
+        return {name: MemberShare(share) for name, share in eager.items()}, 0
+    membership = turn.membership
+    memory, given, delay_ms = assign_cooperative(
+        membership.leadership.memory,
+        members,
+        work,
+        last_completed_generation=membership.last_generation,
+        generation=event.generation,
+        now_ms=turn.now,
+        max_delay_ms=turn.state.settings.max_delay_ms,
+    )
+    turn.membership = replace(membership, leadership=replace(membership.leadership, memory=memory))
+    return given, delay_ms
+
+
+def on_joined(turn: Turn, event: e.Joined) -> None:
+    """A rebalance is complete: takes the assignment on, and begins with it when in sync."""
+    before = turn.membership.member
+    try:
+        given = decode_assignment(event.data)
+    except GroupBytesMalformed:  # the leader is no worker; what runs goes on meanwhile
+        membership = replace(turn.membership, rejoin_at=turn.now + RETRY_MIN_MS)
+        turn.membership = membership.rebalanced(Joining(before))
+        return
+    member = Member(event.member, event.generation, event.protocol, given.leader, given.leader_url)
+    if not member.leads:  # a leader's memory is of its own rebalances only
+        leadership = Leadership(access=turn.membership.leadership.access)
+        turn.membership = replace(turn.membership, leadership=leadership)
+    if before is None or (before.id, before.leader) != (member.id, member.leader):
+        fencing.lose_leadership(turn)  # others may have led while this worker was away
+    turn.membership = replace(
+        turn.membership.rebalanced(Syncing(member, given)),
+        last_generation=event.generation,
+        rejoin_at=None,
+    )
+    if given.error == AssignmentError.NONE:
+        _take_on(turn, given, member)
+    agree(turn, synced=False)
+
+
+def _take_on(turn: Turn, given: Assignment, member: Member) -> None:
+    """Makes the assignment this worker's own, so that the next rebalance is told of it
+    (kafka-connect.md §5.5).
+
+    Nothing of it starts before `agree`; what is revoked stops at once.
+    """
+    membership = turn.membership
+    if given.delay_ms > 0:
+        turn.membership = membership = replace(membership, rejoin_at=turn.now + given.delay_ms)
+    if not member.eager and not given.work and not given.revoked:
+        return
+    held = NO_WORK if member.eager else membership.assigned
+    # Balancing may revoke what it has only just assigned (kafka-connect.md §5.5, step 6): there is
+    # nothing to stop then, but the group waits for another rebalance all the same.
+    revoked = held.minus(held.minus(given.revoked)) or given.revoked
+    turn.membership = replace(
+        membership,
+        assigned=held.minus(given.revoked).plus(given.work),
+        handing_over=membership.handing_over.minus(given.work).plus(revoked),
+    )
+
+
+def agree(turn: Turn, *, synced: bool) -> None:
+    """Begins with the assignment that is offered, if any, once this worker has read the config
+    topic exactly as far as the leader (kafka-connect.md §5.3).
+
+    It reads the topic to its end first. `synced`, it has: then it asks for another rebalance.
+    """
+    last = turn.membership.last
+    if not isinstance(last, Joining | Syncing) or last.offered is None:
+        return
+    wrong = last.offered.error != AssignmentError.NONE
+    ahead = turn.cluster.offset - last.offered.config_offset
+    if (wrong or ahead < 0) and not synced:
+        sync(turn)
+    elif wrong or ahead:
+        turn.membership = turn.membership.rebalanced(Joining(last.member))
+        join(turn)
+    else:
+        begun = Stable(last.member) if isinstance(last, Syncing) else Joining(last.member)
+        turn.membership = turn.membership.rebalanced(begun)
+        statuses.correct_statuses(turn)
+        if turn.membership.leads:
+            statuses.clear_statuses(turn)
+
+
+def on_write_access(turn: Turn, event: e.WriteAccessAcquired) -> None:
+    """An elected leader acquired write access to the config topic, or failed to."""
+    access = turn.membership.leadership.access
+    if not isinstance(access, AcquiringAccess) or event.ticket != access.ticket:
+        return  # leadership was lost meanwhile
+    if event.error is None:
+        turn.membership = turn.membership.with_access(WriteAccess())
+    else:
+        turn.membership = turn.membership.with_access(NoAccess(turn.now + RETRY_MIN_MS))
+
+
+def on_stop_requested(turn: Turn) -> None:
+    """The worker is to end; `leave` follows once everything has stopped."""
+    if turn.membership.life is Life.RUNNING:
+        turn.membership = replace(turn.membership, life=Life.STOPPING)
+
+
+def leave(turn: Turn) -> None:
+    """Leaves the group at the end, once nothing runs and nothing is being written."""
+    idle = not turn.tasks and not turn.requests.writes
+    if turn.membership.life is Life.STOPPING and idle:
+        turn.membership = replace(turn.membership, life=Life.LEFT)
+        turn.commands.append(e.LeaveGroup())

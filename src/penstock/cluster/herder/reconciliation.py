@@ -1,0 +1,238 @@
+"""Reconciliation: what runs on this worker against what is assigned to it and wanted.
+
+After any event the difference is ordered: starts, stops, restarts, pauses. Nothing is a script of
+steps that could be left half done. Sources: kafka-connect.md §5.5, §5.7, §6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final, assert_never
+
+from penstock.cluster import events as e
+from penstock.cluster.fencing import NEW_TASKS, Preflight
+from penstock.cluster.herder import fencing, membership, restarts, statuses
+from penstock.cluster.herder.runs import SHOWN, Phase, Run
+from penstock.cluster.herder.turn import Turn
+from penstock.cluster.protocol import NO_WORK
+from penstock.cluster.records import State, Target
+from penstock.cluster.state import NO_CHANGES, Changes
+from penstock.ids import TaskId
+
+WARMING_UP: Final = "Spark is starting on this worker; the task starts as soon as it is there."
+
+
+def react(turn: Turn, changes: Changes) -> None:
+    """Marks what the records of the config topic that were just read have an effect on."""
+    if changes == NO_CHANGES:
+        return
+    # Sorted, for the order of a set is not the same in every process.
+    for connector in sorted(changes.updated | changes.added):
+        turn.connectors.mark_stale(connector)
+    for task in sorted(changes.tasks):
+        turn.tasks.mark_stale(task)
+    for connector in sorted(changes.targets):
+        # A resumed connector generates its task configurations again (kafka-connect.md §5.7); one
+        # that failed has to be restarted before it is resumed (kafka-connect.md §6.2).
+        run = turn.connectors.get(connector)
+        if run is not None and run.phase is not Phase.FAILED:
+            turn.connectors.mark_stale(connector)
+    for connector in sorted(changes.committed | changes.removed):
+        # Rounds and preflights from before are about an older task set.
+        fencing.end_round(turn, connector, NEW_TASKS)
+        turn.fencing = turn.fencing.with_preflight(connector, None)
+    for request in restarts.widest(changes.restarts):
+        restarts.restart(turn, request)
+    for each in changes.logger_levels:
+        turn.commands.append(e.ApplyLevel(each.namespace, each.level))
+    if changes.need_rebalance:
+        membership.join(turn)
+    touched = changes.removed | changes.committed | changes.targets
+    if touched:
+        turn.connectors.touch(c for c in turn.connectors if c in touched)
+        turn.tasks.touch(task for task in turn.tasks if task.connector in touched)
+
+
+def on_task_started(turn: Turn, event: e.TaskStarted) -> None:
+    """A task runs."""
+    run = turn.tasks.get(event.task)
+    if run is None or run.run != event.run or run.phase is not Phase.STARTING:
+        return  # stopped, or failed before this could be told
+    turn.tasks.set(event.task, replace(run, phase=Phase.RUNNING))
+    if turn.is_ours(event.task):
+        statuses.put_task(turn, event.task, State.RUNNING)
+
+
+def on_task_failed(turn: Turn, event: e.TaskFailed) -> None:
+    """A task has failed; its restart may be scheduled."""
+    run = turn.tasks.get(event.task)
+    if run is None or run.run != event.run or run.phase is Phase.STOPPING:
+        return  # stopped or revoked meanwhile: its status is its owner's
+    if not turn.is_ours(event.task):  # it would have been stopped anyway
+        turn.tasks.set(event.task, None)
+        restarts.forget_recovery(turn, event.task)
+        statuses.put_task(turn, event.task, State.UNASSIGNED)
+        return
+    trace = restarts.recover(turn, event.task, event.trace, event.retriable)
+    turn.tasks.set(event.task, replace(run, phase=Phase.FAILED, trace=trace))
+    statuses.put_task(turn, event.task, State.FAILED, trace)
+
+
+def on_task_stopped(turn: Turn, event: e.TaskStopped) -> None:
+    """A task has stopped."""
+    run = turn.tasks.get(event.task)
+    if run is None or run.run != event.run:
+        return
+    turn.tasks.set(event.task, None)
+    if not turn.is_ours(event.task):
+        restarts.forget_recovery(turn, event.task)
+    if not turn.is_ours(event.task) or not turn.membership.may_start():
+        statuses.put_task(turn, event.task, State.UNASSIGNED)
+
+
+def touch(turn: Turn) -> None:
+    """Marks what a change of the membership, or of Spark, may have an effect on."""
+    before, after = turn.before.membership, turn.membership
+    assigned = after.assigned
+    if assigned is not before.assigned or after.stopping is not before.stopping:
+        # What runs comes first: what has to stop is stopped before anything starts
+        # (kafka-connect.md §16.3).
+        turn.connectors.touch((*turn.connectors, *assigned.connectors))
+        turn.tasks.touch((*turn.tasks, *assigned.tasks))
+    elif turn.running.spark_ready is not turn.before.running.spark_ready or (
+        after.may_start() and not before.may_start()
+    ):
+        turn.connectors.touch_unsettled(assigned.connectors)
+        turn.tasks.touch_unsettled(assigned.tasks)
+
+
+def settle_touched(turn: Turn) -> None:
+    """Orders the difference for every connector and task that was touched."""
+    connectors, turn.connectors.touched = turn.connectors.touched, {}
+    for connector in connectors:
+        _settle_connector(turn, connector)
+    tasks, turn.tasks.touched = turn.tasks.touched, {}
+    for task in tasks:
+        _settle_task(turn, task)
+    turn.connectors.touched.clear()
+    turn.tasks.touched.clear()
+
+
+def _settle_connector(turn: Turn, name: str) -> None:
+    run = turn.connectors.get(name)
+    config = turn.cluster.config(name)
+    if not turn.is_ours(name) or config is None:
+        if run is not None:
+            turn.connectors.set(name, None)
+            turn.running = turn.running.with_retry(name, None).with_asking(name, None)
+            turn.requests = turn.requests.with_plan(name, None)
+            restarts.forget_recovery(turn, name)
+            statuses.put_connector(turn, name, State.UNASSIGNED)
+        return
+    target = turn.cluster.target(name)
+    failed = run is not None and run.phase is Phase.FAILED and not run.stale
+    if failed and target is not Target.STOPPED:
+        return  # a failed connector only follows a stop (kafka-connect.md §6.2)
+    if target is Target.PAUSED or target is Target.STOPPED:
+        phase = Phase.PAUSED if target is Target.PAUSED else Phase.STOPPED
+        if run is None or run.phase is not phase or run.stale:
+            restarts.on_restarted(turn, name)
+            turn.running = turn.running.with_asking(name, None)
+            turn.connectors.set(name, Run(turn.number(), phase))
+            statuses.put_connector(turn, name, SHOWN[phase])
+        return
+    at_rest = run is not None and run.phase in (Phase.PAUSED, Phase.STOPPED)
+    if (run is not None and not at_rest and not run.stale) or not turn.membership.may_start():
+        return
+    number = turn.number()
+    turn.connectors.set(name, Run(number, Phase.STARTING))
+    restarts.on_restarted(turn, name)
+    turn.requests = turn.requests.with_plan(name, None)
+    turn.running = turn.running.with_asking(name, None)
+    turn.commands.append(e.StartConnector(name, number, config))
+
+
+def _settle_task(turn: Turn, task: TaskId) -> None:
+    run = turn.tasks.get(task)
+    ours = turn.is_ours(task) and turn.exists(task)
+    wanted = ours and turn.cluster.target(task.connector) is Target.STARTED
+    if run is None:
+        if ours:
+            _begin(turn, task, wanted)
+        return
+    match run.phase:
+        case Phase.STARTING | Phase.STOPPING:
+            return  # its TaskStarted or TaskStopped is to come
+        case Phase.RUNNING:
+            if not wanted or run.stale:
+                turn.tasks.set(task, replace(run, phase=Phase.STOPPING))
+                turn.commands.append(e.StopTask(task, run.run))
+        case Phase.WAITING | Phase.FENCING | Phase.PAUSED | Phase.FAILED | Phase.STOPPED:
+            if not ours:
+                turn.tasks.set(task, None)
+                restarts.forget_recovery(turn, task)
+                if run.phase is not Phase.FAILED:  # it ended when it failed, and stays so
+                    statuses.put_task(turn, task, State.UNASSIGNED)
+            elif run.stale or _may_move_on(turn, run.phase, wanted):
+                _begin(turn, task, wanted)
+            elif run.phase is Phase.FENCING and turn.fencing.granted(task.connector):
+                _start(turn, task, run.run)
+        case _:
+            assert_never(run.phase)
+
+
+def _may_move_on(turn: Turn, phase: Phase, wanted: bool) -> bool:
+    match phase:
+        case Phase.WAITING:
+            return turn.running.spark_ready or not wanted
+        case Phase.FENCING:
+            return not wanted
+        case Phase.PAUSED:
+            return wanted
+        case _:
+            # kafka-connect.md §6.1: a failed task stays failed until it is restarted
+            return False
+
+
+def _begin(turn: Turn, task: TaskId, wanted: bool) -> None:
+    """Starts a task of ours that is not running, or pauses it before it has begun."""
+    restarts.on_restarted(turn, task)
+    if not wanted:
+        turn.tasks.set(task, Run(turn.number(), Phase.PAUSED))
+        statuses.put_task(turn, task, State.PAUSED)
+        return
+    config = turn.cluster.config(task.connector)
+    known = turn.cluster.task_config(task) is not None
+    if config is None or not known or not turn.membership.may_start():
+        return
+    number = turn.number()
+    if not turn.running.spark_ready:
+        turn.tasks.set(task, Run(number, Phase.WAITING))
+        statuses.put_task(turn, task, State.UNASSIGNED, WARMING_UP)
+    elif fencing.needs_fencing(turn, config) and not turn.fencing.granted(task.connector):
+        turn.tasks.set(task, Run(number, Phase.FENCING))
+        if task.connector not in turn.fencing.preflights:
+            wish = Preflight(turn.now, at=turn.now)
+            turn.fencing = turn.fencing.with_preflight(task.connector, wish)
+    else:
+        _start(turn, task, number)
+
+
+def _start(turn: Turn, task: TaskId, number: int) -> None:
+    """Starts a task whose zombies are fenced, or that needs no fencing."""
+    cluster = turn.cluster
+    config, task_config = cluster.config(task.connector), cluster.task_config(task)
+    if config is None or task_config is None or not turn.membership.may_start():
+        return
+    turn.tasks.set(task, Run(number, Phase.STARTING))
+    generation = cluster.generation(task.connector)
+    turn.commands.append(e.StartTask(task, number, config, task_config, generation))
+
+
+def finish_handing_over(turn: Turn) -> None:
+    """Rejoins once everything revoked has stopped: others are assigned it then
+    (kafka-connect.md §5.5)."""
+    revoked = turn.membership.handing_over
+    if revoked and not any(task in turn.tasks for task in revoked.tasks):
+        turn.membership = replace(turn.membership, handing_over=NO_WORK)
+        membership.join(turn)

@@ -1,0 +1,131 @@
+"""The connector instances and tasks of a worker, and how their phases follow each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Final, Generic, TypeAlias, TypeVar
+
+from penstock.cluster.records import State
+
+
+class Phase(Enum):
+    """Where a connector instance or task is on this worker."""
+
+    WAITING = "waiting"  # a task, for Spark to start
+    FENCING = "fencing"  # a task, until the zombie tasks of its connector are fenced
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    PAUSED = "paused"  # nothing runs because the target state says so
+    STOPPED = "stopped"  # the same of a connector whose target state is STOPPED
+    FAILED = "failed"
+
+
+P: TypeAlias = Phase
+PHASE_MOVES: Final[Mapping[Phase, frozenset[Phase]]] = {
+    P.WAITING: frozenset({P.FENCING, P.STARTING, P.PAUSED}),
+    P.FENCING: frozenset({P.STARTING, P.PAUSED, P.FAILED}),
+    P.STARTING: frozenset({P.RUNNING, P.FAILED}),
+    P.RUNNING: frozenset({P.STOPPING, P.FAILED}),
+    P.STOPPING: frozenset(),  # ends by leaving the table; what comes next begins anew
+    P.PAUSED: frozenset({P.WAITING, P.FENCING, P.STARTING}),
+    P.FAILED: frozenset({P.WAITING, P.FENCING, P.STARTING, P.PAUSED}),
+}
+"""How the phases of a task follow each other; absent tasks begin in WAITING, FENCING, STARTING or
+PAUSED."""
+
+CONNECTOR_MOVES: Final[Mapping[Phase, frozenset[Phase]]] = {
+    P.STARTING: frozenset({P.RUNNING, P.FAILED, P.PAUSED, P.STOPPED}),
+    P.RUNNING: frozenset({P.STARTING, P.PAUSED, P.STOPPED}),
+    P.PAUSED: frozenset({P.STARTING, P.STOPPED}),
+    P.STOPPED: frozenset({P.STARTING, P.PAUSED}),
+    P.FAILED: frozenset({P.STARTING, P.PAUSED, P.STOPPED}),
+}
+"""The same of a connector, which has no STOPPING: its instance generates task configurations and
+holds nothing, so a new one may replace it in any phase."""
+
+
+SHOWN: Final[Mapping[Phase, State]] = {
+    Phase.RUNNING: State.RUNNING,
+    Phase.PAUSED: State.PAUSED,
+    Phase.STOPPED: State.STOPPED,
+    Phase.FAILED: State.FAILED,
+}
+"""The status of what stays in a phase; the other phases end by themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One start of a connector instance or task; `stale`: it has to be started anew."""
+
+    run: int
+    phase: Phase
+    stale: bool = False
+    trace: str | None = None  # why it failed
+
+
+K = TypeVar("K")
+
+
+class Runs(Generic[K]):
+    """What runs, being changed: copied at the first change, however many follow.
+
+    `touched` are the keys to be looked at again: with a thousand tasks, one that has started must
+    not cost a look at all the others. `set` raises AssertionError for a move that `moves` lacks.
+    """
+
+    def __init__(
+        self, rows: Mapping[K, Run], moves: Mapping[Phase, frozenset[Phase]] = PHASE_MOVES
+    ) -> None:
+        self._rows = rows
+        self._moves = moves
+        self._own: dict[K, Run] | None = None
+        self.touched: dict[K, None] = {}
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._rows
+
+    def items(self) -> Iterable[tuple[K, Run]]:
+        return self._rows.items()
+
+    def get(self, key: K) -> Run | None:
+        return self._rows.get(key)
+
+    def touch(self, keys: Iterable[K]) -> None:
+        self.touched |= dict.fromkeys(keys)
+
+    def touch_unsettled(self, wanted: Iterable[K]) -> None:
+        """Touches what could not go on before, or has not begun yet."""
+        idle = (
+            key for key, run in self._rows.items() if run.stale or run.phase is not Phase.RUNNING
+        )
+        self.touch(idle)
+        self.touch(key for key in wanted if key not in self._rows)
+
+    def set(self, key: K, run: Run | None) -> None:
+        if self._own is None:
+            self._rows = self._own = dict(self._rows)
+        self.touched[key] = None
+        if run is None:
+            self._own.pop(key, None)
+            return
+        before = self._own.get(key)
+        if before is not None and run.phase not in (before.phase, *self._moves[before.phase]):
+            raise AssertionError(f"{key} goes from {before.phase} to {run.phase}")
+        self._own[key] = run
+
+    def mark_stale(self, key: K) -> None:
+        run = self.get(key)
+        if run is not None:
+            self.set(key, replace(run, stale=True))
+
+    def frozen(self) -> Mapping[K, Run]:
+        return self._rows
