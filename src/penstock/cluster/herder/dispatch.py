@@ -11,7 +11,7 @@ Rules it keeps:
   and only a leader that has fenced those before it writes (KIP-618).
 
 It knows nothing of clocks, sockets, Spark or Kafka clients. Sources: kafka-connect.md §4.2, §4.8,
-§5.3, §5.5-5.7, §6; KIP-415, KIP-507, KIP-618.
+§5.3, §5.5, §5.6, §5.7, §6; KIP-415, KIP-507, KIP-618.
 """
 
 from __future__ import annotations

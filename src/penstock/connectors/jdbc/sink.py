@@ -1,4 +1,4 @@
-"""The JDBC sink (reference, connectors §3): `write` writes its records."""
+"""The JDBC sink (connectors.md §3): `write` writes its records."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The JDBC source: which tables there are to read, and the tasks that share them (reference,
-connectors §2). `read` reads them."""
+"""The JDBC source: which tables there are to read, and the tasks that share them
+(connectors.md §2). `read` reads them."""
 
 from __future__ import annotations
 

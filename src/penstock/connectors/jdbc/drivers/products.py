@@ -2,7 +2,7 @@
 the standard of SQL says.
 
 A product is chosen by the URL, or by `dialect.name`. Types of SQL Server and of Oracle are those
-of the reference (connectors §3.2), the others the nearest that each database has. Only H2 is run
+of connectors.md §3.2, the others the nearest that each database has. Only H2 is run
 in tests, and Derby and HSQLDB were tried; the statements for the others are as their manuals have
 them.
 """

@@ -1,7 +1,7 @@
 """Columns of a database as fields of Connect structs.
 
 What a driver of the JVM calls a column's type decides its schema, as in the JVM's connector
-(reference, connectors §2.3); each database's module says what that is for its own types.
+(connectors.md §2.3); each database's module says what that is for its own types.
 `drivers.types` says how cells travel up to here.
 """
 

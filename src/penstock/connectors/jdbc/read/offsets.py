@@ -1,5 +1,5 @@
 """How far a table has been read, in the words in which the JVM's connector stores it
-(reference, connectors §2.3), so that either goes on where the other stopped.
+(connectors.md §2.3), so that either goes on where the other stopped.
 
     {"protocol": "1", "table": "db.schema.table"}  the partition of a table
     {"table": "table"}                             what it was before protocol 1, and in mode bulk

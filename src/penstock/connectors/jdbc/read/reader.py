@@ -1,4 +1,4 @@
-"""Reads the rows of tables, or of a query, in ranges (reference, connectors §2).
+"""Reads the rows of tables, or of a query, in ranges (connectors.md §2).
 
 A range goes from one row's position up to another's, both of them in the table. One statement reads
 it, as long as the engine polls: each poll is given a piece. A piece ends between two rows of

@@ -1,5 +1,5 @@
-"""The settings of the JDBC sink, under the names of Confluent's connector and of Aiven's (reference
-§3.1); ours start with `penstock.`."""
+"""The settings of the JDBC sink, under the names of Confluent's connector and of Aiven's
+(connectors.md §3.1); ours start with `penstock.`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings of the JDBC source, as the JVM's connectors have them (reference, connectors §2.1);
+"""The settings of the JDBC source, as the JVM's connectors have them (connectors.md §2.1);
 ours start with `penstock.`."""
 
 from __future__ import annotations

@@ -181,7 +181,7 @@ class Dialect(ABC):
 
     def column_type(self, wanted: Wanted) -> str:
         """The type of a column that is to hold values of a schema; UnmappedType if there is none
-        (reference §3.2)."""
+        (connectors.md §3.2)."""
         schema = wanted.schema
         found = self.types.get(schema.logical or schema.type)
         if found is None:

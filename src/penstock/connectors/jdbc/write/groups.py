@@ -23,7 +23,7 @@ class Group:
 
 
 def groups(records: Records, settings: WriteSettings) -> Iterator[Group]:
-    """The batch cut into groups; those of one table in order (reference §3.2: a group ends
+    """The batch cut into groups; those of one table in order (connectors.md §3.2: a group ends
     where a schema changes, or where, without upserts, something follows a delete)."""
     topics = records.topics
     key_runs, value_runs = records.keys.runs, records.values.runs

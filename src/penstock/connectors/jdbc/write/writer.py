@@ -1,4 +1,4 @@
-"""Records into tables (reference §3.2).
+"""Records into tables (connectors.md §3.2).
 
 A batch is cut into groups: records for one table with the same schemas. A group becomes columns,
 the columns what the dialect writes, and all groups of a batch are one transaction. Rows that the
