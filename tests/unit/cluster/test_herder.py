@@ -1063,6 +1063,17 @@ def test_a_rebalance_that_completes_while_a_worker_backs_off_does_not_end_that()
     assert next_wakeup(worker.state) is not None
 
 
+def test_a_worker_that_backs_off_begins_with_nothing_at_another_offset_than_the_leaders() -> None:
+    worker = Worker()
+    worker.read(ANY_KEY, ConnectorConfig("c", CONFIG), *task_set(1))
+    worker.take(e.LogsReady())
+    worker.join(offset=worker.state.cluster.offset + 1)
+    assert only(e.BackOff, worker.take(e.ConfigEndReached(in_time=False)))
+    commands = worker.join(work("c", T0), offset=worker.state.cluster.offset - 1)
+    assert not only(e.StartConnector, commands)
+    assert not only(e.StartTask, commands)
+
+
 # ── rounds ───────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -251,7 +251,7 @@ def on_joined(turn: Turn, event: e.Joined) -> None:
         given = decode_assignment(event.data)
     except GroupBytesMalformed:  # the leader is no worker; what runs goes on meanwhile
         membership = replace(turn.membership, rejoin_at=turn.now + RETRY_MIN_MS)
-        turn.membership = membership.rebalanced(Joining(before))
+        turn.membership = membership.rebalanced(Joining(before, membership.offered))
         return
     member = Member(event.member, event.generation, event.protocol, given.leader, given.leader_url)
     if not member.leads:  # a leader's memory is of its own rebalances only

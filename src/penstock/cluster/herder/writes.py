@@ -29,8 +29,11 @@ RETRY_MIN_MS: Final = 250
 def publish(
     turn: Turn, reply: e.Reply | None, connector: str, configs: tuple[RawProps, ...]
 ) -> None:
-    """Writes a task set: every task, then the commit that makes them one (kafka-connect.md
-    §4.2). Answers 404 for a deleted connector, 400 for tasks of a stopped one."""
+    """Writes a task set: every task, then the commit that makes them one.
+
+    Answers 404 for a deleted connector, 400 for tasks of a stopped one.
+    Source: kafka-connect.md §4.2.
+    """
     refusal = None
     if not turn.cluster.contains(connector):
         refusal = e.Refused(404, f"Connector {connector} not found")
