@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from penstock.config import connector as connector_keys
+from penstock.config import connector as connector_config
 from penstock.config.define import Key
 from penstock.connectors import file
 
@@ -290,8 +290,8 @@ def _settings(
 
 
 def configs(chance: random.Random) -> Iterator[Wrong]:
-    sources = tuple(_settings(connector_keys.SOURCE.keys, file.FILE_SOURCE.keys))
-    sinks = tuple(_settings(connector_keys.SINK.keys, file.FILE_SINK.keys))
+    sources = tuple(_settings(connector_config.SOURCE.keys, file.FILE_SOURCE.keys))
+    sinks = tuple(_settings(connector_config.SINK.keys, file.FILE_SINK.keys))
     for base, settings in ((SOURCE, sources), (SINK, sinks)):
         for name, value in settings:
             config: dict[str, object] = {**base, name: value}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from penstock.api import SourceOffset
-from penstock.config import worker as keys
+from penstock.config import worker as worker_config
 from penstock.errors import StartupFailed
 from penstock.ids import TaskId
 from penstock.kafka.broker import Broker
@@ -33,7 +33,7 @@ def offsets(broker: Broker, topics: Topics, cluster: str) -> Iterator[OffsetStor
         "offset.storage.segment.bytes": "1048576",
     }
     store = OffsetStore(
-        keys.parse_distributed({**worker_settings(broker.bootstrap, cluster), **settings})
+        worker_config.parse_distributed({**worker_settings(broker.bootstrap, cluster), **settings})
     )
     topic = topics.create(f"{cluster}-offset", 3, cleanup_policy="compact")
     client = {"bootstrap.servers": broker.bootstrap}

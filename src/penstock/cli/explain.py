@@ -15,7 +15,7 @@ from typing import Final
 import click
 
 from penstock.cli.exits import NotThere
-from penstock.config import connector, worker
+from penstock.config import connector, worker_keys
 from penstock.config.define import ConfigDef
 from penstock.config.render import help_text, markdown
 from penstock.plugins.registry import Found, Kind, PluginClass, Registry
@@ -66,8 +66,8 @@ class Subject:
 def subjects(registry: Registry) -> list[Subject]:
     """Everything there is to explain: workers and connectors as such, then the plugins."""
     definitions = {
-        "worker": worker.DISTRIBUTED,
-        "standalone": worker.STANDALONE,
+        "worker": worker_keys.DISTRIBUTED,
+        "standalone": worker_keys.STANDALONE,
         "source": connector.SOURCE,
         "sink": connector.SINK,
     }

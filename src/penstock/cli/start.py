@@ -14,7 +14,8 @@ from types import FrameType
 
 from penstock.clock import SystemClock
 from penstock.cluster.records import SessionKey
-from penstock.config import worker as keys
+from penstock.config import worker as worker_config
+from penstock.config import worker_keys as keys
 from penstock.config.properties import parse_properties, parse_properties_text
 from penstock.errors import StartupFailed
 from penstock.plugins import path as plugin_path
@@ -44,7 +45,7 @@ def worker_settings(file: Path | None, environ: Mapping[str, str] = os.environ) 
     As in the container images, the value of a variable is parsed like a value in a properties file:
     a backslash is written twice.
     """
-    variables = keys.from_environment(environ)
+    variables = worker_config.from_environment(environ)
     lines = "\n".join(f"{name}={value}" for name, value in variables.items())
     given = {} if file is None else read_worker_file(file)
     return {**given, **parse_properties_text(lines)}
@@ -57,7 +58,7 @@ def distributed(props: Mapping[str, str], started: Callable[[str], None]) -> Non
     starting, or ended it.
     """
     registry = plugin_path.registry(props)
-    config = keys.parse_distributed(resolved_worker(props, registry))
+    config = worker_config.parse_distributed(resolved_worker(props, registry))
     client = Client(forwarding(config))
     server = Server(config)
     host = socket.gethostname()
@@ -69,12 +70,12 @@ def distributed(props: Mapping[str, str], started: Callable[[str], None]) -> Non
         return worker.state.cluster.session_key if signs else None
 
     try:
-        url = keys.advertised_url(config, server.port, host)
+        url = worker_config.advertised_url(config, server.port, host)
         worker = Worker(
             config,
             registry,
             url=url,
-            worker_id=keys.worker_id(config, server.port, host),
+            worker_id=worker_config.worker_id(config, server.port, host),
             clock=SystemClock(),
             leader=LeaderClient(client, session_key, config[keys.INTER_WORKER_SIGNATURE_ALGORITHM]),
         )
@@ -108,12 +109,12 @@ def standalone(
     server = Server(config)
     host = socket.gethostname()
     try:
-        url = keys.advertised_url(config, server.port, host)
+        url = worker_config.advertised_url(config, server.port, host)
         worker = StandaloneWorker(
             config,
             registry,
             url=url,
-            worker_id=keys.worker_id(config, server.port, host),
+            worker_id=worker_config.worker_id(config, server.port, host),
             clock=SystemClock(),
             # It is its own leader; this is never called.
             leader=LeaderClient(

@@ -1,9 +1,8 @@
-"""The settings every connector has, whatever it connects (reference §3), and rules between them.
+"""What every connector's settings are, and the rules between them (kafka-connect.md §3).
 
-`SOURCE` and `SINK` are Kafka Connect 4.2.0's, in its order. `enrich` adds the settings that exist
-only because of others: those of each transformation and predicate. `with_topic_creation` does the
-same for topic creation groups; Kafka Connect reads those when the connector starts and not when it
-is validated, which is why they are apart.
+The keys stand in `connector_keys`. `SOURCE` and `SINK` are Kafka Connect 4.2.0's, in its order.
+`enrich` adds the settings that exist only because of others: those of each transformation and
+predicate.
 
     >>> values = SINK.validate({"name": "s", "connector.class": "FileStreamSink"})
     >>> [value.name for value in values if value.errors]
@@ -19,422 +18,54 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from penstock.config.checks import (
-    all_of,
-    at_least,
-    broker_default_or_positive_partitions,
-    broker_default_or_positive_replication,
-    connector_name,
-    entries,
-    non_empty,
-    non_null,
-    one_of,
-    unique_aliases,
-    valid_regex,
-    valid_regexes,
-    version_range,
-    version_range_problem,
+from penstock.config.checks import all_of, version_range, version_range_problem
+from penstock.config.connector_keys import (
+    CONNECTOR_KEYS,
+    DLQ_HEADERS,
+    DLQ_REPLICATION,
+    DLQ_TOPIC,
+    EXACTLY_ONCE_SUPPORT,
+    HEADER_CONVERTER,
+    KEY_CONVERTER,
+    NAME,
+    OFFSETS_TOPIC,
+    PREDICATES,
+    TOPIC_CREATION_GROUPS,
+    TOPICS,
+    TOPICS_REGEX,
+    TRANSACTION_BOUNDARY,
+    TRANSACTION_INTERVAL,
+    TRANSFORMS,
+    VALUE_CONVERTER,
 )
 from penstock.config.define import (
     BOOLEAN,
     CLASS,
     HIGH,
-    INT,
-    LIST,
-    LONG,
-    LOW,
-    SHORT,
     STRING,
     Check,
     Choices,
     ConfigDef,
     ConfigValue,
     Key,
-    Required,
     Width,
+    aliases,
     class_known_as,
-    under,
+    list_entries,
 )
 from penstock.config.regex import RegexInvalid, compile_java
 from penstock.config.versions import mismatch
 
-_COMMON_GROUP: Final = "Common"
-_TRANSFORMS_GROUP: Final = "Transforms"
-_PREDICATES_GROUP: Final = "Predicates"
-_ERROR_GROUP: Final = "Error Handling"
-_TOPIC_CREATION_GROUP: Final = "Topic Creation"
-_EXACTLY_ONCE_GROUP: Final = "Exactly Once Support"
-_OFFSETS_TOPIC_GROUP: Final = "offsets.topic"
-
 OVERRIDE_PREFIXES: Final = ("producer.override.", "consumer.override.", "admin.override.")
 """What the settings of a connector's own Kafka clients start with."""
 
-NAME = Key(
-    "name",
-    STRING,
-    importance=HIGH,
-    check=connector_name(),
-    group=_COMMON_GROUP,
-    order=1,
-    width=Width.MEDIUM,
-    display_name="Connector name",
-    doc="Name of the connector; no two in a cluster are the same.",
-)
-CONNECTOR_CLASS = Key(
-    "connector.class",
-    STRING,
-    importance=HIGH,
-    group=_COMMON_GROUP,
-    order=2,
-    width=Width.LONG,
-    display_name="Connector class",
-    doc="Which connector to run: its full class name, the simple name of the class, or that without"
-    " 'Connector' at the end.",
-)
-CONNECTOR_VERSION = Key(
-    "connector.plugin.version",
-    STRING,
-    default=None,
-    check=version_range(),
-    group=_COMMON_GROUP,
-    order=3,
-    width=Width.MEDIUM,
-    display_name="Connector version",
-    doc="Version, or range of versions, of the connector; unset takes the newest.",
-)
-TASKS_MAX = Key(
-    "tasks.max",
-    INT,
-    default=1,
-    importance=HIGH,
-    check=at_least(1),
-    group=_COMMON_GROUP,
-    order=4,
-    width=Width.SHORT,
-    display_name="Tasks max",
-    doc="The largest number of tasks the connector may split its work into.",
-)
-TASKS_MAX_ENFORCE = Key(
-    "tasks.max.enforce",
-    BOOLEAN,
-    default=True,
-    importance=LOW,
-    group=_COMMON_GROUP,
-    order=5,
-    width=Width.SHORT,
-    display_name="Enforce tasks max",
-    doc="Whether a connector that plans more than tasks.max tasks fails. Deprecated; false lets"
-    " faulty connectors run on.",
-)
-KEY_CONVERTER = Key(
-    "key.converter",
-    CLASS,
-    default=None,
-    importance=LOW,
-    group=_COMMON_GROUP,
-    order=6,
-    width=Width.SHORT,
-    display_name="Key converter class",
-    doc="Converter for record keys; unset uses the worker's with the worker's settings. When set,"
-    " only this connector's 'key.converter.' settings configure it.",
-)
-KEY_CONVERTER_VERSION = Key(
-    "key.converter.plugin.version",
-    STRING,
-    default=None,
-    importance=LOW,
-    check=version_range(),
-    group=_COMMON_GROUP,
-    order=7,
-    width=Width.SHORT,
-    display_name="Key converter version",
-    doc="Version, or range of versions, of the key converter.",
-)
-VALUE_CONVERTER = Key(
-    "value.converter",
-    CLASS,
-    default=None,
-    importance=LOW,
-    group=_COMMON_GROUP,
-    order=8,
-    width=Width.SHORT,
-    display_name="Value converter class",
-    doc="Converter for record values; unset uses the worker's with the worker's settings. When set,"
-    " only this connector's 'value.converter.' settings configure it.",
-)
-VALUE_CONVERTER_VERSION = Key(
-    "value.converter.plugin.version",
-    STRING,
-    default=None,
-    importance=LOW,
-    check=version_range(),
-    group=_COMMON_GROUP,
-    order=9,
-    width=Width.SHORT,
-    display_name="Value converter version",
-    doc="Version, or range of versions, of the value converter.",
-)
-HEADER_CONVERTER = Key(
-    "header.converter",
-    CLASS,
-    default=None,
-    importance=LOW,
-    group=_COMMON_GROUP,
-    order=10,
-    width=Width.SHORT,
-    display_name="Header converter class",
-    doc="Converter for record headers; unset uses the worker's with the worker's settings. When"
-    " set, only this connector's 'header.converter.' settings configure it.",
-)
-HEADER_CONVERTER_VERSION = Key(
-    "header.converter.plugin.version",
-    STRING,
-    default=None,
-    importance=LOW,
-    check=version_range(),
-    group=_COMMON_GROUP,
-    order=11,
-    width=Width.SHORT,
-    display_name="Header converter version",
-    doc="Version, or range of versions, of the header converter.",
-)
-TRANSFORMS = Key(
-    "transforms",
-    LIST,
-    default=(),
-    importance=LOW,
-    check=unique_aliases("transformation aliases"),
-    group=_TRANSFORMS_GROUP,
-    order=12,
-    width=Width.LONG,
-    display_name="Transforms",
-    doc="Names for the transformations of each record, in the order they are applied. Each is set"
-    " up by 'transforms.NAME.type' and further 'transforms.NAME.' settings.",
-)
-PREDICATES = Key(
-    "predicates",
-    LIST,
-    default=(),
-    importance=LOW,
-    check=unique_aliases("predicate aliases"),
-    group=_PREDICATES_GROUP,
-    order=13,
-    width=Width.LONG,
-    display_name="Predicates",
-    doc="Names for the conditions that transformations may depend on. Each is set up by"
-    " 'predicates.NAME.type' and further 'predicates.NAME.' settings.",
-)
-CONFIG_RELOAD = Key(
-    "config.action.reload",
-    STRING,
-    default="restart",
-    importance=LOW,
-    check=one_of("none", "restart"),
-    group=_COMMON_GROUP,
-    order=14,
-    width=Width.MEDIUM,
-    display_name="Reload Action",
-    doc="What happens when a value that came from a config provider expires: 'restart' restarts the"
-    " connector with the new value, 'none' does nothing.",
-)
-ERRORS_RETRY_TIMEOUT = Key(
-    "errors.retry.timeout",
-    LONG,
-    default=0,
-    group=_ERROR_GROUP,
-    order=1,
-    width=Width.MEDIUM,
-    display_name="Retry Timeout for Errors",
-    doc="How long a failed step is tried again, in milliseconds; 0 is not at all, -1 for ever.",
-)
-ERRORS_RETRY_MAX_DELAY = Key(
-    "errors.retry.delay.max.ms",
-    LONG,
-    default=60_000,
-    group=_ERROR_GROUP,
-    order=2,
-    width=Width.MEDIUM,
-    display_name="Maximum Delay Between Retries for Errors",
-    doc="Longest pause between two tries of a failed step, in milliseconds.",
-)
-ERRORS_TOLERANCE = Key(
-    "errors.tolerance",
-    STRING,
-    default="none",
-    check=one_of("none", "all"),
-    group=_ERROR_GROUP,
-    order=3,
-    width=Width.SHORT,
-    display_name="Error Tolerance",
-    doc="What a bad record does: 'none' fails the task, 'all' skips the record.",
-)
-ERRORS_LOG_ENABLE = Key(
-    "errors.log.enable",
-    BOOLEAN,
-    default=False,
-    group=_ERROR_GROUP,
-    order=4,
-    width=Width.SHORT,
-    display_name="Log Errors",
-    doc="Whether tolerated errors are logged too.",
-)
-ERRORS_LOG_MESSAGES = Key(
-    "errors.log.include.messages",
-    BOOLEAN,
-    default=False,
-    group=_ERROR_GROUP,
-    order=5,
-    width=Width.SHORT,
-    display_name="Log Error Details",
-    doc="Whether the log entry of an error holds the record itself: its key, value and headers.",
-)
-TOPICS = Key(
-    "topics",
-    LIST,
-    default=(),
-    importance=HIGH,
-    check=entries(),
-    group=_COMMON_GROUP,
-    order=4,
-    width=Width.LONG,
-    display_name="Topics",
-    doc="Topics to read, separated by commas. Either this or topics.regex is set.",
-)
-TOPICS_REGEX = Key(
-    "topics.regex",
-    STRING,
-    default="",
-    importance=HIGH,
-    check=valid_regex(),
-    group=_COMMON_GROUP,
-    order=4,
-    width=Width.LONG,
-    display_name="Topics regex",
-    doc="Regular expression for the whole name of each topic to read. Either this or topics is"
-    " set.",
-)
-DLQ_TOPIC = Key(
-    "errors.deadletterqueue.topic.name",
-    STRING,
-    default="",
-    group=_ERROR_GROUP,
-    order=6,
-    width=Width.MEDIUM,
-    display_name="Dead Letter Queue Topic Name",
-    doc="Topic that gets the records this connector could not handle; empty is none.",
-)
-DLQ_REPLICATION = Key(
-    "errors.deadletterqueue.topic.replication.factor",
-    SHORT,
-    default=3,
-    group=_ERROR_GROUP,
-    order=7,
-    width=Width.MEDIUM,
-    display_name="Dead Letter Queue Topic Replication Factor",
-    doc="Replication of the dead letter topic when it is created here.",
-)
-DLQ_HEADERS = Key(
-    "errors.deadletterqueue.context.headers.enable",
-    BOOLEAN,
-    default=False,
-    group=_ERROR_GROUP,
-    order=8,
-    width=Width.MEDIUM,
-    display_name="Enable Error Context Headers",
-    doc="Whether dead letters carry headers that say what went wrong; they start with"
-    " '__connect.errors.'.",
-)
-TOPIC_CREATION_GROUPS = Key(
-    "topic.creation.groups",
-    LIST,
-    default=(),
-    importance=LOW,
-    check=unique_aliases("topic creation groups"),
-    group=_TOPIC_CREATION_GROUP,
-    order=1,
-    width=Width.LONG,
-    display_name="Topic Creation Groups",
-    doc="Names for groups of topics that are created alike. Each is set up by"
-    " 'topic.creation.NAME.' settings; topics in none of them belong to 'default'.",
-)
-EXACTLY_ONCE_SUPPORT = Key(
-    "exactly.once.support",
-    STRING,
-    default="requested",
-    check=one_of("REQUIRED", "REQUESTED", ignore_case=True),
-    group=_EXACTLY_ONCE_GROUP,
-    order=2,
-    width=Width.SHORT,
-    display_name="Exactly once support",
-    doc="With 'required', the connector is refused unless it can deliver exactly once on this"
-    " worker; with 'requested' it runs either way.",
-)
-TRANSACTION_BOUNDARY = Key(
-    "transaction.boundary",
-    STRING,
-    default="poll",
-    check=one_of("INTERVAL", "POLL", "CONNECTOR", ignore_case=True),
-    group=_EXACTLY_ONCE_GROUP,
-    order=3,
-    width=Width.SHORT,
-    display_name="Transaction Boundary",
-    doc="What one transaction holds: what was ready to be read ('poll'), all records of a while"
-    " ('interval'), or what the connector says ('connector').",
-)
-TRANSACTION_INTERVAL = Key(
-    "transaction.boundary.interval.ms",
-    LONG,
-    default=None,
-    importance=LOW,
-    check=at_least(0),
-    group=_EXACTLY_ONCE_GROUP,
-    order=4,
-    width=Width.SHORT,
-    display_name="Transaction boundary interval",
-    doc="Time between two commits when transaction.boundary is 'interval', in milliseconds; unset"
-    " is the worker's offset.flush.interval.ms.",
-)
-OFFSETS_TOPIC = Key(
-    "offsets.storage.topic",
-    STRING,
-    default=None,
-    importance=LOW,
-    check=non_empty(),
-    group=_OFFSETS_TOPIC_GROUP,
-    order=1,
-    width=Width.LONG,
-    display_name="Offsets topic",
-    doc="A topic of its own for this connector's offsets, created if it does not exist; unset uses"
-    " the worker's. Means nothing to a worker that works alone.",
-)
-
-CONNECTOR_KEYS: Final[tuple[Key[Any], ...]] = (
-    NAME,
-    CONNECTOR_CLASS,
-    CONNECTOR_VERSION,
-    TASKS_MAX,
-    TASKS_MAX_ENFORCE,
-    KEY_CONVERTER,
-    KEY_CONVERTER_VERSION,
-    VALUE_CONVERTER,
-    VALUE_CONVERTER_VERSION,
-    HEADER_CONVERTER,
-    HEADER_CONVERTER_VERSION,
-    TRANSFORMS,
-    PREDICATES,
-    CONFIG_RELOAD,
-    ERRORS_RETRY_TIMEOUT,
-    ERRORS_RETRY_MAX_DELAY,
-    ERRORS_TOLERANCE,
-    ERRORS_LOG_ENABLE,
-    ERRORS_LOG_MESSAGES,
-)
-"""What sources and sinks have in common."""
-
 
 def sink_topic_problems(parsed: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """What is wrong between `topics`, `topics.regex` and the dead letter topic (§3.2)."""
-    topics = [topic for topic in _listed(parsed.get(TOPICS.name)) if topic]
+    """Contradictions between `topics`, `topics.regex` and the dead letter topic.
+
+    Source: kafka-connect.md §3.2.
+    """
+    topics = [topic for topic in list_entries(parsed.get(TOPICS.name)) if topic]
     pattern = _text(parsed.get(TOPICS_REGEX.name))
     dlq = _text(parsed.get(DLQ_TOPIC.name))
     both = (TOPICS.name, TOPICS_REGEX.name)
@@ -466,10 +97,6 @@ def _matches(pattern: str, topic: str) -> bool:
         return compile_java(pattern).fullmatch(topic) is not None
     except RegexInvalid:
         return False  # the key's own check says so
-
-
-def _listed(value: object) -> tuple[str, ...]:
-    return value if isinstance(value, tuple) else ()
 
 
 def _text(value: object) -> str:
@@ -549,16 +176,17 @@ def enrich(
     worker_defaults: Mapping[str, str] | None = None,
 ) -> ConfigDef:
     """`definition` with what `props` brings into being: the settings of each transformation and
-    predicate it lists (§3.1), and classes checked and offered as far as `plugins` knows them.
+    predicate it lists (kafka-connect.md §3.1), and classes checked and offered as far as `plugins`
+    knows them.
 
     `worker_defaults` are the converters of the worker and their versions, by setting; they are
     shown as the defaults of the connector's. Never raises: an alias that is listed twice counts
     once here, and a class that does not exist has no settings.
     """
     keys = [_with_plugins(key, plugins, worker_defaults or {}) for key in definition.keys]
-    for alias in _aliases(TRANSFORMS, props):
+    for alias in aliases(TRANSFORMS, props):
         keys += _transform_keys(alias, props, plugins.transforms)
-    for alias in _aliases(PREDICATES, props):
+    for alias in aliases(PREDICATES, props):
         keys += _plugin_keys(
             f"predicates.{alias}.",
             f"Predicates: {alias}",
@@ -569,11 +197,6 @@ def enrich(
     # A connector may name an alias so that two settings meet; the first one declared stands.
     unique = {key.name: key for key in reversed(keys)}
     return ConfigDef(*reversed(unique.values()), rules=definition.rules)
-
-
-def _aliases(key: Key[tuple[str, ...]], props: Mapping[str, str | None]) -> list[str]:
-    value = next(iter(ConfigDef(key).validate(props))).value
-    return list(dict.fromkeys(_listed(value)))
 
 
 def _with_plugins(
@@ -646,8 +269,8 @@ class _Refused:
 
 
 def version_problem(class_name: str, wanted: str | None, available: Sequence[str]) -> str | None:
-    """What is said where no version that is there is one that is asked for (§15.4); None also where
-    the range is malformed, which is said elsewhere."""
+    """Why no installed version is a wanted one (kafka-connect.md §15.4); None if one is, or if the
+    range is malformed, which its check reports."""
     if wanted is not None and version_range_problem(wanted) is not None:
         return None
     return mismatch(class_name, wanted, available)
@@ -739,114 +362,8 @@ def _if_any(name: str, classes: PluginClasses) -> str | None:
     return name if classes.variants(name) else None
 
 
-TOPIC_CREATION_PREFIX: Final = "topic.creation."
-DEFAULT_GROUP: Final = "default"
-
-
-def uses_topic_creation(props: Mapping[str, str | None]) -> bool:
-    """Whether the connector asks for its topics to be created, if the worker allows it (§3.3)."""
-    return any(name.startswith(TOPIC_CREATION_PREFIX) for name in props)
-
-
-def topic_creation_groups(props: Mapping[str, str | None]) -> list[str]:
-    """The listed groups in order, `default` last."""
-    listed = [group for group in _aliases(TOPIC_CREATION_GROUPS, props) if group != DEFAULT_GROUP]
-    return [*listed, DEFAULT_GROUP]
-
-
-def with_topic_creation(definition: ConfigDef, props: Mapping[str, str | None]) -> ConfigDef:
-    """`definition` with the settings of each topic creation group (§3.3); unchanged when the
-    connector does not use topic creation. What a group leaves out it takes from `default`."""
-    if not uses_topic_creation(props):
-        return definition
-    default = topic_group_keys(DEFAULT_GROUP)
-    inherited = {value.name: value.value for value in ConfigDef(*default).validate(props)}
-    keys = list(default)
-    for group in topic_creation_groups(props)[:-1]:
-        keys += topic_group_keys(group, inherited)
-    unique = {key.name: key for key in reversed((*definition.keys, *keys))}
-    return ConfigDef(*reversed(unique.values()), rules=definition.rules)
-
-
-def topic_group_keys(
-    group: str, inherited: Mapping[str, object] | None = None
-) -> tuple[Key[Any], ...]:
-    """The settings of one topic creation group: include, exclude, replication, partitions.
-
-    `inherited` are the parsed settings of the group `default`; None for that group itself.
-    """
-    is_default = inherited is None
-    # Kafka never looks at the patterns of `default`: it takes what no other group does.
-    patterns = non_null() if is_default else valid_regexes("regular expressions")
-    own = ConfigDef(
-        Key(
-            "include",
-            LIST,
-            default=(".*",) if is_default else (),
-            importance=LOW,
-            check=patterns,
-            order=0,
-            width=Width.LONG,
-            display_name=f"Inclusion Topic Pattern for {group}",
-            doc="Regular expressions for the names of topics that belong to the group.",
-        ),
-        Key(
-            "exclude",
-            LIST,
-            default=(),
-            importance=LOW,
-            check=patterns,
-            order=1,
-            width=Width.LONG,
-            display_name=f"Exclusion Topic Pattern for {group}",
-            doc="Regular expressions for the names of topics that do not belong to the group,"
-            " although they are included.",
-        ),
-        Key(
-            "replication.factor",
-            SHORT,
-            default=_inherited(inherited, "replication.factor"),
-            importance=LOW,
-            check=broker_default_or_positive_replication(),
-            order=2,
-            width=Width.LONG,
-            display_name=f"Replication Factor for Topics in {group}",
-            doc="Replication of topics the group creates; -1 is the broker's default.",
-        ),
-        Key(
-            "partitions",
-            INT,
-            default=_inherited(inherited, "partitions"),
-            importance=LOW,
-            check=broker_default_or_positive_partitions(),
-            order=3,
-            width=Width.LONG,
-            display_name=f"Partition Count for Topics in {group}",
-            doc="Partitions of topics the group creates; -1 is the broker's default.",
-        ),
-    )
-    return tuple(
-        own.embedded(f"{TOPIC_CREATION_PREFIX}{group}.", f"{_TOPIC_CREATION_GROUP}: {group}")
-    )
-
-
-def _inherited(values: Mapping[str, object] | None, name: str) -> int | Required:
-    if values is None:
-        return Required.REQUIRED
-    value = values.get(f"{TOPIC_CREATION_PREFIX}{DEFAULT_GROUP}.{name}")
-    # An unusable default is reported on `default`, so -1 is only there to say nothing more.
-    return value if isinstance(value, int) and (value == -1 or value > 0) else -1
-
-
-def topic_group_settings(group: str, props: Mapping[str, str]) -> dict[str, str]:
-    """The settings topics of the group are created with, beyond the four it declares."""
-    prefix = f"{TOPIC_CREATION_PREFIX}{group}."
-    declared = {key.name for key in topic_group_keys(group)}
-    return under({n: value for n, value in props.items() if n not in declared}, prefix)
-
-
 def null_value_problems(props: Mapping[str, str | None]) -> list[tuple[str, str]]:
-    """What is said about settings that were given as null (§1.8, step 4)."""
+    """What is said about settings that were given as null (kafka-connect.md §1.8, step 4)."""
     text = "Null value can not be supplied as the configuration value."
     return [(name, text) for name, value in props.items() if value is None]
 
@@ -854,7 +371,7 @@ def null_value_problems(props: Mapping[str, str | None]) -> list[tuple[str, str]
 def exactly_once_problems(
     values: Sequence[ConfigValue], worker_enabled: bool, supported: bool | None
 ) -> list[tuple[str, str]]:
-    """What stands against `exactly.once.support=required` (§3.3); nothing otherwise.
+    """Why `exactly.once.support=required` cannot be met (kafka-connect.md §3.3); else nothing.
 
     `supported` is what the connector says of this configuration, None if it cannot say.
     """
@@ -881,7 +398,7 @@ def exactly_once_problems(
 def transaction_boundary_problems(
     values: Sequence[ConfigValue], supported: bool
 ) -> list[tuple[str, str]]:
-    """What stands against `transaction.boundary=connector` (§3.3); nothing otherwise."""
+    """Why `transaction.boundary=connector` cannot be met (kafka-connect.md §3.3); else nothing."""
     if supported or _value(values, TRANSACTION_BOUNDARY).lower() != "connector":
         return []
     return [
@@ -897,7 +414,10 @@ def transaction_boundary_problems(
 def sink_group_problems(
     props: Mapping[str, str | None], worker_group: str
 ) -> list[tuple[str, str]]:
-    """Clashes of a sink's consumer group with the workers' group (§1.8, distributed only)."""
+    """Whether a sink's consumer group is the workers' group, too (kafka-connect.md §1.8).
+
+    Of distributed workers only.
+    """
     override = props.get(GROUP_OVERRIDE)
     if override is not None:
         if override != worker_group:
@@ -927,12 +447,13 @@ def _value(values: Sequence[ConfigValue], key: Key[Any]) -> str:
 
 
 POLICY_SUFFIX: Final = "ConnectorClientConfigOverridePolicy"
+
 PRINCIPAL_KEYS: Final = frozenset({"sasl.jaas.config", "sasl.mechanism", "security.protocol"})
 
 
 def override_problem(policy: str, allowlist: Collection[str], name: str) -> str | None:
     """What `connector.client.config.override.policy` has against a connector's setting `name`
-    (without its `….override.` prefix); None if it may be set (§3.1).
+    (without its `….override.` prefix); None if it may be set (kafka-connect.md §3.1).
 
     The policy goes by alias or class name. Raises KeyError for a policy that does not exist.
     """

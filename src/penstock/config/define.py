@@ -511,6 +511,17 @@ def under(settings: Mapping[str, T], prefix: str) -> dict[str, T]:
     }
 
 
+def list_entries(value: object) -> tuple[str, ...]:
+    """The entries of a parsed list; none of a value that is no list."""
+    return value if isinstance(value, tuple) else ()
+
+
+def aliases(key: Key[tuple[str, ...]], props: Mapping[str, str | None]) -> list[str]:
+    """The names that a list setting holds, each once."""
+    value = next(iter(ConfigDef(key).validate(props))).value
+    return list(dict.fromkeys(list_entries(value)))
+
+
 def invalid(name: str, value: object, text: str) -> str:
     """The message about a value that was given and will not do (Kafka's ConfigException)."""
     return f"Invalid value {shown(value)} for configuration {name}: {text}"

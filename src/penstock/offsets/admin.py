@@ -28,8 +28,10 @@ from kafka.errors import KafkaError as AnyKafkaError
 
 from penstock.api import Offsets, SinkConnector, SourceConnector, SourceOffset
 from penstock.cluster.records import RawProps
-from penstock.config import connector as connector_keys
-from penstock.config import worker as keys
+from penstock.config import connector as connector_config
+from penstock.config import connector_keys
+from penstock.config import worker as worker_config
+from penstock.config import worker_keys as keys
 from penstock.config.define import Config
 from penstock.errors import BadRequest, PenstockError
 from penstock.ids import TaskId
@@ -66,7 +68,7 @@ class OffsetAdmin:
         self._config = config
         self._resolved = resolved
         self._store = store
-        self._exactly_once = keys.exactly_once(config)
+        self._exactly_once = worker_config.exactly_once(config)
 
     def read(self, name: str, found: Found, props: RawProps) -> Json:
         """`ConnectorOffsets`: all stored or committed offsets."""
@@ -128,7 +130,7 @@ class OffsetAdmin:
                 return
             settings = producer_settings(self._config, props)
             topic = props.get(connector_keys.OFFSETS_TOPIC.name)
-            id = keys.transactional_id(self._config, TaskId(name, 0))
+            id = worker_config.transactional_id(self._config, TaskId(name, 0))
             with transaction(settings, id) as produce:
                 for key, value in lease.encode(offsets):
                     produce(topic or self._config[keys.OFFSET_STORAGE_TOPIC], key, value)
@@ -328,7 +330,7 @@ def _pair(offset: SourceOffset) -> Json:
 
 
 def _group(name: str, props: RawProps) -> str:
-    return props.get(connector_keys.GROUP_OVERRIDE) or connector_keys.consumer_group(name)
+    return props.get(connector_config.GROUP_OVERRIDE) or connector_config.consumer_group(name)
 
 
 def _parsed(found: Found, props: RawProps) -> Config:

@@ -26,8 +26,9 @@ from penstock.cluster.records import (
     encode_offset,
     partition_key,
 )
-from penstock.config import connector as connector_keys
-from penstock.config import worker as keys
+from penstock.config import connector_keys
+from penstock.config import worker as worker_config
+from penstock.config import worker_keys as keys
 from penstock.config.define import Config, under
 from penstock.errors import PenstockError
 from penstock.ids import TaskId
@@ -192,7 +193,7 @@ def offsets_topic(config: Config, name: str) -> admin.InternalTopic:
         "source connector offsets",
         config[keys.OFFSET_STORAGE_PARTITIONS],
         config[keys.OFFSET_STORAGE_REPLICATION],
-        settings=keys.topic_settings(config, keys.OFFSET_STORAGE_PREFIX).settings,
+        settings=worker_config.topic_settings(config, keys.OFFSET_STORAGE_PREFIX).settings,
     )
 
 
@@ -234,7 +235,7 @@ class OffsetStore:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._exactly_once = keys.exactly_once(config)
+        self._exactly_once = worker_config.exactly_once(config)
         self._workers: _Store | None = None
         self._own: dict[str, _Shared] = {}
         self._own_topics = True

@@ -48,7 +48,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from penstock.api import Plugin
-from penstock.config.worker import PLUGIN_DISCOVERY, PLUGIN_PATH
+from penstock.config.worker_keys import PLUGIN_DISCOVERY, PLUGIN_PATH
 from penstock.errors import StartupFailed
 from penstock.plugins.registry import (
     BASES,

@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response as HttpResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from penstock.config.worker import Listener
+from penstock.config.listeners import Listener
 from penstock.data.java_maps import hash_map_order
 from penstock.errors import PenstockError
 from penstock.rest import openapi

@@ -9,9 +9,7 @@ from urllib.parse import quote
 
 from penstock.cluster import events as e
 from penstock.cluster.records import Target
-from penstock.config import connector as connector_keys
-from penstock.config import render
-from penstock.config import worker as worker_keys
+from penstock.config import connector_keys, render, worker_keys
 from penstock.ids import TaskId
 from penstock.rest import model
 from penstock.rest.call import Call, Handler, HttpError, Response, text_of, texts

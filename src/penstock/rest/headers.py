@@ -15,7 +15,8 @@ from typing import Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.clock import Clock
-from penstock.config import worker as keys
+from penstock.config import listeners
+from penstock.config import worker_keys as keys
 from penstock.config.define import Config, invalid
 from penstock.config.regex import RegexInvalid, compile_java
 from penstock.errors import ConfigInvalid
@@ -112,7 +113,7 @@ def _pattern(origin: str) -> re.Pattern[str]:
 
 def _configured(config: Config) -> list[Rule]:
     text = config[keys.RESPONSE_HEADERS]
-    given = keys.parse_header_rules(text)
+    given = listeners.parse_header_rules(text)
     for each in given:
         if each.action.endswith("Date") and not _NUMBER.fullmatch(each.value):
             problem = f"'{each.value}' is not a number of milliseconds from now, as dates are given"

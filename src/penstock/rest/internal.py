@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.cluster import events as e
-from penstock.config import worker as worker_keys
+from penstock.config import worker_keys
 from penstock.rest.call import Call, HttpError, Response, texts
 from penstock.rest.forward import verify
 from penstock.rest.operations import operate

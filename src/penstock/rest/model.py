@@ -12,7 +12,8 @@ from penstock.cluster.herder.state import HerderState
 from penstock.cluster.records import VERSIONED, RawProps, Status
 from penstock.config import render
 from penstock.config.checks import version_range_problem
-from penstock.config.connector import CONNECTOR_VERSION, SINK, SOURCE
+from penstock.config.connector import SINK, SOURCE
+from penstock.config.connector_keys import CONNECTOR_VERSION
 from penstock.config.versions import LATEST, mismatch
 from penstock.data.java_maps import copy_buckets, hash_map_order
 from penstock.errors import BadRequest, NotFound

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from penstock.config import connector as connector_keys
+from penstock.config import connector_keys
 from penstock.config.versions import LATEST
 from penstock.errors import BadRequest
 from penstock.rest import model

@@ -19,9 +19,10 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from penstock.clock import Clock, SystemClock
-from penstock.config import worker as keys
+from penstock.config import worker as worker_config
+from penstock.config import worker_keys as keys
 from penstock.config.define import Config
-from penstock.config.worker import Listener
+from penstock.config.listeners import Listener
 from penstock.errors import StartupFailed
 from penstock.rest import headers, tls
 from penstock.rest.app import Context, admin_routes, application, main_routes
@@ -52,7 +53,7 @@ class Server:
         self._config = config
         self._clock = clock or SystemClock()
         self._rules = headers.rules(config)
-        self._admin = keys.admin_listeners(config)
+        self._admin = worker_config.admin_listeners(config)
         self._doors = _opened(config)
         self.port = _port(self._advertised())
         self._servers: list[uvicorn.Server] = []
@@ -92,7 +93,7 @@ class Server:
     def _advertised(self) -> _Door:
         """The advertised listener, or the first one if none has the protocol of
         `rest.advertised.listener` (a proxy in front does)."""
-        listener = keys.advertised_listener(self._config)
+        listener = worker_config.advertised_listener(self._config)
         main = [door for door in self._doors if not door.admin]
         return next((door for door in main if door.listener == listener), main[0])
 
@@ -117,7 +118,7 @@ def _server(app: ASGIApp, context: ssl.SSLContext | None) -> uvicorn.Server:
 
 def _opened(config: Config) -> list[_Door]:
     """Opens every listener, or none if one fails."""
-    main, admin = keys.listeners(config), keys.admin_listeners(config) or ()
+    main, admin = worker_config.listeners(config), worker_config.admin_listeners(config) or ()
     # All contexts first: an invalid certificate is found before any port is bound.
     contexts = {
         prefix: tls.listening(config, prefix)

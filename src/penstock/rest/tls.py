@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from penstock.config import worker as keys
+from penstock.config import worker as worker_config
 from penstock.config.define import Config
 from penstock.host.tls import TlsSettings, client_context, server_context
 
@@ -23,7 +23,7 @@ ADMIN: Final = "admin.listeners.https."
 
 def settings(config: Config, prefix: str) -> TlsSettings:
     """The settings of the listeners with this prefix, under their full names."""
-    given = keys.rest_ssl_settings(config, prefix)
+    given = worker_config.rest_ssl_settings(config, prefix)
     # Without any TLS settings, errors name those that are for listeners only.
     prefixed = bool(config.under(prefix)) or not given
     return TlsSettings(given, prefix if prefixed else "")
@@ -42,7 +42,7 @@ def forwarding(config: Config) -> Callable[[], ssl.SSLContext]:
     function raises.
     """
     make = partial(client_context, settings(config, MAIN), trusts_itself=True)
-    if all(listener.protocol != "https" for listener in keys.listeners(config)):
+    if all(listener.protocol != "https" for listener in worker_config.listeners(config)):
         return make
     made = make()
     return lambda: made

@@ -26,9 +26,10 @@ from penstock.api import (
 )
 from penstock.cluster.records import RawProps
 from penstock.cluster.recovery import NO_RESTARTS, Causes, RestartPolicy
-from penstock.config import connector as keys
-from penstock.config import render, restart
-from penstock.config import worker as worker_keys
+from penstock.config import connector as connector_rules
+from penstock.config import connector_keys as keys
+from penstock.config import render, restart, topic_creation, worker_keys
+from penstock.config import worker as worker_config
 from penstock.config.checks import version_range_problem
 from penstock.config.define import (
     HIDDEN,
@@ -211,7 +212,7 @@ class Planner:
         4.2.0, topic creation groups are checked only when the connector starts."""
         defaults = {key.name: self._worker.props.get(key.name) for key in _CONVERTERS}
         defaults[keys.HEADER_CONVERTER.name] = self._worker[worker_keys.HEADER_CONVERTER]
-        definition = keys.enrich(
+        definition = connector_rules.enrich(
             _base(found),
             props,
             self._plugins(),
@@ -228,13 +229,13 @@ class Planner:
         return cls.plugin.version if cls else None
 
     def _framework(self, found: Found, props: Mapping[str, str | None]) -> ConfigDef:
-        definition = keys.enrich(_base(found), props, self._plugins())
+        definition = connector_rules.enrich(_base(found), props, self._plugins())
         if found.kind is Kind.SOURCE and self._creates_topics():
-            definition = keys.with_topic_creation(definition, props)
+            definition = topic_creation.with_topic_creation(definition, props)
         return definition
 
-    def _plugins(self) -> keys.Plugins:
-        return keys.Plugins(
+    def _plugins(self) -> connector_rules.Plugins:
+        return connector_rules.Plugins(
             transforms=self._classes(self._registry.transform, Kind.TRANSFORM),
             predicates=self._classes(self._registry.predicate, Kind.PREDICATE),
             converters=self._classes(self._registry.converter, Kind.CONVERTER),
@@ -243,9 +244,11 @@ class Planner:
             ),
         )
 
-    def _classes(self, find: Callable[[str], type | None], *kinds: Kind) -> keys.PluginClasses:
+    def _classes(
+        self, find: Callable[[str], type | None], *kinds: Kind
+    ) -> connector_rules.PluginClasses:
         found = self._registry.of_kind(*kinds)
-        return keys.PluginClasses(
+        return connector_rules.PluginClasses(
             {each.plugin.class_name: each.plugin.config for each in found},
             {
                 name: each.plugin.class_name
@@ -270,16 +273,20 @@ class Planner:
                 yield key, cls
 
     def _problems(self, found: Found, props: Mapping[str, str | None]) -> Iterable[tuple[str, str]]:
-        yield from keys.null_value_problems(props)
+        yield from connector_rules.null_value_problems(props)
         for key, cls in self._converters_given(props):
             yield from _other_version(key, cls, props)
         if found.kind is Kind.SINK:
-            yield from keys.sink_group_problems(props, self._worker[worker_keys.GROUP_ID])
+            yield from connector_rules.sink_group_problems(
+                props, self._worker[worker_keys.GROUP_ID]
+            )
             return
-        values = keys.SOURCE.validate(props)
-        enabled = worker_keys.exactly_once(self._worker)
-        yield from keys.exactly_once_problems(values, enabled, self._asked(found, props, _is_exact))
-        yield from keys.transaction_boundary_problems(
+        values = connector_rules.SOURCE.validate(props)
+        enabled = worker_config.exactly_once(self._worker)
+        yield from connector_rules.exactly_once_problems(
+            values, enabled, self._asked(found, props, _is_exact)
+        )
+        yield from connector_rules.transaction_boundary_problems(
             values, bool(self._asked(found, props, _ends_transactions))
         )
 
@@ -316,12 +323,12 @@ class Planner:
         allowlist = self._worker[worker_keys.OVERRIDE_ALLOWLIST]
         source, dead_letters = found.kind is Kind.SOURCE, _dead_letter_topic(props)
         prefixes = ["producer.override."] if source or dead_letters else []
-        if keys.uses_topic_creation(props) if source else dead_letters:
+        if topic_creation.uses_topic_creation(props) if source else dead_letters:
             prefixes.append("admin.override.")
         if not source:
             prefixes.append("consumer.override.")
         for prefix in prefixes:
-            values = keys.check_overrides(policy, allowlist, under(props, prefix))
+            values = connector_rules.check_overrides(policy, allowlist, under(props, prefix))
             yield render.prefixed_infos(None, values, prefix)
 
     def _check_worker_converters(self) -> None:
@@ -452,7 +459,7 @@ class Planner:
         )
         if issubclass(found.cls, SourceConnector):
             transactions = (
-                self._transactions(framework) if worker_keys.exactly_once(self._worker) else None
+                self._transactions(framework) if worker_config.exactly_once(self._worker) else None
             )
             return SourcePlan(
                 task=task,
@@ -481,7 +488,7 @@ class Planner:
                 **_SINK_CONSUMER,
                 **(_SHARED_CONSUMER if framework[keys.TASKS_MAX] > 1 else {}),
                 **(_PATTERN_CONSUMER if pattern else {}),
-                "group.id": keys.consumer_group(task.connector),
+                "group.id": connector_rules.consumer_group(task.connector),
                 "client.id": f"connector-consumer-{task}",
                 **{name: text for name, text in given.items() if name not in _OURS},
             },
@@ -573,7 +580,7 @@ class Planner:
         java = {**_PRODUCER, **self._client("producer", props)}
         java.setdefault("client.id", f"connector-producer-{task}")
         if exactly_once:
-            java["transactional.id"] = worker_keys.transactional_id(self._worker, task)
+            java["transactional.id"] = worker_config.transactional_id(self._worker, task)
             java["enable.idempotence"] = "true"
             if java["delivery.timeout.ms"] == _PRODUCER["delivery.timeout.ms"]:
                 del java["delivery.timeout.ms"]  # in a transaction its time-out applies
@@ -590,22 +597,22 @@ class Planner:
         return settings
 
     def _topic_groups(self, props: Props) -> tuple[TopicGroup, ...]:
-        if not self._creates_topics() or not keys.uses_topic_creation(props):
+        if not self._creates_topics() or not topic_creation.uses_topic_creation(props):
             return ()
-        framework = keys.with_topic_creation(ConfigDef(), props).parse(props)
+        framework = topic_creation.with_topic_creation(ConfigDef(), props).parse(props)
         groups: list[TopicGroup] = []
-        for name in keys.topic_creation_groups(props):
+        for name in topic_creation.topic_creation_groups(props):
             include, exclude, replication, partitions = (
                 framework[key] for key in _group_keys(name)
             )
-            everything = name == keys.DEFAULT_GROUP
+            everything = name == topic_creation.DEFAULT_GROUP
             groups.append(
                 TopicGroup(
                     (".*",) if everything else tuple(include),
                     () if everything else tuple(exclude),
                     partitions,
                     replication,
-                    keys.topic_group_settings(name, props),
+                    topic_creation.topic_group_settings(name, props),
                 )
             )
         return tuple(groups)
@@ -685,7 +692,7 @@ def _restart_part(name: str, props: Mapping[str, str | None]) -> Iterable[render
 
 
 def _base(found: Found) -> ConfigDef:
-    return keys.SOURCE if found.kind is Kind.SOURCE else keys.SINK
+    return connector_rules.SOURCE if found.kind is Kind.SOURCE else connector_rules.SINK
 
 
 @dataclass(frozen=True, slots=True)
@@ -721,7 +728,9 @@ def _other_version(
     version = (
         keys.CONNECTOR_VERSION.name if key is keys.CONNECTOR_CLASS else f"{key.name}.plugin.version"
     )
-    text = keys.version_problem(cls.plugin.class_name, props.get(version), available(cls))
+    text = connector_rules.version_problem(
+        cls.plugin.class_name, props.get(version), available(cls)
+    )
     if text is not None:
         yield key.name, text
         yield version, text
@@ -759,8 +768,8 @@ def _as_stored(task: Props, planned: int) -> Props:
 
 
 def _group_keys(group: str) -> tuple[Key[Any], ...]:
-    inherited: dict[str, object] | None = None if group == keys.DEFAULT_GROUP else {}
-    return keys.topic_group_keys(group, inherited)
+    inherited: dict[str, object] | None = None if group == topic_creation.DEFAULT_GROUP else {}
+    return topic_creation.topic_group_keys(group, inherited)
 
 
 def _blamed(

@@ -20,7 +20,7 @@ from penstock.config.define import HIDDEN, LIST, STRING, Config, ConfigDef, Key,
 from penstock.config.properties import parse_properties_text
 from penstock.config.providers import Ask, Lookup, ProviderFailed, Transformed, masked, transformed
 from penstock.config.regex import RegexInvalid, compile_java
-from penstock.config.worker import CONFIG_PROVIDERS, PLUGIN_PATH
+from penstock.config.worker_keys import CONFIG_PROVIDERS, PLUGIN_PATH
 from penstock.errors import ConfigInvalid
 from penstock.plugins.registry import Kind, Registry
 

@@ -21,7 +21,7 @@ from penstock.cluster import events as e
 from penstock.cluster.herder.runs import Phase
 from penstock.cluster.records import Target
 from penstock.config import render
-from penstock.config import worker as keys
+from penstock.config import worker_keys as keys
 from penstock.config.define import Config, ConfigDef, Props
 from penstock.config.properties import load_connector_file
 from penstock.config.restart import RESTART

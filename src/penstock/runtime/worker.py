@@ -34,7 +34,8 @@ from penstock.cluster.records import (
     encode_config,
     encode_status,
 )
-from penstock.config import worker as keys
+from penstock.config import worker as worker_config
+from penstock.config import worker_keys as keys
 from penstock.config.define import Config
 from penstock.errors import PenstockError
 from penstock.flow.driver.ports import Beginning, StoppedMeanwhile, Storing
@@ -180,7 +181,7 @@ class Worker:
         self._alone = alone
         self._leaving = threading.Event()
         self._inbox: queue.SimpleQueue[e.Event] = queue.SimpleQueue()
-        self._exactly_once = keys.exactly_once(config)
+        self._exactly_once = worker_config.exactly_once(config)
         self._state = HerderState(
             Settings(
                 url=url,
@@ -200,10 +201,10 @@ class Worker:
         self._client = clients.admin(config.props).settings
         self._admin, self.kafka_cluster_id = admin.connect(self._client)
         self._session = Session(
-            keys.spark_settings(config),
+            worker_config.spark_settings(config),
             log.info,
             registry.roots,
-            encrypted=keys.kafka_encrypted(config),
+            encrypted=worker_config.kafka_encrypted(config),
         )
         self._offsets = OffsetStore(config)
         self.loggers = Loggers(clock)
@@ -345,7 +346,7 @@ class Worker:
             case e.AppendConfig():
                 self._append_config(command)
             case e.AcquireWriteAccess():
-                self._leading.submit(self._claim_config_topic, command)
+                self._leading.submit(self._acquire_write_access, command)
             case e.AppendStatus():
                 self._status_log.append(*encode_status(self._versioned(command.record)))
             case e.NoteSkipped():
@@ -451,7 +452,7 @@ class Worker:
         else:
             self._post(e.Appended(command.ticket, offset))
 
-    def _claim_config_topic(self, command: e.AcquireWriteAccess) -> None:
+    def _acquire_write_access(self, command: e.AcquireWriteAccess) -> None:
         try:
             self._config_writer.claim()
         except PenstockError as error:
@@ -480,7 +481,7 @@ class Worker:
             used = self.planner.resolved(command.config)
             settings = connector_admin(self.config, client_id, used)
             tasks = (TaskId(name, number) for number in range(command.tasks))
-            ids = [keys.transactional_id(self.config, task) for task in tasks]
+            ids = [worker_config.transactional_id(self.config, task) for task in tasks]
             fence(settings, ids, wanted=wanted)
         except Exception as error:
             log.warning("failed to fence zombie source tasks: %s", error)
@@ -679,7 +680,7 @@ class Worker:
         if self._exactly_once:
             consumer["isolation.level"] = COMMITTED
         producer = clients.producer(config.props).settings
-        base = keys.client_id_base(config)
+        base = worker_config.client_id_base(config)
 
         def opened(which: str, suffix: str, receive: Receive) -> CompactedLog:
             topic = topics[which]
@@ -832,7 +833,7 @@ def internal_topics(config: Config) -> dict[str, admin.InternalTopic]:
     """The three internal topics with their settings (kafka-connect.md §2.3, §2.6)."""
 
     def settings(prefix: str) -> dict[str, str]:
-        found = keys.topic_settings(config, prefix)
+        found = worker_config.topic_settings(config, prefix)
         for name in found.dropped:
             log.warning("ignoring '%s': penstock sets this for its internal topics", name)
         return found.settings

@@ -42,7 +42,7 @@ from penstock.api import (
 )
 from penstock.api.schema import STRING, Schema, Value, check
 from penstock.api.settings import Config
-from penstock.config import connector as framework
+from penstock.config import connector as connector_config
 from penstock.convert.json import JsonConverter
 from penstock.kafka.broker import Broker
 from penstock.plugins.registry import Found
@@ -119,7 +119,10 @@ class _ConnectorChecks(_Case):
 
     def test_no_setting_takes_the_name_of_one_that_every_connector_has(self) -> None:
         is_source = issubclass(self._connector_class(), SourceConnector)
-        taken = {key.name for key in (framework.SOURCE if is_source else framework.SINK).keys}
+        taken = {
+            key.name
+            for key in (connector_config.SOURCE if is_source else connector_config.SINK).keys
+        }
         own = {key.name for key in self._connector_class().plugin.config.keys}
         assert not own & taken, "these names belong to the framework; use other ones"
 

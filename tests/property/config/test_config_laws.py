@@ -4,7 +4,7 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.config.connector import SINK, SOURCE, enrich, with_topic_creation
+from penstock.config.connector import SINK, SOURCE, enrich
 from penstock.config.define import (
     BOOLEAN,
     CLASS,
@@ -23,7 +23,9 @@ from penstock.config.define import (
     written,
 )
 from penstock.config.render import config_infos, help_text, invalid_text, markdown
-from penstock.config.worker import DISTRIBUTED, STANDALONE, from_environment
+from penstock.config.topic_creation import with_topic_creation
+from penstock.config.worker import from_environment
+from penstock.config.worker_keys import DISTRIBUTED, STANDALONE
 from penstock.errors import ConfigInvalid
 
 KINDS: list[Kind[object]] = [

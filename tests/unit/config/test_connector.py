@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.config import connector
+from penstock.config import connector, connector_keys, topic_creation
 from penstock.config.connector import SINK, SOURCE, PluginClasses, Plugins, enrich
 from penstock.config.define import HIGH, INT, STRING, ConfigDef, ConfigValue, Key
 from penstock.errors import ConfigInvalid
@@ -298,12 +298,12 @@ def test_the_workers_converters_are_shown_as_defaults() -> None:
 
 
 def test_topic_creation_adds_nothing_unless_it_is_used() -> None:
-    assert connector.with_topic_creation(SOURCE, NAMED) is SOURCE
+    assert topic_creation.with_topic_creation(SOURCE, NAMED) is SOURCE
 
 
 def test_topic_creation_needs_the_default_group() -> None:
     props: dict[str, str | None] = {"topic.creation.groups": "g"}
-    assert errors(connector.with_topic_creation(SOURCE, props), props) == {
+    assert errors(topic_creation.with_topic_creation(SOURCE, props), props) == {
         name: [MISSING.format(name)]
         for name in (
             "topic.creation.default.replication.factor",
@@ -322,13 +322,13 @@ def test_a_topic_group_inherits_partitions_and_replication() -> None:
         "topic.creation.h.include": "h-.*, x",
         "topic.creation.h.cleanup.policy": "compact",
     }
-    assert connector.topic_creation_groups(props) == ["g", "h", "default"]
-    config = connector.with_topic_creation(SOURCE, props).parse(props)
-    g_include, _, g_replication, g_partitions = connector.topic_group_keys("g")
-    h_include, _, _, h_partitions = connector.topic_group_keys("h")
+    assert topic_creation.topic_creation_groups(props) == ["g", "h", "default"]
+    config = topic_creation.with_topic_creation(SOURCE, props).parse(props)
+    g_include, _, g_replication, g_partitions = topic_creation.topic_group_keys("g")
+    h_include, _, _, h_partitions = topic_creation.topic_group_keys("h")
     assert (config[g_include], config[g_replication], config[g_partitions]) == ((), -1, 4)
     assert (config[h_include], config[h_partitions]) == (("h-.*", "x"), 8)
-    assert connector.topic_group_settings("h", props) == {"cleanup.policy": "compact"}
+    assert topic_creation.topic_group_settings("h", props) == {"cleanup.policy": "compact"}
 
 
 def test_settings_of_topic_groups_are_checked() -> None:
@@ -338,7 +338,7 @@ def test_settings_of_topic_groups_are_checked() -> None:
         "topic.creation.default.replication.factor": "-2",
         "topic.creation.g.include": "a,[",
     }
-    found = errors(connector.with_topic_creation(SOURCE, props), props)
+    found = errors(topic_creation.with_topic_creation(SOURCE, props), props)
     default = "topic.creation.default."
     assert found == {
         f"{default}partitions": [
@@ -473,7 +473,7 @@ def test_an_unknown_policy_is_not_a_policy() -> None:
 
 def test_a_connector_parses_into_typed_values() -> None:
     config = SINK.parse({**NAMED, "topics": "a,b", "tasks.max": "3"})
-    assert config[connector.TOPICS] == ("a", "b")
-    assert config[connector.TASKS_MAX] + 1 == 4
+    assert config[connector_keys.TOPICS] == ("a", "b")
+    assert config[connector_keys.TASKS_MAX] + 1 == 4
     with pytest.raises(ConfigInvalid):
         SINK.parse(NAMED)

@@ -10,7 +10,7 @@ from penstock.config.connector import SINK, SOURCE
 from penstock.config.define import ConfigDef
 from penstock.config.render import config_key_info
 from penstock.config.restart import RESTART
-from penstock.config.worker import DISTRIBUTED, STANDALONE
+from penstock.config.worker_keys import DISTRIBUTED, STANDALONE
 
 CAPTURED = Path(__file__).with_name("kafka-4.2.0-definitions.tsv")
 DEFINITIONS = {

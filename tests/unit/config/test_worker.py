@@ -4,9 +4,10 @@ import hashlib
 
 import pytest
 
-from penstock.config import worker
+from penstock.config import listeners, worker, worker_checks, worker_keys
 from penstock.config.define import Config
-from penstock.config.worker import HeaderRule, Listener, parse_distributed, parse_listener
+from penstock.config.listeners import HeaderRule, Listener, parse_listener
+from penstock.config.worker import parse_distributed
 from penstock.errors import ConfigInvalid
 
 MINIMAL = {
@@ -34,11 +35,11 @@ def problems(settings: dict[str, str]) -> tuple[str, ...]:
 
 def test_a_minimal_worker_gets_the_defaults() -> None:
     minimal = config()
-    assert minimal[worker.BOOTSTRAP_SERVERS] == ("b:1",)
-    assert minimal[worker.OFFSET_STORAGE_PARTITIONS] == 25
-    assert minimal[worker.SCHEDULED_REBALANCE_MAX_DELAY] == 300_000
-    assert minimal[worker.LISTENERS] == ("http://:8083",)
-    assert minimal[worker.ADMIN_LISTENERS] is None
+    assert minimal[worker_keys.BOOTSTRAP_SERVERS] == ("b:1",)
+    assert minimal[worker_keys.OFFSET_STORAGE_PARTITIONS] == 25
+    assert minimal[worker_keys.SCHEDULED_REBALANCE_MAX_DELAY] == 300_000
+    assert minimal[worker_keys.LISTENERS] == ("http://:8083",)
+    assert minimal[worker_keys.ADMIN_LISTENERS] is None
 
 
 def test_everything_that_is_missing_is_said_at_once() -> None:
@@ -176,11 +177,11 @@ def test_an_algorithm_we_cannot_compute_is_refused() -> None:
 
 
 def test_every_offered_algorithm_can_be_computed() -> None:
-    assert {hashlib.new(digest).name for digest in worker.HMAC_DIGESTS.values()}
+    assert {hashlib.new(digest).name for digest in worker_checks.HMAC_DIGESTS.values()}
 
 
 def test_repeated_entries_of_a_list_count_once() -> None:
-    assert config(bootstrap__servers="a:1,b:1,a:1")[worker.BOOTSTRAP_SERVERS] == ("a:1", "b:1")
+    assert config(bootstrap__servers="a:1,b:1,a:1")[worker_keys.BOOTSTRAP_SERVERS] == ("a:1", "b:1")
 
 
 def test_a_standalone_worker_needs_a_file_and_no_group() -> None:
@@ -188,7 +189,7 @@ def test_a_standalone_worker_needs_a_file_and_no_group() -> None:
         name: MINIMAL[name] for name in MINIMAL if "storage" not in name and name != "group.id"
     }
     parsed = worker.parse_standalone(alone | {"offset.storage.file.filename": "/tmp/offsets"})
-    assert parsed[worker.OFFSET_STORAGE_FILE] == "/tmp/offsets"
+    assert parsed[worker_keys.OFFSET_STORAGE_FILE] == "/tmp/offsets"
     with pytest.raises(ConfigInvalid, match=r"offset\.storage\.file\.filename"):
         worker.parse_standalone(alone)
 
@@ -262,16 +263,16 @@ def test_storage_settings_become_topic_settings() -> None:
         offset__storage__cleanup__policy="delete",
         status__storage__segment__bytes="9",
     )
-    found = worker.topic_settings(parsed, worker.OFFSET_STORAGE_PREFIX)
+    found = worker.topic_settings(parsed, worker_keys.OFFSET_STORAGE_PREFIX)
     assert found.settings == {"min.insync.replicas": "2"}
     assert found.dropped == ("offset.storage.cleanup.policy",)
-    found = worker.topic_settings(parsed, worker.STATUS_STORAGE_PREFIX)
+    found = worker.topic_settings(parsed, worker_keys.STATUS_STORAGE_PREFIX)
     assert (found.settings, found.dropped) == ({"segment.bytes": "9"}, ())
 
 
 def test_the_config_topic_has_one_partition_whatever_is_asked() -> None:
     found = worker.topic_settings(
-        config(config__storage__partitions="3"), worker.CONFIG_STORAGE_PREFIX
+        config(config__storage__partitions="3"), worker_keys.CONFIG_STORAGE_PREFIX
     )
     assert (found.settings, found.dropped) == ({}, ("config.storage.partitions",))
 
@@ -334,7 +335,7 @@ HEADER_RULES = [
 
 @pytest.mark.parametrize(("text", "rules"), HEADER_RULES)
 def test_header_rules_are_parsed(text: str, rules: tuple[HeaderRule, ...]) -> None:
-    assert worker.parse_header_rules(text) == rules
+    assert listeners.parse_header_rules(text) == rules
 
 
 PAIR = "Expected: '[header name]:[header value]'"
@@ -364,7 +365,7 @@ PAIR = "Expected: '[header name]:[header value]'"
 )
 def test_a_header_rule_is_refused_in_the_words_of_the_reference(text: str, message: str) -> None:
     with pytest.raises(ConfigInvalid) as raised:
-        worker.parse_header_rules(text)
+        listeners.parse_header_rules(text)
     assert str(raised.value) == message
 
 

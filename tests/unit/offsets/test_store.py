@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from penstock.api import Offsets, SourceOffset
-from penstock.config import worker as keys
+from penstock.config import worker as worker_config
 from penstock.config.define import Config
 from penstock.errors import PenstockError
 from penstock.ids import TaskId
@@ -339,7 +339,7 @@ def test_a_task_that_has_ended_stores_nothing_any_more(how: str) -> None:
 def worker(**more: str) -> Config:
     given = {name.replace("_", "."): text for name, text in more.items()}
     converter = "org.apache.kafka.connect.storage.StringConverter"
-    return keys.parse_distributed(
+    return worker_config.parse_distributed(
         {
             "bootstrap.servers": "a:1,b:2",
             "group.id": "g",

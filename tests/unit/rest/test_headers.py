@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.config.worker import REST
+from penstock.config.worker_keys import REST
 from penstock.errors import ConfigInvalid
 from penstock.rest.headers import Header, rules, with_headers
 

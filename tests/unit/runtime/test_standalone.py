@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from penstock.cli import start
-from penstock.config import worker as keys
+from penstock.config import worker as worker_config
+from penstock.config import worker_keys as keys
 from penstock.errors import ConfigInvalid, StartupFailed
 from penstock.ids import TaskId
 from penstock.kafka.group import Callbacks
@@ -71,7 +72,7 @@ def test_a_lone_worker_needs_its_file_and_no_topics() -> None:
 def test_underscores_in_variables_are_read_as_in_the_container_images(
     variable: str, name: str
 ) -> None:
-    assert keys.from_environment({f"CONNECT_{variable}": "x"}) == {name: "x"}
+    assert worker_config.from_environment({f"CONNECT_{variable}": "x"}) == {name: "x"}
 
 
 def test_settings_come_from_a_file_from_variables_and_from_both(tmp_path: Path) -> None:

@@ -1,0 +1,60 @@
+"""Checks of a worker's group settings: the protocol, and how requests are signed (KIP-507)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from penstock.config.define import Key, Rule, invalid
+
+HMAC_DIGESTS: Final[Mapping[str, str]] = {
+    "HmacMD5": "md5",
+    "HmacSHA1": "sha1",
+    "HmacSHA224": "sha224",
+    "HmacSHA256": "sha256",
+    "HmacSHA384": "sha384",
+    "HmacSHA512": "sha512",
+    "HmacSHA512/224": "sha512_224",
+    "HmacSHA512/256": "sha512_256",
+    "HmacSHA3-224": "sha3_224",
+    "HmacSHA3-256": "sha3_256",
+    "HmacSHA3-384": "sha3_384",
+    "HmacSHA3-512": "sha3_512",
+}
+"""The Java name of each MAC algorithm that can sign requests here, and hashlib's for its digest."""
+
+CONNECT_PROTOCOLS: Final = ("eager", "compatible", "sessioned")
+
+
+def bad_connect_protocol(value: str | None) -> str | None:
+    """What is wrong with `connect.protocol`, in Kafka's words."""
+    if value is not None and value.lower() in CONNECT_PROTOCOLS:
+        return None
+    return "Invalid Connect protocol compatibility"
+
+
+def unsupported_mac(value: str | None) -> str | None:
+    """What is wrong with the name of a MAC algorithm; None if requests can be signed with it."""
+    if value is None or value in HMAC_DIGESTS:
+        return None
+    known = ", ".join(HMAC_DIGESTS)
+    return f"the algorithm is not supported by this worker; the supported algorithms are: [{known}]"
+
+
+def bad_verification_algorithms(values: Sequence[str] | None) -> str | None:
+    """What is wrong with `inter.worker.verification.algorithms`."""
+    if not values:
+        return "At least one signature verification algorithm must be provided"
+    return next(filter(None, map(unsupported_mac, values)), None)
+
+
+def signature_is_accepted(signing: Key[str], accepting: Key[tuple[str, ...]]) -> Rule:
+    """The rule that a worker accepts the signatures it makes."""
+
+    def problems(parsed: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+        signature, accepted = parsed[signing.name], parsed[accepting.name]
+        if isinstance(accepted, tuple) and accepted and signature not in accepted:
+            text = f"Signature algorithm must be present in {accepting.name} list"
+            yield signing.name, invalid(signing.name, signature, text)
+
+    return problems
