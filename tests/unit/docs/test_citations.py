@@ -13,12 +13,6 @@ import pytest
 ROOT = Path(__file__).parents[3]
 REFERENCE = ROOT / "docs" / "reference"
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
-UNCONVERTED = (
-    "src/penstock/config/connector.py",
-    "src/penstock/config/worker.py",
-)
-"""Files that may still cite a section without its page."""
-
 SOURCES = sorted(
     path
     for folder in ("src", "tests", "benchmarks", "bin")
@@ -26,7 +20,6 @@ SOURCES = sorted(
     if path.suffix in {".py", ".java", ".js", ".properties", ""}
     and path.is_file()
     and path != Path(__file__)
-    and not str(path.relative_to(ROOT)).startswith(UNCONVERTED)
     and "__pycache__" not in path.parts
 )
 
