@@ -42,7 +42,6 @@ from penstock.config.worker_keys import (
     REST_ADVERTISED_HOST,
     REST_ADVERTISED_LISTENER,
     REST_ADVERTISED_PORT,
-    STANDALONE,
 )
 from penstock.ids import TaskId
 
@@ -50,11 +49,6 @@ from penstock.ids import TaskId
 def parse_distributed(props: Props) -> Config:
     """The configuration of a worker of a cluster; raises ConfigInvalid with every problem."""
     return DISTRIBUTED.parse(props)
-
-
-def parse_standalone(props: Props) -> Config:
-    """The configuration of a worker that works alone; raises ConfigInvalid with every problem."""
-    return STANDALONE.parse(props)
 
 
 def listeners(config: Config) -> tuple[Listener, ...]:

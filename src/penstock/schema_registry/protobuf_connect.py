@@ -18,7 +18,7 @@ themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -318,11 +318,3 @@ LOGICAL: Final[dict[str, Callable[[Member], Schema]]] = {
     TIMESTAMP: lambda member: data.TIMESTAMP,
 }
 """Messages that are values of logical types, and the schema of a field of theirs."""
-
-
-def symbols_of(field: FieldDescriptor) -> Sequence[tuple[int, str]]:
-    """Numbers and names of an enum's values; of several names for a number the first."""
-    names: dict[int, str] = {}
-    for value in field.enum_type.values:
-        names.setdefault(value.number, value.name)
-    return list(names.items())

@@ -188,10 +188,10 @@ def test_a_standalone_worker_needs_a_file_and_no_group() -> None:
     alone = {
         name: MINIMAL[name] for name in MINIMAL if "storage" not in name and name != "group.id"
     }
-    parsed = worker.parse_standalone(alone | {"offset.storage.file.filename": "/tmp/offsets"})
+    parsed = worker_keys.STANDALONE.parse(alone | {"offset.storage.file.filename": "/tmp/offsets"})
     assert parsed[worker_keys.OFFSET_STORAGE_FILE] == "/tmp/offsets"
     with pytest.raises(ConfigInvalid, match=r"offset\.storage\.file\.filename"):
-        worker.parse_standalone(alone)
+        worker_keys.STANDALONE.parse(alone)
 
 
 @pytest.mark.parametrize(
