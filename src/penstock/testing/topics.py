@@ -6,10 +6,10 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from confluent_kafka import (
-    OFFSET_BEGINNING,
     Consumer,
     ConsumerGroupTopicPartitions,
     KafkaError,
@@ -53,6 +53,12 @@ class Topics:
         self.bootstrap = bootstrap
         self.admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
 
+    @cached_property
+    def _producer(self) -> Producer:
+        return Producer(
+            {"bootstrap.servers": self.bootstrap, "enable.idempotence": True, "log_level": 0}
+        )
+
     def create(self, topic: str, partitions: int = 1, **settings: str) -> str:
         """Makes a topic, known to the broker when it returns; in the names of settings an
         underscore stands for a dot."""
@@ -72,9 +78,7 @@ class Topics:
         headers: Sequence[tuple[str, Cell]] = (),
     ) -> None:
         """Appends one record per value, and returns when all are stored."""
-        producer = Producer(
-            {"bootstrap.servers": self.bootstrap, "enable.idempotence": True, "log_level": 0}
-        )
+        producer = self._producer
         refused: list[str] = []
 
         def stored(error: KafkaError | None, message: Message) -> None:
@@ -135,18 +139,21 @@ class Topics:
                 "group.id": f"reader-of-{topic}",
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
+                "auto.offset.reset": "earliest",
                 "isolation.level": "read_uncommitted" if uncommitted else "read_committed",
                 "log_level": 0,
             }
         )
         found: list[Stored] = []
         try:
-            consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in ends])
+            # Offset 0, not OFFSET_BEGINNING: a look-up takes librdkafka half a second.
+            consumer.assign([TopicPartition(topic, number, 0) for number in ends])
             deadline = time.monotonic() + _READ_S
             while ends:
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"'{topic}' was not read to its end within {_READ_S:.0f} s")
-                for message in consumer.consume(10_000, 0.1):
+                left = max(1, sum(ends.values()) - len(found))
+                for message in consumer.consume(min(left, 10_000), 0.1):
                     number, offset = message.partition() or 0, message.offset() or 0
                     if message.error() is None:
                         found.append(_stored(message))
