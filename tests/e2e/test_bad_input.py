@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,45 @@ def taken_port() -> Iterator[int]:
     """A port somebody listens on."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
+
+
+@dataclass(frozen=True)
+class Patient:
+    """A worker that tries for a while before it gives up, because of this value of a setting."""
+
+    value: str
+    process: subprocess.Popen[str]
+
+    def ended(self) -> subprocess.CompletedProcess[str]:
+        said, errors = self.process.communicate(timeout=TIMEOUT_S)
+        return subprocess.CompletedProcess(self.process.args, self.process.returncode, said, errors)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def patient(
+    broker: Broker, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Patient]]:
+    """By the setting that cannot work; they try while the other tests run."""
+    values = {
+        "bootstrap.servers": f"127.0.0.1:{free_port()}",
+        "status.storage.replication.factor": "3",
+    }
+    started: dict[str, Patient] = {}
+    for name, value in values.items():
+        file = tmp_path_factory.mktemp("patient") / "worker.properties"
+        settings = {**worker_settings(broker.bootstrap, file.parent.name), name: value}
+        file.write_bytes(render_properties(settings))
+        process = subprocess.Popen(
+            [sys.executable, "-m", "penstock", "distributed", str(file)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started[name] = Patient(value, process)
+    yield started
+    for each in started.values():
+        each.process.kill()
+        each.process.communicate()
 
 
 def penstock(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -94,12 +134,6 @@ def test_an_unknown_converter_class_is_named(settings: dict[str, str], tmp_path:
     )
 
 
-def test_a_broker_that_is_not_there_is_named(settings: dict[str, str], tmp_path: Path) -> None:
-    nobody = f"127.0.0.1:{free_port()}"
-    settings["bootstrap.servers"] = nobody
-    refused(tmp_path, settings, "bootstrap.servers", nobody)
-
-
 def test_a_port_in_use_is_named(settings: dict[str, str], tmp_path: Path, taken_port: int) -> None:
     settings["listeners"] = f"http://127.0.0.1:{taken_port}"
     refused(tmp_path, settings, "listeners", f"Port {taken_port} is in use")
@@ -117,13 +151,6 @@ def test_a_topic_that_is_not_compacted_is_named(
         f"Topic '{settings[key]}' supplied via the '{key}' property is required to have "
         "'cleanup.policy=compact'",
     )
-
-
-def test_a_replication_factor_the_cluster_cannot_keep_is_named(
-    settings: dict[str, str], tmp_path: Path
-) -> None:
-    settings["status.storage.replication.factor"] = "3"
-    refused(tmp_path, settings, "status.storage.replication.factor", "fewer brokers")
 
 
 def test_a_missing_java_is_named(settings: dict[str, str], tmp_path: Path) -> None:
@@ -160,3 +187,13 @@ def test_a_trace_is_shown_when_asked_for(settings: dict[str, str], tmp_path: Pat
     assert ended.returncode > 0
     assert "Traceback (most recent call last)" in ended.stderr
     assert "org.example.Nonsense" in ended.stderr
+
+
+def test_a_broker_that_is_not_there_is_named(patient: dict[str, Patient]) -> None:
+    nobody = patient["bootstrap.servers"]
+    message_of(nobody.ended(), "bootstrap.servers", nobody.value)
+
+
+def test_a_replication_factor_the_cluster_cannot_keep_is_named(patient: dict[str, Patient]) -> None:
+    ended = patient["status.storage.replication.factor"].ended()
+    message_of(ended, "status.storage.replication.factor", "fewer brokers")

@@ -30,7 +30,7 @@ from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
 
 START_S: Final = 240.0
-REST_S: Final = 4.0
+REST_S: Final = 2.5
 LINES_S: Final = 400
 WIDE: Final = 3  # partitions of the topic whose sink has several tasks
 FLOWS: Final = {"a": 1, "b": 1, "wide": WIDE}
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.timeout(900)
 SETTINGS: Final = {
     "scheduled_rebalance_max_delay_ms": "0",
     "session_timeout_ms": "6000",
-    "heartbeat_interval_ms": "1000",
+    "heartbeat_interval_ms": "300",
     "offset_storage_partitions": "2",
     "task_shutdown_graceful_timeout_ms": "10000",
     "spark_driver_memory": "600m",

@@ -84,6 +84,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
         yield cluster
 
 
+@pytest.fixture(scope="module", autouse=True)
+def unanswered(make_worker: MakeWorker, cluster: str) -> WorkerProcess:
+    """A worker, in a cluster of its own, whose Spark master does not answer: it asks for half a
+    minute, while the other tests run."""
+    own = {f"{store}_storage_topic": f"{cluster}-unanswered-{store}" for store in STORES}
+    master = f"spark://127.0.0.1:{free_port()}"
+    return make_worker(group_id=f"{cluster}-unanswered", spark_master=master, **own).start()
+
+
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The archive that docs/spark-cluster.md tells users to make."""
@@ -388,10 +397,9 @@ def test_settings_that_cannot_work_keep_the_worker_from_starting(
     assert f"penstock: {says}" in worker.log_text()
 
 
-def test_a_master_that_does_not_answer_is_named_after_a_while(make_worker: MakeWorker) -> None:
-    master = f"spark://127.0.0.1:{free_port()}"
-    worker = make_worker(spark_master=master).start()
-    wait_until(lambda: not worker.alive, 90, "the worker to end")
-    assert worker.stop() == 2
-    assert f"No Spark master answers at spark.master={master}" in worker.log_text()
-    assert "Connection refused" in worker.log_text()
+def test_a_master_that_does_not_answer_is_named_after_a_while(unanswered: WorkerProcess) -> None:
+    wait_until(lambda: not unanswered.alive, 90, "the worker to end")
+    assert unanswered.stop() == 2
+    master = unanswered.settings["spark.master"]
+    assert f"No Spark master answers at spark.master={master}" in unanswered.log_text()
+    assert "Connection refused" in unanswered.log_text()

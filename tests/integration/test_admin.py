@@ -88,8 +88,9 @@ def test_a_config_topic_with_several_partitions_is_refused_in_kafka_connects_wor
 
 
 def test_a_replication_factor_beyond_the_brokers_is_refused_with_the_setting_to_change(
-    topics: Topics, unique: Callable[[str], str]
+    topics: Topics, unique: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(admin, "_few_grace", lambda few: admin.CREATE_TIMEOUT_S - 1)
     name = unique("copied")
     with pytest.raises(StartupFailed) as refused:
         admin.ensure(topics.admin, config_topic(name, replication=3))

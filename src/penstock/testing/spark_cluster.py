@@ -21,6 +21,7 @@ from penstock.testing.waiting import wait_until
 _START_S: Final = 60.0
 _STOP_S: Final = 20.0
 _HOST: Final = "127.0.0.1"
+_SMALL: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
 @dataclass
@@ -132,7 +133,8 @@ class SparkCluster:
             "SPARK_LOCAL_IP": _HOST,
             "SPARK_LOCAL_DIRS": str(self.folder / f"{name}-local"),
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC",
+            "SPARK_DAEMON_JAVA_OPTS": _SMALL,
+            "SPARK_LAUNCHER_OPTS": _SMALL,
         }
         command = ["env", "-i", *(f"{key}={value}" for key, value in environment.items())]
         command += [str(home / "bin" / "spark-class"), main, "--host", _HOST, *arguments]
