@@ -28,7 +28,8 @@ def connection(tmp_path: Path) -> Iterator[Connection]:
 
 def fill(connection: Connection) -> None:
     rows = [row for block in rows_of(RECORDS) for row in block]
-    connection.many("INSERT INTO rows VALUES (?, ?, ?, ?, ?)", rows)
+    with connection.transaction():
+        connection.many("INSERT INTO rows VALUES (?, ?, ?, ?, ?)", rows)
 
 
 def test_the_rows_are_those_of_the_records() -> None:

@@ -329,6 +329,7 @@ def failures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
         [
             *(sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider"),
             *("--import-mode=importlib", f"--rootdir={folder}", "-c", os.devnull),
+            *("-p", "no:schemathesis"),  # it takes a second to import
             *(
                 f"{each.name}/b_{each.name}/tests/test_{each.file}::"
                 f"TestB{each.name.title()}{each.file.removesuffix('.py').title()}::{test}"
