@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -41,12 +42,12 @@ def make_worker(
         return worker
 
     yield make
-    for worker in made:
-        family = descendants(worker) if worker.alive else []
-        worker.close()
-        for child in family:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                child.kill()
+    families = [descendants(worker) for worker in made if worker.alive]
+    with ThreadPoolExecutor() as closing:
+        list(closing.map(WorkerProcess.close, made))
+    for child in itertools.chain.from_iterable(families):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            child.kill()
 
 
 def descendants(worker: WorkerProcess) -> list[psutil.Process]:
