@@ -18,7 +18,7 @@ from penstock.config.versions import LATEST, mismatch
 from penstock.data.java_maps import copy_buckets, hash_map_order
 from penstock.errors import BadRequest, NotFound
 from penstock.plugins.registry import Found, Kind, Registry
-from penstock.runtime.planning import always_typed, available
+from penstock.runtime.validation import always_typed, available
 
 Json = dict[str, Any]
 

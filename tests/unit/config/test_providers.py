@@ -40,8 +40,9 @@ from penstock.flow.plan import SinkPlan
 from penstock.ids import TaskId
 from penstock.offsets import file as offset_file
 from penstock.plugins.registry import Kind, Registry
-from penstock.runtime.planning import NoConnectorType, Planner
+from penstock.runtime.planning import Planner
 from penstock.runtime.providers import LogFilter, Providers, resolved_worker
+from penstock.runtime.validation import NoConnectorType
 
 PACKAGE = "org.apache.kafka.common.config.provider"
 NOBODY = Registry([])

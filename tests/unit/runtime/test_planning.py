@@ -35,8 +35,9 @@ from penstock.errors import ConfigInvalid, NotInstalled, PenstockError, Unavaila
 from penstock.flow.plan import Boundary, SinkPlan, SourcePlan, Tolerance, TopicGroup, Transactions
 from penstock.ids import TaskId
 from penstock.plugins.registry import Registry, UnknownConnectorClass
-from penstock.runtime import planning
-from penstock.runtime.planning import NoConnectorType, Planner, TooManyTasks
+from penstock.runtime import validation
+from penstock.runtime.planning import Planner, TooManyTasks
+from penstock.runtime.validation import NoConnectorType
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 JSON = "org.apache.kafka.connect.json.JsonConverter"
@@ -436,7 +437,7 @@ def test_a_look_that_does_not_end_is_an_error_and_what_it_found_before_counts(
         over.wait(60)
 
     monkeypatch.setattr(Looking, "answer", endless())
-    monkeypatch.setattr(planning, "_LIVE_S", 0.2)
+    monkeypatch.setattr(validation, "_LIVE_S", 0.2)
     try:
         infos = looking().validate(LOOKING)
     finally:

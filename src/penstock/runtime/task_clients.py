@@ -1,0 +1,145 @@
+"""The settings of a task's Kafka clients: the worker's, with a connector's overrides
+(kafka-connect.md §2.5, §7.1, §8.2)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from penstock.config import connector as connector_rules
+from penstock.config import connector_keys as keys
+from penstock.config import worker as worker_config
+from penstock.config import worker_keys
+from penstock.config.define import Config, ConfigDef, Props, under
+from penstock.errors import ConfigInvalid
+from penstock.flow.plan import DeadLetters
+from penstock.ids import TaskId
+from penstock.kafka import clients
+
+log = logging.getLogger(__name__)
+
+_PRODUCER: Final[Mapping[str, str]] = {
+    "acks": "all",
+    "delivery.timeout.ms": "2147483647",
+    "linger.ms": "5",
+    "max.request.size": "1048576",
+}
+"""Defaults of a source task's producer (kafka-connect.md §8.2). It is idempotent instead of limited
+to one request in flight, which keeps the order too and repeats nothing."""
+
+_SINK_CONSUMER: Final[Mapping[str, str]] = {
+    "auto.offset.reset": "earliest",
+    # Cooperative: a rebalance revokes only the partitions that move.
+    "partition.assignment.strategy": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
+    "max.poll.records": "10000",  # measured; with more unprocessed records, partitions are paused
+}
+"""Defaults of a sink task's consumer (kafka-connect.md §7.1)."""
+
+_SHARED_CONSUMER: Final[Mapping[str, str]] = {
+    # Members learn of a rebalance with their heartbeats. With one every 3 s, the first of two tasks
+    # to join had all partitions for as long, and read records twice.
+    "heartbeat.interval.ms": "500",
+}
+"""Further defaults where the connector may have several tasks."""
+
+_PATTERN_CONSUMER: Final[Mapping[str, str]] = {"metadata.max.age.ms": "5000"}
+"""Further defaults with `topics.regex`: how soon a new topic is found."""
+
+_OURS: Final = ("key.deserializer", "value.deserializer", "enable.auto.commit")
+"""Settings of a sink task's consumer that a user cannot change."""
+
+
+class TaskClients:
+    """Client settings for the tasks of one worker."""
+
+    def __init__(self, worker: Config) -> None:
+        self._worker = worker
+
+    def given(self, client: str, props: Props) -> dict[str, str]:
+        return {
+            "bootstrap.servers": ",".join(self._worker[worker_keys.BOOTSTRAP_SERVERS]),
+            **self._worker.under(f"{client}."),
+            **under(props, f"{client}.override."),
+        }
+
+    def producer(self, task: TaskId, props: Props, *, exactly_once: bool) -> clients.ClientSettings:
+        java = {**_PRODUCER, **self.given("producer", props)}
+        java.setdefault("client.id", f"connector-producer-{task}")
+        if exactly_once:
+            java["transactional.id"] = worker_config.transactional_id(self._worker, task)
+            java["enable.idempotence"] = "true"
+            if java["delivery.timeout.ms"] == _PRODUCER["delivery.timeout.ms"]:
+                del java["delivery.timeout.ms"]  # in a transaction its time-out applies
+        translated = clients.producer(java)
+        _say_ignored(task, translated)
+        settings = translated.settings
+        strict = str(settings["acks"]) in ("all", "-1")
+        settings.setdefault("enable.idempotence", strict)
+        settings.setdefault("queue.buffering.max.messages", 500_000)
+        settings.setdefault("queue.buffering.max.kbytes", 131_072)
+        if "transaction.timeout.ms" in settings:  # librdkafka refuses a longer time-out inside it
+            most = int(settings["transaction.timeout.ms"])
+            settings["socket.timeout.ms"] = min(60_000, most)
+        return settings
+
+    def dead_letters(self, task: TaskId, props: Props) -> DeadLetters | None:
+        """Where failed records go. The settings are a sink's; sources may have them too."""
+        settings = ConfigDef(keys.DLQ_TOPIC, keys.DLQ_REPLICATION, keys.DLQ_HEADERS).parse(props)
+        topic = settings[keys.DLQ_TOPIC].strip()
+        if not topic:
+            return None
+        java = {
+            **_PRODUCER,
+            "client.id": f"connector-dlq-producer-{task}",
+            **self.given("producer", props),
+        }
+        admin = {
+            "client.id": f"connector-dlq-adminclient-{task}",
+            **self.given("admin", props),
+        }
+        return DeadLetters(
+            topic,
+            settings[keys.DLQ_REPLICATION],
+            settings[keys.DLQ_HEADERS],
+            clients.producer(java).settings,
+            clients.admin(admin).settings,
+        )
+
+
+def sink_consumer(
+    task: TaskId, given: Mapping[str, str], *, shared: bool, pattern: bool
+) -> dict[str, str]:
+    """A sink task's consumer; `shared`: the connector may have several tasks, `pattern`: it
+    subscribes to `topics.regex`."""
+    return {
+        **_SINK_CONSUMER,
+        **(_SHARED_CONSUMER if shared else {}),
+        **(_PATTERN_CONSUMER if pattern else {}),
+        "group.id": connector_rules.consumer_group(task.connector),
+        "client.id": f"connector-consumer-{task}",
+        **{name: text for name, text in given.items() if name not in _OURS},
+    }
+
+
+def lag_client(task: TaskId, java: Mapping[str, str]) -> clients.ClientSettings | None:
+    """Client settings for looking up a sink's lag. With settings that only Java's consumer takes,
+    such as a JKS store, the lag is unknown; the task runs."""
+    try:
+        return clients.admin(java).settings
+    except ConfigInvalid as error:
+        log.warning("cannot look up the lag of %s: %s", task, error)
+        return None
+
+
+def group_client(java: Mapping[str, str]) -> dict[str, object] | None:
+    """Client settings for removing a group member; None where kafka-python cannot connect."""
+    try:
+        return clients.member(java)
+    except ConfigInvalid:
+        return None
+
+
+def _say_ignored(task: TaskId, translated: clients.Translated) -> None:
+    if translated.ignored:
+        log.info("client settings that have no effect: %s", ", ".join(translated.ignored))
