@@ -59,7 +59,7 @@ test-fast: check ## everything but parity, faults and what takes long: under six
 	@$(BIN)/pytest -q $(ALONE)
 
 soak: $(READY) ## at length what `make test` does a little of: random faults for SOAK_S seconds, SEEDS seeds
-	@$(BIN)/python -m penstock.testing.sim --seeds $(SEEDS) --jobs $(JOBS)
+	@$(BIN)/python -m penstock.testing.sim_chaos --seeds $(SEEDS) --jobs $(JOBS)
 	@PENSTOCK_SOAK_S=$(SOAK_S) $(BIN)/pytest -q -s tests/sim/test_scale.py tests/e2e/test_churn.py tests/e2e/test_exactly_once.py
 
 format: $(READY) ## format the code and mend what the linter can

@@ -8,7 +8,7 @@ session, lose their coordinator, and have clocks that jump. `Faults` sets how me
 delayed. Invariants are checked after every step (`Broken` names the violated one); `problems()`
 lists the differences between the cluster and its configuration.
 
-`python -m penstock.testing.sim --help` runs many seeds of `sim_chaos.Chaos`.
+`python -m penstock.testing.sim_chaos --help` runs many seeds.
 """
 
 from __future__ import annotations
@@ -1277,9 +1277,3 @@ class _WorkerLink:
 
     def expelled(self, member: str) -> None:
         self.worker.on_expelled(member)
-
-
-if __name__ == "__main__":
-    from penstock.testing.sim_chaos import main
-
-    main()

@@ -1,6 +1,6 @@
 """Trouble for simulated clusters, by seed, and the command that makes it for many seeds.
 
-    python -m penstock.testing.sim --seeds 10000 --jobs 2
+    python -m penstock.testing.sim_chaos --seeds 10000 --jobs 2
 
 prints every seed that fails, with how to run it alone, and ends with 1 if there was one.
 """
@@ -303,7 +303,11 @@ def main(
                 name, once = kind_of(seed, protocol, exactly_once)
                 flag = "--exactly-once" if once else "--no-exactly-once"
                 alone = f"--seeds 1 --first {seed} --protocol {name} {flag}"
-                click.echo(f"{error}\n  python -m penstock.testing.sim {alone}")
+                click.echo(f"{error}\n  python -m penstock.testing.sim_chaos {alone}")
     took = time.monotonic() - began
     click.echo(f"{seeds - failed} of {seeds} seeds passed, {failed} failed, in {took:.0f} s")
     sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
