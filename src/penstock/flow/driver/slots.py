@@ -190,7 +190,7 @@ class Switchboard:
         try:
             channel = self._listening.proved(connection)
         except Exception as error:
-            log.warning("a connection to the slots' address was refused: %s", error)
+            log.warning("rejected a connection to the slots' port: %s", error)
             connection.close()
             return
         try:

@@ -162,7 +162,7 @@ class Tasks:
         try:
             return stopped.result(timeout_s + _MARGIN_S)
         except TimeoutError:
-            log.warning("slot %d does not answer; it is ended", slot.number if slot else -1)
+            log.warning("slot %d does not answer; killing it", slot.number if slot else -1)
             if slot is not None:
                 slot.kill()
                 slot.lost(Trace("The slot did not answer.", retriable=True))
@@ -376,9 +376,7 @@ class Tasks:
                     self._done_stopping(placed, False)
             return
         if left:
-            log.warning(
-                "slot %d ended with %d tasks on it: %s", slot.number, len(left), why and why.text
-            )
+            log.warning("slot %d died with %d tasks: %s", slot.number, len(left), why and why.text)
         for placed in left:
             with self._lock:
                 self._forget_id(placed)
@@ -477,7 +475,7 @@ class Tasks:
     def _on_stopped(self, slot: Slot, placed: Placed, news: Stopped) -> None:
         if news.stuck:
             log.warning(
-                "task %s did not stop in time; its slot %d takes no more tasks and ends",
+                "graceful stop of task %s timed out; retiring slot %d",
                 placed.plan.task,
                 slot.number,
             )

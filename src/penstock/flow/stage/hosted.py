@@ -215,7 +215,7 @@ class Hosted(ABC):
         if over:
             return  # it was cut off, and that was said
         if trace is not None and self.stopping:
-            log.warning("the task did not stop cleanly: %s", trace.text)
+            log.warning("failed to stop the task cleanly: %s", trace.text)
         last: News = Stopped(self.id, in_time=True)
         if trace is not None and not self.stopping:
             last = Failed(self.id, trace)

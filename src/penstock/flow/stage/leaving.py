@@ -29,4 +29,4 @@ def remove_group_member(settings: Mapping[str, object], group: str, member: str)
         finally:
             client.close()
     except Exception as error:  # whatever it is, the task has ended all the same
-        log.warning("%s may be waited for in %s until its session ends: %s", member, group, error)
+        log.warning("failed to remove group member %s of %s: %s", member, group, error)

@@ -83,7 +83,7 @@ class Producing(Hosted):
             except Exception as error:
                 if given or not retriable(error):
                     raise
-                log.warning("a part cannot be read for now: %s", error)
+                log.warning("failed to read a part, retrying: %s", error)
                 with self.counted() as counts:
                     counts.retries += 1
                 backoff.again()

@@ -381,7 +381,7 @@ class SinkTask(Hosted):
             except Exception as error:
                 if not retriable(error):
                     raise
-                log.warning("the batch is written again after a while: %s", error)
+                log.warning("write failed, retrying: %s", error)
                 with self.counted() as counts:
                     counts.retries += 1
                 backoff.again()
@@ -452,7 +452,7 @@ class SinkTask(Hosted):
         except Exception as error:
             if not retriable(error):
                 raise
-            log.warning("offsets are not committed yet: %s", error)
+            log.warning("flush failed, offsets are not committed; retrying: %s", error)
             with self.counted() as counts:
                 counts.retries += 1
             return False
@@ -487,7 +487,7 @@ class SinkTask(Hosted):
         ms = (time.monotonic() - began) * 1000
         self._refusal = error
         if error is not None:
-            log.warning("offsets were not committed: %s", error)
+            log.warning("failed to commit offsets: %s", error)
             self._commit_at = min(self._commit_at, time.monotonic() + _RETRY_COMMIT_S)
         else:
             with self.turn:

@@ -186,7 +186,7 @@ class SourceTask(Producing):
             except Exception as error:
                 if not retriable(error) or self.stopping:
                     raise
-                log.warning("there is nothing to read for now: %s", error)
+                log.warning("poll failed, retrying: %s", error)
                 with self.counted() as counts:
                     counts.retries += 1
                 backoff.again()
@@ -377,7 +377,7 @@ class SourceTask(Producing):
         try:
             self._sending.abort(_ABORT_S)
         except (KafkaException, SystemError, AttributeError) as error:  # or there is none any more
-            log.info("the open transaction was not aborted: %s", error)
+            log.info("failed to abort the transaction: %s", error)
 
     # ── the end ──────────────────────────────────────────────────────────────────────────────
 
