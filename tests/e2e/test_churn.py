@@ -25,7 +25,7 @@ from penstock.testing.processes import WorkerProcess
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
 
-SECONDS = float(os.environ.get("PENSTOCK_SOAK_S", "20"))
+SECONDS = float(os.environ.get("PENSTOCK_SOAK_S", "12"))
 SEED = int(os.environ.get("PENSTOCK_SOAK_SEED", "0")) or random.SystemRandom().randrange(1 << 32)
 ALIVE = 40  # pairs of connectors at once, at most
 BETWEEN_CHECKS = 60  # operations

@@ -39,6 +39,7 @@ def settings(bootstrap: str, offsets: Path, port: int) -> dict[str, str]:
         "value.converter": _STRING,
         "offset.storage.file.filename": str(offsets),
         "offset.flush.interval.ms": "500",
+        "consumer.heartbeat.interval.ms": "500",
         "listeners": f"http://127.0.0.1:{port}",
     }
 
