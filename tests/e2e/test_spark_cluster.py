@@ -34,6 +34,7 @@ TIMEOUT_S: Final = 400
 STORES: Final = ("config", "offset", "status")
 EXECUTOR: Final = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 SECRET: Final = "not-for-everybody"
+SMALL: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 # As strangers write them: a package of their own, found by its entry point.
 PLUGIN: Final = '''
@@ -131,6 +132,7 @@ def on_spark(make_worker: MakeWorker, spark: SparkCluster) -> MakeWorker:
             "spark_cores_max": "4",
             "spark_executor_cores": "2",
             "spark_executor_memory": "512m",
+            "spark_executor_extraJavaOptions": SMALL,
         }
         return make_worker(**{**defaults, **settings})
 
