@@ -351,6 +351,7 @@ def test_failed_records_of_a_source_go_to_a_dead_letter_topic_too(
     assert told["n"] == b"5"
     assert told["__connect.errors.stage"] == b"TRANSFORMATION"
     assert told["__connect.errors.topic"] == topic.encode()
+    wait_until(lambda: flow.stored, 10, "the offset to be stored")
     assert flow.stored[-1] == [SourceOffset({"words": "all"}, {"count": 9})]
 
 
