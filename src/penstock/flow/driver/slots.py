@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.flow.control import Address, Channel, Listening
 from penstock.flow.messages import End, Hello, News, Order
-from penstock.flow.spark.session import Session, scratch
+from penstock.flow.spark import scratch
+from penstock.flow.spark.session import Session
 from penstock.flow.stage.host import RESULT_DDL, SlotStage
 from penstock.flow.traces import Trace, trace_of
 
@@ -163,7 +164,7 @@ class Switchboard:
     ) -> None:
         self._find = find
         self._news = news
-        self._listening = Listening(scratch(), host, bind)
+        self._listening = Listening(scratch.claim(), host, bind)
         threading.Thread(target=self._accept, name="slots", daemon=True).start()
 
     @property

@@ -7,12 +7,10 @@ By default it is local, its executors threads of the driver's JVM. What a cluste
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import os
 import re
 import shlex
-import shutil
 import sys
 import tempfile
 import threading
@@ -23,14 +21,13 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.config.properties import render_properties
 from penstock.data.arrow import no_pandas
 from penstock.errors import PenstockError, StartupFailed
-from penstock.flow.spark import java, remote
+from penstock.flow.spark import java, remote, scratch
 from penstock.host import jars
 from penstock.plugins.path import ROOTS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_ROOM_MB: Final = 64
 
 SLOTS: Final = 64
 """Spark tasks that a local session runs at once: every slot is one for as long as it lives."""
@@ -145,7 +142,7 @@ class Session:
     def stop(self) -> None:
         """Stops Spark and its JVM, if they run."""
         if self._spark is None:
-            shutil.rmtree(scratch(), ignore_errors=True)
+            scratch.release()
             return
         gateway, process = self._spark.sparkContext._gateway, self._process()
         with contextlib.suppress(Exception):  # a JVM that is gone already is stopped
@@ -157,7 +154,7 @@ class Session:
             process.stdin.close()
             with contextlib.suppress(Exception):
                 process.wait(10)
-        shutil.rmtree(scratch(), ignore_errors=True)
+        scratch.release()
 
 
 def start(
@@ -177,7 +174,7 @@ def start(
     remote.refuse(settings)
     java = jars.java()
     archives = sorted(jars.folder("spark", say).glob("*.jar"))
-    _make_private(scratch())
+    scratch.claim()
     os.environ.setdefault("JAVA_HOME", str(Path(java).resolve().parent.parent))
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
@@ -185,10 +182,10 @@ def start(
     master = effective["spark.master"]
     folder: Path | None = None
     if remote.is_remote(master):
-        folder = scratch() / "driver"
+        folder = scratch.claim() / "driver"
         effective, python = remote.settings_for(master, effective, folder, roots)
     else:
-        effective, python = {**_LOCAL, **sockets(scratch()), **effective}, sys.executable
+        effective, python = {**_LOCAL, **sockets(scratch.claim()), **effective}, sys.executable
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         if roots:
             effective[f"spark.executorEnv.{ROOTS}"] = json.dumps(roots)
@@ -198,8 +195,8 @@ def start(
     )
     effective[_OPTIONS] = java_options(settings.get(_OPTIONS), encrypted=encrypted)
     if folder is None:  # else Spark unpacks the executors' archives there, which are no small thing
-        effective.setdefault("spark.local.dir", str(scratch() / "spark"))
-    effective.setdefault("spark.sql.warehouse.dir", str(scratch() / "warehouse"))
+        effective.setdefault("spark.local.dir", str(scratch.claim() / "spark"))
+    effective.setdefault("spark.sql.warehouse.dir", str(scratch.claim() / "warehouse"))
     return _session(effective, folder)
 
 
@@ -237,7 +234,7 @@ def _session(settings: Mapping[str, str], folder: Path | None) -> SparkSession:
             kind = SparkContext if folder is None else WatchedContext
             context = kind(conf=conf, gateway=gateway)
             session = SparkSession.builder.getOrCreate()
-            java.prepare(session, scratch() / "java")
+            java.prepare(session, scratch.claim() / "java")
     except Exception as error:  # py4j and PySpark raise what they like here
         raise StartupFailed(
             f"Spark did not start with spark.master={settings['spark.master']}: {error}"
@@ -270,39 +267,3 @@ def _kept_from_others(secret: Mapping[str, str]) -> Iterator[None]:
                 del os.environ["PYSPARK_SUBMIT_ARGS"]
             else:
                 os.environ["PYSPARK_SUBMIT_ARGS"] = before
-
-
-def scratch() -> Path:
-    """A folder for what may be lost at any time: in memory where the machine has such a place."""
-    return _scratch_root() / _scratch_name()
-
-
-def _scratch_name() -> str:
-    return f"penstock-{os.getpid()}"
-
-
-def _make_private(folder: Path) -> None:
-    """Makes a folder that nobody else gets into: who reaches its sockets could run code here."""
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if _is_foreign(folder):
-        raise StartupFailed(f"{folder} is needed and belongs to another user. Remove it.")
-    folder.chmod(0o700)
-
-
-def _is_foreign(folder: Path) -> bool:
-    return os.path.lexists(folder) and folder.lstat().st_uid != os.getuid()
-
-
-@functools.cache
-def _scratch_root() -> Path:
-    """In memory, or else on disk: the first place with room, and without a folder of ours that is
-    somebody else's. Raises StartupFailed if there is none."""
-    places = [Path("/dev/shm"), Path(tempfile.gettempdir())]
-    for place in places:
-        has_room = os.access(place, os.W_OK) and shutil.disk_usage(place).free >= _ROOM_MB << 20
-        if has_room and not _is_foreign(place / _scratch_name()):
-            return place
-    raise StartupFailed(
-        f"No room for Spark's scratch files: {' and '.join(map(str, places))} have less than "
-        f"{_ROOM_MB} MB free. Make room, or set TMPDIR to a folder that has some."
-    )
