@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from confluent_kafka import (
-    OFFSET_BEGINNING,
     Consumer,
     KafkaError,
     KafkaException,
@@ -83,6 +82,9 @@ class CompactedLog:
                 "group.id": f"unused-{topic}",  # librdkafka wants one; nothing joins it
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
+                # From offset 0, or where the log begins: librdkafka takes half a second to look up
+                # where that is.
+                "auto.offset.reset": "earliest",
                 "fetch.wait.max.ms": 100,
             }
         )
@@ -102,7 +104,7 @@ class CompactedLog:
     def open(self) -> None:
         """Starts reading; returns at once."""
         self._consumer.assign(
-            [TopicPartition(self.topic, n, OFFSET_BEGINNING) for n in range(self._partitions)]
+            [TopicPartition(self.topic, n, 0) for n in range(self._partitions)]
         )
         self._reader.start()
         self._acks.start()
