@@ -103,9 +103,7 @@ class CompactedLog:
 
     def open(self) -> None:
         """Starts reading; returns at once."""
-        self._consumer.assign(
-            [TopicPartition(self.topic, n, 0) for n in range(self._partitions)]
-        )
+        self._consumer.assign([TopicPartition(self.topic, n, 0) for n in range(self._partitions)])
         self._reader.start()
         self._acks.start()
 
