@@ -48,8 +48,6 @@ SETTINGS: Final = {
     "request_timeout_ms": "10000",
     "offset_storage_partitions": "2",
     "task_shutdown_graceful_timeout_ms": "10000",
-    "consumer_session_timeout_ms": f"{SESSION_S * 1000:.0f}",
-    "consumer_heartbeat_interval_ms": "1000",
     "spark_driver_memory": "600m",
 }
 

@@ -347,7 +347,7 @@ def test_databases_that_are_killed_are_waited_for_and_nothing_is_lost(
             assert numbers(copying.topics.read(topic)) == every
         worker.await_states(table, RUNNING)
         # A part of what was being read was sent already: the task has gone on behind it.
-        assert worker.log_text().count(f" starting {table}-0: ") == 1
+        assert worker.log_text().count(f" Creating task {table}-0: ") == 1
     finally:
         worker.request("DELETE", f"/connectors/{table}")
 

@@ -92,7 +92,7 @@ class Target:
             "tasks": [self.ask(f"/connectors/{name}/tasks") for name in names],
             "offsets": [self.ask(f"/connectors/{name}/offsets") for name in names],
             "loggers": self.ask("/admin/loggers"),
-            "starts": self.worker.log_text().count("starting "),
+            "starts": self.worker.log_text().count("Creating task "),
         }
 
 

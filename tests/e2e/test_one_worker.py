@@ -286,7 +286,7 @@ def test_metrics_tell_how_far_the_sink_is_and_what_slots_and_the_group_say(pipe:
 def test_log_lines_say_whose_they_are_also_those_of_sparks_python_processes(
     pipe: Pipe, topics: Topics, tmp_path: Path
 ) -> None:
-    assert " INFO [src|task-0] starting " in pipe.worker.log_text()
+    assert " INFO [src|task-0] Creating task src-0: " in pipe.worker.log_text()
     topic = topics.create(f"{pipe.topic}-text")
     topics.append(topic, [b"no JSON"])
     picky = {

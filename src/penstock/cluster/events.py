@@ -551,13 +551,16 @@ class ForwardFence:
 
 @dataclass(frozen=True, slots=True)
 class StartTask:
-    """Comes back as `TaskStarted` or `TaskFailed`. `generation`: of the connector's task set."""
+    """Comes back as `TaskStarted` or `TaskFailed`. `generation`: of the connector's task set;
+    `unclean`: the task's last run, here or on a worker that died, may not have left its consumer
+    group."""
 
     task: TaskId
     run: int
     connector_config: RawProps
     task_config: RawProps
     generation: int | None = None
+    unclean: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,10 @@ from penstock.config import worker as worker_config
 from penstock.config import worker_keys
 from penstock.config.define import Config, ConfigDef, Props, under
 from penstock.errors import ConfigInvalid
-from penstock.flow.plan import DeadLetters
+from penstock.flow.plan import DeadLetters, SinkPlan
 from penstock.ids import TaskId
 from penstock.kafka import clients
+from penstock.kafka.group_members import remove_members_of
 
 log = logging.getLogger(__name__)
 
@@ -117,7 +118,7 @@ def sink_consumer(
         **(_SHARED_CONSUMER if shared else {}),
         **(_PATTERN_CONSUMER if pattern else {}),
         "group.id": connector_rules.consumer_group(task.connector),
-        "client.id": f"connector-consumer-{task}",
+        "client.id": _client_id(task),
         **{name: text for name, text in given.items() if name not in _OURS},
     }
 
@@ -138,6 +139,18 @@ def group_client(java: Mapping[str, str]) -> dict[str, object] | None:
         return clients.member(java)
     except ConfigInvalid:
         return None
+
+
+def remove_last_consumer(plan: SinkPlan) -> None:
+    """Removes what the task's last run left in its consumer group, if its client id tells it from
+    the consumers of other tasks. Blocks for some hundredths of a second, seconds at most."""
+    group, client_id = plan.consumer["group.id"], plan.consumer["client.id"]
+    if plan.group_admin is not None and client_id == _client_id(plan.task):
+        remove_members_of(plan.group_admin, group, client_id)
+
+
+def _client_id(task: TaskId) -> str:
+    return f"connector-consumer-{task}"
 
 
 def _say_ignored(task: TaskId, translated: clients.Translated) -> None:

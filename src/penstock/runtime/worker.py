@@ -63,11 +63,13 @@ from penstock.offsets.store import (
     offsets_topic,
 )
 from penstock.plugins.registry import Kind, Registry
+from penstock.runtime.herder_log import HerderLog
 from penstock.runtime.instances import InstanceContext, Instances
 from penstock.runtime.loggers import Loggers
 from penstock.runtime.metrics import Metrics, Slots
 from penstock.runtime.planning import Planner
 from penstock.runtime.reload import Reloads
+from penstock.runtime.task_clients import remove_last_consumer
 
 log = logging.getLogger(__name__)
 
@@ -313,15 +315,17 @@ class Worker:
         self._inbox.put(event)
 
     def _run(self) -> None:
+        told = HerderLog()
         try:
             while not self._state.membership.left:
-                event, tasks = self._next_event(), self._state.running.tasks
-                connectors = self._state.running.connectors
-                self._state, commands = step(self._state, event, self._clock.now())
-                if self._state.running.tasks is not tasks:
-                    self.metrics.phases(self._state.running.tasks)
-                if self._state.running.connectors is not connectors:
-                    self._instances.keep(self._state.running.connectors)
+                event, before = self._next_event(), self._state
+                self._state, commands = step(before, event, self._clock.now())
+                told.observe(before, event, self._state, commands)
+                running = self._state.running
+                if running.tasks is not before.running.tasks:
+                    self.metrics.phases(running.tasks)
+                if running.connectors is not before.running.connectors:
+                    self._instances.keep(running.connectors)
                 for command in commands:
                     self._perform(command)
         except BaseException as error:  # an impossible state: stop, other workers take over
@@ -553,11 +557,13 @@ class Worker:
             plan = self.planner.flow(
                 task, command.run, command.connector_config, command.task_config
             )
-            log.info("starting %s", plan.describe())
+            log.info("Creating task %s", plan.describe())
             self.metrics.begun(plan)
             if isinstance(plan, SourcePlan):
                 used = self.planner.resolved(command.connector_config)
                 self._leases[task] = self._offsets.lease(task, used)
+            elif command.unclean:
+                remove_last_consumer(plan)
             self._tasks.start(plan, lambda: self._begin(command))
         except StoppedMeanwhile:
             pass  # the stop reports it
@@ -604,10 +610,14 @@ class Worker:
             over.daemon = True
             over.start()
         try:
-            if not self._tasks.stop(command.task, grace_s):
+            if self._tasks.stop(command.task, grace_s):
+                log.info("Graceful stop of task %s succeeded.", command.task)
+            else:
                 log.warning(
-                    "graceful stop of the task timed out; cancelled it. Records whose offsets were "
-                    "not stored are processed again"
+                    "Graceful stop of task %s failed: it took longer than %s. It is cancelled; "
+                    "records whose offsets were not stored are processed again",
+                    command.task,
+                    keys.TASK_SHUTDOWN_TIMEOUT.name,
                 )
         except Exception as error:
             trace = self.planner.providers.redacted(trace_of(error).text)

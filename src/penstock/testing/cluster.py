@@ -44,7 +44,7 @@ _LOOK_S: Final = 0.05
 _ASK_S: Final = 0.2  # between two questions to the broker or a worker
 _PACE_S: Final = 1.0
 _SPIN_S: Final = 0.01
-_STARTED: Final = re.compile(r"^\[[^]]*\] INFO \[\S+\] starting (\S+): ", re.MULTILINE)
+_STARTED: Final = re.compile(r"^\[[^]]*\] INFO \[\S+\] Creating task (\S+): ", re.MULTILINE)
 
 
 def line(number: int) -> bytes:

@@ -176,7 +176,7 @@ def _settle_task(turn: Turn, task: TaskId) -> None:
             elif run.stale or _may_move_on(turn, run.phase, wanted):
                 _begin(turn, task, wanted)
             elif run.phase is Phase.FENCING and turn.fencing.granted(task.connector):
-                _start(turn, task, run.run)
+                _start(turn, task, run.run, unclean=run.unclean)
         case _:
             assert_never(run.phase)
 
@@ -205,20 +205,30 @@ def _begin(turn: Turn, task: TaskId, wanted: bool) -> None:
     known = turn.cluster.task_config(task) is not None
     if config is None or not known or not turn.membership.may_start():
         return
-    number = turn.number()
+    number, unclean = turn.number(), _ended_uncleanly(turn, task)
     if not turn.running.spark_ready:
-        turn.tasks.set(task, Run(number, Phase.WAITING))
+        turn.tasks.set(task, Run(number, Phase.WAITING, unclean=unclean))
         statuses.put_task(turn, task, State.UNASSIGNED, WARMING_UP)
     elif fencing.needs_fencing(turn, config) and not turn.fencing.granted(task.connector):
-        turn.tasks.set(task, Run(number, Phase.FENCING))
+        turn.tasks.set(task, Run(number, Phase.FENCING, unclean=unclean))
         if task.connector not in turn.fencing.preflights:
             wish = Preflight(turn.now, at=turn.now)
             turn.fencing = turn.fencing.with_preflight(task.connector, wish)
     else:
-        _start(turn, task, number)
+        _start(turn, task, number, unclean=unclean)
 
 
-def _start(turn: Turn, task: TaskId, number: int) -> None:
+def _ended_uncleanly(turn: Turn, task: TaskId) -> bool:
+    """Whether the task's last run may not have left its consumer group: it failed, or its worker
+    died, so that its status is still RUNNING though no worker runs it."""
+    run = turn.tasks.get(task)
+    if run is not None:
+        return run.unclean or run.phase is Phase.FAILED
+    status = turn.statuses.task(task)
+    return status is not None and status.state is State.RUNNING
+
+
+def _start(turn: Turn, task: TaskId, number: int, *, unclean: bool) -> None:
     """Starts a task whose zombies are fenced, or that needs no fencing."""
     cluster = turn.cluster
     config, task_config = cluster.config(task.connector), cluster.task_config(task)
@@ -226,7 +236,7 @@ def _start(turn: Turn, task: TaskId, number: int) -> None:
         return
     turn.tasks.set(task, Run(number, Phase.STARTING))
     generation = cluster.generation(task.connector)
-    turn.commands.append(e.StartTask(task, number, config, task_config, generation))
+    turn.commands.append(e.StartTask(task, number, config, task_config, generation, unclean))
 
 
 def finish_handing_over(turn: Turn) -> None:

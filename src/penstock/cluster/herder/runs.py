@@ -58,11 +58,13 @@ SHOWN: Final[Mapping[Phase, State]] = {
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One start of a connector instance or task; `stale`: it has to be started anew."""
+    """One start of a connector instance or task; `stale`: it has to be started anew; `unclean`: a
+    task whose run before may not have left its consumer group."""
 
     run: int
     phase: Phase
     stale: bool = False
+    unclean: bool = False
     trace: str | None = None  # why it failed
 
 

@@ -29,9 +29,9 @@ from penstock.flow.stage.batches import Converted, Originals
 from penstock.flow.stage.chunks import chunk
 from penstock.flow.stage.failures import Failures, ToleranceExceeded
 from penstock.flow.stage.hosted import Hosted, HostPort
-from penstock.flow.stage.leaving import remove_group_member
 from penstock.flow.stage.pipeline import Backoff, Failure, Pipeline, Stage, retriable, sink_steps
 from penstock.ids import TaskId
+from penstock.kafka.group_members import remove_member
 
 log = logging.getLogger(__name__)
 
@@ -513,7 +513,7 @@ class SinkTask(Hosted):
             self._closed.wait(min(_CLOSE_MS / 1000 + 1, self.time_left() + 0.5))
             if self._left_behind is not None and self._plan.group_admin is not None:
                 group = self._plan.consumer["group.id"]
-                remove_group_member(self._plan.group_admin, group, self._left_behind)
+                remove_member(self._plan.group_admin, group, self._left_behind)
         with suppress(Exception):  # what a pipeline or writer says while it is closed helps nobody
             if hasattr(self, "_pipeline"):
                 self._pipeline.close()
