@@ -297,9 +297,9 @@ def test_a_worker_that_stood_still_beyond_its_session_gives_way_to_its_successor
         finally:
             fleet.thaw()
         begin = time.monotonic()
-        ends = {name: flow.growing.lines for name, flow in fleet.watch.flows.items()}
         fleet.shared(told_by=fleet.workers[1])
         back_s = time.monotonic() - begin
+        ends = {name: flow.growing.lines for name, flow in fleet.watch.flows.items()}
         fleet.watch.arriving()
     tell("stood still", trial, moved=moved_s, back=back_s)
     assert moved_s < SESSION_S + MOVE_S * trial.slowness

@@ -101,7 +101,9 @@ def serve() -> Iterator[Serve]:
         def start(listeners: str, **props: str) -> Server:
             server = Server(configured(listeners, **props))
             stack.callback(server.stop)
-            worker: Any = SimpleNamespace(state=SimpleNamespace(ready=True))
+            worker: Any = SimpleNamespace(
+                state=SimpleNamespace(membership=SimpleNamespace(ready=True))
+            )
             client = Client()
             stack.callback(client.close)
             server.start(Context(worker, client))

@@ -94,13 +94,22 @@ def test_whoever_leads_fences_for_the_other(
             START_S,
             f"the second line of {name}",
         )
-    records = topics.read(f"{cluster}-config")
     for name in names:
-        about = [row for row in records if (row.key or b"").endswith(name.encode())]
-        fencings = [row.value for row in records if row.key == f"tasks-fencing-{name}".encode()]
-        assert fencings
+        # The old task may have moved the second line, before the leader fences it.
+        fencings: list[bytes | None] = []
+
+        def fenced(of: str = name, fencings: list[bytes | None] = fencings) -> bool:
+            """Whether every task set of the connector had its zombies fenced."""
+            records = topics.read(f"{cluster}-config")
+            fencings[:] = [
+                row.value for row in records if row.key == f"tasks-fencing-{of}".encode()
+            ]
+            return len(fencings) == len(
+                [row for row in records if row.key == f"commit-{of}".encode()]
+            )
+
+        wait_until(fenced, 60, f"the zombies of {name} to be fenced")
         assert set(fencings) == {b'{"task-count":1}'}
-        assert len(fencings) == len([row for row in about if (row.key or b"")[:7] == b"commit-"])
 
 
 @pytest.mark.timeout(600)

@@ -97,7 +97,7 @@ def test_seeds_that_once_failed(seed: int, protocol: str, what: str) -> None:
 
 @pytest.mark.parametrize(("arguments", "code"), [((), 0), (("--protocol", "nonsense"), 2)])
 def test_the_command_says_how_many_passed(arguments: tuple[str, ...], code: int) -> None:
-    command = [sys.executable, "-m", "penstock.testing.sim", "--seeds", "2", *arguments]
+    command = [sys.executable, "-m", "penstock.testing.sim_chaos", "--seeds", "2", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == code
     assert ("2 of 2 seeds passed, 0 failed" in done.stdout) == (code == 0)

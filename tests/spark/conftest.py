@@ -28,6 +28,7 @@ from penstock.flow.plan import (
     TransformPlan,
 )
 from penstock.flow.spark.session import Session
+from penstock.flow.traces import trace_of
 from penstock.ids import TaskId
 from penstock.kafka import clients
 from penstock.kafka.broker import Broker
@@ -187,7 +188,7 @@ class Flow:
         try:
             self.tasks.start(plan, lambda: Beginning(list(self._offsets[plan.task].values())))
         except StartFailed as failure:
-            self.ended.append(TaskEnded(plan.task, plan.run, str(failure)))
+            self.ended.append(TaskEnded(plan.task, plan.run, trace_of(failure)))
         return plan.task
 
     def stop(self, task: TaskId, timeout_s: float = 30) -> bool:
