@@ -2,7 +2,7 @@
 
 Every line about a connector or a task names it, as in Kafka Connect (KIP-449):
 
-    [2026-11-21 10:00:00,123] INFO [orders|task-0] starting … (penstock.runtime.worker)
+    [2026-11-21 10:00:00,123] INFO [orders|task-0] starting … (penstock.runtime.tasks)
 
 `about` sets the connector or task of a thread; lines of plugins and libraries get the mark too.
 """

@@ -31,7 +31,8 @@ from penstock.kafka.log import Entry
 from penstock.offsets.file import FileLog
 from penstock.offsets.store import Log, OffsetStore, Receive
 from penstock.plugins.registry import Registry
-from penstock.runtime.worker import Group, Leader, Worker
+from penstock.runtime.ports import Group, Leader
+from penstock.runtime.worker import Worker
 
 log = logging.getLogger(__name__)
 
@@ -148,7 +149,7 @@ class GroupOfOne:
 
 
 class _Ground:
-    """Logs and group of a standalone worker (`penstock.runtime.worker.Alone`)."""
+    """Logs and group of a standalone worker (`penstock.runtime.ports.Alone`)."""
 
     def __init__(self, config: Config) -> None:
         self._file = Path(config[keys.OFFSET_STORAGE_FILE])

@@ -1,0 +1,45 @@
+"""What a worker is given: requests to the leader, its group, and what replaces Kafka in standalone
+mode."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from penstock.kafka.group import Callbacks, Figure
+from penstock.offsets.store import Log, OffsetStore, Receive
+
+
+class Leader(Protocol):
+    """Requests of this worker to the leader at a URL. Raises when a request fails: an error with an
+    `http_status` where the leader refused it."""
+
+    def put_tasks(
+        self, url: str, connector: str, configs: Sequence[Mapping[str, str | None]]
+    ) -> None:
+        """Submits a connector's task set."""
+
+    def fence(self, url: str, connector: str) -> None:
+        """Requests zombie fencing for a connector."""
+
+
+class Group(Protocol):
+    """A worker's membership of its group; see `WorkerGroup`."""
+
+    def join(self) -> None: ...
+
+    def step_out(self) -> None: ...
+
+    def leave(self, timeout_s: float) -> None: ...
+
+    def figures(self) -> Sequence[Figure]: ...
+
+
+class Alone(Protocol):
+    """Replaces topics and group in standalone mode; see `standalone`."""
+
+    def open(self, config: Receive, status: Receive, offsets: OffsetStore) -> tuple[Log, Log]:
+        """Makes the config log, the status log and the offset store's log. Raises StartupFailed."""
+
+    def group(self, callbacks: Callbacks) -> Group:
+        """A group of one."""
