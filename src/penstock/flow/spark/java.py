@@ -1,5 +1,5 @@
-"""The Java of ours that runs in Spark's JVMs: it comes as source, and Janino, which Spark brings
-along, compiles it in the driver's."""
+"""penstock's Java classes for Spark's JVMs. They are shipped as source; Janino, which is part of
+Spark, compiles them in the driver."""
 
 from __future__ import annotations
 
@@ -11,24 +11,36 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_SOURCE: Final = "SlotReading.java"
+_CLASSES: Final = ("Cells", "Chunk", "Slot", "SlotConsumer", "SlotReading")
 
 
 def prepare(spark: SparkSession, folder: Path) -> None:
-    """Makes the JVMs of the driver and the executors know our classes; once, before they are used.
+    """Adds the classes to the JVMs of the driver and the executors; once, before they are used.
     Their archive is written to `folder`."""
     jvm: Any = spark._jvm
-    compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
-    compiler.cook(resources.files(__package__).joinpath(_SOURCE).read_text())
-    classes = compiler.getBytecodes()
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    classes = _compiled(spark.sparkContext._gateway, loader)
     archive = folder / "penstock.jar"
     archive.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(archive, "w") as jar:
         for name in classes:
-            jar.writestr(f"{name.replace('.', '/')}.class", bytes(classes[name]))
+            jar.writestr(name, bytes(classes[name]))
     context: Any = spark.sparkContext._jsc
     context.addJar(archive.as_uri())
-    jvm.java.lang.Thread.currentThread().getContextClassLoader().addURL(
-        jvm.java.net.URI.create(archive.as_uri()).toURL()
-    )
+    loader.addURL(jvm.java.net.URI.create(archive.as_uri()).toURL())
+
+
+def _compiled(gateway: Any, loader: Any) -> Any:
+    """A Java map from the names of class files to their bytes."""
+    jvm = gateway.jvm
+    util = jvm.org.codehaus.commons.compiler.util.resource
+    sources = gateway.new_array(util.Resource, len(_CLASSES))
+    for i, name in enumerate(_CLASSES):
+        text = resources.files(__package__).joinpath(f"{name}.java").read_text()
+        sources[i] = util.StringResource(f"penstock/{name}.java", text)
+    compiler = jvm.org.codehaus.janino.Compiler()
+    compiler.setIClassLoader(jvm.org.codehaus.janino.ClassLoaderIClassLoader(loader))
+    created = util.MapResourceCreator()
+    compiler.setClassFileCreator(created)
+    compiler.compile(sources)
+    return created.getMap()

@@ -1,6 +1,6 @@
 """A sink task on a slot: writes what its consumer reads, and says what may be committed.
 
-The consumer is in the JVM beside (`SlotReading.java`); it is the task's member in the group
+The consumer is in the JVM beside (`SlotConsumer.java`); it is the task's member in the group
 `connect-<name>`, and does what it is told here. Its events overtake the records that wait: where a
 partition is revoked, its records that are not yet written are dropped, for their next owner gets
 them.
