@@ -1,8 +1,8 @@
-"""Bytes ⇄ value for every record of the config, status and offset topics (kafka-connect.md §4).
+"""Bytes ⇄ value for every record of the config and status topics (kafka-connect.md §4). Those of
+the offset topic are in `offset_records`.
 
 - Writers are byte-exact: compact JSON without an envelope, members in the order of the JVM worker,
-  text spelled as Jackson does: raw UTF-8, but `\\u001F` for control characters and two surrogate
-  escapes for a character beyond U+FFFF (observed with connect-json 4.2.0).
+  spelled as Jackson spells it (`jackson`).
 - Readers accept any member order and ignore members they do not know. What must be skipped comes
   back as `Skipped` with the reason; a reader never raises.
 - A tombstone that means something is a record whose content is None; the others are skipped.
@@ -10,29 +10,20 @@
 
 from __future__ import annotations
 
-import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 from enum import StrEnum
-from math import isfinite, isnan
 from typing import Final, assert_never
 
 import orjson
 
-from penstock.data.java_maps import hash_map_order
+from penstock.cluster.jackson import dump
 from penstock.errors import DataError
 from penstock.ids import TaskId
 
 RawProps = Mapping[str, str | None]
 """Properties as they stand in the config topic: unresolved, and a value may be null."""
-
-Primitive = None | bool | int | float | str
-"""What an offset or a source partition may hold (kafka-connect.md §4.5)."""
-
-Members = Mapping[str, Primitive]
-"""A source partition or a source offset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,40 +140,40 @@ def encode_config(record: ConfigRecord) -> tuple[bytes, bytes | None]:
     """The key and value of a config topic record."""
     match record:
         case ConnectorConfig(connector, None):
-            return _text(_CONNECTOR + connector), None
+            return _key_bytes(_CONNECTOR + connector), None
         case ConnectorConfig(connector, properties):
-            return _text(_CONNECTOR + connector), _dump({"properties": properties})
+            return _key_bytes(_CONNECTOR + connector), dump({"properties": properties})
         case TaskConfig(task, properties):
-            return _text(f"{_TASK}{task}"), _dump({"properties": properties})
+            return _key_bytes(f"{_TASK}{task}"), dump({"properties": properties})
         case TaskCommit(connector, tasks):
-            return _text(_COMMIT + connector), _dump({"tasks": tasks})
+            return _key_bytes(_COMMIT + connector), dump({"tasks": tasks})
         case TargetState(connector, None):
-            return _text(_TARGET_STATE + connector), None
+            return _key_bytes(_TARGET_STATE + connector), None
         case TargetState(connector, state):
             # KIP-875: workers that do not know STOPPED read `state` and see PAUSED.
             older = Target.PAUSED if state is Target.STOPPED else state
-            return _text(_TARGET_STATE + connector), _dump({"state": older, "state.v2": state})
+            return _key_bytes(_TARGET_STATE + connector), dump({"state": older, "state.v2": state})
         case TaskFencing(connector, tasks):
-            return _text(_FENCING + connector), _dump({"task-count": tasks})
+            return _key_bytes(_FENCING + connector), dump({"task-count": tasks})
         case SessionKey(key, algorithm, created_ms):
             members = {
                 "key": b64encode(key).decode("ascii"),
                 "algorithm": algorithm,
                 "creation-timestamp": created_ms,
             }
-            return _text(_SESSION_KEY), _dump(members)
+            return _key_bytes(_SESSION_KEY), dump(members)
         case RestartRequest(connector, include_tasks, only_failed):
             flags = {"include-tasks": include_tasks, "only-failed": only_failed}
-            return _text(_RESTART + connector), _dump(flags)
+            return _key_bytes(_RESTART + connector), dump(flags)
         case LoggerLevel(namespace, level):
-            return _text(_LOGGER + namespace), _dump({"level": level})
+            return _key_bytes(_LOGGER + namespace), dump({"level": level})
         case _:
             assert_never(record)
 
 
 def decode_config(key: bytes | None, value: bytes | None) -> ConfigRecord | Skipped:
     """The record behind a config topic key and value, or why it has no effect."""
-    content = _load(value)
+    content = load(value)
     if isinstance(content, Skipped):
         return content
     name = _key_text(key)
@@ -362,11 +353,11 @@ def encode_status(record: StatusRecord) -> tuple[bytes, bytes | None]:
     """The key and value of a status topic record; DESTROYED becomes a tombstone."""
     match record:
         case ConnectorStatus(connector, status):
-            return _text(_CONNECTOR_STATUS + connector), _status_value(status)
+            return _key_bytes(_CONNECTOR_STATUS + connector), _status_value(status)
         case TaskStatus(task, status):
-            return _text(f"{_TASK_STATUS}{task}"), _status_value(status)
+            return _key_bytes(f"{_TASK_STATUS}{task}"), _status_value(status)
         case TopicStatus(topic, connector, use):
-            key = _text(f"{_TOPIC_STATUS}{topic}{_TOPIC_SEPARATOR}{connector}")
+            key = _key_bytes(f"{_TOPIC_STATUS}{topic}{_TOPIC_SEPARATOR}{connector}")
             if use is None:
                 return key, None
             members = {
@@ -375,7 +366,7 @@ def encode_status(record: StatusRecord) -> tuple[bytes, bytes | None]:
                 "task": use.task,
                 "discoverTimestamp": use.discovered_ms,
             }
-            return key, _dump({"topic": members})
+            return key, dump({"topic": members})
         case _:
             assert_never(record)
 
@@ -383,7 +374,7 @@ def encode_status(record: StatusRecord) -> tuple[bytes, bytes | None]:
 def _status_value(status: Status | None) -> bytes | None:
     if status is None or status.state is State.DESTROYED:
         return None
-    return _dump(
+    return dump(
         {
             "state": status.state,
             "trace": status.trace,
@@ -396,7 +387,7 @@ def _status_value(status: Status | None) -> bytes | None:
 
 def decode_status(key: bytes | None, value: bytes | None) -> StatusRecord | Skipped:
     """The record behind a status topic key and value, or why it has no effect."""
-    content = _load(value)
+    content = load(value)
     if isinstance(content, Skipped):
         return content
     name = _key_text(key)
@@ -465,119 +456,7 @@ def _topic_status(rest: str, content: object) -> TopicStatus | Skipped:
     return TopicStatus(topic, connector, TopicUse(task, discovered_ms))
 
 
-@dataclass(frozen=True, slots=True)
-class SourceOffset:
-    """How far a source connector has come in one of its partitions; None forgets it."""
-
-    connector: str
-    partition: Members
-    offset: Members | None
-
-
-def encode_offset(
-    record: SourceOffset, stored_key: bytes | None = None
-) -> tuple[bytes, bytes | None]:
-    """The key and value of an offset topic record, members in the order of a Java `HashMap`.
-
-    `stored_key` is the key under which the partition was read before: keys compare as bytes, so a
-    partition that is known keeps the bytes it has. Raises `DataError` for what may not be stored.
-    """
-    key = stored_key or _dump([record.connector, _java_members(record.partition)])
-    return key, None if record.offset is None else _dump(_java_members(record.offset))
-
-
-def decode_offset(key: bytes | None, value: bytes | None) -> SourceOffset | Skipped:
-    """The record behind an offset topic key and value, or why it has no effect."""
-    if key is None:
-        return Skipped("the record has no key")
-    parts = _load(key)
-    if isinstance(parts, Skipped):
-        return Skipped("the key is not JSON")
-    if not isinstance(parts, list) or len(parts) != 2:
-        return Skipped("the key is not an array of a connector name and a partition")
-    connector: object = parts[0]
-    partition = _members(parts[1])
-    if not isinstance(connector, str) or partition is None:
-        return Skipped("the key is not an array of a connector name and a flat partition object")
-    content = _load(value)
-    if isinstance(content, Skipped):
-        return content
-    if content is None:
-        return SourceOffset(connector, partition, None)
-    offset = _members(content)
-    if offset is None:
-        return Skipped("the offset is not a flat JSON object")
-    return SourceOffset(connector, partition, offset)
-
-
-def partition_key(partition: Members) -> bytes:
-    """Equal for equal partitions whatever the order of their members; 1, 1.0 and true differ."""
-    return _dump({name: _java_value(name, partition[name]) for name in sorted(partition)})
-
-
-def _java_members(members: Members) -> dict[str, object]:
-    for name in members:
-        if not isinstance(name, str):
-            raise DataError("Offsets may only use String keys")
-    return {name: _java_value(name, members[name]) for name in hash_map_order(members)}
-
-
-def _java_value(name: str, value: object) -> object:
-    match value:
-        case None | bool() | str():
-            return value
-        case int():
-            if not -(2**63) <= value < 2**63:
-                raise DataError(f"Offsets may hold 64-bit integers, but field {name} has {value}")
-            return value
-        case float():
-            return _java_double(value)
-        case _:
-            raise DataError(
-                "Offsets may only contain primitive types as values, "
-                f"but field {name} contains {type(value).__name__}"
-            )
-
-
-def _java_double(value: float) -> object:
-    """A double as Jackson writes it: `Double.toString`, and text where JSON has no number."""
-    if not isfinite(value):
-        return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if value == 0 or 1e-3 <= abs(value) < 1e7:
-        return value
-    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
-    assert isinstance(exponent, int)
-    first, *rest = map(str, digits)
-    scale = exponent + len(rest)
-    return orjson.Fragment(f"{'-' * sign}{first}.{''.join(rest) or '0'}E{scale}")
-
-
-_SPELLED_OTHERWISE: Final = re.compile(rb"[\xf0-\xf4][\x80-\xbf]{3}|\\(?:u[0-9a-f]{4}|.)")
-"""Characters beyond U+FFFF, which Jackson escapes as two surrogates, and all escapes."""
-
-
-def _dump(value: object) -> bytes:
-    """Compact JSON, members in the order given, characters spelled as Jackson spells them."""
-    try:
-        text = orjson.dumps(value)
-    except TypeError as error:
-        raise DataError(f"The record cannot be written as JSON: {error}") from error
-    if text.isascii() and b"\\u" not in text:
-        return text
-    return _SPELLED_OTHERWISE.sub(_as_jackson, text)
-
-
-def _as_jackson(match: re.Match[bytes]) -> bytes:
-    spelled = match[0]
-    if spelled.startswith(b"\\u"):
-        return b"\\u" + spelled[2:].upper()
-    if spelled.startswith(b"\\"):
-        return spelled
-    high, low = divmod(ord(spelled.decode()) - 0x10000, 0x400)
-    return b"\\u%04X\\u%04X" % (0xD800 + high, 0xDC00 + low)
-
-
-def _load(value: bytes | None) -> object:
+def load(value: bytes | None) -> object:
     """The JSON value; None for a tombstone, null and blank; `Skipped` for what is not JSON."""
     if value is None or not value.strip():
         return None
@@ -588,7 +467,7 @@ def _load(value: bytes | None) -> object:
     return content
 
 
-def _text(key: str) -> bytes:
+def _key_bytes(key: str) -> bytes:
     try:
         return key.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -631,14 +510,6 @@ def _index(text: str) -> int | None:
         return None
     number = int(text)
     return number if number < 2**31 else None
-
-
-def _members(value: object) -> Members | None:
-    if not isinstance(value, dict):
-        return None
-    if any(isinstance(member, (dict, list)) for member in value.values()):
-        return None
-    return value
 
 
 def _not_an_object(content: object) -> str:

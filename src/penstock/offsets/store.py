@@ -18,14 +18,13 @@ from typing import Final, Protocol
 
 from penstock import api
 from penstock.api import Offsets
-from penstock.cluster.records import (
-    RawProps,
-    Skipped,
+from penstock.cluster.offset_records import (
     SourceOffset,
     decode_offset,
     encode_offset,
     partition_key,
 )
+from penstock.cluster.records import RawProps, Skipped
 from penstock.config import connector_keys
 from penstock.config import worker as worker_config
 from penstock.config import worker_keys as keys

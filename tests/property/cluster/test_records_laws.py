@@ -7,15 +7,20 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.cluster.offset_records import (
+    Members,
+    SourceOffset,
+    decode_offset,
+    encode_offset,
+    partition_key,
+)
 from penstock.cluster.records import (
     ConfigRecord,
     ConnectorConfig,
     ConnectorStatus,
     LoggerLevel,
-    Members,
     RestartRequest,
     SessionKey,
-    SourceOffset,
     State,
     Status,
     StatusRecord,
@@ -28,14 +33,11 @@ from penstock.cluster.records import (
     TopicStatus,
     TopicUse,
     decode_config,
-    decode_offset,
     decode_status,
     encode_config,
-    encode_offset,
     encode_status,
-    hash_map_order,
-    partition_key,
 )
+from penstock.data.java_maps import hash_map_order
 from penstock.ids import TaskId
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

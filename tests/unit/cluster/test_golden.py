@@ -12,13 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from penstock.cluster.offset_records import decode_offset, encode_offset
 from penstock.cluster.records import (
     Skipped,
     decode_config,
-    decode_offset,
     decode_status,
     encode_config,
-    encode_offset,
     encode_status,
 )
 

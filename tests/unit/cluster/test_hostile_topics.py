@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from penstock.cluster import events as e
 from penstock.cluster.herder import step
 from penstock.cluster.herder.state import HerderState, Settings
+from penstock.cluster.offset_records import SourceOffset, decode_offset, encode_offset
 from penstock.cluster.records import (
     ConfigRecord,
     ConnectorConfig,
@@ -24,7 +25,6 @@ from penstock.cluster.records import (
     RestartRequest,
     SessionKey,
     Skipped,
-    SourceOffset,
     State,
     Status,
     StatusRecord,
@@ -37,10 +37,8 @@ from penstock.cluster.records import (
     TopicStatus,
     TopicUse,
     decode_config,
-    decode_offset,
     decode_status,
     encode_config,
-    encode_offset,
     encode_status,
 )
 from penstock.cluster.state import Changes, ClusterState, fold_all

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.cluster.offset_records import (
+    SourceOffset,
+    decode_offset,
+    encode_offset,
+    partition_key,
+)
 from penstock.cluster.records import (
     ConfigRecord,
     ConnectorConfig,
@@ -12,7 +18,6 @@ from penstock.cluster.records import (
     RestartRequest,
     SessionKey,
     Skipped,
-    SourceOffset,
     State,
     Status,
     StatusRecord,
@@ -25,14 +30,11 @@ from penstock.cluster.records import (
     TopicStatus,
     TopicUse,
     decode_config,
-    decode_offset,
     decode_status,
     encode_config,
-    encode_offset,
     encode_status,
-    hash_map_order,
-    partition_key,
 )
+from penstock.data.java_maps import hash_map_order
 from penstock.errors import DataError
 from penstock.ids import TaskId
 

@@ -17,8 +17,8 @@ from typing import Final
 from confluent_kafka import KafkaException
 
 from penstock.api import Offsets, Polled, Primitive, SourceOffset, Transaction
-from penstock.cluster.records import SourceOffset as StoredOffset
-from penstock.cluster.records import encode_offset, partition_key
+from penstock.cluster.offset_records import SourceOffset as StoredOffset
+from penstock.cluster.offset_records import encode_offset, partition_key
 from penstock.data.records import Records
 from penstock.errors import Unavailable
 from penstock.flow.messages import (
