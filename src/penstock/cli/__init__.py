@@ -1,9 +1,10 @@
-"""The command `penstock`: runs workers, and manages running ones over REST.
+"""The command `penstock`: runs workers, manages running ones over REST, reads and writes topics.
 
     app        the commands by section; one place turns errors into messages and exit codes
     running    distributed, standalone, broker, demo, jars
     connectors load, create, update, patch, delete, config, validate, diff
     control    status, wait, pause, resume, stop, restart
+    records    read, write: the records of a topic
     plugins    doctor, new: plugins on this machine, not on a running worker
     views      list, topics, offsets, logs, health, clusters, completion
 

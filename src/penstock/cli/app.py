@@ -13,6 +13,7 @@ import click
 from penstock import KAFKA_VERSION, VERSION
 from penstock.cli import connectors, control, explain, plugins, preview, running, views
 from penstock.cli.exits import CommandError, Exit
+from penstock.cli.records.commands import read, write
 from penstock.cli.session import Session, common
 from penstock.cli.show import note
 from penstock.errors import PenstockError
@@ -50,6 +51,7 @@ SECTIONS: Final[Sequence[tuple[str, Sequence[click.Command]]]] = (
             views.topics,
         ),
     ),
+    ("Records", (read, write)),
     (
         "The cluster",
         (views.listing, views.health, views.logs, views.clusters, views.completion),

@@ -1,0 +1,175 @@
+"""Records as lines: of JSON, which can be written again, and of text, which people read.
+
+    {"topic": "orders", "partition": 0, "offset": 41, "timestamp": 1700000000000,
+     "headers": [{"name": "source", "value": "web"}], "key": "7", "value": {"id": 7}}
+
+Beside a key, a value or a header's value may stand what `sides.Cell` holds: its `schema`, its
+`encoding`, and the `error` of the converter (`value_schema`; in a header `schema`). A dead letter
+has its `failure`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from penstock.cli.records.letters import Letter
+from penstock.cli.records.sides import NOTHING, Cell, Unwritable, parse_json, text_of
+from penstock.convert.json_write import dump
+
+HeaderCells = Sequence[tuple[str, Cell]]
+
+_PARTS: Final = ("schema", "encoding", "error")
+_READ_ONLY: Final = ("topic", "partition", "offset", "failure")
+_KNOWN: Final = frozenset(
+    [*_READ_ONLY, "timestamp", "headers", "key", "value"]
+    + [f"{side}_{part}" for side in ("key", "value") for part in _PARTS]
+)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One record of a topic, its cells decoded."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int | None  # ms since the epoch
+    key: Cell
+    value: Cell
+    headers: HeaderCells
+    letter: Letter | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """One record to write."""
+
+    key: Cell
+    value: Cell
+    headers: HeaderCells = ()
+    timestamp: int | None = None
+
+
+# ── what is read ─────────────────────────────────────────────────────────────────────────────────
+
+
+def json_line(shown: Shown) -> bytes:
+    document: dict[str, Any] = {
+        "topic": shown.topic,
+        "partition": shown.partition,
+        "offset": shown.offset,
+    }
+    if shown.timestamp is not None:
+        document["timestamp"] = shown.timestamp
+    if shown.headers:
+        document["headers"] = [
+            {"name": name, **_members("value", cell, "")} for name, cell in shown.headers
+        ]
+    document |= _members("key", shown.key, "key_")
+    document |= _members("value", shown.value, "value_")
+    if shown.letter is not None:
+        document["failure"] = shown.letter.document()
+    return dump(document)
+
+
+def _members(name: str, cell: Cell, prefix: str) -> dict[str, Any]:
+    members = {name: cell.node}
+    parts = zip(_PARTS, (cell.schema, cell.encoding, cell.error), strict=True)
+    return members | {f"{prefix}{part}": said for part, said in parts if said is not None}
+
+
+def text_lines(shown: Shown, *, headers: bool, trace: bool) -> list[str]:
+    """The record on a line, and what belongs to it on lines below: its headers, if wanted, why a
+    converter could not read it, and why it is a dead letter."""
+    when = "" if shown.timestamp is None else f" {timestamp_text(shown.timestamp)}"
+    key, value = _one_line(text_of(shown.key)), _one_line(text_of(shown.value))
+    lines = [f"{shown.topic}-{shown.partition}@{shown.offset}{when} key={key} value={value}"]
+    for name, cell in (("key", shown.key), ("value", shown.value)):
+        if cell.error is not None:
+            lines.append(f"  {name} not converted: {_one_line(cell.error)}")
+    if headers:
+        lines += [f"  header {name}: {_one_line(text_of(cell))}" for name, cell in shown.headers]
+    if shown.letter is not None:
+        lines += [f"  {line}" for line in shown.letter.lines(trace=trace)]
+    return lines
+
+
+def timestamp_text(ms: int) -> str:
+    """A timestamp in UTC.
+
+    >>> timestamp_text(1_700_000_000_123)
+    '2023-11-14T22:13:20.123Z'
+    """
+    try:
+        moment = _EPOCH + timedelta(milliseconds=ms)
+    except OverflowError:
+        return f"{ms} ms"
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{ms % 1000:03}Z"
+
+
+def _one_line(text: str) -> str:
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+# ── what is written ──────────────────────────────────────────────────────────────────────────────
+
+
+def record_of(line: str) -> Written:
+    """The record that a line of JSON describes. Where it was read, and why it failed there, does
+    not count. Raises Unwritable."""
+    try:
+        document = parse_json(line)
+    except (ValueError, RecursionError) as error:
+        raise Unwritable(
+            f"it is no JSON: {error}", "--format line takes each line for a value."
+        ) from error
+    if not isinstance(document, dict):
+        raise Unwritable(
+            "it is no JSON object",
+            'A record is written {"key": …, "value": …, "headers": [{"name": …, "value": …}]}.',
+        )
+    unknown = sorted(set(document) - _KNOWN)
+    if unknown:
+        raise Unwritable(
+            f"it has a member '{unknown[0]}', which no record has",
+            f"Known are: {', '.join(sorted(_KNOWN))}.",
+        )
+    if "value" not in document:
+        raise Unwritable("it has no 'value'", 'A record without a value has "value": null.')
+    timestamp = document.get("timestamp")
+    if timestamp is not None and (type(timestamp) is not int or timestamp < 0):
+        raise Unwritable("its 'timestamp' is no number of milliseconds since the epoch")
+    return Written(
+        _cell(document, "key", "key_"),
+        _cell(document, "value", "value_"),
+        _header_cells(document.get("headers")),
+        timestamp,
+    )
+
+
+def _cell(document: Mapping[str, Any], name: str, prefix: str) -> Cell:
+    cell = Cell(
+        document.get(name), document.get(f"{prefix}schema"), document.get(f"{prefix}encoding")
+    )
+    return NOTHING if cell.node is None and cell.schema is None else cell
+
+
+def _header_cells(headers: Any) -> HeaderCells:
+    """Headers in their order, or as an object."""
+    if headers is None:
+        return ()
+    if isinstance(headers, dict):
+        return [(name, Cell(value)) for name, value in headers.items()]
+    if not isinstance(headers, list):
+        raise Unwritable("its 'headers' are no list", 'Write [{"name": …, "value": …}].')
+    for header in headers:
+        if not isinstance(header, dict) or not isinstance(header.get("name"), str):
+            raise Unwritable("one of its headers has no 'name'", 'Write {"name": …, "value": …}.')
+        unknown = sorted(set(header) - {"name", "value", *_PARTS})
+        if unknown:
+            raise Unwritable(f"its header '{header['name']}' has a member '{unknown[0]}'")
+    return [(header["name"], _cell(header, "value", "")) for header in headers]

@@ -1,0 +1,232 @@
+"""Where Kafka is, how its clients connect, and which converters apply.
+
+A setting may come from several places; the first of these that has it applies:
+
+1. the command line: `--bootstrap-server`, `--key-converter` and the like, `--set KEY=VALUE`
+2. the connector that `--connector` names: its converters and its `consumer.override.*` or
+   `producer.override.*`
+3. a worker's settings: the file that `--worker` names, overridden by `CONNECT_*` variables
+4. for Kafka's address `PENSTOCK_BOOTSTRAP_SERVERS` (before `CONNECT_*` variables without a file),
+   else `localhost:9092`
+
+As in a worker, whoever names a converter's class configures it (kafka-connect.md §3.1); only
+`--set` adds to that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from penstock.cli import files, rest
+from penstock.cli.exits import NotThere, Unusable
+from penstock.config.define import under
+
+if TYPE_CHECKING:
+    from penstock.api import HeaderConverter
+    from penstock.cli.session import Session
+    from penstock.kafka.clients import Translated
+    from penstock.plugins.registry import Registry
+
+LOCAL: Final = "localhost:9092"
+VARIABLE: Final = "PENSTOCK_BOOTSTRAP_SERVERS"
+SIDES: Final = ("key", "value", "header")
+
+_BOOTSTRAP: Final = "bootstrap.servers"
+_SECURITY: Final = ("security.", "sasl.", "ssl.")
+_NOT_OURS: Final = frozenset(
+    "group.id group.instance.id client.id auto.offset.reset enable.auto.commit key.serializer "
+    "value.serializer key.deserializer value.deserializer transactional.id".split()
+)
+"""Client settings of a worker or connector that are about its own reading and writing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line says."""
+
+    bootstrap: str | None = None
+    connector: str | None = None
+    worker: Path | None = None
+    pairs: tuple[str, ...] = ()
+    converters: Mapping[str, str | None] = field(default_factory=dict)  # by side
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What applies. `converters` lacks a side that nobody has named a converter for."""
+
+    bootstrap: str
+    origin: str  # of the address: an option, a file, a variable, or the default
+    java: Mapping[str, str]  # the client's settings in Java's names
+    converters: Mapping[str, HeaderConverter]
+
+    def client(self, translated: Translated) -> dict[str, str | int | float | bool]:
+        return {"log_level": 0, **translated.settings}
+
+
+def gather(session: Session, options: Options, client: str) -> Settings:
+    """Everything that a `client` (`consumer` or `producer`) needs. Raises Unusable, NotThere for an
+    unknown connector or converter, ConfigInvalid, and StartupFailed for an unreadable file."""
+    from penstock.cli import start
+
+    given = files.settings(options.pairs)
+    worker: Mapping[str, str] = start.worker_settings(options.worker, session.environ)
+    connector = _connector(session, options.connector)
+    local = _Local(worker)
+    worker = local.resolved_worker(worker)
+    connector = local.resolved(connector, options.connector)
+    bootstrap, origin = _bootstrap(session, options, client, given, connector, worker)
+    named = {
+        side: converter
+        for side in SIDES
+        if (converter := _converter(local, side, options, given, connector, worker)) is not None
+    }
+    java = _client(client, given, connector, worker)
+    return Settings(bootstrap, origin, {**java, _BOOTSTRAP: bootstrap}, named)
+
+
+class _Local:
+    """Plugins and config providers of this machine; searched only if something needs them."""
+
+    def __init__(self, worker: Mapping[str, str]) -> None:
+        self._worker = worker
+        self._registry: Registry | None = None
+
+    @property
+    def registry(self) -> Registry:
+        if self._registry is None:
+            from penstock.plugins import path as plugin_path
+
+            self._registry = plugin_path.registry(self._worker)
+        return self._registry
+
+    def resolved_worker(self, settings: Mapping[str, str]) -> Mapping[str, str]:
+        if not any("${" in text for text in settings.values()):
+            return settings
+        from penstock.runtime.providers import resolved_worker
+
+        return resolved_worker(settings, self.registry)
+
+    def resolved(self, settings: Mapping[str, str], name: str | None) -> Mapping[str, str]:
+        if not any("${" in text for text in settings.values()):
+            return settings
+        from penstock.runtime.providers import Providers
+
+        providers = Providers(self._worker, self.registry)
+        try:
+            found = providers.transformed(settings).props
+        finally:
+            providers.close()
+        left = next((key for key, text in found.items() if text and "${" in text), None)
+        if left is not None:
+            raise Unusable(
+                f"'{left}' of the connector '{name}' refers to a secret ({settings[left]}) that "
+                "only its worker can look up.",
+                "--worker FILE names the worker's settings, with its config providers; or say "
+                f"--set {left.replace('consumer.override.', '').replace('producer.override.', '')}"
+                "=VALUE.",
+            )
+        return {key: text for key, text in found.items() if text is not None}
+
+
+def _connector(session: Session, name: str | None) -> Mapping[str, str]:
+    """The connector's converters and client settings; the rest is nobody's business here."""
+    if name is None:
+        return {}
+    with session.connect() as connect:
+        config: Mapping[str, str | None] = connect.get(rest.connector(name, "config")).read(dict)
+    wanted = (*(f"{side}.converter" for side in SIDES), "consumer.override.", "producer.override.")
+    return {key: text for key, text in config.items() if text and key.startswith(wanted)}
+
+
+def _bootstrap(
+    session: Session,
+    options: Options,
+    client: str,
+    given: Mapping[str, str],
+    connector: Mapping[str, str],
+    worker: Mapping[str, str],
+) -> tuple[str, str]:
+    own = _overrides(client, connector).get(_BOOTSTRAP)
+    variable = session.environ.get(VARIABLE)
+    of_file = worker.get(f"{client}.{_BOOTSTRAP}") or worker.get(_BOOTSTRAP)
+    places = (
+        (options.bootstrap, "--bootstrap-server"),
+        (given.get(_BOOTSTRAP), f"--set {_BOOTSTRAP}"),
+        (own, f"the connector '{options.connector}'"),
+        (of_file if options.worker else None, f"{options.worker} and CONNECT_* variables"),
+        (variable, VARIABLE),
+        (of_file, "CONNECT_BOOTSTRAP_SERVERS"),
+    )
+    return next(((text, origin) for text, origin in places if text), (LOCAL, "the default"))
+
+
+def _overrides(client: str, connector: Mapping[str, str]) -> dict[str, str]:
+    """A connector has overrides for the client of its kind only; where its Kafka is, and how to
+    connect to it, they say for the other one too."""
+    other = "producer" if client == "consumer" else "consumer"
+    theirs = under(connector, f"{other}.override.")
+    return {
+        **{key: text for key, text in theirs.items() if key.startswith((_BOOTSTRAP, *_SECURITY))},
+        **under(connector, f"{client}.override."),
+    }
+
+
+def _client(
+    client: str,
+    given: Mapping[str, str],
+    connector: Mapping[str, str],
+    worker: Mapping[str, str],
+) -> dict[str, str]:
+    own = under(worker, f"{client}.")
+    if not any(key.startswith(_SECURITY) for key in own):
+        # The worker's own connection; its tasks' clients are told apart only if they differ.
+        own |= {key: text for key, text in worker.items() if key.startswith(_SECURITY)}
+    inherited = {**own, **_overrides(client, connector)}
+    said = {
+        key: text for key, text in given.items() if not key.startswith(tuple(map(_prefix, SIDES)))
+    }
+    return {**{k: text for k, text in inherited.items() if k not in _NOT_OURS}, **said}
+
+
+def _prefix(side: str) -> str:
+    return f"{side}.converter"
+
+
+def _converter(
+    local: _Local,
+    side: str,
+    options: Options,
+    given: Mapping[str, str],
+    connector: Mapping[str, str],
+    worker: Mapping[str, str],
+) -> HeaderConverter | None:
+    from penstock.api import Use
+
+    name = _prefix(side)
+    more = under(given, f"{name}.")
+    on_command_line = options.converters.get(side) or given.get(name)
+    if on_command_line:
+        wanted, settings = on_command_line, more
+    else:
+        chosen = connector if connector.get(name) else worker
+        wanted, settings = chosen.get(name, ""), {**under(chosen, f"{name}."), **more}
+    if not wanted:
+        if more:
+            raise Unusable(
+                f"--set {name}.{next(iter(more))}=… needs a converter.",
+                f"Name it: --{side}-converter CLASS.",
+            )
+        return None
+    registry = local.registry
+    find = registry.header_converter if side == "header" else registry.converter
+    kind = find(wanted.strip())
+    if kind is None:
+        raise NotThere(
+            f"There is no converter '{wanted}' here ({name}).",
+            "`penstock plugins doctor --all` lists them; --worker names a file with a plugin.path.",
+        )
+    return kind(kind.plugin.config.parse({**settings, "converter.type": side}), Use(side))

@@ -1,0 +1,84 @@
+"""What dead letters say of their failures."""
+
+from __future__ import annotations
+
+import doctest
+
+from penstock.cli.records import letters, lines, reading
+from penstock.cli.records.letters import letter, root_cause
+from penstock.cli.records.lines import Shown, json_line, text_lines
+from penstock.cli.records.sides import Cell
+from penstock.errors import DataError
+from penstock.flow.stage.failures import Letter, context_headers
+from penstock.flow.stage.pipeline import Failure, Stage
+from penstock.ids import TaskId
+
+
+def headers() -> list[tuple[str, bytes | None]]:
+    """The headers that a task of ours writes."""
+    try:
+        try:
+            raise ValueError("Expecting value: line 1")
+        except ValueError as cause:
+            raise DataError("Converting byte[] failed") from cause
+    except DataError as error:
+        failure = Failure(0, Stage.VALUE_CONVERTER, "org.example.Converter", error)
+    original = Letter("orders", 2, 41, None, None, b"{", [], "")
+    return [("source", b"web"), *context_headers(TaskId("sink", 3), failure, original)]
+
+
+def test_the_examples_are_true() -> None:
+    for module in (letters, lines, reading):
+        result = doctest.testmod(module)
+        assert result.attempted > 0
+        assert result.failed == 0
+
+
+def test_a_record_without_such_headers_is_no_dead_letter() -> None:
+    assert letter([("source", b"web")]) is None
+    assert letter([]) is None
+
+
+def test_people_read_where_it_failed_and_why() -> None:
+    found = letter(headers())
+    assert found is not None
+    told = found.lines()
+    assert told[:3] == [
+        "record: orders-2@41",
+        "connector: sink, task 3",
+        "failed in: VALUE_CONVERTER, org.example.Converter",
+    ]
+    assert told[3].startswith("because: ")
+    assert "Converting byte[] failed" in told[3]
+    assert "Expecting value: line 1" in " ".join(told[3:])  # the cause, wherever it stands
+    assert "Traceback" not in "\n".join(told)
+    assert len(found.lines(trace=True)) > len(told)
+
+
+def test_programs_read_the_same() -> None:
+    found = letter(headers())
+    assert found is not None
+    document = found.document()
+    assert document["partition"] == 2
+    assert document["offset"] == 41
+    assert document["stage"] == "VALUE_CONVERTER"
+    shown = Shown("dlq", 0, 0, None, Cell(None), Cell("{"), (), found)
+    assert b'"failure":{"connector":"sink","task":3' in json_line(shown)
+    assert "  record: orders-2@41" in text_lines(shown, headers=False, trace=False)
+
+
+def test_of_the_jvms_traces_the_last_cause_counts() -> None:
+    trace = "a.B: x\n\tat q\nCaused by: c.D: y\n\tat r\nCaused by: e.F: z\n\tat s\n"
+    assert root_cause(trace) == "e.F: z"
+    assert root_cause("a.B: x\n\tat q") == ""
+
+
+def test_what_the_message_says_already_is_no_cause_of_its_own() -> None:
+    found = letter(
+        [
+            ("__connect.errors.exception.message", b"failed: z"),
+            ("__connect.errors.exception.stacktrace", b"a.B: failed: z\nCaused by: e.F: z\n"),
+        ]
+    )
+    assert found is not None
+    assert found.lines() == ["because: failed: z"]
