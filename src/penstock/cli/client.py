@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import ssl
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -13,7 +14,7 @@ import httpx
 
 from penstock.cli.clusters import Address, Cluster
 from penstock.cli.exits import CommandError, NoAnswer, Unusable
-from penstock.cli.rest import Response, refusal
+from penstock.cli.rest import Response, named, refusal
 from penstock.clock import Clock
 
 CONNECT_S: Final = 5.0
@@ -83,7 +84,8 @@ class Connect:
             response = self._sent(method, path, query, body, timeout_s)
             if response.is_success:
                 return Response(response.status_code, response.content)
-            refused = refusal(response.status_code, response.content)
+            name = named(path, body) or "NAME"
+            refused = refusal(response.status_code, response.content, name)
             if not refused.passing or self._clock.now() + _RETRY_MS > deadline:
                 raise refused
             self._pause(_RETRY_MS / 1000)
@@ -96,7 +98,8 @@ class Connect:
                 response = self._request(address, "GET", path, None, None, self._timeout_s)
                 said.append((address.url, Response(response.status_code, response.content)))
             except httpx.RequestError as error:
-                said.append((address.url, nobody([(address.url, error)])))
+                problem = nobody([(address.url, error)], self.cluster.origin)
+                said.append((address.url, problem))
         return said
 
     def _sent(
@@ -120,13 +123,13 @@ class Connect:
                     continue
                 raise NoAnswer(
                     f"{address.url} received the request but did not respond ({_reason(error)}).",
-                    "It may have been carried out: check with `penstock status`.",
+                    f"It may have been carried out: check with {_status_command(path, body)}.",
                 ) from error
             # From now on the one that answers comes first.
             self._addresses.remove(address)
             self._addresses.insert(0, address)
             return response
-        raise nobody(problems) from problems[-1][1]
+        raise nobody(problems, self.cluster.origin) from problems[-1][1]
 
     def _request(
         self,
@@ -155,8 +158,9 @@ class Connect:
             raise Unusable(f"'{address.url}' is not the URL of a worker: {error}") from error
 
 
-def nobody(problems: list[tuple[str, Exception]]) -> NoAnswer:
-    """The error that no worker could be reached: which were tried, and why they failed."""
+def nobody(problems: list[tuple[str, Exception]], origin: str = "") -> NoAnswer:
+    """The error that no worker could be reached: which were tried, who named them (`origin`), and
+    why they failed."""
     tried = "\n  ".join(f"{url}: {_reason(error)}" for url, error in problems)
     if any("CERTIFICATE" in str(error).upper() for _, error in problems):
         advice = (
@@ -167,13 +171,21 @@ def nobody(problems: list[tuple[str, Exception]]) -> NoAnswer:
         advice = "Raise --request-timeout, or name another worker with --url."
     else:
         advice = (
-            "Is a worker running? `penstock distributed FILE` starts one, `penstock demo --keep` a "
-            "whole cluster.\nTo use another worker: --url, PENSTOCK_URL, or --cluster with a "
-            "configuration file (docs/cli.md)."
+            f"{origin}\n"
+            * bool(origin)
+            + "To use another worker: --url http://HOST:PORT, or `export PENSTOCK_URL=…`, or "
+            "--cluster with a configuration file (docs/cli.md).\n"
+            "To start one: `penstock distributed FILE`, or `penstock demo --keep` for a whole "
+            "cluster."
         )
     if len(problems) == 1:
         return NoAnswer(f"No worker answers at {tried}", advice)
     return NoAnswer(f"No worker answers. Tried:\n  {tried}", advice)
+
+
+def _status_command(path: str, body: object) -> str:
+    name = named(path, body)
+    return f"`penstock status {shlex.quote(name)}`" if name else "`penstock status`"
 
 
 def _reason(error: Exception) -> str:

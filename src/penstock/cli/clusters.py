@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit, urlunsplit
@@ -57,6 +57,7 @@ class Cluster:
     cert: Path | None = None
     key: Path | None = None
     verify: bool = True
+    origin: str = field(default="", compare=False)  # who named the addresses, as a sentence
 
     def auth(self, address: Address) -> tuple[str, str] | None:
         """User and password for one of the addresses. Raises Unusable for an unreadable file."""
@@ -150,21 +151,25 @@ def read_clusters(environ: Mapping[str, str]) -> Clusters:
 def choose(url: str | None, cluster: str | None, environ: Mapping[str, str]) -> Cluster:
     """The selected cluster. `url` and `cluster` are the command line's; with both, the cluster's
     credentials are used for the workers at `url`."""
+    by_url, by_name = "--url names it.", "--cluster names it."
     if url is None and cluster is None:
         url, cluster = environ.get("PENSTOCK_URL") or None, environ.get("PENSTOCK_CLUSTER") or None
+        by_url, by_name = "PENSTOCK_URL names it.", "PENSTOCK_CLUSTER names it."
     if url is not None and cluster is None:
-        return Cluster(None, addresses(url))
+        return Cluster(None, addresses(url), origin=by_url)
     known = read_clusters(environ)
     name = cluster or known.chosen()
     if name is None:
-        return Cluster(None, addresses(LOCAL))
+        origin = (
+            "That is the default: there is no --url or --cluster, no PENSTOCK_URL or "
+            f"PENSTOCK_CLUSTER, and no cluster to use in {known.file}."
+        )
+        return Cluster(None, addresses(LOCAL), origin=origin)
     found = known.named(name)
-    if url is None:
-        return found
-    return Cluster(
-        name, addresses(url), found.user, found.password_file, found.ca, found.cert, found.key,
-        found.verify,
-    )  # fmt: skip
+    if url is not None:
+        return replace(found, addresses=addresses(url), origin=by_url)
+    of_file = f"It is the cluster '{name}' in {known.file}"
+    return replace(found, origin=f"{of_file}; {by_name}" if cluster else f"{of_file}.")
 
 
 def addresses(text: str) -> tuple[Address, ...]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from penstock.cli.exits import CommandError, Exit
 
@@ -66,7 +67,7 @@ ADVICE: Final[tuple[tuple[int | None, str, str], ...]] = (
     (
         400,
         "in the STOPPED state",
-        "`penstock stop NAME --wait` first, `penstock resume NAME` then.",
+        "`penstock stop {name} --wait` first, `penstock resume {name}` then.",
     ),
     (400, "configuration is invalid", "`penstock validate FILE` shows errors by key."),
     (None, "Failed to find any class", "`penstock list plugins` lists the classes."),
@@ -80,23 +81,38 @@ ADVICE: Final[tuple[tuple[int | None, str, str], ...]] = (
     (302, "", _REDIRECTED),
     (308, "", _REDIRECTED),
     (503, "", "The worker is still starting: try again, or `penstock health --wait`."),
-    (500, "timed out", "It may have been carried out: check with `penstock status`."),
+    (500, "timed out", "It may have been carried out: check with `penstock status {name}`."),
 )
-"""Status, pattern of the message, and advice; the first match applies."""
+"""Status, pattern of the message, and advice; the first match applies. `{name}` stands for the
+connector of the request."""
 
 
-def advice_for(status: int, message: str) -> str:
-    """Advice for an error, or nothing."""
+def advice_for(status: int, message: str, name: str = "NAME") -> str:
+    """Advice for an error about a connector of that name, or nothing."""
     for wanted, words, text in ADVICE:
         if wanted in (None, status) and re.search(words, message):
-            return text
+            return text.replace("{name}", shlex.quote(name))
     return ""
 
 
-def refusal(status: int, body: bytes) -> Refused:
-    """The error of a response."""
+def named(path: str, body: object = None) -> str:
+    """The connector that a request is about; empty if it is about none.
+
+    >>> named("/connectors/a%20b/status"), named("/connectors", {"name": "c"}), named("/health")
+    ('a b', 'c', '')
+    """
+    _, first, *rest = path.split("/")
+    if first != "connectors":
+        return ""
+    if rest:
+        return unquote(rest[0])
+    return str(body["name"]) if isinstance(body, dict) and "name" in body else ""
+
+
+def refusal(status: int, body: bytes, name: str = "NAME") -> Refused:
+    """The error of a response to a request about a connector of that name."""
     message = _message(status, body)
-    advice = advice_for(status, message)
+    advice = advice_for(status, message, name)
     kind = Refused
     if status in (400, 500) and NOT_VALID.search(message):
         kind = Invalid

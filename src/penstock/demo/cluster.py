@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import socket
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
@@ -18,11 +19,26 @@ from confluent_kafka import (
 from penstock.demo.folder import OFFSET_TOPIC, SINK, SOURCE, TOPIC
 from penstock.demo.progress import Instance, instances_of
 from penstock.errors import PenstockError, Unavailable
+from penstock.kafka.broker import free_port
 
 _ASK_S: Final = 5.0
 _LOOK_S: Final = 2.0
+_REST_PORT: Final = 8083
+"""Kafka Connect's default, where `penstock` looks without being told."""
+
+_PORTS: Final = 100
 _BUSY: Final = frozenset({409, 500, 503})
 """Answers that mean "not yet" from a cluster that is still coming together."""
+
+
+def near_port(first: int = _REST_PORT) -> int:
+    """The first free loopback port from `first` on; any free one if the next 100 are taken."""
+    for port in range(first, first + _PORTS):
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+            return port
+    return free_port()
 
 
 class DemoRefused(PenstockError):

@@ -18,7 +18,7 @@ from typing import Final
 from rich.console import Console
 
 from penstock.demo import folder as places
-from penstock.demo.cluster import Rest, Watch, create, until
+from penstock.demo.cluster import Rest, Watch, create, near_port, until
 from penstock.demo.folder import SINK, SOURCE, Folder, chunks
 from penstock.demo.lines import LINE_LIMIT, Digest, digest, first_difference, lines_of
 from penstock.demo.processes import WORKER_STOP_S, BrokerProcess, Interrupted, Interrupts
@@ -180,7 +180,7 @@ class _Demo:
 
     def _start_worker(self, view: View) -> Rest:
         view.begin("worker")
-        port = free_port()
+        port = near_port() if self._keep else free_port()
         self._folder.properties.write_text(places.worker_properties(self._bootstrap, port))
         command = worker_command(self._folder.properties)
         self._worker = worker = Process(command, self._folder.worker_log)
@@ -310,11 +310,14 @@ class _Demo:
         """Leaves everything running until the user has seen enough."""
         assert self._worker is not None
         assert self._broker is not None
-        port = free_port()
+        port = near_port()
         self._folder.second_properties.write_text(places.worker_properties(self._bootstrap, port))
         self._say(table([("REST", self._url), ("Kafka", self._bootstrap)]))
         self._say("")
-        for line in next_steps(self._folder, outcome.source, self._url, self._worker.pid, port):
+        steps = next_steps(
+            self._folder, outcome.source, self._url, self._bootstrap, self._worker.pid, port
+        )
+        for line in steps:
             self._say(line)
         self._say("")
         self._say("Everything is left running. Press Ctrl-C to end it.", bold=True)

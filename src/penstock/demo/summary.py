@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from penstock.demo.folder import SINK, SOURCE, Folder
+from penstock.demo.folder import SINK, SOURCE, TOPIC, Folder
 from penstock.demo.lines import Difference, Digest
 from penstock.demo.progress import Progress, per_second
 from penstock.demo.words import rate_words, size_words
@@ -80,14 +81,23 @@ def rows(outcome: Outcome) -> Rows:
 
 
 def next_steps(
-    folder: Folder, source: Path, url: str, worker_pid: int | None, second_port: int
+    folder: Folder,
+    source: Path,
+    url: str,
+    bootstrap: str,
+    worker_pid: int | None,
+    second_port: int,
 ) -> list[str]:
     """What to try while the cluster runs; lines to be copied begin with two blanks."""
     first, second = (_command(file) for file in (folder.properties, folder.second_properties))
     return [
+        "In another terminal:",
+        f"  export PENSTOCK_URL={url} PENSTOCK_BOOTSTRAP_SERVERS={bootstrap}",
+        f"  alias penstock={shlex.quote(_penstock())}",
         "Look around:",
+        "  penstock status",
+        f"  penstock read {TOPIC} --from -3",
         f"  curl {url}/connectors/{SINK}/status",
-        f"  curl {url}/connector-plugins",
         "Append a line to the source and see it arrive:",
         f"  echo 'one more' >> {shlex.quote(str(source))}",
         f"  tail -n 1 {shlex.quote(str(folder.received))}",
@@ -95,7 +105,7 @@ def next_steps(
         f"  {second}",
         "Kill the first one, and soon the second has its tasks (its Spark takes a while to start):",
         f"  kill -9 {worker_pid}",
-        f"  curl http://127.0.0.1:{second_port}/connectors/{SOURCE}/status",
+        f"  penstock status {SOURCE} --url http://127.0.0.1:{second_port}",
         "Start the first one again:",
         f"  {first}",
     ]
@@ -165,3 +175,11 @@ def _command(properties: Path) -> str:
     command = shlex.join(worker_command(properties))
     home = os.environ.get("PENSTOCK_HOME")
     return f"PENSTOCK_HOME={shlex.quote(home)} {command}" if home else command
+
+
+def _penstock() -> str:
+    """The command, by its path, as one word of a shell."""
+    beside = Path(sys.executable).with_name("penstock")
+    if os.access(beside, os.X_OK):
+        return shlex.quote(os.fspath(beside))
+    return f"{shlex.quote(sys.executable)} -m penstock"

@@ -71,7 +71,11 @@ def test_more_lines_are_fine_only_when_the_source_grew() -> None:
 
 
 def test_what_to_try_next_can_be_copied() -> None:
-    lines = next_steps(Folder(Path("/h/demo")), Path("/a b.txt"), "http://127.0.0.1:1", 42, 2)
+    url, kafka = "http://127.0.0.1:8083", "127.0.0.1:9"
+    lines = next_steps(Folder(Path("/h/demo")), Path("/a b.txt"), url, kafka, 42, 2)
+    assert f"  export PENSTOCK_URL={url} PENSTOCK_BOOTSTRAP_SERVERS={kafka}" in lines
+    assert any(line.startswith("  alias penstock=") for line in lines)
+    assert f"  curl {url}/connectors/demo-sink/status" in lines
     assert "  kill -9 42" in lines
     assert "  echo 'one more' >> '/a b.txt'" in lines
     assert any(line.endswith("distributed /h/demo/worker-2.properties") for line in lines)
