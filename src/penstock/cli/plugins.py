@@ -136,7 +136,7 @@ def _place(place: SearchedLocation, unusable: set[str], used: Sequence[Found]) -
         ],
     }
     if place.kind == "jar":
-        from penstock.plugins.path import plugins_of_jars
+        from penstock.plugins.jars import plugins_of_jars
 
         known = {found.plugin.class_name for found in used}
         told["java"] = [

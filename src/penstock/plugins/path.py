@@ -18,12 +18,11 @@ How modules are imported from there:
   module name is taken is reported and skipped. There is one interpreter, hence one version of a
   module: locations are not isolated from each other.
 - A wheel is imported from the archive, so nothing has to be unpacked or cleaned up. That does not
-work
-  for compiled parts, nor for a package that opens its own files by path: use `pip install
+  work for compiled parts, nor for a package that opens its own files by path: use `pip install
   --target`.
 - Where entry points declare the plugins, nothing else is imported. Elsewhere a module is imported
-only
-  if its text imports penstock, in the order of names.
+  only if its text imports penstock, in the order of names. Plugins that the `pyproject.toml` beside
+  them declares count as declared.
 - Spark's Python workers get the same roots in the same order (`flow.daemon`); executors on other
   machines get what the roots hold with penstock's own code (`flow.shipping`).
 """
@@ -50,6 +49,7 @@ from typing import Final
 from penstock.api import Plugin
 from penstock.config.worker_keys import PLUGIN_DISCOVERY, PLUGIN_PATH
 from penstock.errors import StartupFailed
+from penstock.plugins.project import declared_entries
 from penstock.plugins.registry import (
     BASES,
     ENTRY_POINTS,
@@ -176,12 +176,11 @@ def survey(props: Mapping[str, str]) -> Survey:
     roots: dict[str, None] = {}
     undeclared: list[Found] = []
     for location in locations:
-        place, scanned = _look(location, discovery)
+        place, missing = _look(location, discovery)
         places.append(place)
         if place.found:
             roots |= dict.fromkeys(map(str, location.roots))
-        if scanned:
-            undeclared += place.found
+        undeclared += missing
     found = chain.from_iterable(place.found for place in places)
     return Survey(Registry(found, list(roots)), tuple(places), tuple(undeclared))
 
@@ -318,30 +317,37 @@ def _top_level(folder: Path) -> set[str]:
 # ── looking into a location ──────────────────────────────────────────────────────────────────────
 
 
-def _look(location: Location, discovery: Discovery) -> tuple[SearchedLocation, bool]:
-    """Searches a location; also returns whether its plugins were found by searching modules."""
+def _look(location: Location, discovery: Discovery) -> tuple[SearchedLocation, tuple[Found, ...]]:
+    """Searches a location; also returns its plugins that no entry point declares."""
     place = SearchedLocation(location.form.value, str(location.path))
     if location.problem is not None:
-        return replace(place, skipped=(location.problem,)), False
+        return replace(place, skipped=(location.problem,)), ()
     if location.form is Form.JARS:
         why = "a jar; penstock runs plugins written in Python"
-        return replace(place, skipped=(Skipped(str(location.path), why, Level.NOTE),)), False
-    declared = False
+        return replace(place, skipped=(Skipped(str(location.path), why, Level.NOTE),)), ()
     found: tuple[Found, ...] = ()
+    undeclared: tuple[Found, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
     try:
         with _on_path(location.roots) as keep:
             if discovery is not Discovery.ONLY_SCAN and location.form in _INSTALLED:
                 found, skipped = _declared(location)
-                declared = bool(found or skipped)
-            if not declared and discovery is Discovery.SERVICE_LOAD:
-                skipped = tuple(_not_declared(location))
-            elif not declared:
-                found, skipped = _scanned(location)
+            if not found and not skipped:
+                declared = _of_project(location)
+                if discovery is Discovery.SERVICE_LOAD:
+                    found, skipped = declared
+                    if not found and not skipped:
+                        skipped = tuple(_not_declared(location))
+                else:
+                    found, skipped = _scanned(location)
+                    skipped = skipped or declared[1]
+                    known = {each.cls for each in declared[0]}
+                    undeclared = tuple(each for each in found if each.cls not in known)
             if found:
                 keep()
     except (OSError, ValueError, zipfile.BadZipFile) as error:
         skipped = (Skipped(str(location.path), f"it cannot be read: {error}"),)
-    return replace(place, found=found, skipped=skipped), bool(found) and not declared
+    return replace(place, found=found, skipped=skipped), undeclared
 
 
 _INSTALLED: Final = frozenset({Form.WHEEL, Form.DISTRIBUTION})
@@ -375,6 +381,25 @@ def _declared(location: Location) -> tuple[tuple[Found, ...], tuple[Skipped, ...
                 usable.append(entry)
     found, broken = loaded(usable, str(location.path))
     return found, (*skipped, *broken)
+
+
+def _of_project(location: Location) -> tuple[tuple[Found, ...], tuple[Skipped, ...]]:
+    """The plugins in modules of a location which the `pyproject.toml` of their project declares:
+    what an author works on is in `plugin.path` as it is, and has no metadata yet."""
+    entries: list[EntryPoint] = []
+    for root in location.roots if location.form in _SOURCES else ():
+        project = root.parent if root.name == "src" else root
+        own = location.path.stem if location.form in (Form.MODULE, Form.PACKAGE) else None
+        for name, value in declared_entries(project / "pyproject.toml").items():
+            entry = EntryPoint(name, value, ENTRY_POINTS)
+            if entry.module.partition(".")[0] == own or (
+                own is None and not _taken(entry.module, location.roots)
+            ):
+                entries.append(entry)
+    return loaded(entries, str(location.path))
+
+
+_SOURCES: Final = frozenset({Form.MODULE, Form.PACKAGE, Form.FOLDER})
 
 
 def _not_declared(location: Location) -> Iterator[Skipped]:
@@ -553,39 +578,3 @@ def _everything(folder: Tree, place: PurePosixPath) -> Iterator[tuple[PurePosixP
                 yield from _everything(entry, place / entry.name)
         elif not entry.name.endswith(".pyc"):
             yield place / entry.name, entry
-
-
-# ── jars ─────────────────────────────────────────────────────────────────────────────────────────
-
-_JAVA_INTERFACES: Final = (
-    "org.apache.kafka.connect.source.SourceConnector",
-    "org.apache.kafka.connect.sink.SinkConnector",
-    "org.apache.kafka.connect.storage.Converter",
-    "org.apache.kafka.connect.storage.HeaderConverter",
-    "org.apache.kafka.connect.transforms.Transformation",
-    "org.apache.kafka.connect.transforms.predicates.Predicate",
-    "org.apache.kafka.common.config.provider.ConfigProvider",
-)
-
-
-def plugins_of_jars(path: Path) -> list[str]:
-    """The class names of the Kafka Connect plugins that a jar, or the jars in a folder, declare
-    (`META-INF/services`, kafka-connect.md §15.2). What cannot be read declares none."""
-    jars = [path] if path.is_file() else sorted({*path.glob("*.jar"), *path.glob("*/*.jar")})
-    found: dict[str, None] = {}
-    for jar in jars:
-        try:
-            with zipfile.ZipFile(jar) as archive:
-                there = set(archive.namelist())
-                for interface in _JAVA_INTERFACES:
-                    name = f"META-INF/services/{interface}"
-                    if name in there:
-                        lines = archive.read(name).decode("utf-8", "replace").splitlines()
-                        found |= dict.fromkeys(filter(None, map(_class_named, lines)))
-        except (OSError, zipfile.BadZipFile):
-            continue
-    return list(found)
-
-
-def _class_named(line: str) -> str:
-    return line.partition("#")[0].strip()

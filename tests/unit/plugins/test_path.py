@@ -16,7 +16,8 @@ import pytest
 from penstock.errors import StartupFailed
 from penstock.flow.spark import shipping
 from penstock.plugins import path as plugin_path
-from penstock.plugins.path import Form, Survey, plugins_of_jars, survey
+from penstock.plugins.jars import plugins_of_jars
+from penstock.plugins.path import Form, Survey, survey
 from penstock.plugins.registry import Level, Skipped
 from penstock.testing.plugin_folders import code, described, jar, wheel, write
 
@@ -144,12 +145,48 @@ def test_a_project_of_the_template_is_found_where_it_is(tmp_path: Path) -> None:
     from penstock.template import write_project
 
     write_project(tmp_path, "pp_project")
-    survey = look(tmp_path / "pp_project")
-    assert set(found(survey)) == {
-        "pp_project.PpProjectSourceConnector",
-        "pp_project.PpProjectSinkConnector",
-    }
+    for discovery in ("hybrid_fail", "service_load", "hybrid_warn"):
+        survey = look(tmp_path / "pp_project", discovery=discovery)
+        assert set(found(survey)) == {
+            "pp_project.PpProjectSourceConnector",
+            "pp_project.PpProjectSinkConnector",
+        }
+        assert not skipped(survey)
+        assert survey.undeclared == ()  # its pyproject.toml declares them
+
+
+@pytest.mark.parametrize("source", ["pp_sources", "pp_sources/src"])
+@pytest.mark.parametrize("listed", [True, False])
+def test_what_the_project_of_sources_declares_is_declared(
+    tmp_path: Path, source: str, listed: bool
+) -> None:
+    place = tmp_path / source
+    write(place, {"pp_one.py": code("One"), "pp_two/__init__.py": code("Two") + code("Three")})
+    entries = '[project.entry-points."penstock.plugins"]\none = "pp_one:One"\ntwo = "pp_two:Two"\n'
+    (tmp_path / "pp_sources" / "pyproject.toml").write_text(entries)
+    survey = look(place if listed else place.parent)
+    assert len(found(survey)) == 3
+    assert {each.cls.__name__ for each in survey.undeclared} == {"Three"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "not TOML", "project = 7", '[project.entry-points."penstock.plugins"]\none = 7\n'],
+)
+def test_a_project_that_declares_nothing_has_undeclared_plugins(tmp_path: Path, text: str) -> None:
+    write(tmp_path, {"pp_one.py": code("One"), "pyproject.toml": text})
+    survey = look(tmp_path)
+    assert {each.cls.__name__ for each in survey.undeclared} == {"One"}
     assert not skipped(survey)
+
+
+def test_a_declaration_of_a_class_that_is_not_there_is_told(tmp_path: Path) -> None:
+    entries = '[project.entry-points."penstock.plugins"]\none = "pp_one:Won"\n'
+    write(tmp_path, {"pp_one.py": code("One"), "pyproject.toml": entries})
+    survey = look(tmp_path)
+    (broken,) = skipped(survey)
+    assert "pp_one:Won" in broken.what
+    assert {each.cls.__name__ for each in survey.undeclared} == {"One"}
 
 
 # ── what is left alone ───────────────────────────────────────────────────────────────────────────

@@ -1,0 +1,40 @@
+"""Which plugins of Kafka Connect jars hold. penstock does not run them."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Final
+
+_JAVA_INTERFACES: Final = (
+    "org.apache.kafka.connect.source.SourceConnector",
+    "org.apache.kafka.connect.sink.SinkConnector",
+    "org.apache.kafka.connect.storage.Converter",
+    "org.apache.kafka.connect.storage.HeaderConverter",
+    "org.apache.kafka.connect.transforms.Transformation",
+    "org.apache.kafka.connect.transforms.predicates.Predicate",
+    "org.apache.kafka.common.config.provider.ConfigProvider",
+)
+
+
+def plugins_of_jars(path: Path) -> list[str]:
+    """The class names of the Kafka Connect plugins that a jar, or the jars in a folder, declare
+    (`META-INF/services`, kafka-connect.md §15.2). What cannot be read declares none."""
+    jars = [path] if path.is_file() else sorted({*path.glob("*.jar"), *path.glob("*/*.jar")})
+    found: dict[str, None] = {}
+    for jar in jars:
+        try:
+            with zipfile.ZipFile(jar) as archive:
+                there = set(archive.namelist())
+                for interface in _JAVA_INTERFACES:
+                    name = f"META-INF/services/{interface}"
+                    if name in there:
+                        lines = archive.read(name).decode("utf-8", "replace").splitlines()
+                        found |= dict.fromkeys(filter(None, map(_class_named, lines)))
+        except (OSError, zipfile.BadZipFile):
+            continue
+    return list(found)
+
+
+def _class_named(line: str) -> str:
+    return line.partition("#")[0].strip()
