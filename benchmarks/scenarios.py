@@ -13,7 +13,7 @@ import statistics
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -338,11 +338,12 @@ def move(session: Session, load: Load, note: Note) -> None:
     other = session.join()
     with contextlib.ExitStack() as running:
         names = _growing_sources(session, running, MOVING_CONNECTORS, 0)
-        _await_spread(session, len(names), 2)
-        for how, number in (("stopped", signal.SIGTERM), ("killed", signal.SIGKILL)):
-            _departure(session, names, other, how, number, note)
-            session.back(other)
-            _await_spread(session, len(names), 2)
+        with _sinks(session, names) as sinks:
+            _await_spread(session, len(names) + len(sinks), 2)
+            for how, number in (("stopped", signal.SIGTERM), ("killed", signal.SIGKILL)):
+                _departure(session, names, sinks, other, how, number, note)
+                session.back(other)
+                _await_spread(session, len(names) + len(sinks), 2)
         names += _growing_sources(session, running, CROWD_CONNECTORS - len(names), len(names))
         _await_spread(session, len(names), 2)
         _arrival(session, names, note)
@@ -367,9 +368,30 @@ def _growing_sources(
     return names
 
 
-def _move_a_line(session: Session, names: Sequence[str], *, once: bool = True) -> None:
+@contextlib.contextmanager
+def _sinks(session: Session, topics: Sequence[str]) -> Iterator[dict[str, str]]:
+    """A file sink for each of these topics; the topics by the sinks' names."""
+    sinks = {session.name("sink"): topic for topic in topics}
+    configs = {
+        name: sink_config(topic, session.folder / f"{name}.txt") for name, topic in sinks.items()
+    }
+    with session.running(configs):
+        session.await_tasks(len(topics) + len(sinks))
+        yield sinks
+
+
+def _await_in_files(session: Session, sinks: Sequence[str], line: bytes) -> None:
+    """Waits until all these sinks have written a line."""
+
+    def written() -> bool:
+        return all(line in (session.folder / f"{name}.txt").read_bytes() for name in sinks)
+
+    session.wait(written, f"a line in the files of {len(sinks)} sinks")
+
+
+def _move_a_line(session: Session, names: Sequence[str], *, once: bool = True) -> bytes:
     """Appends a line to each source's file, and waits until all are in their topics; `once`:
-    and nothing else."""
+    and nothing else. Returns the line."""
     line = session.name("line").encode()
 
     def append() -> None:
@@ -380,6 +402,7 @@ def _move_a_line(session: Session, names: Sequence[str], *, once: bool = True) -
     seen = await_value(session.topics, names, line, append, _STARTING_S, session.check)
     if once and seen != len(names):
         raise inputs.WrongOutcome(f"{len(names)} lines were sent, {seen} records came")
+    return line
 
 
 def _await_spread(session: Session, tasks: int, workers: int) -> None:
@@ -396,6 +419,7 @@ def _await_spread(session: Session, tasks: int, workers: int) -> None:
 def _departure(
     session: Session,
     names: Sequence[str],
+    sinks: Mapping[str, str],
     leaving: WorkerProcess,
     how: str,
     number: signal.Signals,
@@ -404,7 +428,8 @@ def _departure(
     """From the signal to a worker until its tasks run elsewhere, and until they have shown that
     they do."""
     tasks = session.tasks()
-    moving = [name for name in names if tasks[f"{name}-0"][1] == leaving.id]
+    moving = [name for name in (*names, *sinks) if tasks[f"{name}-0"][1] == leaving.id]
+    sources, drains = [n for n in moving if n in names], [n for n in moving if n in sinks]
     began = time.monotonic()
     os.kill(leaving.pid, number)
 
@@ -415,8 +440,11 @@ def _departure(
     session.wait(moved, f"{len(moving)} tasks to run elsewhere")
     note(f"{how}_s", time.monotonic() - began)
     # Who is killed may have moved lines whose positions are not stored yet: they come again.
-    _move_a_line(session, moving, once=number is not signal.SIGKILL)
+    _move_a_line(session, sources, once=number is not signal.SIGKILL)
     note(f"{how}.line_s", time.monotonic() - began)
+    line = _move_a_line(session, [sinks[name] for name in drains], once=False)
+    _await_in_files(session, drains, line)
+    note(f"{how}.sink_s", time.monotonic() - began)
     session.wait(lambda: not leaving.alive, "the worker to end")
     _move_a_line(session, names)
 
