@@ -17,9 +17,6 @@ Reply = object
 """Who waits for an answer."""
 
 
-# ── operations: what a request asks for ──────────────────────────────────────────────────────────
-
-
 @dataclass(frozen=True, slots=True)
 class CreateConnector:
     """Configure a new connector; its configuration has been validated."""
@@ -148,9 +145,6 @@ Operation = (
 )
 
 
-# ── answers ──────────────────────────────────────────────────────────────────────────────────────
-
-
 @dataclass(frozen=True, slots=True)
 class Restarting:
     """A restart request is written. The statuses are those of the moment it was accepted, with
@@ -186,9 +180,6 @@ class Refused:
 
 
 Result = Done | Elsewhere | Refused
-
-
-# ── events ───────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,9 +401,6 @@ Event = (
     | StopRequested
     | Tick
 )
-
-
-# ── commands ─────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,9 +167,6 @@ def client_context(tls: TlsSettings, *, trusts_itself: bool = False) -> ssl.SSLC
     return context
 
 
-# ── versions and cipher suites ───────────────────────────────────────────────────────────────────
-
-
 def _restrict(context: ssl.SSLContext, tls: TlsSettings) -> None:
     protocol = tls.text("ssl.protocol")
     if protocol is not None and protocol not in _CONTEXTS:
@@ -219,9 +216,6 @@ def _restrict_suites(
             "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
         )
     return left
-
-
-# ── the own certificate ──────────────────────────────────────────────────────────────────────────
 
 
 def _identity(tls: TlsSettings) -> _Identity | None:
@@ -278,9 +272,6 @@ def _show(context: ssl.SSLContext, identity: _Identity, tls: TlsSettings) -> Non
             raise tls.refusal(setting, text, secret=secret) from cause
 
 
-# ── whom to trust ────────────────────────────────────────────────────────────────────────────────
-
-
 def _trust(context: ssl.SSLContext, tls: TlsSettings, identity: _Identity | None) -> None:
     """Trusts the certificates of the trust store; without one, its own certificate; without that
     too, the system's issuers."""
@@ -320,9 +311,6 @@ def _trusted(tls: TlsSettings) -> list[x509.Certificate] | None:
     if not found:
         raise tls.refusal(setting, "there is no certificate in it")
     return [each.certificate for each in found]
-
-
-# ── stores ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def _read(tls: TlsSettings, setting: str) -> bytes:

@@ -112,8 +112,6 @@ class OffsetAdmin:
             self._delete_group(name, props)
         return _told("reset", done)
 
-    # ── sources ──────────────────────────────────────────────────────────────────────────────
-
     def stored(self, name: str, props: RawProps) -> Offsets:
         """The stored offsets of a source connector. Blocks."""
         lease = self._store.lease(TaskId(name, 0), props)
@@ -137,8 +135,6 @@ class OffsetAdmin:
             lease.committed(offsets)
         finally:
             lease.close()
-
-    # ── sinks ────────────────────────────────────────────────────────────────────────────────
 
     def _java(self, name: str, props: RawProps) -> dict[str, str]:
         return connector_admin_java(self._config, f"connector-adminclient-{name}", props)

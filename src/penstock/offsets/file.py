@@ -61,9 +61,6 @@ class OffsetFileInvalid(StartupFailed):
     code = "startup.offset_file"
 
 
-# ── writing ──────────────────────────────────────────────────────────────────────────────────────
-
-
 def encode(offsets: Mapping[bytes | None, bytes | None]) -> bytes:
     """The file's bytes, as a `HashMap` into which the entries were put one by one writes itself."""
     buckets = 16
@@ -111,9 +108,6 @@ def _described(name: str, uid: int, flags: int, fields: Sequence[str]) -> bytes:
 def _text(text: str) -> bytes:
     data = text.encode()
     return struct.pack(">H", len(data)) + data
-
-
-# ── reading ──────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,9 +302,6 @@ class _Reader:
         found = self._data[self._at : end]
         self._at = end
         return found
-
-
-# ── the file ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def read(file: Path) -> Offsets:

@@ -200,9 +200,6 @@ def _discovery(props: Mapping[str, str]) -> Discovery:
         return Discovery(PLUGIN_DISCOVERY.default)
 
 
-# ── what there is ────────────────────────────────────────────────────────────────────────────────
-
-
 def locations_in(path: Path) -> list[Location]:
     """The locations of one listed path, by name. Imports nothing."""
     if path.suffix in _FILES and path.is_file():
@@ -312,9 +309,6 @@ def _top_level(folder: Path) -> set[str]:
         for dist in distributions(path=[str(folder)])
         for file in dist.files or ()
     }
-
-
-# ── looking into a location ──────────────────────────────────────────────────────────────────────
 
 
 def _look(location: Location, discovery: Discovery) -> tuple[SearchedLocation, tuple[Found, ...]]:
@@ -544,9 +538,6 @@ def _is_in(place: str, root: Path) -> bool:
     return any(
         known(place).startswith(f"{known(root)}{os.sep}") for known in (os.fspath, os.path.realpath)
     )
-
-
-# ── what others need ─────────────────────────────────────────────────────────────────────────────
 
 
 def files(root: str) -> Iterator[tuple[PurePosixPath, Tree]]:

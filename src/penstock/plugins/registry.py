@@ -277,9 +277,6 @@ def ambiguous(plugins: Iterable[Found]) -> list[tuple[str, Sequence[Found]]]:
     return sorted(shared, key=lambda pair: pair[0])
 
 
-# ── looking ──────────────────────────────────────────────────────────────────────────────────────
-
-
 def installed(without: Collection[str] = ()) -> list[SearchedLocation]:
     """The plugins of installed packages, one location for each distribution, except those in the
     folders and wheels of `without`."""

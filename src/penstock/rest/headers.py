@@ -64,9 +64,6 @@ def _merged(
     return [*(each for each in extra if each[0] not in said), *own]
 
 
-# ── CORS ─────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _cross_origin(config: Config) -> list[Rule]:
     origins = _entries(config[keys.ACCESS_CONTROL_ALLOW_ORIGIN])
     if not origins:
@@ -106,9 +103,6 @@ def _pattern(origin: str) -> re.Pattern[str]:
     except RegexInvalid as problem:
         name = keys.ACCESS_CONTROL_ALLOW_ORIGIN.name
         raise ConfigInvalid([invalid(name, origin, str(problem))]) from problem
-
-
-# ── response.http.headers.config ─────────────────────────────────────────────────────────────────
 
 
 def _configured(config: Config) -> list[Rule]:

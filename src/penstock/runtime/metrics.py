@@ -180,8 +180,6 @@ class Metrics:
         self._rounds = 0
         self._round_ms = Window(clock)
 
-    # ── told by the worker ───────────────────────────────────────────────────────────────────
-
     def started(self, kind: str, ok: bool) -> None:
         """A `connector` or `task` was started, or failed to start."""
         with self._lock:
@@ -237,8 +235,6 @@ class Metrics:
                 self._round_ms.add(now - self._round_began)
             self._round_began, self._round_ended = None, now
             self._rounds += 1
-
-    # ── asked by Prometheus ──────────────────────────────────────────────────────────────────
 
     def exposition(
         self,
