@@ -41,7 +41,8 @@ from penstock.convert.text import StringConverter
 from penstock.data.projection import project
 from penstock.data.records import Column
 from penstock.data.schema import struct
-from penstock.data.values import parse, to_text
+from penstock.data.value_text import to_text
+from penstock.data.values import parse
 from penstock.errors import DataError, PenstockError
 
 from .typed import json_schema, json_value, schema_json, value_json

@@ -16,7 +16,8 @@ from penstock.config.define import Config, ConfigDef
 from penstock.convert.text import decode_utf8
 from penstock.data.records import Column, Failed
 from penstock.data.schema import BYTES, Schema, Value
-from penstock.data.values import Parsed, parse, text_of
+from penstock.data.value_text import text_of
+from penstock.data.values import Parsed, parse
 from penstock.errors import DataError
 
 _MOST: Final = 4096

@@ -1,6 +1,7 @@
-"""Values as text and back, as Kafka Connect's `Values` does it (kafka-connect.md §9.4).
+"""Values from text, as Kafka Connect's `Values` reads them (kafka-connect.md §9.4). `value_text`
+writes them.
 
-`parse` finds out what a text is by looking at it; `to_text` writes what `parse` may read again.
+`parse` infers the schema from the text:
 
     null, true, false                   no schema, BOOLEAN
     12, -1.0, 1e3                       the smallest of INT8 … INT64 that holds it
@@ -12,33 +13,27 @@
     [1, "a", null], {"k": 1}            ARRAY, MAP
     anything else                       STRING
 
-It is done as Kafka Connect does it, odd as some of it is: text after a number, array or map is
-ignored, dates may have month 13, what looks like an array but is none is a STRING. Two differences:
-the time zone is always UTC (there it is the JVM's), and a temporal that Python has no value for
-(years before 1 or after 9999, hour 24 and later) makes the whole text a STRING.
+As in Kafka Connect, text after a number, array or map is ignored, dates may have month 13, and a
+malformed array is a STRING. Two differences: the time zone is always UTC (in Kafka Connect, the
+JVM's), and a temporal that Python cannot represent (years before 1 or after 9999, hour 24 and
+later) makes the whole text a STRING.
 """
 
 from __future__ import annotations
 
 import re
-from base64 import b64encode
 from collections.abc import Callable
-from datetime import date, datetime, time
 from decimal import Decimal
-from functools import lru_cache
 from math import inf, isfinite, nextafter
 from struct import pack
 from typing import Final
 
-from penstock.data.java_dates import DateFormat, Unparseable
+from penstock.data.java_dates import Unparseable
 from penstock.data.logical import (
     MS_PER_DAY,
-    date_to_days,
     days_to_date,
     ms_to_time,
     ms_to_timestamp,
-    time_to_ms,
-    timestamp_to_ms,
 )
 from penstock.data.schema import (
     BOOLEAN,
@@ -59,15 +54,15 @@ from penstock.data.schema import (
     decimal,
     float32,
     int_range,
-    java_class,
     pairs,
 )
-from penstock.data.text import decimal_text, double_text, float_text, shortest_float32
+from penstock.data.text import shortest_float32
+from penstock.data.value_text import DATE_FORMAT, TIME_FORMAT, TIMESTAMP_FORMAT
 from penstock.errors import DataError
 
 Parsed = tuple[Schema | None, Value]
 
-_BLANK: Final = "".join(map(chr, range(0x21)))  # what Java's `trim` takes away
+_BLANK: Final = "".join(map(chr, range(0x21)))  # what Java's `trim` removes
 _DELIMITERS: Final = frozenset(':,{}[]"')
 # One delimiter, or everything up to the next one that has no backslash before it.
 _TOKEN: Final = re.compile(r'[:,{}\[\]"]|(?:[^\\:,{}\[\]"]|\\(?:.|\Z))+', re.DOTALL)
@@ -76,18 +71,18 @@ _NULL: Final[Parsed] = None, None
 
 
 class _NotParsed(Exception):
-    """What looked like an array or a map is none."""
+    """The text is a malformed array or map."""
 
 
 class _NoValue(_NotParsed):
-    """A temporal that Python has no value for."""
+    """A temporal that Python cannot represent."""
 
 
 def parse(text: str) -> Parsed:
-    """Schema and value of a text; `(None, None)` for `null`, STRING for what is nothing else.
+    """Schema and value of a text; `(None, None)` for `null`, STRING for anything else.
 
-    An element, key or value schema is None when the array or map has none of its own: it is empty,
-    holds only nulls, or values that have nothing in common.
+    An element, key or value schema is None if the array or map is empty, or holds only nulls or
+    values without a common schema.
 
     >>> parse("12")[1], parse('["a", "b"]')[1], parse("1, 2, 3")[1], parse("[1, 2")[1]
     (12, ['a', 'b'], 1, '[1, 2')
@@ -123,10 +118,7 @@ class _Parser:
         self._at = 0  # the next token
 
     def _takes(self, expected: str) -> bool:
-        """Steps over the token, and blank ones before it, if it is the expected one.
-
-        Blank tokens in front of another are stepped over in any case.
-        """
+        """Skips the token if it is the expected one. Skips blank tokens before it in any case."""
         at = self._at
         if at >= self._count:
             return False
@@ -140,7 +132,7 @@ class _Parser:
         return False
 
     def top(self) -> Parsed:
-        """The value of the whole text. Raises _NotParsed if it is a STRING."""
+        """The value of the whole text; raises _NotParsed if it is a STRING."""
         tokens = self._tokens
         for literal, value in _LITERAL_VALUES.items():
             self._at = 0
@@ -191,7 +183,7 @@ class _Parser:
             return STRING, content
 
     def _scalar(self, token: str) -> Parsed:
-        """The temporal or number that starts with the token, which was taken already."""
+        """The temporal or number that starts with the token, which was taken before."""
         # The colons of a time are tokens of their own.
         rest = self._tokens[self._at : self._at + 4]
         if len(rest) == 4 and _starts_number(token):
@@ -239,7 +231,7 @@ def _starts_number(token: str) -> bool:
 
 
 def _scalar(token: str) -> Parsed:
-    """The temporal or number that the token is as a whole. Raises _NotParsed if it is neither."""
+    """The temporal or number of the whole token; raises _NotParsed if it is neither."""
     found: Parsed | None = None
     if _starts_number(token):
         found = _temporal(token) or _number(token)
@@ -251,7 +243,7 @@ def _scalar(token: str) -> Parsed:
 
 
 def _map_of(keys: list[Parsed], values: list[Parsed]) -> Parsed:
-    """The map of these; of equal keys the last one's value counts, in the place of the first."""
+    """A map. Of equal keys, the first keeps its place and gets the value of the last."""
     of_key = _common(keys)
     of_value = _common(values) if of_key is not None else None
     kept: dict[object, tuple[Parsed, Parsed]] = {}
@@ -259,7 +251,7 @@ def _map_of(keys: list[Parsed], values: list[Parsed]) -> Parsed:
         identity = _identity(key[1])
         first, _ = kept.get(identity, (key, value))
         kept[identity] = first, value
-    # Once aligned, two keys may be equal that were not before.
+    # Different keys may be equal after alignment.
     entries: dict[object, tuple[Value, Value]] = {}
     for key, value in kept.values():
         aligned = _aligned(of_key, key)
@@ -270,7 +262,7 @@ def _map_of(keys: list[Parsed], values: list[Parsed]) -> Parsed:
 
 
 def _map_value(of_key: Schema | None, entries: list[tuple[Value, Value]]) -> Value:
-    """A dict, or pairs where the keys are such that a dict cannot hold them or tell them apart."""
+    """A dict, or a list of pairs if a dict cannot hold the keys or tell them apart."""
     if of_key is not None:
         return dict(entries) if of_key.type.is_primitive else entries
     try:
@@ -290,7 +282,7 @@ def _identity(value: Value) -> object:
 
 
 def _common(parsed: list[Parsed]) -> Schema | None:
-    """The schema that all but nulls have in common; None for none, be it that all are null."""
+    """The common schema of all values but nulls; None if there is none, or all are null."""
     common: Schema | None = None
     for schema, _ in parsed:
         if schema is None:
@@ -318,9 +310,9 @@ def _merged(one: Schema, other: Schema) -> Schema | None:
 
 
 def _aligned(common: Schema | None, parsed: Parsed) -> Value:
-    """The value as one of the common schema. Raises _NotParsed if it cannot be.
+    """The value converted to the common schema; raises _NotParsed if that is impossible.
 
-    As in Kafka Connect, the inside of a list or map stays as it is.
+    As in Kafka Connect, what is inside a list or map is not converted.
     """
     schema, value = parsed
     if common is None:
@@ -350,7 +342,7 @@ def _aligned(common: Schema | None, parsed: Parsed) -> Value:
 
 
 def _schemaless(schema: Schema | None, value: Value) -> Value:
-    """The value where no schema says what it is: a 32-bit float has the digits it prints."""
+    """The value without a schema: a 32-bit float becomes the double with the same digits."""
     if schema is None:
         return value
     match schema.type:
@@ -367,7 +359,7 @@ def _schemaless(schema: Schema | None, value: Value) -> Value:
 
 
 def _temporal_of(logical: Logical, number: int) -> Value:
-    """The temporal that a number in its company stands for."""
+    """The temporal of a number in a list of temporals."""
     try:
         match logical:
             case Logical.DATE:
@@ -382,8 +374,6 @@ def _temporal_of(logical: Logical, number: int) -> Value:
         raise _NoValue from cause
 
 
-# Numbers
-
 _NUMBER: Final = re.compile(r"[+-]?(?:\d+(?:\.(\d*))?|\.(\d+))(?:[eE]([+-]?\d+))?")
 _INT_RANGES: Final = [(schema, *int_range(schema.type)) for schema in (INT8, INT16, INT32, INT64)]
 _BEYOND_LONG: Final = Decimal("1e19")
@@ -393,12 +383,12 @@ _ASTRAL: Final = re.compile("[\U00010000-\U0010ffff]")
 
 
 def _units(token: str) -> str:
-    """The token with as many characters as it has in Java."""
+    """The token with Java's number of characters."""
     return token if token.isascii() else _ASTRAL.sub("\uffff\uffff", token)
 
 
 def _number(token: str) -> Parsed | None:
-    """The number that the token is as a whole, or None."""
+    """The number of the whole token, or None."""
     found = _NUMBER.fullmatch(_units(token))
     if found is None:
         return None
@@ -441,8 +431,8 @@ def _integral(number: int) -> Parsed | None:
 def nearest_float32(exact: Decimal) -> float:
     """The 32-bit float nearest to a number, as Java's `BigDecimal.floatValue` finds it.
 
-    Rounding to a double first may end up at the wrong neighbour; so that double is made the odd
-    one of its two candidates, which no 32-bit float and no middle of two is.
+    Rounding to a double first may lead to the wrong neighbour. So an inexact double is rounded to
+    odd: no 32-bit float, and no middle of two, is an odd double.
     """
     wide = float(exact)
     if isfinite(wide) and Decimal(wide) != exact and not pack(">d", wide)[-1] & 1:
@@ -450,23 +440,18 @@ def nearest_float32(exact: Decimal) -> float:
     return float32(wide)
 
 
-# Temporals
-
-_DATE_FORMAT: Final = DateFormat("yyyy-MM-dd")
-_TIME_FORMAT: Final = DateFormat("HH:mm:ss.SSS'Z'")
-_TIMESTAMP_FORMAT: Final = DateFormat("yyyy-MM-dd'T'HH:mm:ss.SSS'Z'")
 _FORMATS: Final[dict[int, tuple[Schema, Callable[[str], Value]]]] = {
-    10: (DATE, lambda token: _DATE_FORMAT.parse_moment(token).date()),
-    13: (TIME, lambda token: ms_to_time(_TIME_FORMAT.parse(token))),
-    24: (TIMESTAMP, _TIMESTAMP_FORMAT.parse_moment),
+    10: (DATE, lambda token: DATE_FORMAT.parse_moment(token).date()),
+    13: (TIME, lambda token: ms_to_time(TIME_FORMAT.parse(token))),
+    24: (TIMESTAMP, TIMESTAMP_FORMAT.parse_moment),
 }
 
 
 def _temporal(token: str) -> Parsed | None:
-    """The Date, Time or Timestamp that the token is by its length, or None.
+    """The Date, Time or Timestamp of a token, which its length determines; or None.
 
-    Read leniently: numbers may be short, long, negative and out of range, and what follows the
-    last one is ignored. Raises _NoValue when Python cannot tell the moment.
+    Numbers may be short, long, negative and out of range, and text after the last is ignored.
+    Raises _NoValue if Python cannot represent the moment.
     """
     token = _units(token).replace("\\:", ":")
     if len(token) not in _FORMATS:
@@ -478,146 +463,3 @@ def _temporal(token: str) -> Parsed | None:
         return None
     except DataError as cause:
         raise _NoValue from cause
-
-
-# Writing
-
-TextOf = Callable[[Value], str]
-
-
-def to_text(schema: Schema | None, value: Value) -> str | None:
-    """The text of a value, None for null; DataError for a value that is none.
-
-    Text is written as it is, within an array, map or struct in quotes. Bytes are base64. Nothing in
-    the text tells a struct from a map. A temporal before 1970-01-02 is written as a time only.
-
-    >>> to_text(None, ["a", 1, {"k": None}]), to_text(FLOAT32, float32(0.1))
-    ('["a",1,{"k":null}]', '0.1')
-    """
-    return None if value is None else text_of(schema)(value)
-
-
-def text_of(schema: Schema | None) -> TextOf:
-    """The function that gives the text of a schema's values that are not null."""
-    return _any_text if schema is None else _writer(schema, False)
-
-
-@lru_cache(maxsize=1024)
-def _inner_writer(schema: Schema) -> TextOf:
-    write = _writer(schema, True)
-    return lambda value: "null" if value is None else write(value)
-
-
-def _inner_of(schema: Schema | None) -> TextOf:
-    return _any_inner if schema is None else _inner_writer(schema)
-
-
-@lru_cache(maxsize=1024)
-def _writer(schema: Schema, inner: bool) -> TextOf:
-    any_text = _any_inner if inner else _any_text
-    if schema.logical is not None:
-        return any_text
-    match schema.type:
-        case Type.FLOAT32:
-            return lambda value: float_text(value) if type(value) is float else any_text(value)
-        case Type.ARRAY:
-            element = _inner_of(schema.value_schema)
-            return lambda value: (
-                f"[{','.join(map(element, value))}]" if type(value) is list else any_text(value)
-            )
-        case Type.MAP:
-            of_key, of_value = _inner_of(schema.key_schema), _inner_of(schema.value_schema)
-            return _map_writer(of_key, of_value, any_text)
-        case Type.STRUCT:
-            return _struct_writer(schema, any_text)
-        case _:
-            return any_text
-
-
-def _is_pairs(value: Value) -> bool:
-    """Whether a value is a map in the form that any key can have."""
-    return type(value) is list and (not value or type(value[0]) is tuple)
-
-
-def _map_writer(of_key: TextOf, of_value: TextOf, any_text: TextOf) -> TextOf:
-    def write(value: Value) -> str:
-        if not isinstance(value, dict) and not _is_pairs(value):
-            return any_text(value)
-        inside = ",".join(f"{of_key(key)}:{of_value(each)}" for key, each in pairs(value))
-        return f"{{{inside}}}"
-
-    return write
-
-
-def _struct_writer(schema: Schema, any_text: TextOf) -> TextOf:
-    fields = [
-        (_quoted_text(each.name), each.name, each.schema.default, _inner_writer(each.schema))
-        for each in schema.fields
-    ]
-
-    def write(value: Value) -> str:
-        if type(value) is not dict:
-            return any_text(value)
-        inside = []
-        for quoted, name, default, of in fields:
-            each = value.get(name)
-            inside.append(f"{quoted}:{of(default if each is None else each)}")
-        return f"{{{','.join(inside)}}}"
-
-    return write
-
-
-def _quoted_text(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
-
-
-def _any_inner(value: Value) -> str:
-    """The text of a value within another, which may be null."""
-    if value is None:
-        return "null"
-    if type(value) is str:
-        return _quoted_text(value)
-    text = _any_text(value)
-    return f'"{text}"' if isinstance(value, bytes | bytearray | memoryview) else text
-
-
-def _any_text(value: Value) -> str:
-    """The text of a value whose class says all: schemaless, primitive or logical."""
-    kind = type(value)
-    if kind is str:
-        return str(value)
-    if kind is bool:
-        return "true" if value else "false"
-    if kind is int:
-        return str(value)
-    if kind is float:
-        return double_text(value)
-    if kind is list:
-        if value and _is_pairs(value):
-            return _ANY_MAP(value)
-        return f"[{','.join(map(_any_inner, value))}]"
-    if kind is dict:
-        return _ANY_MAP(value)
-    if isinstance(value, bytes | bytearray | memoryview):
-        return b64encode(value).decode("ascii")
-    if isinstance(value, Decimal):
-        return decimal_text(value)
-    if isinstance(value, datetime):
-        return _moment_text(timestamp_to_ms(value))
-    if isinstance(value, date):
-        return _moment_text(date_to_days(value) * MS_PER_DAY)
-    if isinstance(value, time):
-        return _moment_text(time_to_ms(value))
-    java = java_class(value).removeprefix("class ")
-    raise DataError(f"Failed to serialize unexpected value type {java}: {value}")
-
-
-_ANY_MAP: Final = _map_writer(_any_inner, _any_inner, _any_inner)
-
-
-def _moment_text(ms: int) -> str:
-    """Date, time or both, as the number of ms since the epoch suggests."""
-    if ms < MS_PER_DAY:
-        return _TIME_FORMAT.format(ms)
-    return (_TIMESTAMP_FORMAT if ms % MS_PER_DAY else _DATE_FORMAT).format(ms)

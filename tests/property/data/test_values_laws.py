@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from penstock.data import schema as s
 from penstock.data.projection import project
 from penstock.data.schema import INT_BITS, Schema, Value, check, int_range
-from penstock.data.values import parse, to_text
+from penstock.data.value_text import to_text
+from penstock.data.values import parse
 
 PLAIN = st.text("abcxyz .-_/ü", min_size=1, max_size=8).map(lambda text: f"t{text}")
 LEAVES: list[tuple[Schema, st.SearchStrategy[Value]]] = [

@@ -10,7 +10,8 @@ import pytest
 
 from penstock.data import schema as s
 from penstock.data.schema import Schema, Type, Value
-from penstock.data.values import nearest_float32, parse, to_text
+from penstock.data.value_text import to_text
+from penstock.data.values import nearest_float32, parse
 from penstock.errors import DataError
 
 
