@@ -21,7 +21,8 @@ from penstock.errors import DataError, PenstockError
 from penstock.schema_registry import avro_schema as names
 from penstock.schema_registry import settings, wire
 from penstock.schema_registry.avro_read import ReadBytes, ReadSettings, connect_schema, reader
-from penstock.schema_registry.avro_write import WriteBytes, WriteSettings, avro_schema, writer
+from penstock.schema_registry.avro_write import WriteBytes, writer
+from penstock.schema_registry.avro_write_schema import WriteSettings, avro_schema
 from penstock.schema_registry.client import (
     Lookups,
     Recent,

@@ -21,7 +21,7 @@ from penstock.errors import DataError
 from penstock.schema_registry import avro_schema as names
 from penstock.schema_registry.avro_decode import decoder
 from penstock.schema_registry.avro_schema import Node, Nodes, kind_of, resolved
-from penstock.schema_registry.avro_write import is_union
+from penstock.schema_registry.avro_write_schema import is_union
 from penstock.schema_registry.wire import HEAD_SIZE
 
 ReadBytes = Callable[[bytes], Value]
