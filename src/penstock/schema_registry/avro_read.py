@@ -22,6 +22,7 @@ from penstock.schema_registry import avro_schema as names
 from penstock.schema_registry.avro_decode import decoder
 from penstock.schema_registry.avro_schema import Node, Nodes, kind_of, resolved
 from penstock.schema_registry.avro_write_schema import is_union
+from penstock.schema_registry.json_text import compact
 from penstock.schema_registry.wire import HEAD_SIZE
 
 ReadBytes = Callable[[bytes], Value]
@@ -322,7 +323,7 @@ def _parameters(properties: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _shown(value: Any) -> str:
-    return value if isinstance(value, str) else names.text_of_property(value)
+    return value if isinstance(value, str) else compact(value)
 
 
 def _name(kind: str, properties: Mapping[str, Any]) -> str | None:

@@ -16,6 +16,7 @@ from typing import Any, Final
 from urllib.parse import quote_plus
 
 from penstock.errors import DataError
+from penstock.schema_registry.json_text import compact
 
 Node = Any
 Nodes = Mapping[str, Node]
@@ -154,14 +155,9 @@ def text_of(node: Node) -> str:
     A named type that occurs again is a reference. DataError when two different ones share a name.
     """
     try:
-        return json.dumps(_shortened(node, "", {}), separators=(",", ":"), ensure_ascii=False)
+        return compact(_shortened(node, "", {}))
     except ValueError as cause:
         raise DataError(str(cause)) from cause
-
-
-def text_of_property(value: Any) -> str:
-    """A property's value that is no text, as JSON."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
 def _shortened(node: Node, namespace: str, seen: dict[str, Node]) -> Node:

@@ -1,0 +1,11 @@
+"""JSON as text of schemas."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+def compact(value: Any, *, sort: bool = False) -> str:
+    """JSON without blanks, all characters as they are. Raises ValueError for cycles."""
+    return json.dumps(value, separators=(",", ":"), sort_keys=sort, ensure_ascii=False)
