@@ -132,6 +132,55 @@ def test_what_exists_already_is_not_asked_for_again(
     assert len(workers.asked) == 1
 
 
+def test_advice_names_the_connector(penstock: Penstock, workers: FakeWorkers) -> None:
+    path = "/connectors/my%20orders/offsets"
+    workers.on("DELETE", path, error(400, "Connectors must be in the STOPPED state before …"))
+    advice = penstock("offsets", "reset", "my orders").err.splitlines()[1]
+    assert advice == (
+        "`penstock stop 'my orders' --wait` first, `penstock resume 'my orders'` then."
+    )
+    workers.on("POST", "/connectors", error(500, "Request timed out. The worker is …"))
+    assert "`penstock status file-sink`" in penstock("load", "file-sink").err
+
+
+@pytest.mark.parametrize(
+    ("options", "variables", "origin"),
+    [
+        ([], {}, "That is the default: there is no --url or --cluster, no PENSTOCK_URL or "),
+        (["--url", "http://localhost:1"], {}, "--url names it."),
+        ([], {"PENSTOCK_URL": "http://localhost:1"}, "PENSTOCK_URL names it."),
+        ([], {"PENSTOCK_CONFIG": "config.toml"}, "It is the cluster 'dev' in "),
+        (
+            ["--cluster", "dev"],
+            {"PENSTOCK_CONFIG": "config.toml"},
+            "config.toml; --cluster names it.",
+        ),
+    ],
+)
+def test_without_an_answer_it_says_who_named_the_worker(
+    penstock: Penstock,
+    workers: FakeWorkers,
+    environ: dict[str, str],
+    tmp_path: Path,
+    options: list[str],
+    variables: dict[str, str],
+    origin: str,
+) -> None:
+    workers.down["localhost"] = REFUSED
+    (tmp_path / "config.toml").write_text('[clusters.dev]\nurl = "http://localhost:1"\n')
+    environ |= {
+        name: str(tmp_path / text) if name == "PENSTOCK_CONFIG" else text
+        for name, text in variables.items()
+    }
+    result = penstock("status", *options)
+    assert result.code == 6
+    first, where, how, *_ = result.err.splitlines()
+    assert first.startswith("penstock: No worker answers at http://localhost:")
+    assert origin in where
+    assert "--url http://HOST:PORT" in how
+    assert "export PENSTOCK_URL=" in how
+
+
 # ── whom it asks ─────────────────────────────────────────────────────────────────────────────────
 
 
