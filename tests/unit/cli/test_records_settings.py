@@ -13,6 +13,7 @@ from penstock.cli.records.settings import Options, Settings, gather
 from penstock.cli.session import Session
 from penstock.convert.json import SCHEMAS_ENABLE, JsonConverter
 from penstock.convert.text import StringConverter
+from penstock.kafka import clients
 
 from .workers import FakeWorkers, Penstock
 
@@ -152,3 +153,20 @@ def test_options_are_checked_before_anything_is_asked(penstock: Penstock) -> Non
 )
 def test_from_says_where_reading_begins(text: str, start: Start) -> None:
     assert start_of(text, 100_000) == start
+
+
+def test_a_setting_that_no_client_has_is_refused_if_the_command_line_names_it(
+    gathered: Gather, file: Path
+) -> None:
+    of_file = gathered(Options(worker=file))
+    assert "max.poll.records" not in of_file.client(clients.consumer(of_file.java))
+    said = gathered(Options(pairs=("max.pol.records=5",)))
+    with pytest.raises(Unusable, match=r"--set max\.pol\.records: the Kafka client"):
+        said.client(clients.consumer(said.java))
+
+
+def test_a_value_that_the_client_refuses_is_named(penstock: Penstock) -> None:
+    result = penstock("read", "t", "--set", "security.protocol=CARRIER_PIGEON")
+    assert result.code == 2
+    assert "security.protocol" in result.err
+    assert "--set" in result.err

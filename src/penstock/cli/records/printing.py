@@ -26,6 +26,7 @@ class Printer:
         self._form = form
         self._headers = headers
         self._trace = trace
+        self._connector = settings.connector
         self._key, self._value, self._header = (side_of(settings, side) for side in SIDES)
         self._kinds: dict[str, dict[str, None]] = {"keys": {}, "values": {}}
         self._failed = 0
@@ -95,10 +96,12 @@ class Printer:
                 if "bytes" in new and number is not None:
                     told[-1] += f" (in a Schema Registry's format, of schema {number}?)"
         if told:
-            show.note(
-                f"Without a converter: {', '.join(told)}. To name one: --connector, --worker, "
-                "--key-converter, --value-converter."
-            )
+            how = "To name one: --connector, --worker, --key-converter, --value-converter."
+            if self._connector is not None:
+                how = (
+                    f"'{self._connector}' has its worker's; which, its settings say: --worker FILE."
+                )
+            show.note(f"Without a converter: {', '.join(told)}. {how}")
 
     def end(self, topic: str) -> int:
         if not self._records:

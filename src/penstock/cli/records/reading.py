@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from penstock.cli.exits import CommandError, NoAnswer, NotThere, Unusable
-from penstock.cli.records.settings import VARIABLE, Settings
+from penstock.cli.records.settings import VARIABLE, Settings, settings_checked
 from penstock.clock import Clock
 from penstock.errors import StartupFailed
 from penstock.kafka import admin, clients
@@ -97,7 +97,8 @@ def connect(settings: Settings) -> AdminClient:
     java = settings.java
     translated = clients.admin(java)
     try:
-        client, _ = admin.connect(translated.settings, CONNECT_S)
+        with settings_checked():
+            client, _ = admin.connect(translated.settings, CONNECT_S)
     except StartupFailed as error:
         last = str(error).partition("Last error: ")[2]
         raise NoAnswer(
@@ -194,7 +195,8 @@ def messages(
     open_ends = {n for n, each in wanted.items() if follow or each.begin < each.end}
     if not open_ends:
         return
-    consumer = Consumer(config)
+    with settings_checked():
+        consumer = Consumer(config)
     try:
         consumer.assign([TopicPartition(topic, n, wanted[n].begin) for n in sorted(open_ends)])
         moved_ms = clock.now()

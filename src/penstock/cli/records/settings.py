@@ -15,7 +15,8 @@ As in a worker, whoever names a converter's class configures it (kafka-connect.m
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -62,8 +63,18 @@ class Settings:
     origin: str  # of the address: an option, a file, a variable, or the default
     java: Mapping[str, str]  # the client's settings in Java's names
     converters: Mapping[str, HeaderConverter]
+    connector: str | None = None  # the one that the command line names
+    said: frozenset[str] = frozenset()  # the client's settings that the command line names
 
     def client(self, translated: Translated) -> dict[str, str | int | float | bool]:
+        """Settings in the client's own names. Raises Unusable for what the command line says and
+        the client does not know; what a worker or a connector says may be for another one."""
+        for name in translated.ignored:
+            if name in self.said:
+                raise Unusable(
+                    f"--set {name}: the Kafka client here has no such setting.",
+                    "Settings of converters begin with key.converter. or value.converter.",
+                )
         return {"log_level": 0, **translated.settings}
 
 
@@ -84,8 +95,26 @@ def gather(session: Session, options: Options, client: str) -> Settings:
         for side in SIDES
         if (converter := _converter(local, side, options, given, connector, worker)) is not None
     }
-    java = _client(client, given, connector, worker)
-    return Settings(bootstrap, origin, {**java, _BOOTSTRAP: bootstrap}, named)
+    said = {
+        key: text for key, text in given.items() if not key.startswith(tuple(map(_prefix, SIDES)))
+    }
+    java = {**_client(client, connector, worker), **said, _BOOTSTRAP: bootstrap}
+    return Settings(bootstrap, origin, java, named, options.connector, frozenset(said))
+
+
+@contextmanager
+def settings_checked() -> Iterator[None]:
+    """Raises Unusable for what the Kafka client refuses when it is made."""
+    from confluent_kafka import KafkaException
+
+    try:
+        yield
+    except KafkaException as error:
+        raise Unusable(
+            f"The settings of the Kafka client are wrong: {error.args[0].str()}.",
+            "They come from --set, the connector (consumer.override.*, producer.override.*) and "
+            "the worker's settings.",
+        ) from error
 
 
 class _Local:
@@ -175,21 +204,14 @@ def _overrides(client: str, connector: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _client(
-    client: str,
-    given: Mapping[str, str],
-    connector: Mapping[str, str],
-    worker: Mapping[str, str],
-) -> dict[str, str]:
+def _client(client: str, connector: Mapping[str, str], worker: Mapping[str, str]) -> dict[str, str]:
+    """What the worker and the connector say of the client."""
     own = under(worker, f"{client}.")
     if not any(key.startswith(_SECURITY) for key in own):
         # The worker's own connection; its tasks' clients are told apart only if they differ.
         own |= {key: text for key, text in worker.items() if key.startswith(_SECURITY)}
     inherited = {**own, **_overrides(client, connector)}
-    said = {
-        key: text for key, text in given.items() if not key.startswith(tuple(map(_prefix, SIDES)))
-    }
-    return {**{k: text for k, text in inherited.items() if k not in _NOT_OURS}, **said}
+    return {key: text for key, text in inherited.items() if key not in _NOT_OURS}
 
 
 def _prefix(side: str) -> str:

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from penstock.cli.exits import CommandError, Unusable
 from penstock.cli.records.lines import Written, record_of
-from penstock.cli.records.settings import SIDES, Settings
+from penstock.cli.records.settings import SIDES, Settings, settings_checked
 from penstock.cli.records.sides import NOTHING, Cell, Side, Unwritable, side_of
 from penstock.kafka import clients
 
@@ -28,16 +28,15 @@ class Writer:
     """Sends records to a topic; `close` returns when Kafka has stored them."""
 
     def __init__(self, settings: Settings, topic: str, partition: int | None) -> None:
-        translated = clients.producer({**_DEFAULTS, **settings.java})
-        # The time to deliver is that of a person who waits.
-        self._producer = Producer(
-            {
-                "delivery.timeout.ms": 30_000,
-                "enable.idempotence": True,
-                **settings.client(translated),
-                "error_cb": lambda error: None,  # the delivery tells
-            }
-        )
+        java = {**_DEFAULTS, **settings.java}
+        config: dict[str, Any] = {
+            "delivery.timeout.ms": 30_000,  # somebody waits for it
+            "enable.idempotence": java["acks"] in ("all", "-1"),
+            **settings.client(clients.producer(java)),
+            "error_cb": lambda error: None,  # the delivery tells
+        }
+        with settings_checked():
+            self._producer = Producer(config)
         self._topic = topic
         self._place: dict[str, Any] = {} if partition is None else {"partition": partition}
         self._error: KafkaError | None = None
