@@ -7,12 +7,13 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from penstock.cli import show
 from penstock.cli.exits import CommandError, Exit, Unusable
+from penstock.cli.records.settings import FORMATS, JSON, LINE
 from penstock.cli.session import Session, common, connector_names, pass_session
 
 if TYPE_CHECKING:
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
     from penstock.cli.records.settings import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-LINE: Final = "line"
-JSON: Final = "json"
-RAW: Final = "raw"
 
 
 def _options(command: F) -> F:
@@ -89,7 +86,7 @@ def _options(command: F) -> F:
 @click.option(
     "--format",
     "form",
-    type=click.Choice([LINE, JSON, RAW]),
+    type=click.Choice(FORMATS),
     default=LINE,
     show_default=True,
     help="Text, JSON for `write`, or the bytes of values.",
@@ -151,7 +148,7 @@ def read(
 @click.option(
     "--format",
     "form",
-    type=click.Choice([LINE, JSON, RAW]),
+    type=click.Choice(FORMATS),
     default=LINE,
     show_default=True,
     help="Each line is a value, what `read --format json` prints, or a value's bytes.",

@@ -12,11 +12,8 @@ from penstock.cli import show
 from penstock.cli.exits import Exit
 from penstock.cli.records.letters import letter
 from penstock.cli.records.lines import HeaderCells, Shown, json_line, text_lines
-from penstock.cli.records.settings import SIDES, Settings
+from penstock.cli.records.settings import JSON, RAW, SIDES, Settings
 from penstock.cli.records.sides import Guessed, framed, side_of
-
-JSON = "json"
-RAW = "raw"
 
 
 class Printer:

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 LOCAL: Final = "localhost:9092"
 VARIABLE: Final = "PENSTOCK_BOOTSTRAP_SERVERS"
 SIDES: Final = ("key", "value", "header")
+LINE: Final = "line"
+JSON: Final = "json"
+RAW: Final = "raw"
+FORMATS: Final = (LINE, JSON, RAW)
 
 _BOOTSTRAP: Final = "bootstrap.servers"
 _SECURITY: Final = ("security.", "sasl.", "ssl.")

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from penstock.cli.exits import CommandError, Unusable
 from penstock.cli.records.lines import Written, record_of
-from penstock.cli.records.settings import SIDES, Settings, settings_checked
+from penstock.cli.records.settings import JSON, RAW, SIDES, Settings, settings_checked
 from penstock.cli.records.sides import NOTHING, Cell, Side, Unwritable, side_of
 from penstock.kafka import clients
 
@@ -82,10 +82,6 @@ class Writer:
         )
 
 
-JSON: Final = "json"
-RAW: Final = "raw"
-
-
 class Lines:
     """Lines on their way into a topic, in one of three formats."""
 
@@ -102,10 +98,8 @@ class Lines:
         with _opened(file) as stream:
             number = 1
             for lines in _batches(stream):
-                try:
-                    self._batch(lines, number, where, writer)
-                finally:
-                    number += len(lines)
+                self._batch(lines, number, where, writer)
+                number += len(lines)
 
     def _batch(self, batch: Sequence[bytes], number: int, where: str, writer: Writer) -> None:
         """Writes a batch whose first line has this number, up to the first that cannot be."""
