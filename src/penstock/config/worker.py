@@ -33,6 +33,7 @@ from penstock.config.define import Config, Props, under
 from penstock.config.listeners import PROTOCOLS, Listener, parse_listener
 from penstock.config.worker_keys import (
     ADMIN_LISTENERS,
+    BOOTSTRAP_SERVERS,
     CLIENT_ID,
     CONFIG_STORAGE_PREFIX,
     DISTRIBUTED,
@@ -122,6 +123,16 @@ def client_id_base(config: Config) -> str:
     """What the client ids of the worker's own clients start with (kafka-connect.md §4.7)."""
     client_id = config[CLIENT_ID]
     return f"{config[GROUP_ID]}-{client_id}-" if client_id else f"{config[GROUP_ID]}-"
+
+
+def connector_client(config: Config, client: str, props: Props) -> dict[str, str]:
+    """The settings of a connector's `producer`, `consumer` or `admin` under Java's names: the
+    worker's, with the connector's overrides (kafka-connect.md §2.5)."""
+    return {
+        "bootstrap.servers": ",".join(config[BOOTSTRAP_SERVERS]),
+        **config.under(f"{client}."),
+        **under(props, f"{client}.override."),
+    }
 
 
 def exactly_once(config: Config) -> bool:

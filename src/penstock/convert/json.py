@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final, Generic, TypeVar, cast
+from typing import Final, cast
 
 import orjson
 
@@ -49,6 +49,7 @@ from penstock.convert.json_write import (
     schemaless_bytes,
     writer,
 )
+from penstock.convert.lru import LruCache
 from penstock.convert.settings import CONVERTER_TYPE
 from penstock.data.columns import Cells, Fields
 from penstock.data.records import Column, Failed, Run
@@ -137,28 +138,6 @@ _CLOSING_BRACE: Final = ord("}")
 _MOST_LOOKALIKES: Final = 8
 
 WriteBytes = Callable[[Value], bytes | None]
-K = TypeVar("K")
-V = TypeVar("V")
-
-
-class _Recent(Generic[K, V]):
-    """The `size` entries used last, one at least."""
-
-    def __init__(self, size: int) -> None:
-        self._size = max(1, size)
-        self._entries: dict[K, V] = {}
-
-    def get(self, key: K) -> V | None:
-        entry = self._entries.pop(key, None)
-        if entry is not None:
-            self._entries[key] = entry
-        return entry
-
-    def put(self, key: K, entry: V) -> V:
-        self._entries[key] = entry
-        if len(self._entries) > self._size:
-            del self._entries[next(iter(self._entries))]
-        return entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,9 +200,9 @@ class JsonConverter(Converter):
         self._replace_null = config[REPLACE_NULL]
         self._decimals = DecimalFormat(config[DECIMAL_FORMAT].upper())
         size = config[CACHE_SIZE]
-        self._plans_by_head: _Recent[bytes, _Plan] = _Recent(size)
-        self._plans_by_schema: _Recent[str, _Plan] = _Recent(size)
-        self._writings: _Recent[Schema | None, _Writing] = _Recent(size)
+        self._plans_by_head: LruCache[bytes, _Plan] = LruCache(size)
+        self._plans_by_schema: LruCache[str, _Plan] = LruCache(size)
+        self._writings: LruCache[Schema | None, _Writing] = LruCache(size)
         # The head of the last message, everything before its payload; none is like this one.
         self._last: tuple[bytes, _Plan] = (b"\0", _BARE)
         self._attempts = Attempts()

@@ -41,6 +41,7 @@ from penstock.data.schema import (
     Value,
     float32,
     int_range,
+    within,
     wrap_int,
 )
 from penstock.errors import DataError
@@ -334,16 +335,11 @@ class _Compiler:
         )
 
 
-def _within(type: Type) -> Callable[[Value], bool]:
-    low, high = int_range(type)
-    return range(low, high + 1).__contains__
-
-
 _NATURAL: Final[Mapping[Type, tuple[type, Callable[[Value], bool] | None]]] = {
     Type.STRING: (str, None),
     Type.BOOLEAN: (bool, None),
     Type.FLOAT64: (float, None),
-    **{type: (int, _within(type)) for type in INT_BITS},
+    **{type: (int, within(type)) for type in INT_BITS},
 }
 """Types whose values are their nodes if these are of the class, and the check says so."""
 
@@ -475,8 +471,8 @@ def _decimal_reader(schema: Schema) -> Read:
     return read_decimal
 
 
-_is_int32: Final = _within(Type.INT32)
-_is_int64: Final = _within(Type.INT64)
+_is_int32: Final = within(Type.INT32)
+_is_int64: Final = within(Type.INT64)
 
 
 def _read_date(node: Value) -> Value:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import json
 from binascii import b2a_base64
 from collections.abc import Callable, Mapping
-from datetime import date, datetime, time
 from decimal import Decimal
 from enum import Enum
 from math import isfinite
@@ -24,12 +23,10 @@ from typing import Final
 
 import orjson
 
+from penstock.convert.logical import TEMPORAL_WRITERS, not_decimal
 from penstock.convert.shapes import AllFit, FieldWork, Fits, Shapes, Values, both_ends, columns_of
 from penstock.data.logical import (
-    date_to_days,
     decimal_to_bytes,
-    time_to_ms,
-    timestamp_to_ms,
 )
 from penstock.data.schema import (
     INT_BITS,
@@ -39,9 +36,10 @@ from penstock.data.schema import (
     Type,
     Value,
     float32,
-    int_range,
+    invalid_type,
     java_class,
     pairs,
+    within,
 )
 from penstock.data.structs import structs_of
 from penstock.data.text import decimal_text, double_text, shortest_float32
@@ -140,10 +138,6 @@ def _write_any(value: Value) -> Value:
             )
 
 
-def _invalid(schema: Schema, value: Value) -> DataError:
-    return DataError(f"Invalid type for {schema.type.name}: {java_class(value)}")
-
-
 class _Compiler:
     def __init__(self, decimals: DecimalFormat, replace_null: bool) -> None:
         self._decimals = decimals
@@ -175,12 +169,8 @@ class _Compiler:
         match schema.logical:
             case Logical.DECIMAL:
                 return self._decimal(schema)
-            case Logical.DATE:
-                return _write_date
-            case Logical.TIME:
-                return _write_time
-            case Logical.TIMESTAMP:
-                return _write_timestamp
+            case Logical.DATE | Logical.TIME | Logical.TIMESTAMP:
+                return TEMPORAL_WRITERS[schema.logical]
         match schema.type:
             case Type.ARRAY:
                 return self._array(schema)
@@ -200,9 +190,7 @@ class _Compiler:
 
         def write_decimal(value: Value) -> Value:
             if not isinstance(value, Decimal) or not value.is_finite():
-                raise DataError(
-                    f"Invalid type for Decimal, expected BigDecimal but was {java_class(value)}"
-                )
+                raise not_decimal(value)
             if numeric:
                 return orjson.Fragment(decimal_text(value))
             return base64_text(decimal_to_bytes(value, schema.scale))
@@ -214,7 +202,7 @@ class _Compiler:
 
         def write_array(value: Value) -> Value:
             if type(value) is not list:
-                raise _invalid(schema, value)
+                raise invalid_type(schema, value)
             return [element(each) for each in value]
 
         return write_array
@@ -225,7 +213,7 @@ class _Compiler:
 
         def write_object(value: Value) -> Value:
             if type(value) is not dict:
-                raise _invalid(schema, value)
+                raise invalid_type(schema, value)
             node = {}
             for name, each in value.items():
                 text = key(name)
@@ -235,7 +223,7 @@ class _Compiler:
 
         def write_tuples(value: Value) -> Value:
             if not isinstance(value, dict | list):
-                raise _invalid(schema, value)
+                raise invalid_type(schema, value)
             return [[key(name), mapped(each)] for name, each in pairs(value)]
 
         return write_object if named else write_tuples
@@ -248,7 +236,7 @@ class _Compiler:
 
         def write_struct(value: Value) -> Value:
             if type(value) is not dict:
-                raise _invalid(schema, value)
+                raise invalid_type(schema, value)
             if list(value) != names:
                 if not known.issuperset(value):
                     raise DataError("Mismatching schema.")
@@ -297,9 +285,8 @@ class _Compiler:
         )
 
 
-def _within(kind: Type) -> tuple[type, Fits, AllFit]:
-    low, high = int_range(kind)
-    fits = range(low, high + 1).__contains__
+def _natural_int(kind: Type) -> tuple[type, Fits, AllFit]:
+    fits = within(kind)
     return int, fits, both_ends(fits)
 
 
@@ -312,7 +299,7 @@ _NATURAL: Final[Mapping[Type, tuple[type, Fits | None, AllFit | None]]] = {
     Type.STRING: (str, None, None),
     Type.BOOLEAN: (bool, None, None),
     Type.FLOAT64: (float, isfinite, _all_finite),
-    **{each: _within(each) for each in INT_BITS},
+    **{each: _natural_int(each) for each in INT_BITS},
 }
 """Types whose values `orjson` writes as they are if of the class, and the checks say so."""
 
@@ -325,7 +312,7 @@ def _natural_writer(schema: Schema) -> Write:
             return value
         if kind is float and type(value) is float:
             return double_text(value)
-        raise _invalid(schema, value)
+        raise invalid_type(schema, value)
 
     return write_natural
 
@@ -333,7 +320,7 @@ def _natural_writer(schema: Schema) -> Write:
 def _float32_writer(schema: Schema) -> Write:
     def write_float32(value: Value) -> Value:
         if type(value) is not float:
-            raise _invalid(schema, value)
+            raise invalid_type(schema, value)
         narrow = float32(value)
         return shortest_float32(narrow) if isfinite(narrow) else double_text(narrow)
 
@@ -344,25 +331,3 @@ def _write_bytes(value: Value) -> Value:
     if not isinstance(value, bytes | bytearray | memoryview):
         raise DataError(f"Invalid type for bytes type: {java_class(value)}")
     return base64_text(bytes(value))
-
-
-def _write_date(value: Value) -> Value:
-    if not isinstance(value, date) or isinstance(value, datetime):
-        raise _not_date("Date", value)
-    return date_to_days(value)
-
-
-def _write_time(value: Value) -> Value:
-    if not isinstance(value, time):
-        raise _not_date("Time", value)
-    return time_to_ms(value)
-
-
-def _write_timestamp(value: Value) -> Value:
-    if not isinstance(value, datetime):
-        raise _not_date("Timestamp", value)
-    return timestamp_to_ms(value)
-
-
-def _not_date(logical: str, value: Value) -> DataError:
-    return DataError(f"Invalid type for {logical}, expected Date but was {java_class(value)}")

@@ -21,7 +21,7 @@ Schemas are values: equal when every attribute is equal, hashable, and never mod
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from ctypes import c_float
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time
@@ -269,6 +269,12 @@ def int_range(type: Type) -> tuple[int, int]:
     return -half, half - 1
 
 
+def within(type: Type) -> Callable[[Value], bool]:
+    """The function that tells whether an int is in the range of an integer type."""
+    low, high = int_range(type)
+    return range(low, high + 1).__contains__
+
+
 def wrap_int(value: int, type: Type) -> int:
     """`value` as Java narrows it: the low bits of the integer type, as a signed number.
 
@@ -296,6 +302,11 @@ def java_class(value: Value) -> str:
         if isinstance(value, python):
             return f"class {java}"
     return f"class {type(value).__qualname__}"
+
+
+def invalid_type(schema: Schema, value: Value) -> DataError:
+    """Kafka Connect's error for a value that is not of its schema's type."""
+    return DataError(f"Invalid type for {schema.type.name}: {java_class(value)}")
 
 
 _JAVA_CLASSES: Final[tuple[tuple[type, str], ...]] = (

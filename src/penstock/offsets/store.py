@@ -28,7 +28,7 @@ from penstock.cluster.records import RawProps, Skipped
 from penstock.config import connector_keys
 from penstock.config import worker as worker_config
 from penstock.config import worker_keys as keys
-from penstock.config.define import Config, under
+from penstock.config.define import Config
 from penstock.errors import PenstockError
 from penstock.ids import TaskId
 from penstock.kafka import admin, clients
@@ -128,10 +128,10 @@ def own_topic(
     given = {name: text for name, text in props.items() if text is not None}
     workers = config[keys.OFFSET_STORAGE_TOPIC]
     topic = given.get(connector_keys.OFFSETS_TOPIC.name) or (workers if exactly_once else None)
-    producer = _client(config, "producer", given)
+    producer = worker_config.connector_client(config, "producer", given)
     if topic is None or (topic == workers and _servers(producer) == _servers(_worker(config))):
         return None
-    consumer = _client(config, "consumer", given)
+    consumer = worker_config.connector_client(config, "consumer", given)
     consumer.setdefault("client.id", f"connector-consumer-{connector}")
     if exactly_once:
         consumer["isolation.level"] = COMMITTED
@@ -159,21 +159,17 @@ def connector_admin_java(config: Config, client_id: str, props: RawProps) -> dic
         for name, text in config.props.items()
         if not name.startswith(("admin.", "producer.", "consumer."))
     }
-    return {**originals, "client.id": client_id, **_client(config, "admin", given)}
+    return {
+        **originals,
+        "client.id": client_id,
+        **worker_config.connector_client(config, "admin", given),
+    }
 
 
 def producer_settings(config: Config, props: RawProps) -> clients.ClientSettings:
     """A connector's producer (librdkafka's names)."""
     given = {name: text for name, text in props.items() if text is not None}
-    return clients.producer(_client(config, "producer", given)).settings
-
-
-def _client(config: Config, client: str, props: dict[str, str]) -> dict[str, str]:
-    return {
-        **_worker(config),
-        **config.under(f"{client}."),
-        **under(props, f"{client}.override."),
-    }
+    return clients.producer(worker_config.connector_client(config, "producer", given)).settings
 
 
 def _worker(config: Config) -> dict[str, str]:

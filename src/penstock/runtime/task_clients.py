@@ -10,8 +10,7 @@ from typing import Final
 from penstock.config import connector as connector_rules
 from penstock.config import connector_keys as keys
 from penstock.config import worker as worker_config
-from penstock.config import worker_keys
-from penstock.config.define import Config, ConfigDef, Props, under
+from penstock.config.define import Config, ConfigDef, Props
 from penstock.errors import ConfigInvalid
 from penstock.flow.plan import DeadLetters, SinkPlan
 from penstock.ids import TaskId
@@ -58,11 +57,8 @@ class TaskClients:
         self._worker = worker
 
     def given(self, client: str, props: Props) -> dict[str, str]:
-        return {
-            "bootstrap.servers": ",".join(self._worker[worker_keys.BOOTSTRAP_SERVERS]),
-            **self._worker.under(f"{client}."),
-            **under(props, f"{client}.override."),
-        }
+        """See `connector_client`."""
+        return worker_config.connector_client(self._worker, client, props)
 
     def producer(self, task: TaskId, props: Props, *, exactly_once: bool) -> clients.ClientSettings:
         java = {**_PRODUCER, **self.given("producer", props)}

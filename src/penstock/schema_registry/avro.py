@@ -15,6 +15,7 @@ from penstock import VERSION
 from penstock.api.converter import Converter, Use
 from penstock.api.plugin import Plugin
 from penstock.config.define import BOOLEAN, LOW, MEDIUM, Config, Key
+from penstock.convert.lru import LruCache
 from penstock.data.records import Column, Failed, Run
 from penstock.data.schema import Schema, Value
 from penstock.errors import DataError, PenstockError
@@ -25,7 +26,6 @@ from penstock.schema_registry.avro_write import WriteBytes, writer
 from penstock.schema_registry.avro_write_schema import WriteSettings, avro_schema
 from penstock.schema_registry.client import (
     Lookups,
-    Recent,
     RegistryClient,
     RegistrySchema,
     WriterSchemas,
@@ -137,10 +137,10 @@ class AvroConverter(Converter):
         )
         self._what = "key" if use is Use.KEY else "value"
         size = config[settings.CACHE_SIZE]
-        self._plans: Recent[Hashable, _Plan] = Recent(size)
-        self._owns: Recent[Hashable, _Own] = Recent(size)
-        self._heads: Recent[Hashable, tuple[bytes, WriteBytes]] = Recent(size)
-        self._writers: Recent[Hashable, WriteBytes] = Recent(size)
+        self._plans: LruCache[Hashable, _Plan] = LruCache(size)
+        self._owns: LruCache[Hashable, _Own] = LruCache(size)
+        self._heads: LruCache[Hashable, tuple[bytes, WriteBytes]] = LruCache(size)
+        self._writers: LruCache[Hashable, WriteBytes] = LruCache(size)
 
     def to_connect(
         self, topics: Sequence[str], cells: Sequence[bytes | None], failed: Failed

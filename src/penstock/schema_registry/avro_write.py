@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from penstock.convert.logical import TEMPORAL_WRITERS
 from penstock.convert.shapes import Convert, FieldWork, Shapes
 from penstock.data.schema import (
     INT_BITS,
@@ -20,13 +21,15 @@ from penstock.data.schema import (
     Type,
     Value,
     int_range,
+    invalid_type,
     java_class,
     pairs,
+    within,
 )
 from penstock.errors import DataError
 from penstock.schema_registry import avro_schema as names
+from penstock.schema_registry.avro_decimal import decimal_writer
 from penstock.schema_registry.avro_encode import encoder, is_direct
-from penstock.schema_registry.avro_logical import LOGICAL_WRITERS, decimal_writer
 from penstock.schema_registry.avro_schema import Node, Nodes, kind_of, resolved
 from penstock.schema_registry.avro_write_schema import WriteSettings, is_fixed, is_union
 
@@ -173,7 +176,7 @@ class _Preparer:
 
         def prepare(value: Value) -> Value:
             if type(value) is not dict:
-                raise _invalid(schema, value)
+                raise invalid_type(schema, value)
             for name, convert, default in choices:
                 chosen = value.get(name, default)
                 if chosen is not None:
@@ -192,7 +195,7 @@ class _Preparer:
             raise DataError(f"{schema.type.name} cannot be written as Avro {kind}")
         if schema.logical is Logical.DECIMAL:
             return decimal_writer(schema, node["size"] if kind == "fixed" else None)
-        logical = LOGICAL_WRITERS.get(schema.logical)
+        logical = TEMPORAL_WRITERS.get(schema.logical)
         if logical is not None:
             return logical
         match schema.type:
@@ -214,7 +217,7 @@ class _Preparer:
 
         def prepare(value: Value) -> Value:
             if type(value) is not list:
-                raise _invalid(schema, value)
+                raise invalid_type(schema, value)
             return [element(each) for each in value]
 
         return prepare
@@ -224,7 +227,7 @@ class _Preparer:
 
         def prepare(value: Value) -> Value:
             if type(value) is not dict:
-                raise _invalid(schema, value)
+                raise invalid_type(schema, value)
             for key in value:
                 if type(key) is not str:
                     raise DataError(f"Invalid type for STRING: {java_class(key)}")
@@ -242,7 +245,7 @@ class _Preparer:
 
         def prepare(value: Value) -> Value:
             if not isinstance(value, dict | list):
-                raise _invalid(schema, value)
+                raise invalid_type(schema, value)
             return [{"key": key(name), "value": mapped(each)} for name, each in pairs(value)]
 
         return prepare
@@ -269,7 +272,7 @@ class _Preparer:
 
         def prepare(value: Value) -> Value:
             if type(value) is not dict:
-                raise _invalid(schema, value)
+                raise invalid_type(schema, value)
             if list(value) != fields:
                 if not known.issuperset(value):
                     raise DataError("Mismatching struct schema")
@@ -313,7 +316,7 @@ class _Preparer:
             name,
             self.slot(schema, node, default=default),
             _NATURAL[schema.type] if plain else None,
-            _within(schema.type) if schema.type in INT_BITS else None,
+            within(schema.type) if schema.type in INT_BITS else None,
             null_stays=schema.optional
             and default is None
             and isinstance(node, list)
@@ -383,23 +386,14 @@ class _Preparer:
                 return default
 
 
-def _invalid(schema: Schema, value: Value) -> DataError:
-    return DataError(f"Invalid type for {schema.type.name}: {java_class(value)}")
-
-
-def _within(type: Type) -> Callable[[Value], bool]:
-    low, high = int_range(type)
-    return range(low, high + 1).__contains__
-
-
 def _natural_writer(schema: Schema) -> Convert:
     kind = _NATURAL[schema.type]
-    fits = _within(schema.type) if schema.type in INT_BITS else None
+    fits = within(schema.type) if schema.type in INT_BITS else None
 
     def prepare(value: Value) -> Value:
         if type(value) is kind and (fits is None or fits(value)):
             return value
-        raise _invalid(schema, value)
+        raise invalid_type(schema, value)
 
     return prepare
 
@@ -407,7 +401,7 @@ def _natural_writer(schema: Schema) -> Convert:
 def _bytes_writer(schema: Schema, size: int | None) -> Convert:
     def prepare(value: Value) -> Value:
         if not isinstance(value, bytes | bytearray | memoryview):
-            raise _invalid(schema, value)
+            raise invalid_type(schema, value)
         data = bytes(value)
         if size is not None and len(data) != size:
             raise DataError(f"Fixed of {size} bytes given {len(data)} bytes")
@@ -421,7 +415,7 @@ def _enum_writer(schema: Schema, node: Node) -> Convert:
 
     def prepare(value: Value) -> Value:
         if type(value) is not str:
-            raise _invalid(schema, value)
+            raise invalid_type(schema, value)
         if value not in symbols:
             raise DataError(f"'{value}' is not a symbol of the enum {node['name']}")
         return value

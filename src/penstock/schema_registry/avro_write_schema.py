@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from penstock.convert.logical import TEMPORAL_WRITERS
 from penstock.data.schema import Logical, Schema, Type, Value, pairs
 from penstock.errors import DataError
 from penstock.schema_registry import avro_schema as names
-from penstock.schema_registry.avro_logical import LOGICAL_WRITERS, decimal_writer
+from penstock.schema_registry.avro_decimal import decimal_writer
 from penstock.schema_registry.avro_schema import Node
 
 
@@ -254,7 +255,7 @@ class _SchemaWriter:
         if value is None:
             return None
         schema = _required(schema, "default")
-        encode = LOGICAL_WRITERS.get(schema.logical)
+        encode = TEMPORAL_WRITERS.get(schema.logical)
         if schema.logical is Logical.DECIMAL:
             return decimal_writer(schema)(value).decode("latin-1")
         if encode is not None:

@@ -13,11 +13,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 from penstock.clock import Clock, SystemClock
 from penstock.config.define import Config
+from penstock.convert.lru import LruCache
 from penstock.errors import DataError, PenstockError, Unavailable
 from penstock.schema_registry import settings
 from penstock.schema_registry.transport import Refused, Transport, transport
@@ -64,26 +65,6 @@ class Registered:
     subject: str
     version: int
     schema: RegistrySchema
-
-
-class Recent(Generic[K, V]):
-    """The `size` entries used last, one at least."""
-
-    def __init__(self, size: int) -> None:
-        self._size = max(1, size)
-        self._entries: dict[K, V] = {}
-
-    def get(self, key: K) -> V | None:
-        entry = self._entries.pop(key, None)
-        if entry is not None:
-            self._entries[key] = entry
-        return entry
-
-    def put(self, key: K, entry: V) -> V:
-        self._entries[key] = entry
-        if len(self._entries) > self._size:
-            del self._entries[next(iter(self._entries))]
-        return entry
 
 
 class Lookups:
@@ -143,10 +124,10 @@ class RegistryClient:
         self._way = way or transport(config)
         self._clock = clock or SystemClock()
         self._normalize = config[settings.NORMALIZE]
-        self._schemas: Recent[Hashable, RegistrySchema] = Recent(size)
-        self._ids: Recent[Hashable, int] = Recent(size)
-        self._places: Recent[Hashable, Registered] = Recent(size)
-        self._latest: Recent[Hashable, tuple[int, Registered]] = Recent(
+        self._schemas: LruCache[Hashable, RegistrySchema] = LruCache(size)
+        self._ids: LruCache[Hashable, int] = LruCache(size)
+        self._places: LruCache[Hashable, Registered] = LruCache(size)
+        self._latest: LruCache[Hashable, tuple[int, Registered]] = LruCache(
             config[settings.LATEST_CACHE_SIZE]
         )
         self._latest_ms = config[settings.LATEST_CACHE_TTL] * 1000
@@ -276,7 +257,7 @@ class WriterSchemas:
         self._metadata = _pairs(config[settings.USE_METADATA])
         self._use_latest = config[settings.USE_LATEST]
         self._latest_strict = config[settings.LATEST_STRICT]
-        self._checked: Recent[Hashable, bool] = Recent(config[settings.LATEST_CACHE_SIZE])
+        self._checked: LruCache[Hashable, bool] = LruCache(config[settings.LATEST_CACHE_SIZE])
 
     def of(self, subject: str, own: RegistrySchema) -> tuple[int, RegistrySchema]:
         """The id to write and the schema to write with.

@@ -25,12 +25,12 @@ from penstock.config.define import BOOLEAN, LOW, MEDIUM, STRING, Config, Key
 from penstock.convert.json import DECIMAL_FORMAT
 from penstock.convert.json_read import MISSING, Inexact, Read, parse
 from penstock.convert.json_write import DecimalFormat, Write, dump
+from penstock.convert.lru import LruCache
 from penstock.data.schema import Schema, Value
 from penstock.errors import DataError
 from penstock.schema_registry import settings
 from penstock.schema_registry.client import (
     Lookups,
-    Recent,
     RegistryClient,
     RegistrySchema,
     WriterSchemas,
@@ -131,9 +131,9 @@ class JsonSchemaConverter(FramedConverter):
         latest = config[settings.USE_LATEST] or config[settings.USE_METADATA] is not None
         self._keeps_ids = not latest or config[settings.LATEST_CACHE_TTL] < 0
         size = config[settings.CACHE_SIZE]
-        self._readings: Recent[tuple[str, int], Reading] = Recent(size)
-        self._written: Recent[Schema, _Written] = Recent(size)
-        self._writings: Recent[tuple[str, Schema], WriteBytes] = Recent(size)
+        self._readings: LruCache[tuple[str, int], Reading] = LruCache(size)
+        self._written: LruCache[Schema, _Written] = LruCache(size)
+        self._writings: LruCache[tuple[str, Schema], WriteBytes] = LruCache(size)
 
     def reading(self, topic: str, cell: bytes, lookups: Lookups) -> Reading:
         with self.asking_to_read(topic):

@@ -31,9 +31,9 @@ from penstock.data.schema import (
     Schema,
     Type,
     Value,
-    int_range,
-    java_class,
+    invalid_type,
     pairs,
+    within,
 )
 from penstock.data.text import decimal_text
 from penstock.errors import DataError
@@ -65,16 +65,11 @@ def reader(schema: Schema) -> Read:
     return _slot_reader(schema, None)
 
 
-def _within(type: Type) -> Callable[[Value], bool]:
-    low, high = int_range(type)
-    return range(low, high + 1).__contains__
-
-
 _NATURAL: Final[Mapping[Type, tuple[type, Callable[[Value], bool] | None]]] = {
     Type.STRING: (str, None),
     Type.BOOLEAN: (bool, None),
     Type.FLOAT64: (float, isfinite),
-    **{type: (int, _within(type)) for type in INT_BITS},
+    **{type: (int, within(type)) for type in INT_BITS},
 }
 """Types whose values and nodes are the same if of the class, and the check says so."""
 
@@ -126,7 +121,7 @@ class _Writers:
 
         def write_array(value: Value) -> Value:
             if type(value) is not list:
-                raise _invalid(schema, value)
+                raise invalid_type(schema, value)
             return [element(each) for each in value]
 
         return write_array
@@ -136,7 +131,7 @@ class _Writers:
 
         def write_object(value: Value) -> Value:
             if type(value) is not dict:
-                raise _invalid(schema, value)
+                raise invalid_type(schema, value)
             node = {}
             for name, each in value.items():
                 if name is None:
@@ -146,7 +141,7 @@ class _Writers:
 
         def write_entries(value: Value) -> Value:
             if not isinstance(value, dict | list):
-                raise _invalid(schema, value)
+                raise invalid_type(schema, value)
             return [{KEY: key(name), VALUE: mapped(each)} for name, each in pairs(value)]
 
         return write_object if keyed_by_text(schema) else write_entries
@@ -158,7 +153,7 @@ class _Writers:
 
         def write_union(value: Value) -> Value:
             if type(value) is not dict:
-                raise _invalid(schema, value)
+                raise invalid_type(schema, value)
             if not known.issuperset(value):
                 raise DataError("Mismatching schema.")
             for name, write in alternatives:
@@ -177,7 +172,7 @@ class _Writers:
 
         def write_struct(value: Value) -> Value:
             if type(value) is not dict:
-                raise _invalid(schema, value)
+                raise invalid_type(schema, value)
             if list(value) != names:
                 if not known.issuperset(value):
                     raise DataError("Mismatching schema.")
@@ -214,10 +209,6 @@ class _Writers:
 
 def _number(value: Decimal) -> Value:
     return orjson.Fragment(decimal_text(value))
-
-
-def _invalid(schema: Schema, value: Value) -> DataError:
-    return DataError(f"Invalid type for {schema.type.name}: {java_class(value)}")
 
 
 def _slot_reader(schema: Schema | None, location: str | None) -> Read:

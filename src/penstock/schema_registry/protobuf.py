@@ -23,12 +23,12 @@ from penstock import VERSION
 from penstock.api.converter import Use
 from penstock.api.plugin import Plugin
 from penstock.config.define import BOOLEAN, MEDIUM, Config, Key
+from penstock.convert.lru import LruCache
 from penstock.data.schema import Schema, Value
 from penstock.errors import DataError
 from penstock.schema_registry import settings
 from penstock.schema_registry.client import (
     Lookups,
-    Recent,
     Registered,
     RegistryClient,
     RegistrySchema,
@@ -192,10 +192,10 @@ class ProtobufConverter(FramedConverter):
         latest = config[settings.USE_LATEST] or config[settings.USE_METADATA] is not None
         self._keeps_ids = not latest or config[settings.LATEST_CACHE_TTL] < 0
         size = config[settings.CACHE_SIZE]
-        self._parsed: Recent[RegistrySchema, _Parsed] = Recent(size)
-        self._readings: Recent[tuple[str, bytes], Reading] = Recent(size)
-        self._written: Recent[Schema, _Written] = Recent(size)
-        self._writings: Recent[tuple[str, Schema], WriteBytes] = Recent(size)
+        self._parsed: LruCache[RegistrySchema, _Parsed] = LruCache(size)
+        self._readings: LruCache[tuple[str, bytes], Reading] = LruCache(size)
+        self._written: LruCache[Schema, _Written] = LruCache(size)
+        self._writings: LruCache[tuple[str, Schema], WriteBytes] = LruCache(size)
 
     def reading(self, topic: str, cell: bytes, lookups: Lookups) -> Reading:
         with self.asking_to_read(topic):

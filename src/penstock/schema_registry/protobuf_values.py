@@ -18,6 +18,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
+from penstock.convert.logical import not_date, not_decimal
 from penstock.data.logical import (
     bytes_to_decimal,
     decimal_to_bytes,
@@ -31,6 +32,7 @@ from penstock.data.schema import (
     Type,
     Value,
     int_range,
+    invalid_type,
     java_class,
     pairs,
     wrap_int,
@@ -353,7 +355,7 @@ def _complain(schema: Schema | None, value: Value) -> None:
         low, high = int_range(schema.type)
         fits = type(value) is not bool and low <= value <= high
     if not fits:
-        raise DataError(f"Invalid type for {schema.type.name}: {java_class(value)}")
+        raise invalid_type(schema, value)
     match schema.type:
         case Type.ARRAY:
             for each in value:
@@ -518,14 +520,14 @@ _UNSIGNED_BITS: Final = {"uint32": 32, "fixed32": 32, "uint64": 64, "fixed64": 6
 
 def _integer(value: Value, schema: Schema) -> int:
     if type(value) is not int:
-        raise DataError(f"Invalid type for {schema.type.name}: {java_class(value)}")
+        raise invalid_type(schema, value)
     return value
 
 
 def _within(value: Value, low: int, high: int, schema: Schema) -> int:
     if type(value) is int and low <= value <= high:
         return value
-    raise DataError(f"Invalid type for {schema.type.name}: {java_class(value)}")
+    raise invalid_type(schema, value)
 
 
 def _enum_writer(schema: Schema, mark: str) -> Write:
@@ -547,9 +549,7 @@ def _enum_writer(schema: Schema, mark: str) -> Write:
 
 def _write_decimal(value: Value) -> Any:
     if not isinstance(value, Decimal) or not value.is_finite():
-        raise DataError(
-            f"Invalid type for Decimal, expected BigDecimal but was {java_class(value)}"
-        )
+        raise not_decimal(value)
     _, digits, exponent = value.as_tuple()
     scale = -int(exponent)
     return {
@@ -561,13 +561,13 @@ def _write_decimal(value: Value) -> Any:
 
 def _write_date(value: Value) -> Any:
     if not isinstance(value, date) or isinstance(value, datetime):
-        raise _not_date("Date", value)
+        raise not_date("Date", value)
     return {"year": value.year, "month": value.month, "day": value.day}
 
 
 def _write_time(value: Value) -> Any:
     if not isinstance(value, time):
-        raise _not_date("Time", value)
+        raise not_date("Time", value)
     return {
         "hours": value.hour,
         "minutes": value.minute,
@@ -578,13 +578,9 @@ def _write_time(value: Value) -> Any:
 
 def _write_timestamp(value: Value) -> Any:
     if not isinstance(value, datetime):
-        raise _not_date("Timestamp", value)
+        raise not_date("Timestamp", value)
     seconds, ms = divmod(timestamp_to_ms(value), 1000)
     return {"seconds": seconds, "nanos": ms * _NS_PER_MS}
-
-
-def _not_date(logical: str, value: Value) -> DataError:
-    return DataError(f"Invalid type for {logical}, expected Date but was {java_class(value)}")
 
 
 _WRITE_LOGICAL: Final[dict[Logical, Write]] = {
