@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -30,6 +32,7 @@ def run(*words: str, folder: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.parametrize("example", [True, False], ids=["example", "skeleton"])
 @pytest.mark.parametrize(
     "command",
     [
@@ -41,10 +44,51 @@ def run(*words: str, folder: Path) -> str:
     ids=" ".join,
 )
 def test_its_code_is_formatted_clean_and_typed_and_passes_its_tests(
-    tmp_path: Path, command: list[str]
+    tmp_path: Path, command: list[str], example: bool
 ) -> None:
-    write_project(tmp_path, "taps")
+    write_project(tmp_path, "taps", example=example)
     run(*command, folder=tmp_path / "taps")
+
+
+FILLED: Final = {
+    "taps/source.py": """
+        file = Path(self.partition["address"]) / "lines"
+        lines = file.read_text().splitlines() if file.exists() else []
+        return list(lines[self.position : self.position + 10])
+""",
+    "tests/test_source.py": """
+        with (self.folder / "lines").open("a") as file:
+            file.writelines(f"line {number}\\n" for number in numbers)
+""",
+    "taps/sink.py": """
+        if not isinstance(value, str):
+            raise DataError(f"{value!r} is no text")
+        with (Path(self.address) / "lines").open("a") as file:
+            file.write(f"{value}\\n")
+""",
+    "tests/test_sink.py": """
+        file = self.folder / "lines"
+        return file.read_text().splitlines() if file.exists() else []
+""",
+}
+
+
+def test_a_skeleton_that_is_filled_in_passes_its_tests(tmp_path: Path) -> None:
+    write_project(tmp_path, "taps")
+    for name, code in FILLED.items():
+        file = tmp_path / "taps" / name
+        text, count = re.subn(
+            r"\n +raise NotImplementedError\(.*\)\n", lambda _, code=code: code, file.read_text()
+        )
+        assert count == 1
+        if "import Path" not in text:
+            text = text.replace("\nfrom penstock", "\nfrom pathlib import Path\n\nfrom penstock", 1)
+        file.write_text(text)
+    (tmp_path / "taps" / "tests" / "conftest.py").unlink()
+    said = run(
+        "pytest", "-q", "-p", "no:cacheprovider", "-k", "not restart", folder=tmp_path / "taps"
+    )
+    assert re.search(r"\b\d\d passed, \d skipped", said), said
 
 
 def test_it_is_found_as_a_wheel_and_where_pip_puts_it(tmp_path: Path) -> None:

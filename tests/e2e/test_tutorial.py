@@ -52,7 +52,7 @@ def run(text: str, folder: Path, **variables: str) -> str:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The project, with every file that the page shows as it shows it."""
     folder = tmp_path_factory.mktemp("tutorial")
-    run("penstock plugins new notes", folder)
+    run("penstock plugins new notes --example", folder)
     for name, text in FILES.items():
         (folder / "notes" / name).write_text(text)
     return folder / "notes"

@@ -19,7 +19,7 @@ def blocks(page: str) -> dict[str, str]:
 
 
 def test_the_tutorial_shows_the_files_of_the_project() -> None:
-    files = dict(project("notes"))
+    files = dict(project("notes", example=True))
     shown = {name: text for name, text in blocks("tutorial.md").items() if name.endswith(".py")}
     assert shown.keys() == {place for place in files if place.endswith(".py")} - {
         "notes/__init__.py"
@@ -30,7 +30,7 @@ def test_the_tutorial_shows_the_files_of_the_project() -> None:
 
 @pytest.mark.parametrize(("half", "most"), [("source", 45), ("sink", 45)])
 def test_a_connector_is_some_forty_lines(half: str, most: int) -> None:
-    text = dict(project("notes"))[f"notes/{half}.py"]
+    text = dict(project("notes", example=True))[f"notes/{half}.py"]
     code = [
         line
         for line in text.splitlines()
@@ -39,9 +39,10 @@ def test_a_connector_is_some_forty_lines(half: str, most: int) -> None:
     assert len(code) <= most
 
 
+@pytest.mark.parametrize("example", [True, False])
 @pytest.mark.parametrize("name", ["orders", "river_taps"])
-def test_nothing_of_the_templates_name_is_left(name: str) -> None:
-    for place, text in project(name):
+def test_nothing_of_the_templates_name_is_left(name: str, example: bool) -> None:
+    for place, text in project(name, example=example):
         assert "notes" not in place
         assert "notes" not in text.lower(), place
 
@@ -51,3 +52,28 @@ def test_the_entry_points_of_the_project_are_its_connectors() -> None:
     lines = files["pyproject.toml"].splitlines()
     entries = [line for line in lines if line.startswith("river_taps-")]
     assert entries == ['river_taps-source = "river_taps.source:RiverTapsSource"']
+
+
+def test_the_skeletons_readme_lists_what_is_to_be_filled_in() -> None:
+    files = dict(project("taps"))
+    places = {
+        (place, name.rpartition(".")[2])
+        for place, text in files.items()
+        for name in re.findall(r'NotImplementedError\("[\w./]+: ([\w.]+)"\)', text)
+    }
+    assert places == {
+        ("taps/source.py", "next_values"),
+        ("taps/sink.py", "put"),
+        ("tests/test_source.py", "add"),
+        ("tests/test_sink.py", "contents"),
+    }
+    readme = files["README.md"]
+    assert all(re.search(rf"`{place}`: `(\w+\.)?{name}`", readme) for place, name in places)
+
+
+def test_only_one_half_leaves_nothing_of_the_other() -> None:
+    for half, other in (("source", "sink"), ("sink", "source")):
+        files = dict(project("taps", source=half == "source", sink=half == "sink"))
+        assert not [place for place in files if other in place]
+        assert f"taps/{other}.py" not in files["README.md"]
+        assert f"test_{other}" not in files["README.md"]

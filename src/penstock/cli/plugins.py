@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -57,22 +58,33 @@ def doctor(session: Session, file: Path | None, every: bool, as_json: bool) -> i
 @click.option("--source", "source", is_flag=True, help="Only a source connector.")
 @click.option("--sink", "sink", is_flag=True, help="Only a sink connector.")
 @click.option(
+    "--example",
+    is_flag=True,
+    help="An example that works: the files of a folder as records, and records in SQLite.",
+)
+@click.option(
     "--folder",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path(),
     help="The parent of the project's folder; by default the current folder.",
 )
-def new(name: str, source: bool, sink: bool, folder: Path) -> None:
-    """Create the project of a new connector: working code, tests, a README.
+def new(name: str, source: bool, sink: bool, example: bool, folder: Path) -> None:
+    """Create the project of a new connector: a skeleton to fill in, with its tests.
 
     NAME is also the module's; small letters, digits and underscores. By default the project has a
     source and a sink.
     """
     from penstock.template import write_project
 
-    made = write_project(folder, name, source=source or not sink, sink=sink or not source)
+    made = write_project(
+        folder, name, source=source or not sink, sink=sink or not source, example=example
+    )
     for path in made:
         show.echo(str(path))
+    place = shlex.quote(str(folder / name))
+    what = "" if example else "The README lists what is to be filled in; its tests skip it. "
+    show.note(f'{what}Next: cd {place} && pytest -k "not restart"')
+    show.note("A running worker keeps the code it has loaded: restart it after a change.")
 
 
 # ── what the doctor says ─────────────────────────────────────────────────────────────────────────

@@ -1,5 +1,5 @@
-"""The project that a new connector begins as: `project/`, a connector that works, under the name
-`notes`. docs/tutorial.md explains the same files."""
+"""The project that a new connector begins as, under the name `notes`: a `skeleton/` to fill in, or
+an `example/` that works, which docs/tutorial.md explains; with what they have in `common/`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from penstock.errors import AlreadyExists, ConfigInvalid
 
 NAME: Final = "notes"
 
-_FILES: Final = Path(__file__).with_name("project")
+_FILES: Final = Path(__file__).parent
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
 _SUFFIX: Final = ".in"  # so that tools do not take them for files of penstock's
 _HALVES: Final = {"source": "Source", "sink": "Sink"}
 
 
-def write_project(folder: Path, name: str, *, source: bool = True, sink: bool = True) -> list[Path]:
+def write_project(
+    folder: Path, name: str, *, source: bool = True, sink: bool = True, example: bool = False
+) -> list[Path]:
     """Writes the project into `folder`/`name`; its files. At least one of `source`, `sink`.
 
     Raises ConfigInvalid for a name that is none for a module, AlreadyExists when the folder is
@@ -38,7 +40,7 @@ def write_project(folder: Path, name: str, *, source: bool = True, sink: bool = 
     except FileExistsError:
         raise AlreadyExists(f"'{target}' is there already; nothing was written.") from None
     made: list[Path] = []
-    for place, text in project(name, source=source, sink=sink):
+    for place, text in project(name, source=source, sink=sink, example=example):
         file = target / place
         file.parent.mkdir(exist_ok=True)
         file.write_text(text)
@@ -46,16 +48,28 @@ def write_project(folder: Path, name: str, *, source: bool = True, sink: bool = 
     return made
 
 
-def project(name: str, *, source: bool = True, sink: bool = True) -> Iterator[tuple[str, str]]:
-    """The files of a project of this name, by their places in it."""
+def project(
+    name: str, *, source: bool = True, sink: bool = True, example: bool = False
+) -> Iterator[tuple[str, str]]:
+    """The files of a project of this name, by their places in it; of the `example`, or of the
+    skeleton."""
     left_out = [half for half, wanted in (("source", source), ("sink", sink)) if not wanted]
     words = {NAME: name, NAME.title(): "".join(part.title() for part in name.split("_"))}
-    for file in sorted(_FILES.rglob(f"*{_SUFFIX}")):
-        place = str(file.relative_to(_FILES)).removesuffix(_SUFFIX)
+    folders = [_FILES / "common", _FILES / ("example" if example else "skeleton")]
+    files = {
+        str(file.relative_to(folder)).removesuffix(_SUFFIX): file
+        for folder in folders
+        for file in folder.rglob(f"*{_SUFFIX}")
+    }
+    for place, file in sorted(files.items()):
         if any(Path(place).stem.endswith(half) for half in left_out):
             continue
         lines = file.read_text().splitlines(keepends=True)
-        gone = [f"{NAME.title()}{_HALVES[half]}" for half in left_out]
+        gone = [
+            word
+            for half in left_out
+            for word in (f"{NAME.title()}{_HALVES[half]}", f"{NAME}/{half}.py", f"test_{half}.py")
+        ]
         text = "".join(line for line in lines if not any(word in line for word in gone))
         for word, own in words.items():
             place, text = place.replace(word, own), text.replace(word, own)

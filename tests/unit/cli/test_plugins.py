@@ -195,7 +195,7 @@ def test_a_project_is_written_with_what_was_asked_for(
     written = sorted(path for path in project.rglob("*") if path.is_file())
     assert sorted(result.lines) == [str(path) for path in written]
     names = sorted(path.name for path in written)
-    common = ["README.md", "__init__.py", "pyproject.toml"]
+    common = ["README.md", "__init__.py", "conftest.py", "pyproject.toml"]
     assert names == sorted([*common, *files])
     whole = "".join(path.read_text() for path in written)
     assert "notes" not in whole.lower()
