@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+import hypothesis
 import pytest
 
 from penstock.errors import StartupFailed
@@ -16,6 +17,11 @@ from penstock.kafka.broker import Broker, disk_free_mb
 from penstock.testing.databases import DatabaseServer, MariaDbServer, PostgresServer
 from penstock.testing.topics import Topics
 
+# How long an example takes says more about what else the machine does than about the code.
+hypothesis.settings.register_profile(
+    "penstock", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("penstock")
 os.environ.setdefault("PENSTOCK_HOME", str(Path(__file__).parents[1] / ".penstock"))
 
 ROOM_MB: Final = 6_000  # what all tests together write, and some

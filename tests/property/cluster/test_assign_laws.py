@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.cluster.assign import (
@@ -99,7 +99,6 @@ class Group:
         raise AssertionError("the group does not come to rest")
 
 
-@settings(deadline=None)
 @given(steps, delays)
 def test_nothing_ever_has_two_owners(history: list[Step], max_delay_ms: int) -> None:
     group = Group(max_delay_ms)
@@ -110,7 +109,6 @@ def test_nothing_ever_has_two_owners(history: list[Step], max_delay_ms: int) -> 
         assert all(count == 1 for count in owners.values())
 
 
-@settings(deadline=None)
 @given(steps, delays)
 def test_a_settled_group_runs_all_that_is_configured_in_balance(
     history: list[Step], max_delay_ms: int
@@ -129,7 +127,6 @@ def test_a_settled_group_runs_all_that_is_configured_in_balance(
         assert max(counts) - min(counts) <= 1
 
 
-@settings(deadline=None)
 @given(steps, delays)
 def test_assigning_again_moves_nothing(history: list[Step], max_delay_ms: int) -> None:
     group = Group(max_delay_ms)
@@ -142,7 +139,6 @@ def test_assigning_again_moves_nothing(history: list[Step], max_delay_ms: int) -
     assert set(shares.values()) == {MemberShare()}
 
 
-@settings(deadline=None)
 @given(configurations, st.integers(2, 5), st.integers(1, 300_000))
 def test_lost_work_stays_unassigned_exactly_until_the_delay_ends(
     configuration: dict[str, int], count: int, max_delay_ms: int
@@ -167,7 +163,6 @@ def test_lost_work_stays_unassigned_exactly_until_the_delay_ends(
         assert running == set(items(group.wanted))
 
 
-@settings(deadline=None)
 @given(configurations, member_sets)
 def test_eager_gives_everything_to_one_member_each_in_balance(
     configuration: dict[str, int], members: frozenset[str]

@@ -64,14 +64,13 @@ def compared(topic: ConfigTopic, state: ClusterState, *, whole: bool) -> list[st
     return differences(truth, state, frozenset({"a", "b"}), whole=whole)
 
 
-@settings(deadline=None)
 @given(histories)
 def test_whoever_reads_everything_sees_the_truth(records: list[ConfigRecord]) -> None:
     topic = written(records)
     assert compared(topic, read(topic), whole=True) == []
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(histories, st.dictionaries(st.integers(0, 40), st.floats(0, 1)), st.booleans())
 def test_compaction_takes_away_only_what_is_said_to_be_lost(
     records: list[ConfigRecord], compactions: dict[int, float], forgotten: bool
@@ -87,7 +86,6 @@ def test_compaction_takes_away_only_what_is_said_to_be_lost(
     assert compared(topic, state, whole=False) == []
 
 
-@settings(deadline=None)
 @given(histories, st.integers(0, 40))
 def test_a_worker_that_was_there_before_goes_on_reading_after_compaction(
     records: list[ConfigRecord], start: int

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Any
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator
 
@@ -24,8 +24,6 @@ from penstock.schema_registry.json_schema_write import json_schema
 from penstock.schema_registry.transport import MockTransport
 
 # The first message of a schema takes as long as compiling it does.
-UNHURRIED = settings(deadline=None)
-
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 MOMENTS = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31)).map(  # noqa: DTZ001
     lambda moment: moment.replace(microsecond=moment.microsecond // 1000 * 1000, tzinfo=UTC)
@@ -124,7 +122,6 @@ DECIMALS = st.sampled_from(["BASE64", "NUMERIC"])
 
 
 @given(column=columns(), decimals=DECIMALS)
-@UNHURRIED
 def test_what_is_written_reads_as_it_was(column: Column, decimals: str) -> None:
     of = converter(decimal_format=decimals)
     back = read(of, write(of, column))
@@ -140,7 +137,6 @@ def test_what_is_written_reads_as_it_was(column: Column, decimals: str) -> None:
 
 
 @given(typed=TYPED)
-@UNHURRIED
 def test_schemas_read_as_they_were_written(typed: Typed) -> None:
     schema, _ = typed
     document = Document.of(json.dumps(json_schema(schema, Options())))
@@ -148,7 +144,6 @@ def test_schemas_read_as_they_were_written(typed: Typed) -> None:
 
 
 @given(column=columns())
-@UNHURRIED
 def test_what_is_written_is_valid(column: Column) -> None:
     # Decimals are written as texts under a schema that says number, by default and in the JVM.
     cells = write(converter(decimal_format="NUMERIC"), column)
@@ -162,7 +157,6 @@ def test_what_is_written_is_valid(column: Column) -> None:
 
 
 @given(column=columns(), cut=st.integers(0, 4), data=st.data())
-@UNHURRIED
 def test_a_bad_message_never_costs_its_neighbours(
     column: Column, cut: int, data: st.DataObject
 ) -> None:
@@ -180,7 +174,6 @@ def test_a_bad_message_never_costs_its_neighbours(
 
 
 @given(column=columns(), junk=st.lists(st.binary(max_size=12) | st.none(), max_size=4))
-@UNHURRIED
 def test_no_bytes_make_a_converter_raise(column: Column, junk: list[bytes | None]) -> None:
     of = converter()
     write(of, column)
@@ -208,7 +201,6 @@ SCHEMAS: st.SearchStrategy[Any] = st.recursive(
 
 @given(node=SCHEMAS)
 @example(node={"type": {}, "$ref": "string", "properties": "string"})
-@UNHURRIED
 def test_no_json_schema_makes_a_converter_raise(node: Any) -> None:
     of = converter()
     body = {"schema": json.dumps(node), "schemaType": "JSON"}

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 from google.protobuf.message_factory import GetMessageClass
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from penstock.api import Failed, Use
@@ -31,8 +31,6 @@ from penstock.schema_registry.protobuf_schema import message_file
 from penstock.schema_registry.transport import MockTransport
 
 # The first messages of a schema take as long as making their classes does.
-UNHURRIED = settings(deadline=None)
-
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 NAMES = st.sampled_from("a b_c class from id self name value key".split())
 MOMENTS = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31)).map(  # noqa: DTZ001
@@ -113,7 +111,6 @@ def write(of: ProtobufConverter, column: Column) -> list[bytes | None]:
 
 @pytest.mark.parametrize("setting", ["optional_for_nullables", "wrapper_for_nullables"])
 @given(column=columns())
-@UNHURRIED
 def test_what_is_written_reads_as_it_was(column: Column, setting: str) -> None:
     of = converter(**{setting: "true"})
     failed: Failed = {}
@@ -145,7 +142,6 @@ def _with_nothing(schema: Schema, value: Value) -> Value:
 
 
 @given(column=columns())
-@UNHURRIED
 def test_by_default_null_reads_as_nothing(column: Column) -> None:
     of = converter()
     failed: Failed = {}
@@ -158,7 +154,6 @@ def test_by_default_null_reads_as_nothing(column: Column) -> None:
 
 
 @given(typed=STRUCTS)
-@UNHURRIED
 def test_what_is_read_has_a_file_that_reads_the_same(typed: Typed) -> None:
     schema, _ = typed
     options = Options(optional_for_nullables=True)
@@ -171,7 +166,6 @@ def test_what_is_read_has_a_file_that_reads_the_same(typed: Typed) -> None:
 
 
 @given(typed=STRUCTS)
-@UNHURRIED
 def test_an_empty_message_is_a_struct_of_nothing(typed: Typed) -> None:
     schema, _ = typed
     of = converter()
@@ -182,7 +176,6 @@ def test_an_empty_message_is_a_struct_of_nothing(typed: Typed) -> None:
 
 
 @given(path=st.lists(st.integers(0, 2**20), min_size=1, max_size=5), tail=st.binary(max_size=3))
-@UNHURRIED
 def test_paths_read_as_they_were_written(path: list[int], tail: bytes) -> None:
     data = encode_path(path)
     assert decode_path(data + tail, 0) == (tuple(path), len(data))
@@ -193,7 +186,6 @@ def test_paths_read_as_they_were_written(path: list[int], tail: bytes) -> None:
     cut=st.integers(0, 3),
     bad=st.sampled_from([b"", b"\0", b"\0\0\0\0\1", b"\0\0\0\0\1\2\4", b"\0\0\0\0\1\0\xff"]),
 )
-@UNHURRIED
 def test_a_bad_message_never_costs_its_neighbours(column: Column, cut: int, bad: bytes) -> None:
     of = converter(optional_for_nullables="true")
     cells = write(of, column)
@@ -206,7 +198,6 @@ def test_a_bad_message_never_costs_its_neighbours(column: Column, cut: int, bad:
 
 
 @given(column=columns(), at=st.integers(0, 3))
-@UNHURRIED
 def test_a_bad_value_never_costs_its_neighbours(column: Column, at: int) -> None:
     of = converter()
     good = write(of, column)
@@ -220,7 +211,6 @@ def test_a_bad_value_never_costs_its_neighbours(column: Column, at: int) -> None
 
 
 @given(column=columns(), junk=st.lists(st.binary(max_size=16), max_size=5))
-@UNHURRIED
 def test_no_bytes_make_a_converter_raise(column: Column, junk: list[bytes]) -> None:
     of = converter()
     write(of, column)
@@ -233,7 +223,6 @@ def test_no_bytes_make_a_converter_raise(column: Column, junk: list[bytes]) -> N
 
 
 @given(file=st.binary(max_size=24))
-@UNHURRIED
 def test_no_registered_bytes_make_a_converter_raise(file: bytes) -> None:
     of = converter()
     body = {"schema": b64encode(file).decode(), "schemaType": "PROTOBUF"}

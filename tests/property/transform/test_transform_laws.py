@@ -134,7 +134,7 @@ def outcome(plugin: Transform | Predicate, records: Records) -> list[str]:
 
 
 @pytest.mark.parametrize(("name", "config"), CONFIGS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(rows=ROWS)
 def test_what_is_given_stays_as_it_is(
     name: str, config: dict[str, str], rows: list[tuple[Schema | None, Value]]
@@ -146,7 +146,7 @@ def test_what_is_given_stays_as_it_is(
 
 
 @pytest.mark.parametrize(("name", "config"), CONFIGS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(rows=ROWS)
 def test_a_record_fares_in_a_batch_as_it_does_alone(
     name: str, config: dict[str, str], rows: list[tuple[Schema | None, Value]]
@@ -170,7 +170,6 @@ MOMENTS: Final = st.integers(-11_676_096_000_000, 221_845_392_000_000).map(ms_to
         "YYYY w u H:m:s.S",
     ],
 )
-@settings(deadline=None)
 @given(moment=MOMENTS)
 def test_what_is_written_reads_as_the_same_moment(pattern: str, moment: datetime) -> None:
     format = DateFormat(pattern)
@@ -194,7 +193,7 @@ FIELD_ROWS: Final = st.lists(
 
 @pytest.mark.parametrize("schema", [None, FIELDS])
 @pytest.mark.parametrize(("name", "config"), CONFIGS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(rows=FIELD_ROWS)
 def test_fields_become_what_their_values_would(
     name: str, config: dict[str, str], schema: Schema | None, rows: list[tuple[Value, ...]]

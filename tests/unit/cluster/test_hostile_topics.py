@@ -401,7 +401,7 @@ any_values = (
 any_rows = st.lists(st.tuples(any_keys, any_values), max_size=9)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(any_rows)
 def test_any_bytes_are_folded_and_what_they_do_not_name_stays_as_it_is(hostile: list[Row]) -> None:
     log = rows(CONFIGS)
@@ -416,7 +416,7 @@ def test_any_bytes_are_folded_and_what_they_do_not_name_stays_as_it_is(hostile: 
         assert len(state.tasks(connector)) <= len(state.entries[connector].applied)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(any_rows, any_rows)
 def test_a_worker_takes_any_bytes_from_its_topics(configs: list[Row], statuses: list[Row]) -> None:
     said: list[Row] = [encode_status(record) for record in STATUSES]

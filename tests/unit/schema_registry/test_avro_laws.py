@@ -43,7 +43,7 @@ from penstock.schema_registry.avro_write_schema import WriteSettings, avro_schem
 from penstock.schema_registry.compatibility import avro_obstacles, parse_avro
 from penstock.schema_registry.transport import MockTransport
 
-LAWFUL = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+LAWFUL = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,5}", fullmatch=True)
