@@ -314,7 +314,11 @@ def failures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     for each in BROKEN:
         half = each.file.removesuffix(".py")
         write_project(
-            folder / each.name, f"b_{each.name}", source=half == "source", sink=half == "sink"
+            folder / each.name,
+            f"b_{each.name}",
+            source=half == "source",
+            sink=half == "sink",
+            example=True,
         )
         module = folder / each.name / f"b_{each.name}" / f"b_{each.name}" / each.file
         text = module.read_text()
