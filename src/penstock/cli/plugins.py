@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 _OWN: Final = "penstock "
 """How the place of what is built in is called."""
 
+_EDITED: Final = frozenset({"module", "package", "folder of modules"})
+"""Kinds of places whose files people edit; see `plugins.path.Form`."""
+
 
 @click.group()
 def plugins() -> None:
@@ -225,6 +228,8 @@ def _print(report: dict[str, Any], every: bool) -> None:
         )
     if report["refused"]:
         show.echo(f"a worker does not start: {report['refused']}")
+    if any(place["plugins"] and place["kind"] in _EDITED for place in report["places"]):
+        show.echo("a running worker keeps the code it has loaded; restart it after a change")
     broken = report["broken"]
     show.echo("nothing is broken" if not broken else f"broken: {broken}")
 

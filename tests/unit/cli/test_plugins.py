@@ -76,6 +76,9 @@ def test_the_doctor_tells_what_is_where_and_what_it_is_called(
     assert (
         "not declared by an entry point, found by looking into modules: org.example.PlainConnector"
     ) in result.lines
+    assert (
+        "a running worker keeps the code it has loaded; restart it after a change" in result.lines
+    )
     assert result.code == Exit.DONE
 
 
