@@ -1,7 +1,7 @@
-"""Headers as text whose look says what they are (kafka-connect.md §9.4).
+"""Headers as text, whose schema is inferred when they are read (kafka-connect.md §9.4).
 
-What is written is read as something of the same text, though not always of the same type: the
-STRING `12` comes back as INT8, a struct as a MAP. See `penstock.data.values`.
+A value that is written and read again may have another type: the STRING `12` becomes INT8, a struct
+a MAP. See `penstock.data.values`.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from penstock.errors import DataError
 
 _MOST: Final = 4096
 _LONGEST: Final = 256
-"""Bytes of text that is kept: what repeats is short."""
+"""The longest text that is cached, in bytes; texts that repeat are short."""
 
 _NULL: Final[Parsed] = None, None
 
 
 class SimpleHeaderConverter(HeaderConverter):
-    """Reads text as what it looks like, anything that is no text at all included; writes text.
+    """Infers schemas from text when reading, also from bytes that are not text; writes text.
 
     A null has no schema. Values read from the same text are the same objects.
     """
@@ -52,7 +52,7 @@ class SimpleHeaderConverter(HeaderConverter):
         for cell in cells:
             found = read.get(cell)
             if found is None:
-                assert cell is not None  # null has been read already
+                assert cell is not None  # null was handled before
                 found = self._parsed(cell)
             schema, value = found
             values.append(value)
@@ -60,12 +60,12 @@ class SimpleHeaderConverter(HeaderConverter):
         return Column.gather(values, schemas)
 
     def _parsed(self, cell: bytes) -> Parsed:
-        """What a cell not met before says, which is kept for the next time."""
+        """Parses a cell, and caches the result."""
         found: Parsed
         try:
             found = parse(decode_utf8(cell))
         except RecursionError:
-            # Nested too deeply; so does Kafka Connect with what exceeds its stack.
+            # Nested too deeply: BYTES, as in Kafka Connect when its stack overflows.
             found = BYTES, cell
         if len(cell) <= _LONGEST:
             if len(self._read) > _MOST:

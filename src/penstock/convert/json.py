@@ -1,8 +1,8 @@
 """JSON, with or without an envelope that carries the schema (kafka-connect.md §9.2).
 
-Schemas are compiled once and found again by the bytes of the message up to its payload, so that
-most messages cost one comparison, one `orjson` call and what their fields need. Whatever does not
-look like the message before it goes the slow way, which is exact; see `json_read`, `json_write`.
+Schemas are compiled once and cached by the bytes of the message up to its payload, so that most
+messages cost one comparison, one `orjson` call and the work for their fields. A message that begins
+unlike the one before takes the slow, exact way; see `json_read`, `json_write`.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ _NOT_WRITTEN: Final = "Converting Kafka Connect data to byte[] failed due to ser
 
 _SCHEMA_MEMBER: Final = re.compile(rb'\s*\{\s*"schema"\s*:')
 _PAYLOAD_MEMBER: Final = re.compile(rb'\s*,\s*"payload"\s*:')
-# How `orjson`, Jackson and everybody who writes no blanks goes on after the schema.
+# What follows the schema in compact JSON, as `orjson` and Jackson write it.
 _COMPACT_PAYLOAD: Final = b',"payload":'
 _CLOSING_BRACE: Final = ord("}")
 _MOST_LOOKALIKES: Final = 8
@@ -142,9 +142,9 @@ WriteBytes = Callable[[Value], bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """How payloads of one schema are read: from bytes, and from what `parse` made of them.
+    """Reads payloads of one schema: from bytes, and from nodes of `parse`.
 
-    `from_bytes` raises ValueError for what `orjson` refuses.
+    `from_bytes` raises ValueError for bytes that `orjson` refuses.
     """
 
     schema: Schema | None
@@ -156,15 +156,15 @@ class _Plan:
 
 @dataclass(frozen=True, slots=True)
 class _Writing:
-    """How values of one schema are written: each by itself, which raises for what it cannot, and
-    many at once. With a `head` the message begins with it and ends with a brace."""
+    """Writes values of one schema: one, which raises DataError, and many at once. With a `head`, a
+    message begins with it and ends with a brace."""
 
     write: WriteBytes
     write_many: WriteMany | None = None
     head: bytes = b""
 
     def alike(self, values: list[Value]) -> list[bytes] | None:
-        """The messages of many values; None when one of them needs a closer look."""
+        """The messages of many values; None if one of them must be written by itself."""
         if self.write_many is None:
             return None
         try:
@@ -184,8 +184,8 @@ _BARE: Final = _Plan(None, read_schemaless_strictly, schemaless, None, map_field
 class JsonConverter(Converter):
     """Reads and writes JSON as Kafka Connect's JsonConverter does, key by key and text by text.
 
-    Two things of the JVM that may surprise: NaN is written as the text `"NaN"`, which reads as
-    0.0 again; and an integer too large for its type is wrapped when read, not refused.
+    As in Kafka Connect, NaN is written as the text `"NaN"`, which is read as 0.0, and an integer
+    too large for its type is wrapped when read, not refused.
     """
 
     plugin = Plugin(
@@ -203,7 +203,8 @@ class JsonConverter(Converter):
         self._plans_by_head: LruCache[bytes, _Plan] = LruCache(size)
         self._plans_by_schema: LruCache[str, _Plan] = LruCache(size)
         self._writings: LruCache[Schema | None, _Writing] = LruCache(size)
-        # The head of the last message, everything before its payload; none is like this one.
+        # The head of the last message: everything before its payload. No message begins with this
+        # one.
         self._last: tuple[bytes, _Plan] = (b"\0", _BARE)
         self._attempts = Attempts()
         content = config[SCHEMA_CONTENT]
@@ -246,7 +247,7 @@ class JsonConverter(Converter):
         return plan.read_fields(bodies) if plan.read_fields and bodies is not None else None
 
     def _read_payloads(self, plan: _Plan, cells: Sequence[bytes | None], failed: Failed) -> Column:
-        """The column of messages that are payloads of one schema, or of none."""
+        """The column of messages without an envelope."""
         if (alike := _read_alike(plan, cells, b"")) is not None:
             return Column.of(alike, plan.schema)
         values: list[Value] = []
@@ -272,7 +273,7 @@ class JsonConverter(Converter):
         return Column(values, starts.runs(len(values)))
 
     def _read_envelopes(self, cells: Sequence[bytes | None], failed: Failed) -> Column:
-        """The column of messages that carry their schemas."""
+        """The column of messages with an envelope."""
         head, plan = self._last
         if (alike := _read_alike(plan, cells, head)) is not None:
             return Column.of(alike, plan.schema)
@@ -294,7 +295,7 @@ class JsonConverter(Converter):
                 elif cell[-1] != _CLOSING_BRACE:
                     schema, value = self._read_whole(cell)
                 else:
-                    # The head, one JSON value, the brace: nothing else can be in this message.
+                    # The message consists of the head, one JSON value and the brace.
                     try:
                         schema, value = plan.schema, read(cell[size:-1])
                     except ValueError:
@@ -309,7 +310,8 @@ class JsonConverter(Converter):
         return Column(values, starts.runs(len(values)))
 
     def _read_unlike(self, cell: bytes) -> tuple[Schema | None, Value]:
-        """Schema and value of a message unlike the last one, which it becomes itself."""
+        """Schema and value of a message that begins unlike the last one; its head is the next to
+        compare with."""
         found = self._find(cell)
         if found is None:
             return self._read_whole(cell)
@@ -322,7 +324,7 @@ class JsonConverter(Converter):
         return self._read_whole(cell)
 
     def _read_whole(self, cell: bytes) -> tuple[Schema | None, Value]:
-        """Schema and value of any message, read exactly."""
+        """Schema and value of a message, read in the exact way."""
         node = parse(cell)
         if not isinstance(node, dict) or node.keys() != {"schema", "payload"}:
             raise DataError(_NO_ENVELOPE)
@@ -332,8 +334,8 @@ class JsonConverter(Converter):
     def _find(self, cell: bytes) -> tuple[bytes, _Plan] | None:
         """The head of a message that has its schema first, and the plan for its payload.
 
-        None where that is not so, and where the schema is invalid: then the whole message is to
-        be read, to find out what is wrong with it in the order Kafka Connect would.
+        None for other messages, and if the schema is invalid: the exact way then finds the error
+        that Kafka Connect finds first.
         """
         end = cell.find(_COMPACT_PAYLOAD)
         if end >= 0:
@@ -344,8 +346,8 @@ class JsonConverter(Converter):
         opening = _SCHEMA_MEMBER.match(cell)
         if opening is None:
             return None
-        # A schema may itself have members or texts that look like the payload's beginning; only
-        # before the payload is what stands in front a complete JSON value.
+        # A schema may contain texts that look like the beginning of the payload; but only before
+        # the payload is the text in front a complete JSON value.
         for payload in islice(_PAYLOAD_MEMBER.finditer(cell, opening.end()), _MOST_LOOKALIKES):
             schema = cell[opening.end() : payload.start()]
             try:
@@ -360,7 +362,7 @@ class JsonConverter(Converter):
         return None
 
     def _plan(self, node: Value) -> _Plan:
-        """How to read the payloads of the schema that `parse` made `node` of; raises DataError."""
+        """The plan for payloads of a schema, whose JSON is `node`; raises DataError."""
         if node is None:
             return _BARE
         key = repr(node)
@@ -403,7 +405,7 @@ class JsonConverter(Converter):
         return cells
 
     def _writing(self, schema: Schema | None) -> _Writing:
-        """How the messages of a schema are written."""
+        """The writing of a schema's messages."""
         writing = self._writings.get(schema)
         if writing is None:
             writing = self._writings.put(schema, self._new_writing(schema))
@@ -428,9 +430,9 @@ class JsonConverter(Converter):
 
 
 class _Starts:
-    """Where runs of one schema begin, noted while a column is read.
+    """The starts of runs of one schema, collected while a column is read.
 
-    `schema` is that of the run at hand; rows that failed are in it, whatever theirs would be.
+    `schema` is that of the current run, which includes rows that failed.
     """
 
     def __init__(self) -> None:
@@ -468,8 +470,8 @@ def _bytes_reader(read: Read) -> Read:
 
 
 def _read_alike(plan: _Plan, cells: Sequence[bytes | None], head: bytes) -> list[Value] | None:
-    """The payloads of messages that all begin with `head`, read all at once; None when one of them
-    needs a closer look. A message with a head ends with the brace that closes it."""
+    """Reads the payloads of messages that all begin with `head` at once; None if one of them must
+    be read by itself. A message with a head ends with its closing brace."""
     if None in cells or (plan.schema is not None and plan.read_many is None):
         return None
     given = cast("Sequence[bytes]", cells)
@@ -500,7 +502,7 @@ def _write_bare_in_envelope(value: Value) -> bytes | None:
 
 
 def _refuse(error: DataError) -> WriteBytes:
-    """A writer for a schema that cannot be written itself."""
+    """A writer for a schema that cannot be written as JSON."""
 
     def refuse(value: Value) -> bytes | None:
         raise error.with_traceback(None)

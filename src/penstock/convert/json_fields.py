@@ -1,9 +1,8 @@
-"""JSON objects that are all alike, read into `Fields` by Arrow: no Python object for a record.
+"""Reads uniform JSON objects into `Fields` with Arrow, without a Python object for a record.
 
-Arrow's reader is stricter than `orjson`, Jackson and Kafka Connect in most things and laxer in a
-few, and says nothing of what it could not tell apart: whether a number was written as an integer,
-whether a member was null or missing. So it is used only where that makes no difference; everything
-else gives None, and is for `json_read` to do.
+Arrow's reader is mostly stricter than Jackson and Kafka Connect, sometimes laxer, and does not tell
+whether a number was written as an integer, or a member was null or missing. So it is used only if
+that makes no difference; otherwise the result is None, and `json_read` reads the payloads.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from penstock.data.java_maps import order_matters
 from penstock.data.schema import INT_BITS, Field, Schema, Type, Value, int_range
 
 ReadFields = Callable[[pa.Array], Fields | None]
-"""The fields of an array of `binary`, one JSON text in each and no nulls; None where these need a
-closer look."""
+"""The fields of an array of `binary` with a JSON text in each row and no nulls; None if `json_read`
+must read them."""
 
 _OPENING: Final = ord("{")
 _CLOSING: Final = ord("}")
@@ -40,8 +39,8 @@ _MOST_ATTEMPTS_LEFT_OUT: Final = 63
 
 
 class Attempts:
-    """Whether to try what often goes wrong: the more often it did, the more rarely, but at least
-    once in 64 times."""
+    """Whether to try again what often fails: more rarely after each failure, but at least once in
+    64 times."""
 
     def __init__(self) -> None:
         self._left_out = 0
@@ -60,8 +59,8 @@ class Attempts:
 
 
 def struct_fields(schema: Schema | None, *, replace_null: bool) -> ReadFields | None:
-    """The function that reads payloads of a schema; None if that is not one of structs whose fields
-    are all texts, booleans, integers or doubles."""
+    """The function that reads payloads of a schema; None unless it is a struct of texts, booleans,
+    integers and doubles."""
     if schema is None or schema.type is not Type.STRUCT or schema.logical is not None:
         return None
     if not schema.fields or any(
@@ -84,7 +83,7 @@ def struct_fields(schema: Schema | None, *, replace_null: bool) -> ReadFields | 
 
 
 def _stands(field: Field, member: pa.Array, replace_null: bool) -> bool:
-    """Whether the values of a field are what Kafka Connect would make of them."""
+    """Whether the values of a field are those that Kafka Connect would read."""
     schema = field.schema
     null_stays = schema.optional and (schema.default is None or not replace_null)
     if member.null_count and not null_stays:
@@ -97,7 +96,7 @@ def _stands(field: Field, member: pa.Array, replace_null: bool) -> bool:
 
 
 def map_fields(texts: pa.Array) -> Fields | None:
-    """Reads JSON without a schema whose objects are all like the first."""
+    """Reads JSON without a schema, if all objects are like the first."""
     try:
         first = orjson.loads(texts[0].as_py())
     except ValueError:
@@ -122,23 +121,22 @@ def _kinds(node: Value) -> dict[str, pa.DataType] | None:
 
 
 def _floats(texts: pa.Array, name: str, member: pa.Array) -> bool:
-    """Whether no value of a member was written as an integer, which would be another value."""
+    """Whether no value of a member was written as an integer, which would be an INT64."""
     numbers = member.to_numpy()
     if not np.any(numbers == np.floor(numbers)):
         return True
     data = bytes(_joined(texts))
-    if _ESCAPE in data:  # the name might be written in another way, too
+    if _ESCAPE in data:  # the name might be escaped
         return False
     quoted = re.escape(orjson.dumps(name))
     return re.search(quoted + rb"\s*:\s*-?\d+\s*[,}]", data) is None
 
 
 def _members(texts: pa.Array, kinds: Mapping[str, pa.DataType]) -> dict[str, pa.Array] | None:
-    """The members of objects that have no others than these; null where one is null or missing.
+    """The members of objects that have only these; null where one is null or missing.
 
-    Each text has to begin with the object's brace and end with it. Then no two of them are one
-    value together: a brace that opens cannot follow one that closes within any, so that as many
-    objects as texts are one each.
+    Each text must begin and end with the object's braces. Then as many objects as texts means one
+    object in each text, as no closing brace can precede an opening one within a text.
     """
     if not _in_braces(texts):
         return None
@@ -166,8 +164,8 @@ def _members(texts: pa.Array, kinds: Mapping[str, pa.DataType]) -> dict[str, pa.
 
 
 def _plain(member: pa.Array) -> bool:
-    """Whether none of the doubles is NaN or infinite, which is no JSON, or a zero with a sign,
-    which an integer does not have."""
+    """Whether none of the doubles is NaN or infinite, which are not JSON, or a negative zero, which
+    may have been written as an integer."""
     numbers = member.fill_null(1.0).to_numpy(zero_copy_only=False)
     return bool(np.all(np.isfinite(numbers) & ((numbers != 0) | ~np.signbit(numbers))))
 
@@ -180,14 +178,14 @@ def _in_braces(texts: pa.Array) -> bool:
 
 
 def _joined(texts: pa.Array) -> memoryview:
-    """A line for each text, in UTF-8 or whatever it is."""
+    """The texts as lines; their encoding is not checked."""
     lines = pc.binary_join_element_wise(texts, _NEWLINE, b"")
     bounds = _bounds(lines)
     return memoryview(lines.buffers()[2])[bounds[0] : bounds[-1]]
 
 
 def payloads(cells: Cells, head: bytes) -> pa.Array | None:
-    """What is between `head` and the closing brace in messages that all have both."""
+    """The text between `head` and the closing brace of messages that all have both."""
     if not cells.head.startswith(head):
         whole = cells.whole()
         if not pc.all(pc.starts_with(whole, pattern=head)).as_py() or not _closed(whole):
@@ -200,7 +198,7 @@ def payloads(cells: Cells, head: bytes) -> pa.Array | None:
 
 
 def _closed(texts: pa.Array) -> bool:
-    """Whether each ends with a brace."""
+    """Whether each text ends with a brace."""
     bounds = _bounds(texts)
     if np.any(bounds[1:] == bounds[:-1]):
         return False
@@ -208,7 +206,7 @@ def _closed(texts: pa.Array) -> bool:
 
 
 def _bounds(texts: pa.Array) -> Any:
-    """Where in their data the texts begin, and where the last one ends."""
+    """Where the texts begin in their data, and where the last one ends."""
     return np.frombuffer(texts.buffers()[1], np.int32)[texts.offset :][: len(texts) + 1]
 
 

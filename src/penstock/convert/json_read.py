@@ -1,16 +1,15 @@
 """JSON text to Connect values (kafka-connect.md §9.2), as Jackson and Kafka Connect read it.
 
-`orjson` reads what it can; three things it cannot, and then the row is read again by `parse`:
+`orjson` reads most messages. `parse` reads what `orjson` cannot:
 
 - numbers whose exact digits matter (Decimal, integers of more than 64 bits),
 - what Jackson tolerates and `orjson` does not: leading zeros, text after the value, UTF-16 and
   UTF-32, a byte order mark, lone surrogates, numbers beyond a double,
-- nothing at all, which Jackson takes for a missing value.
+- empty messages, which are a missing value to Jackson.
 
-A reader is compiled once per schema into functions that take JSON nodes (what `orjson.loads` or
-`parse` return). Kafka Connect is lenient towards payloads of another type than their schema's:
-a text where a number should be is 0, a number where a text should be is null. So is this. One
-difference is left: -0.0 reads as -0.0 here, as 0.0 in the JVM.
+A reader is compiled once per schema into functions over JSON nodes (from `orjson.loads` or
+`parse`). As in Kafka Connect, a text instead of a number reads as 0, and a number instead of a text
+as null. One difference: -0.0 reads as -0.0 here, as 0.0 in the JVM.
 """
 
 from __future__ import annotations
@@ -56,11 +55,11 @@ class Malformed(ValueError):
 
 
 class Inexact(Exception):
-    """`orjson` read a number as float whose exact digits matter: read the row with `parse`."""
+    """`orjson` has rounded a number whose exact digits matter; `parse` must read the message."""
 
 
 MISSING: Final = object()
-"""The node of a message that holds nothing but blanks. Not null: its number is 0."""
+"""The node of a blank message. Unlike null, it reads as 0 if a number is expected."""
 
 
 def _number(text: str) -> Decimal:
@@ -82,7 +81,7 @@ _STRING_OR_NUMBER: Final = re.compile(r'"(?:[^"\\]|\\.)*"|(-?)0+(\d[\d.eE+-]*)|[
 def parse(data: bytes) -> Value:
     """The first JSON value in `data`, exactly: integers as int, other numbers as Decimal.
 
-    Nothing but blanks is MISSING. Raises Malformed for what Jackson would not read.
+    A blank message is MISSING. Raises Malformed for what Jackson refuses.
     """
     try:
         text = data.decode(json.detect_encoding(data))
@@ -104,7 +103,7 @@ def parse(data: bytes) -> Value:
 
 def _first_value(text: str) -> Value:
     value, end = _DECODER.raw_decode(text)
-    # Text after a string, array or object is nobody's business; a number must end where it ends.
+    # Text after a string, array or object is ignored, but not text directly after a number.
     if end < len(text) and text[end] not in _BLANK and not isinstance(value, str | list | dict):
         raise Malformed(f"Unexpected character '{text[end]}' at {end}")
     return value
@@ -115,7 +114,8 @@ def _without_leading_zeros(match: re.Match[str]) -> str:
 
 
 def schemaless(node: Value) -> Value:
-    """The Connect value of a node without a schema: integers wrap to 64 bits, others are float."""
+    """The Connect value of a node without a schema: integers wrap to 64 bits, other numbers are
+    float."""
     if isinstance(node, Decimal):
         return float(node)
     if isinstance(node, int) and not isinstance(node, bool):
@@ -141,7 +141,7 @@ def may_hold_wide_integers(data: bytes) -> bool:
 def read_schemaless_strictly(data: bytes) -> Value:
     """The Connect value of one message without a schema.
 
-    Raises ValueError for what `orjson` refuses, even where Jackson would not; `parse` knows.
+    Raises ValueError for what `orjson` refuses, even if Jackson, and `parse`, would read it.
     """
     node = orjson.loads(data)
     if may_hold_wide_integers(data) and _WIDE_INTEGER.search(data):
@@ -152,18 +152,18 @@ def read_schemaless_strictly(data: bytes) -> Value:
 def reader(schema: Schema | None, *, replace_null: bool) -> Read:
     """The function that reads a schema's values, null included.
 
-    What it returns raises DataError for a node the schema cannot take and Inexact (only for nodes
-    of `orjson`) where digits are missing. It may keep and change the node it is given.
+    The function raises DataError for a node that does not fit the schema, and Inexact (only for
+    nodes of `orjson`) if digits are missing. It may keep and change the node.
     """
     return _Compiler(replace_null).slot(schema, None)
 
 
 def batch_reader(schema: Schema | None, *, replace_null: bool) -> ReadMany | None:
     """The function that reads many nodes of `orjson` with one schema, a field at a time; None for
-    schemas that have no such short cut.
+    schemas without such a fast path.
 
-    It gives what `reader` would, or None where a node needs a closer look, and raises what that
-    would raise, without telling for which node. It may keep and change the nodes.
+    It returns what `reader` would, or None if a node must be read by itself. It raises the same
+    errors, without telling for which node. It may keep and change the nodes.
     """
     if schema is None or schema.type is not Type.STRUCT or schema.logical is not None:
         return None
@@ -178,7 +178,7 @@ class _Compiler:
         self._replace_null = replace_null
 
     def slot(self, schema: Schema | None, location: str | None) -> Read:
-        """The reader of a place that may hold null."""
+        """The reader of nodes that may be null."""
         if schema is None:
             return _read_any
         read = self._checked(schema, location)
@@ -298,7 +298,7 @@ class _Compiler:
             for name, fits in checks:
                 if not fits(node[name]):
                     return {field.name: field.convert(node[field.name]) for field in fields}
-            # What is left is natural: the parsed object is the struct.
+            # No conversions: the parsed object is the struct.
             for name, convert in conversions:
                 node[name] = convert(node[name])
             return node
@@ -341,11 +341,11 @@ _NATURAL: Final[Mapping[Type, tuple[type, Callable[[Value], bool] | None]]] = {
     Type.FLOAT64: (float, None),
     **{type: (int, within(type)) for type in INT_BITS},
 }
-"""Types whose values are their nodes if these are of the class, and the check says so."""
+"""Types whose nodes are the values, if they have the class and pass the check."""
 
 
 def node_type(node: Value) -> str:
-    """What Jackson calls a node of this kind."""
+    """Jackson's name for the type of a node."""
     match node:
         case None:
             return "NULL"
@@ -437,7 +437,7 @@ _PRIMITIVES: Final[Mapping[Type, Read]] = {
 
 
 def base64_bytes(text: str) -> bytes:
-    """The bytes of padded base64 text; as in Jackson there may be blanks between its quads."""
+    """The bytes of padded base64 text; as in Jackson, blanks between groups of four are allowed."""
     try:
         return a2b_base64(text, strict_mode=True)
     except Base64Error:

@@ -1,9 +1,8 @@
 """Connect schemas as JSON, both ways (kafka-connect.md §9.2).
 
 Members are written in the order `type`, `items` or `keys`, `values` or `fields`, `optional`,
-`name`, `version`, `doc`, `parameters`, `default`, and for a struct's field `field` last. Unknown
-members are ignored when reading; so are known ones of the wrong JSON type, except where reading
-says otherwise.
+`name`, `version`, `doc`, `parameters`, `default`, and for a struct's field `field` last. When
+reading, unknown members and most known ones of the wrong JSON type are ignored.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ JSON_TYPES: Final[Mapping[Type, str]] = {
 _TYPES: Final[Mapping[str, Type]] = {name: type for type, name in JSON_TYPES.items()}
 
 DefaultReader = Callable[[Schema, Value], Value]
-"""The Connect value of a schema from its JSON."""
+"""Reads the Connect value of a schema from its JSON."""
 
 DefaultWriter = Callable[[Schema, Value], Value]
-"""The JSON of a schema's value."""
+"""Writes a schema's value as JSON."""
 
 
 def read_schema(node: Value, read_default: DefaultReader) -> Schema | None:
-    """The schema a parsed JSON value describes; null describes none. DataError if it cannot."""
+    """The schema that parsed JSON describes; None for null. Raises DataError."""
     if node is None:
         return None
     members: Mapping[str, Value] = node if isinstance(node, dict) else {}
@@ -129,7 +128,7 @@ def _parameters(node: Value) -> Mapping[str, str] | None:
 
 
 def schema_node(schema: Schema | None, write_default: DefaultWriter) -> Value:
-    """The JSON object that describes a schema, members in the JVM's order; null for none."""
+    """The JSON object that describes a schema, with members in the JVM's order; null for None."""
     if schema is None:
         return None
     node: dict[str, Value] = {"type": JSON_TYPES[schema.type]}

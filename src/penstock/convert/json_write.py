@@ -1,12 +1,12 @@
 """Connect values to JSON (kafka-connect.md §9.2), as Kafka Connect and Jackson write it.
 
-A writer is compiled once per schema into functions that return what `orjson` can write. Bytes
-may differ from Jackson's where JSON leaves a choice, values never do:
+A writer is compiled once per schema into functions that return nodes for `orjson`. The values are
+Jackson's; the bytes may differ where JSON leaves a choice:
 
-- numbers with an exponent: `1e+16` here, `1.0E16` there; and when they get one;
-- control characters: `\\u001f` here, `\\u001F` there; characters beyond U+FFFF: UTF-8 here, a pair
-  of escapes there;
-- maps: in their own order here, in that of a Java HashMap there.
+- exponents: `1e+16` here, `1.0E16` in Jackson; and which numbers have one;
+- control characters: `\\u001f` here, `\\u001F` in Jackson; characters beyond U+FFFF: UTF-8 here, a
+pair of escapes in Jackson;
+- maps: in their own order here, in that of a Java HashMap in Kafka Connect.
 
 NaN and the infinities are the texts `"NaN"`, `"Infinity"`, `"-Infinity"`, as Jackson has it.
 """
@@ -46,10 +46,10 @@ from penstock.data.text import decimal_text, double_text, shortest_float32
 from penstock.errors import DataError
 
 Write = Callable[[Value], Value]
-"""What `orjson` can write for a Connect value."""
+"""The node of a Connect value, which `orjson` can write."""
 
 WriteMany = Callable[[list[Value]], list[Value] | None]
-"""The same for many values at once; None where one of them needs a closer look."""
+"""The nodes of many values; None if one of them must be written by itself."""
 
 
 class DecimalFormat(Enum):
@@ -65,18 +65,18 @@ def base64_text(data: bytes) -> str:
 
 
 def writer(schema: Schema | None, *, decimals: DecimalFormat, replace_null: bool) -> Write:
-    """The function that writes a schema's values, null included; it raises DataError."""
+    """The function that writes a schema's values, null included. It raises DataError."""
     return _Compiler(decimals, replace_null).slot(schema)
 
 
 def batch_writer(
     schema: Schema | None, *, decimals: DecimalFormat, replace_null: bool
 ) -> WriteMany | None:
-    """The function that writes many values of one schema, a field at a time; None for schemas that
-    have no such short cut.
+    """The function that writes many values of one schema, a field at a time; None for schemas
+    without such a fast path.
 
-    It gives what `writer` would, or None, and raises what that would raise, without telling for
-    which value.
+    It returns what `writer` would, or None, and raises the same errors, without telling for which
+    value.
     """
     if schema is None or schema.type is not Type.STRUCT or not schema.fields:
         return None
@@ -84,10 +84,10 @@ def batch_writer(
 
 
 def schemaless_bytes(value: Value) -> bytes:
-    """The JSON of a value without a schema; DataError when its class has no place in JSON."""
+    """The JSON of a value without a schema. Raises DataError if its class cannot be written."""
     try:
         data = orjson.dumps(value, option=_OWN_CLASSES_ONLY)
-        # orjson writes null for NaN: where there is a null there may have been one.
+        # orjson writes NaN as null.
         if b"null" not in data or not _has_infinite(value):
             return data
     except TypeError:
@@ -96,11 +96,11 @@ def schemaless_bytes(value: Value) -> bytes:
 
 
 def dump(node: Value) -> bytes:
-    """The JSON of what a writer returned; raises TypeError or ValueError if there is none."""
+    """The JSON of a node. Raises TypeError or ValueError."""
     try:
         return orjson.dumps(node)
     except TypeError:
-        # Nested deeper than orjson goes, or with a lone surrogate, which has to be escaped.
+        # Nested too deeply for orjson, or with a lone surrogate, which must be escaped.
         return json.dumps(node, separators=(",", ":")).encode()
 
 
@@ -116,7 +116,7 @@ def _has_infinite(value: Value) -> bool:
 
 
 def _write_any(value: Value) -> Value:
-    """What `orjson` can write for a value whose class alone says what it is."""
+    """The node of a value without a schema."""
     match value:
         case None | bool() | str():
             return value
@@ -144,7 +144,7 @@ class _Compiler:
         self._replace_null = replace_null
 
     def slot(self, schema: Schema | None) -> Write:
-        """The writer of a place that may hold null."""
+        """The writer of values that may be null."""
         if schema is None:
             return _write_any
         write = self._value(schema)
@@ -217,7 +217,7 @@ class _Compiler:
             node = {}
             for name, each in value.items():
                 text = key(name)
-                # As Jackson's `asText`: the name of a null key is its text.
+                # As with Jackson's `asText`, a null key is "null".
                 node["null" if text is None else text] = mapped(each)
             return node
 
@@ -291,7 +291,7 @@ def _natural_int(kind: Type) -> tuple[type, Fits, AllFit]:
 
 
 def _all_finite(column: Values) -> bool:
-    """What is not finite makes the sum so; one that overflows costs a closer look."""
+    """The sum is not finite if a value is not; an overflow only costs the slow path."""
     return isfinite(sum(column))
 
 
@@ -301,7 +301,7 @@ _NATURAL: Final[Mapping[Type, tuple[type, Fits | None, AllFit | None]]] = {
     Type.FLOAT64: (float, isfinite, _all_finite),
     **{each: _natural_int(each) for each in INT_BITS},
 }
-"""Types whose values `orjson` writes as they are if of the class, and the checks say so."""
+"""Types whose values are nodes, if they have the class and pass the checks."""
 
 
 def _natural_writer(schema: Schema) -> Write:

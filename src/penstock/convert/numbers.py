@@ -7,9 +7,9 @@
     FloatConverter      4 bytes, IEEE 754
     DoubleConverter     8 bytes, IEEE 754
 
-A value must be of exactly the converter's Java class: the IntegerConverter refuses a Long, which is
-what an integer without a schema is, and does not look at the schema otherwise. The BooleanConverter
-wants its schema to be BOOLEAN, even of a null.
+A value must be of exactly the converter's Java class: the IntegerConverter refuses a Long, as which
+an integer without a schema counts, and ignores the schema otherwise. The BooleanConverter requires
+a BOOLEAN schema, even for null.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ _JAVA_CLASSES: Final[Mapping[Type, str]] = {
 
 
 def _java_class(schema: Schema | None, value: Value) -> str:
-    """The Java class of a schema's value; one that does not fit is what it would be without."""
+    """The Java class of a schema's value; that of its Python class if it does not fit the
+    schema."""
     if schema is not None and schema.logical is None:
         kind = type(value)
         match schema.type:
@@ -61,7 +62,7 @@ def _java_class(schema: Schema | None, value: Value) -> str:
             case Type.FLOAT32:
                 fits = kind is float
             case Type.MAP:
-                # Keys that are themselves arrays, maps or structs make it a list of pairs.
+                # A map with arrays, maps or structs as keys is a list of pairs.
                 fits = kind is dict or (kind is list and all(type(each) is tuple for each in value))
             case Type.STRUCT:
                 fits = kind is dict
@@ -73,7 +74,7 @@ def _java_class(schema: Schema | None, value: Value) -> str:
 
 
 class _NumberConverter(Converter):
-    """What the number converters share: all but the kind of number."""
+    """Everything about the number converters but the type of number."""
 
     _name: ClassVar[str]
     _schema: ClassVar[Schema]
@@ -111,7 +112,7 @@ class _NumberConverter(Converter):
         return cells
 
     def _packed(self, schema: Schema | None, values: list[Value]) -> list[bytes | None]:
-        """The cells of values that are all null or numbers of the class; else an error."""
+        """The cells of values that are null or numbers of the class; raises an error for others."""
         own = self._schema
         if schema is None:
             schema = INT64 if self._python is int else FLOAT64
@@ -146,7 +147,7 @@ class _NumberConverter(Converter):
 
 
 def _among(found: Sequence[Value], cells: Sequence[object]) -> list[Value]:
-    """What was found, in its order, for the cells that are not null; null for the others."""
+    """A value for each cell: the next that was found, or null for null."""
     if len(found) == len(cells):
         return list(found)
     following = iter(found)

@@ -1,4 +1,4 @@
-"""What the settings of all converters have in common (kafka-connect.md §9.1)."""
+"""Settings of all converters (kafka-connect.md §9.1)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CONVERTER_TYPE: Final[Key[str | None]] = Key(
     doc="How this converter will be used.",
     check=one_of("key", "value", "header"),
 )
-"""Required in Kafka Connect, where the runtime always sets it; here `use` says it."""
+"""Required in Kafka Connect, where the runtime always sets it; here `use` replaces it."""
 
 ANY_CONVERTER: Final = ConfigDef(CONVERTER_TYPE)
-"""The settings of a converter that has none of its own."""
+"""The settings of a converter without its own."""

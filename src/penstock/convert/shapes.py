@@ -1,9 +1,9 @@
-"""Which fields of a struct need work, given the classes of all its values.
+"""Which fields of a struct must be converted, by the classes of its values.
 
-Most structs of a schema have the same few shapes, the tuple of the classes of their values: all
-fields set, or this one null. A shape says which values stand as they are, which do if a check
-says so, and which must be converted; it is worked out once, so that nothing is dispatched per
-field and record. Many structs at once are looked at a field at a time (`columns_of`).
+The shape of a struct is the tuple of its values' classes; most structs of a schema have one of few.
+A shape determines which values stay as they are, which do after a check, and which must be
+converted. That is computed once per shape, so that nothing is dispatched per field and record. Many
+structs are processed a field at a time (`columns_of`).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Values = Sequence[Any]
 AllFit = Callable[[Values], bool]
 Shape = tuple[type, ...]
 Work = tuple[list[tuple[str, Fits]], list[tuple[str, Convert]]]
-"""Checks that must all hold, and conversions to do if they do."""
+"""Checks that must all pass, and conversions to do then."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldWork:
-    """What a field's values need: none for None if `null_stays`; for the class `natural` just the
-    check `fits`, where there is one; `convert`, which knows every case, otherwise. `all_fit` checks
-    many values in less time, and may say no where each by itself would do."""
+    """The work for a field's values: none for None if `null_stays`; the check `fits`, if any, for
+    the class `natural`; otherwise `convert`, which handles every case. `all_fit` checks many values
+    faster, and may fail though each value passes."""
 
     name: str
     convert: Convert
@@ -38,7 +38,7 @@ class FieldWork:
     all_fit: AllFit | None = None
 
     def stand(self, column: Values) -> bool:
-        """Whether many values of the field stand as they are."""
+        """Whether many values of the field need no conversion."""
         kinds = set(map(type, column))
         if self.null_stays:
             kinds.discard(type(None))
@@ -53,7 +53,7 @@ class FieldWork:
 
 
 class Shapes(dict[Shape, Work]):
-    """The work for each shape seen so far; `shapes[shape]` works out a new one."""
+    """The work for each shape so far; `shapes[shape]` computes a new one."""
 
     _MOST: Final = 1024
 
@@ -77,13 +77,13 @@ class Shapes(dict[Shape, Work]):
 
 
 def columns_of(names: tuple[str, ...], structs: list[Value]) -> list[Values] | None:
-    """The values of many structs by field; None if one of them is none, or has other members or
-    another order than `names`."""
+    """The values of many structs by field; None if one is not a struct, or its members are not
+    `names` in this order."""
     if set(map(type, structs)) != {dict} or set(map(tuple, structs)) != {names}:
         return None
     return [list(map(itemgetter(name), structs)) for name in names]
 
 
 def both_ends(fits: Fits) -> AllFit:
-    """That numbers are within a range: the smallest and the largest are."""
+    """A check of many numbers: whether the smallest and the largest are within a range."""
     return lambda column: fits(min(column)) and fits(max(column))

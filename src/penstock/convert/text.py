@@ -1,8 +1,7 @@
 """Text in any of Java's character sets (kafka-connect.md §9.3).
 
-Unlike its JSON neighbour this converter refuses nothing: bytes that are not text are read with
-U+FFFD in their place, characters the character set lacks are written as `?`, and every value has
-a Java text, see `penstock.data.text`.
+This converter never fails: malformed bytes are read as U+FFFD, characters that the character set
+lacks are written as `?`, and every value has a Java text (`penstock.data.text`).
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from penstock.data.schema import OPTIONAL_STRING, Schema, Type, Value
 from penstock.data.text import text_of
 from penstock.errors import DataError
 
-# Python calls these text encodings too; Java knows none of them.
+# Text encodings of Python that Java lacks.
 _NOT_CHARSETS: Final = frozenset(
     ("idna", "punycode", "raw_unicode_escape", "undefined", "unicode_escape", "utf_7", "utf_8_sig")
 )
@@ -33,14 +32,14 @@ _REPLACEMENT: Final = "\ufffd".encode()
 
 @dataclass(frozen=True, slots=True)
 class Charset:
-    """A character set under its Java name, reading and writing as `java.lang.String` does."""
+    """A character set by its Java name, which reads and writes as `java.lang.String` does."""
 
     name: str
 
     @property
     def codec(self) -> str:
-        """Python's name of the same encoding. LookupError when there is none."""
-        # x-windows-949, x-MacRoman and the like: Java's mark of sets without an official name.
+        """Python's name of the encoding. Raises LookupError."""
+        # x-windows-949, x-MacRoman: Java's prefix for sets without an official name.
         name = self.name.strip().lower().removeprefix("x-").replace("-", "_")
         if name in _NOT_CHARSETS:
             raise LookupError(f"unknown encoding: {self.name}")
@@ -62,7 +61,7 @@ class Charset:
         if codec in ("utf8", "utf_8"):
             return lambda text: text.encode("utf-8", "replace")
         if codec in ("utf_16", "utf16"):
-            # Java writes the mark of big endian, but not for no text at all.
+            # Java writes the mark of big endian, except for empty text.
             return lambda text: (text and b"\xfe\xff" + text.encode("utf-16-be", "replace")) or b""
         if codec in _BYTE_ORDERS:
             return lambda text: text.encode(_BYTE_ORDERS[codec][0], "replace")
@@ -83,7 +82,7 @@ _BYTE_ORDERS: Final = {
 
 
 def decode_utf8(data: bytes) -> str:
-    """UTF-8 as Java reads it: U+FFFD in place of what is none."""
+    """UTF-8 as Java reads it, with U+FFFD for malformed bytes."""
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -103,7 +102,7 @@ def _marked_decoder(
 
 @dataclass(frozen=True, slots=True)
 class _KnownCharset:
-    """A `Check`: the character set exists. Kafka Connect only finds out with the first record."""
+    """A `Check`: the character set exists. Kafka Connect fails with the first record."""
 
     def problem(self, name: str, value: Any) -> str | None:
         try:
@@ -157,7 +156,7 @@ class StringConverter(Converter):
             try:
                 return [None if cell is None else cell.decode() for cell in cells]
             except UnicodeDecodeError:
-                pass  # one of them: row by row it is
+                pass  # one of them does: row by row
         return [None if cell is None else decode(cell) for cell in cells]
 
     def from_connect(

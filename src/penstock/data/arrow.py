@@ -1,4 +1,4 @@
-"""Arrow without pandas: forty megabytes less for every process that never asks for it."""
+"""Arrow without pandas, which saves 40 MB in a process that does not need it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pyarrow as pa
 
 
 def keep_pandas_out() -> None:
-    """Has pyarrow look for pandas now, and not find it.
+    """Makes pyarrow look for pandas now and not find it.
 
-    Otherwise it imports pandas with the first array it makes of a list, only to see whether that is
-    a Series. What needs pandas, such as `to_pandas`, or a plugin, imports it later all the same.
-    Does nothing where pandas is imported already.
+    Otherwise pyarrow imports pandas with the first array from a list, to see whether it is a
+    Series. `to_pandas` and plugins can still import pandas later. Does nothing if pandas has been
+    imported.
     """
     with no_pandas():
         pa.array([None])
@@ -23,7 +23,7 @@ def keep_pandas_out() -> None:
 
 @contextmanager
 def no_pandas() -> Iterator[None]:
-    """Meanwhile there is no pandas to be imported, if it is not imported already."""
+    """Makes imports of pandas fail, unless it has been imported."""
     if "pandas" in sys.modules:
         yield
         return

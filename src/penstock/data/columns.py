@@ -1,7 +1,7 @@
-"""Columns that Arrow holds, whose values are made when somebody asks for them.
+"""Columns that Arrow holds; their Python values are made on demand.
 
-What looks at `values` need not know of these. What does know goes without a Python object for
-every record: a converter that reads `Cells`, a writer that takes `Fields` (docs/decisions, 15).
+Code that uses `values` need not know of these classes. Code that knows them avoids a Python object
+for every record: converters that read `Cells`, writers that take `Fields` (docs/decisions, 15).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from penstock.data.structs import structs_of
 
 
 class _Held(Column):
-    """A column of one schema whose values are made once, when they are asked for."""
+    """A column of one schema, whose values are made once, on demand."""
 
     __slots__ = ("_count", "_made")
 
@@ -41,7 +41,7 @@ class _Held(Column):
         return self._count
 
     def __eq__(self, other: object) -> bool:
-        """Columns are alike if their values and runs are, whoever holds them."""
+        """Columns are equal if their values and runs are, whatever holds them."""
         if not isinstance(other, Column):
             return NotImplemented
         return self.runs == other.runs and self.values == other.values
@@ -50,8 +50,8 @@ class _Held(Column):
 
 
 class Cells(_Held):
-    """Byte strings, and nulls: `head`, which all of them begin with, and what follows it (`rests`,
-    an array of `binary`). What is the same in many records, such as a schema, is there once."""
+    """Byte strings and nulls: the `head` that all byte strings begin with, such as a schema, and
+    what follows it (`rests`, an array of `binary`)."""
 
     __slots__ = ("head", "rests")
 
@@ -73,12 +73,12 @@ class Cells(_Held):
 
 
 class Fields(_Held):
-    """Maps (without a schema) or structs that have all of the same members: an array for each.
+    """Maps (without a schema) or structs with the same members: an array for each member.
 
     A member is an array of `large_string`, `int64`, `float64` or `bool`. Only that of a struct's
-    optional field may have nulls. Not all maps need have been filled in the same order: `loose` are
-    the members that may have changed places, by default all. How a map is printed must not depend
-    on it (`order_matters`).
+    optional field may have nulls. Maps may have been filled in different orders: `loose` are the
+    members that may differ in place, by default all. The text of a map must not depend on that
+    (`order_matters`).
     """
 
     __slots__ = ("loose", "members", "schema")
@@ -96,9 +96,9 @@ class Fields(_Held):
         self.loose = frozenset(members) if loose is None else loose
 
     def changed(self, schema: Schema | None, members: Mapping[str, Any]) -> Fields | None:
-        """The same rows with other members: arrays, and values that all rows have. New ones come
-        last. None where these values are no `str`, `int`, `float` or `bool`, or where it is not
-        known how the maps would be printed."""
+        """The same rows with other members: arrays, and constants. New members come last. None if a
+        constant is not a `str`, `int`, `float` or `bool`, or if the order of the maps' members
+        would matter."""
         loose = self.loose.intersection(members)
         if schema is None and order_matters(tuple(members), loose):
             return None
@@ -129,7 +129,7 @@ NATURAL: Final[Mapping[type, pa.DataType]] = {
     float: pa.float64(),
     int: pa.int64(),
 }
-"""What a member's values are, and what Arrow holds them as."""
+"""The Python class of a member's values and their Arrow type."""
 
 
 def _values(array: pa.Array) -> list[Any]:

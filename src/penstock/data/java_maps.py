@@ -1,5 +1,5 @@
-"""The order in which Java's `HashMap` lists its keys; what Kafka Connect prints or serialises from
-one comes in that order."""
+"""The order in which Java's `HashMap` iterates, in which Kafka Connect prints and serialises its
+entries."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from functools import lru_cache
 
 
 def hash_map_order(keys: Iterable[str], buckets: int = 16) -> list[str]:
-    """These keys in the order in which a Java `HashMap` filled in this order would list them.
+    """The keys in the iteration order of a Java `HashMap` that was filled in the order given.
 
-    `buckets` is the size of the table it starts with. Buckets come by index, keys of one bucket in
-    the order of insertion. A bucket that Java would have turned into a tree (eight keys of one
-    bucket in a table of 64 or more) may differ.
+    `buckets` is the initial size of the table. The order is by bucket, within a bucket by
+    insertion. A bucket that Java would have turned into a tree (eight keys in a table of 64 or
+    more) may differ.
     """
     distinct = list(dict.fromkeys(keys))
     if len(distinct) < 2:
@@ -23,21 +23,21 @@ def hash_map_order(keys: Iterable[str], buckets: int = 16) -> list[str]:
 
 
 def hash_map_copy(keys: Iterable[str]) -> list[str]:
-    """These keys in the order of `new HashMap<>(map)`, a map that lists them in this order."""
+    """The keys in the order of `new HashMap<>(map)`; the map's own order is given."""
     distinct = list(dict.fromkeys(keys))
     return hash_map_order(distinct, copy_buckets(len(distinct)))
 
 
 @lru_cache(maxsize=4096)
 def map_order(keys: tuple[str, ...]) -> tuple[str, ...]:
-    """`hash_map_order`, kept for the keys of many maps that are alike."""
+    """`hash_map_order`, cached."""
     return tuple(hash_map_order(keys))
 
 
 @lru_cache(maxsize=4096)
 def order_matters(keys: tuple[str, ...], loose: frozenset[str] | None = None) -> bool:
-    """Whether a map with these keys may list them in another order if it was filled in another one:
-    `loose` are those that may change places among each other, by default all."""
+    """Whether the iteration order of a map depends on the order in which it was filled: `loose` are
+    the keys whose order may differ, by default all."""
     turned = [key for key in reversed(keys) if loose is None or key in loose]
     others = iter(turned)
     other = [next(others) if loose is None or key in loose else key for key in keys]
@@ -45,7 +45,7 @@ def order_matters(keys: tuple[str, ...], loose: frozenset[str] | None = None) ->
 
 
 def copy_buckets(size: int) -> int:
-    """The size of the table of `new HashMap<>(map)` when the map has that many entries."""
+    """The size of the table of `new HashMap<>(map)` for a map of that many entries."""
     buckets = 1
     while buckets < size / 0.75 + 1:
         buckets *= 2

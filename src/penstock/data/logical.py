@@ -5,7 +5,7 @@
     Time        ms since midnight
     Timestamp   ms since the epoch, UTC
 
-Python's dates end at year 1 and year 9999; Java's do not. What lies outside is a DataError.
+Python's dates are within the years 1 to 9999, unlike Java's; others raise DataError.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _UNIT: Final = Decimal(1)
 
 
 def decimal_to_bytes(value: Decimal, scale: int) -> bytes:
-    """The bytes of a finite value of a Decimal schema; DataError when it has another scale."""
+    """The bytes of a finite value of a Decimal schema. Raises DataError for another scale."""
     unscaled = value.scaleb(scale, _EXACT)
     if not unscaled.same_quantum(_UNIT):
         raise DataError(
@@ -37,7 +37,7 @@ def decimal_to_bytes(value: Decimal, scale: int) -> bytes:
 
 
 def bytes_to_decimal(data: bytes, scale: int) -> Decimal:
-    """The value of a Decimal schema with that scale; DataError for no bytes at all."""
+    """The value of a Decimal schema with that scale. Raises DataError for empty bytes."""
     if not data:
         raise DataError("Zero length BigInteger")
     return unscaled_to_decimal(int.from_bytes(data, signed=True), scale)
@@ -68,7 +68,7 @@ def days_to_date(days: int) -> date:
 
 
 def time_to_ms(value: time) -> int:
-    """Milliseconds since midnight; what is finer is cut off."""
+    """Milliseconds since midnight, rounded down."""
     seconds = (value.hour * 60 + value.minute) * 60 + value.second
     return seconds * 1000 + value.microsecond // 1000
 
@@ -76,7 +76,7 @@ def time_to_ms(value: time) -> int:
 def ms_to_time(ms: int) -> time:
     """The time that many milliseconds after midnight.
 
-    Java lets 86400000 itself pass; a `datetime.time` cannot be that, so here it is an error too.
+    Java accepts 86400000, which a `datetime.time` cannot represent; here it raises DataError.
     """
     if not 0 <= ms < MS_PER_DAY:
         raise DataError(
@@ -89,7 +89,7 @@ def ms_to_time(ms: int) -> time:
 
 
 def timestamp_to_ms(value: datetime) -> int:
-    """Milliseconds since the epoch; what is finer is cut off. DataError without a time zone."""
+    """Milliseconds since the epoch, rounded down. Raises DataError without a time zone."""
     if value.tzinfo is None:
         raise DataError("Timestamp values must have a time zone")
     return (value - EPOCH) // _MS

@@ -1,14 +1,14 @@
-"""Values of one schema as values of another that it can become.
+"""Converts values of one schema to a compatible one.
 
-For whoever keeps one version of a schema while records come in several: a sink with one table. The
-rules and words are those of Kafka Connect's `SchemaProjector`:
+For a sink with one table, whose records have several versions of a schema. Rules and messages are
+those of Kafka Connect's `SchemaProjector`:
 
-- numbers may become wider ones, INT8 → INT16 → INT32 → INT64 → FLOAT32 → FLOAT64; beyond that the
-  types, the names and the parameters must be the same;
-- an optional value becomes a required one if there is a default to take the place of null;
-- fields are matched by name; one that only the target has is its default, or null if optional;
-- what a struct, array or map holds is projected likewise, and only looked at when it is there: an
-  empty array projects to an array of anything.
+- numbers may widen, INT8 → INT16 → INT32 → INT64 → FLOAT32 → FLOAT64; otherwise types, names and
+  parameters must be equal;
+- an optional value may become required if a default replaces null;
+- fields are matched by name; one that only the target has gets its default, or null if optional;
+- the content of structs, arrays and maps is projected likewise. Only existing values are checked:
+  an empty array projects to any array.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from penstock.data.values import nearest_float32
 from penstock.errors import DataError
 
 Project = Callable[[Value], Value]
-"""A value of the target schema from one of the source's; raises DataError where there is none."""
+"""Projects a value; raises DataError."""
 
 
 class ProjectionError(DataError):
-    """A value of one schema cannot become one of the other."""
+    """The schemas are not compatible."""
 
     java_name: ClassVar[str] = "org.apache.kafka.connect.errors.SchemaProjectorException"
 
@@ -44,7 +44,7 @@ def project(source: Schema, value: Value, target: Schema) -> Value:
 def projector(source: Schema | None, target: Schema | None) -> Project:
     """The function that projects values, null included, from one schema to the other.
 
-    It gives back the value itself where nothing is to be changed, and never changes it.
+    It returns the value itself if nothing changes, and never modifies it.
     """
     if source is None or target is None:
         if source is target:
@@ -85,7 +85,7 @@ def _promotable(source: Type, target: Type) -> bool:
 
 
 def _mismatch(source: Schema, target: Schema) -> str | None:
-    """Why no value of one can be one of the other, leaving what is inside aside; or None."""
+    """Why the schemas are incompatible, apart from their content; or None."""
     if source.type is not target.type and not _promotable(source.type, target.type):
         return (
             f"Schema type mismatch. source type: {source.type.name} "
@@ -115,7 +115,7 @@ def _shown_map(parameters: Mapping[str, str] | None) -> str:
 
 
 def _converter(source: Schema, target: Schema) -> Project:
-    """The function that projects values that are not null, of schemas that do not mismatch."""
+    """The function that projects values that are not null, for compatible schemas."""
     match target.type:
         case Type.STRUCT:
             return _struct(source, target)
@@ -134,7 +134,7 @@ _EXACT_INT: Final = 2**53
 
 def _to_float32(value: Value) -> Value:
     if type(value) is not int:
-        return value  # a Date, say, in a number's clothes
+        return value  # such as a Date
     near = -_EXACT_INT <= value <= _EXACT_INT
     return float32(float(value)) if near else nearest_float32(Decimal(value))
 
@@ -189,7 +189,7 @@ def _struct(source: Schema, target: Schema) -> Project:
 
 
 def _field(source: Schema, target: Field) -> Project | None:
-    """What is to be done to the value of that name in a source struct, if anything."""
+    """The projection of a field's value, if any is needed."""
     of = source.field(target.name)
     if of is None:
         default = target.schema.default

@@ -4,9 +4,9 @@ A batch is parallel lists, one entry per record. Keys and values are `Column`s: 
 the runs of rows that share one schema, so that converters and transforms work once per schema, then
 once per batch, and only then once per record.
 
-Batches are values: a step makes a new one and leaves the lists, and what is in them, as they were.
-`origins` says for every row which record of the batch that was read it is, so that a step may leave
-records out and what becomes of each can still be told.
+Batches are values: a step makes a new one and modifies neither the lists nor their content.
+`origins` maps every row to a record of the batch as it was read, so that the result of each record
+is known even if steps drop some.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from penstock.data.schema import Value as Value
 T = TypeVar("T")
 
 Failed = dict[int, Exception]
-"""Rows (or headers) of a batch that a step could not do, and why."""
+"""The rows (or headers) of a batch that failed in a step, with their errors."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordRef:
-    """One consumed record, for whoever reports it later; keeps its bytes in memory until then."""
+    """A consumed record, to be reported later; keeps its bytes in memory until then."""
 
     topic: str
     partition: int
@@ -36,7 +36,7 @@ class RecordRef:
 
 
 class Header(NamedTuple):
-    """A record's header; several of one name are allowed, and their order counts."""
+    """A record's header. Names may repeat; the order counts."""
 
     name: str
     value: Value
@@ -93,7 +93,7 @@ class Column:
         return found
 
     def only(self, rows: Sequence[int]) -> Column:
-        """The rows of these places, in this order."""
+        """The values of these rows, in this order."""
         if len(self.runs) == 1:
             return Column.of([self.values[row] for row in rows], self.runs[0].schema)
         schemas = self.schemas()
@@ -108,10 +108,10 @@ class Records:
     """A batch of Connect records on its way from or to Kafka.
 
     `topics`, `partitions`, `timestamps`, `origins` are as long as `keys` and `values`.
-    For sinks they say where a record was read, and `offsets` is as long; for sources where it goes
+    For sinks they tell where a record was read, and `offsets` is as long; for sources where it goes
     (`partitions[i]` None: the producer's partitioner decides), and `offsets` is empty. Timestamps
     are ms since the epoch or None. An empty `headers` means that no record has any; otherwise it is
-    as long as the rest. `origins` counts from 0 and is filled in when it is left out.
+    as long as the rest. `origins` counts from 0; by default, it is the row numbers.
     """
 
     topics: list[str]
@@ -123,7 +123,7 @@ class Records:
     headers: list[Sequence[Header]] = field(default_factory=list)
     origins: Sequence[int] = ()
     source: object = field(default=None, repr=False, compare=False)
-    """What the batch was made of, for the engine: what a `RecordRef` keeps."""
+    """For the engine: the consumed records, for `RecordRef`s."""
 
     def __post_init__(self) -> None:
         if len(self.origins) != len(self.values):
@@ -144,8 +144,8 @@ class Records:
         timestamps: Sequence[int | None] | None = None,
         headers: Sequence[Sequence[Header]] = (),
     ) -> Records:
-        """Records for one topic; where keys or timestamps are left out they have none, and the
-        producer chooses the partition."""
+        """Records for one topic, by default without keys and timestamps; the producer chooses the
+        partition."""
         count = len(values)
         return cls(
             topics=[topic] * count,
@@ -170,7 +170,7 @@ class Records:
             yield schema, self.only(range(start, stop))
 
     def ref(self, row: int) -> RecordRef:
-        """A consumed record, by its row, to be reported later."""
+        """The consumed record of a row, to be reported later."""
         partition = self.partitions[row]
         assert partition is not None, "only consumed records can be reported"
         return RecordRef(
@@ -190,7 +190,7 @@ class Records:
         return replace(self, headers=headers)
 
     def only(self, rows: Sequence[int]) -> Records:
-        """The records at these places, in this order; the others are left out."""
+        """The records of these rows, in this order."""
 
         def chosen(cells: Sequence[T]) -> list[T]:
             return [cells[row] for row in rows] if cells else []
@@ -208,14 +208,14 @@ class Records:
         )
 
     def but(self, rows: Mapping[int, object] | set[int]) -> Records:
-        """Without the records at these places."""
+        """The records of all other rows."""
         if not rows:
             return self
         return self.only([row for row in range(len(self)) if row not in rows])
 
     @staticmethod
     def together(*parts: Records) -> Records:
-        """The records of all parts, in the order of their origins; no origin is in two of them."""
+        """The records of all parts, by origin; no origin is in two parts."""
         filled = [part for part in parts if len(part)]
         if len(filled) < 2:
             return filled[0] if filled else parts[0]

@@ -1,4 +1,4 @@
-"""Connect schemas: what a value is, and which Python value stands for it.
+"""Connect schemas, and the Python values for their values.
 
     type            Python value
     INT8 … INT64    int within the Java range of the type
@@ -54,12 +54,12 @@ class Type(Enum):
 
     @property
     def is_primitive(self) -> bool:
-        """Whether values of this type hold no other values."""
+        """Whether values of this type contain no others."""
         return self not in (Type.ARRAY, Type.MAP, Type.STRUCT)
 
 
 class Logical(Enum):
-    """The logical types; the value is the schema name that makes a schema one."""
+    """The logical types, by the schema names that identify them."""
 
     DECIMAL = "org.apache.kafka.connect.data.Decimal"
     DATE = "org.apache.kafka.connect.data.Date"
@@ -75,7 +75,7 @@ SCALE: Final = "scale"
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Schema:
-    """What values of one column, field, element or key are.
+    """The schema of a column, field, element or key.
 
     `value_schema` is set for ARRAY and MAP, `key_schema` for MAP, `fields` for STRUCT. An element,
     key or value schema of None allows any value (kafka-connect.md §9.4). A `default` is a Connect
@@ -137,7 +137,7 @@ class Schema:
         return f"Schema({', '.join(told)})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Schema, self._attributes()  # the hash of a str differs from process to process
+        return Schema, self._attributes()  # hashes of str differ between processes
 
     def _attributes(self) -> tuple[Value, ...]:
         return tuple(getattr(self, each) for each in _ATTRIBUTES)
@@ -153,12 +153,12 @@ class Schema:
 
     @property
     def logical(self) -> Logical | None:
-        """The logical type this schema's name makes it, or None."""
+        """The logical type by the schema's name, or None."""
         return _LOGICAL.get(self.name)
 
     @property
     def scale(self) -> int:
-        """The scale of a Decimal schema; DataError when it has none or not a number."""
+        """The scale of a Decimal schema. Raises DataError if it is missing or not a number."""
         text = None if self.parameters is None else self.parameters.get(SCALE)
         if text is None:
             raise DataError("Invalid Decimal schema: scale parameter not found.")
@@ -217,7 +217,7 @@ TIMESTAMP: Final = Schema(Type.INT64, name=Logical.TIMESTAMP.value, version=1)
 
 
 def decimal(scale: int, *, optional: bool = False) -> Schema:
-    """The Decimal schema with that many digits after the point."""
+    """The Decimal schema with a scale."""
     return Schema(
         Type.BYTES,
         optional=optional,
@@ -276,7 +276,7 @@ def within(type: Type) -> Callable[[Value], bool]:
 
 
 def wrap_int(value: int, type: Type) -> int:
-    """`value` as Java narrows it: the low bits of the integer type, as a signed number.
+    """`value` narrowed as in Java: the low bits of the integer type, as a signed number.
 
     >>> wrap_int(300, Type.INT8)
     44
@@ -292,7 +292,7 @@ def float32(value: float) -> float:
 
 
 def java_class(value: Value) -> str:
-    """The Java class that stands for a value, as `Object.getClass()` prints it in messages."""
+    """The Java class of a value, as `Object.getClass()` prints it."""
     if isinstance(value, bool):
         return "class java.lang.Boolean"
     if isinstance(value, int):
@@ -332,7 +332,7 @@ _CLASSES: Final[Mapping[Type, type]] = {
 
 
 def _fits(schema: Schema, value: Value) -> bool:
-    """Whether the value itself, not yet what is inside it, is one of the schema's."""
+    """Whether the value is of the schema's type, apart from its content."""
     match schema.logical:
         case Logical.DECIMAL:
             return isinstance(value, Decimal) and value.is_finite()
@@ -352,7 +352,7 @@ def _fits(schema: Schema, value: Value) -> bool:
 
 
 def check(schema: Schema, value: Value, location: str = "value") -> None:
-    """DataError unless `value` is one of the schema's values, all the way down.
+    """Raises DataError unless `value` and its content are of the schema.
 
     Worded as Kafka Connect's `ConnectSchema.validateValue`; `location` says where the value was
     found, such as `field: "id"`. An integer out of its type's range is reported as the Long it
@@ -405,5 +405,5 @@ def _defined(schema: Schema | None, location: str) -> Schema:
 
 
 def pairs(value: Value) -> Iterable[tuple[Value, Value]]:
-    """Keys and values of a map value, whichever of its two forms it has."""
+    """Keys and values of a map in either of its two forms."""
     return value.items() if isinstance(value, dict) else value

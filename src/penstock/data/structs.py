@@ -1,6 +1,6 @@
 """Structs of columns.
 
-A function made for the names at hand, as `dataclasses` makes methods, takes a quarter of the time
+A function generated for the names, as `dataclasses` generates methods, takes a quarter of the time
 of `dict(zip(names, row))`.
 """
 
@@ -12,12 +12,12 @@ from functools import lru_cache
 from penstock.data.schema import Value
 
 Columns = Sequence[Sequence[Value]]
-"""One per field, all as long as each other."""
+"""One per field, all of the same length."""
 
 
 @lru_cache(maxsize=256)
 def structs_of(names: tuple[str, ...]) -> Callable[[Columns], list[Value]]:
-    """What makes a struct with these fields of every row of columns.
+    """The function that makes structs of columns, one for each row.
 
     >>> structs_of(("id", "it's"))([[1, 2], ["a", None]])
     [{'id': 1, "it's": 'a'}, {'id': 2, "it's": None}]
@@ -27,7 +27,7 @@ def structs_of(names: tuple[str, ...]) -> Callable[[Columns], list[Value]]:
     cells = [f"cell{at}" for at in range(len(names))]
     members = ", ".join(f"{name!r}: {cell}" for name, cell in zip(names, cells, strict=True))
     row = f"({', '.join(cells)},)"
-    made: Callable[[Columns], list[Value]] = eval(  # of texts that `repr` has quoted
+    made: Callable[[Columns], list[Value]] = eval(  # of texts quoted by `repr`
         f"lambda columns: [{{{members}}} for {row} in zip(*columns, strict=True)]"
     )
     return made

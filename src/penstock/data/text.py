@@ -10,9 +10,9 @@
     struct              Struct{i8=5,s=ü,o=Struct{x=1,y=z}}, null fields left out
     byte[]              [B@ and the CRC-32 of the bytes in hex
 
-Floating point numbers are as JDK 19 and later print them; older ones had a digit too many at
-times. Java prints an identity hash for bytes, another one each time; ours depends on the bytes
-alone, so that the same value always gives the same text.
+Floating point numbers are as in JDK 19 and later; older versions sometimes print a digit too many.
+Java prints an identity hash for bytes, which differs each time; here the same bytes always have the
+same text.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from penstock.data.schema import Schema, Type, Value, float32, pairs
 TextOf = Callable[[Value], str]
 TextsOf = Callable[[list[Value]], pa.Array]
 Piece = Any
-"""A piece of the texts of many values: one `str` for all, or an Arrow array of each one's."""
+"""A piece of the texts of many values: a `str` for all, or an Arrow array with one for each."""
 Alike = Callable[[list[Value]], list[Piece] | None]
-"""The pieces, in order, that make up the texts of many values; None where these are not alike."""
+"""The pieces of the texts of many values, in order; None if the values are not uniform."""
 
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS: Final = (
@@ -57,11 +57,11 @@ def text(schema: Schema | None, value: Value) -> str:
 
 
 def texts_of(schema: Schema | None, end: str = "") -> TextsOf:
-    """The function that gives the Java texts of many values of one schema (and of nulls), each with
-    `end` behind it, as an Arrow array of `large_string`.
+    """The function that writes the Java texts of many values of one schema (and of nulls), each
+    followed by `end`, as an Arrow array of `large_string`.
 
-    The texts are those of `text_of`, made a field at a time where the values are alike. Half of a
-    surrogate pair, which UTF-8 does not have, is `?`, as where Java writes one.
+    The texts are those of `text_of`, made a field at a time if the values are uniform. A lone
+    surrogate is `?`, as Java encodes it.
     """
     text = text_of(schema)
     alike: Alike | None = None
@@ -80,14 +80,14 @@ def texts_of(schema: Schema | None, end: str = "") -> TextsOf:
 
 
 def column_texts(column: Column, end: str = "") -> list[pa.Array]:
-    """The texts of a column, as `texts_of` gives them; an array for each of its runs."""
+    """The texts of a column by `texts_of`: an array for each run."""
     if isinstance(column, Fields) and len(column):
         return [_together([*_of_fields(column), end])]
     return [texts_of(of, end)(column.values[start:stop]) for of, start, stop in column.slices()]
 
 
 def utf8(texts: pa.Array) -> memoryview:
-    """The bytes of all texts of an array that `texts_of` gave, one behind the other; not copied."""
+    """The concatenated bytes of an array from `texts_of`; not copied."""
     _, ends, data = texts.buffers()
     if data is None or not len(texts):
         return memoryview(b"")
@@ -96,9 +96,9 @@ def utf8(texts: pa.Array) -> memoryview:
 
 
 def text_of(schema: Schema | None) -> TextOf:
-    """The function that gives the Java text of a schema's values (and of null).
+    """The function that writes the Java text of a schema's values (and of null).
 
-    A value that is none of its schema's has the text of its class, as it would in Java.
+    The text of a value that is not of the schema depends on its class, as in Java.
     """
     if schema is None:
         return _any_text
@@ -118,7 +118,7 @@ def text_of(schema: Schema | None) -> TextOf:
 
 
 def _any_text(value: Value) -> str:
-    """The text of a value whose class says all: schemaless, primitive or logical."""
+    """The text of a schemaless, primitive or logical value, by its class."""
     kind = type(value)
     if kind is str:
         return str(value)
@@ -194,11 +194,8 @@ _ANY_LIST: Final = _list_text(_any_text)
 _ANY_MAP: Final = _map_text(_any_text, _any_text)
 
 
-# --- many at a time ------------------------------------------------------------------------------
-
-
 def _maps_alike(values: list[Value]) -> list[Piece] | None:
-    """The texts of maps that all have the same keys, filled in the same order where it matters."""
+    """The texts of maps with the same keys, filled in the same order if it matters."""
     keys = tuple(values[0])
     if not keys or not set(map(type, keys)) <= _STR:
         return None
@@ -234,7 +231,7 @@ def _structs_alike(schema: Schema) -> Alike:
 
 
 def _struct_pieces(members: Mapping[str, pa.Array]) -> list[Piece]:
-    if any(each.null_count for each in members.values()):  # what is null is left out
+    if any(each.null_count for each in members.values()):  # nulls are omitted
         shown = [_together([f",{name}=", each]).fill_null("") for name, each in members.items()]
         return [pc.utf8_replace_slice(_together(shown), 0, 1, "Struct{"), "}"]
     pieces: list[Piece] = ["Struct{"]
@@ -246,13 +243,13 @@ def _struct_pieces(members: Mapping[str, pa.Array]) -> list[Piece]:
 
 def _of_fields(fields: Fields) -> list[Piece]:
     texts = {name: _shown(member) for name, member in fields.members.items()}
-    if fields.schema is not None:  # whose order counts, whatever that of the members
+    if fields.schema is not None:  # whose order counts, not that of the members
         return _struct_pieces({name: texts[name] for name in fields.schema.field_names})
     return _map_pieces(texts) if texts else ["{}"]
 
 
 def _members(structs: list[Value], name: str) -> list[Value]:
-    """A field of many structs, which may leave out what is null."""
+    """A field of many structs, which may omit nulls."""
     try:
         return list(map(itemgetter(name), structs))
     except KeyError:
@@ -260,7 +257,7 @@ def _members(structs: list[Value], name: str) -> list[Value]:
 
 
 def _together(pieces: Sequence[Piece]) -> pa.Array:
-    """Texts one behind the other, row by row; null where one of them is."""
+    """Concatenates texts by row; null if one of them is."""
     some = [piece for piece in pieces if not isinstance(piece, str) or piece]
     if len(some) == 1 and not isinstance(some[0], str):
         return some[0]
@@ -269,7 +266,7 @@ def _together(pieces: Sequence[Piece]) -> pa.Array:
 
 
 def _printed(column: Sequence[Value], text: TextOf, null: str | None = "null") -> pa.Array:
-    """The texts of many values; `null` is that of None."""
+    """The texts of many values, with `null` for None."""
     kinds = set(map(type, column))
     holes = type(None) in kinds
     kinds.discard(type(None))
@@ -290,7 +287,7 @@ def _printed(column: Sequence[Value], text: TextOf, null: str | None = "null") -
 
 
 def _shown(array: pa.Array) -> pa.Array:
-    """The texts of texts, integers, booleans or doubles; null where these are."""
+    """The texts of strings, integers, booleans or doubles; null for null."""
     if array.type == _TEXT:
         return array
     return _double_texts(array) if pa.types.is_floating(array.type) else array.cast(_TEXT)
@@ -331,7 +328,7 @@ def _moment_text(moment: datetime) -> str:
 
 
 def decimal_text(value: Decimal) -> str:
-    """`BigDecimal.toString`, which agrees with Python's but for the sign of zero."""
+    """`BigDecimal.toString`: as in Python, apart from the sign of zero."""
     return str(value if value else value.copy_abs())
 
 
@@ -364,9 +361,9 @@ def float_text(value: float) -> str:
 
 
 def shortest_float32(value: float) -> float:
-    """The float with the fewest decimal digits that is `value` as a 32-bit float.
+    """The float with the fewest digits that rounds to `value` as a 32-bit float.
 
-    Printing it prints what Java prints for a Float: 0.1, not 0.10000000149011612.
+    Its text is Java's for a Float: 0.1, not 0.10000000149011612.
     """
     # Six digits always survive the way through a normal 32-bit float, so that many are never
     # too many; below the normal range fewer may do.
@@ -382,7 +379,7 @@ def _infinite_text(value: float) -> str:
 
 
 def _scientific(value: float, shortest: str) -> str:
-    """Java's `d.ddE±x` of a value whose shortest text in Python is `shortest`."""
+    """Java's `d.ddE±x` of a value; `shortest` is its text in Python."""
     digits = len(shortest.partition("e")[0].lstrip("-").replace(".", "").strip("0"))
     # Java prints two digits at least, and where one would do the two that are nearest.
     text = f"{value:.1e}" if digits == 1 else f"{Decimal(shortest):.{digits - 1}e}"
