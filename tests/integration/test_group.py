@@ -56,7 +56,7 @@ class Member:
                 rebalance_timeout_ms=10_000,
                 callbacks=Callbacks(
                     offers=self._offers,
-                    share_out=self._share_out,
+                    perform_assignment=self._perform_assignment,
                     joined=lambda *round: self.rounds.append(round),
                     lost=self.lost.put,
                 ),
@@ -79,7 +79,7 @@ class Member:
     def _offers(self) -> Sequence[tuple[str, bytes]]:
         return [("sessioned", b"new " + self.name.encode()), ("compatible", b"old")]
 
-    def _share_out(
+    def _perform_assignment(
         self, leader: str, protocol: str, generation: int, members: Mapping[str, bytes]
     ) -> Mapping[str, bytes]:
         self.led.append(members)

@@ -154,7 +154,7 @@ def _handle_lost(
         return at_rest, nothing
     present = {load.member: load for load in loads}
     if memory.scheduled_ms <= 0 and memory.members <= present.keys():
-        return memory, lost  # nobody left: someone has missed the last assignment
+        return memory, lost  # no member has left: one has missed the last assignment
     if max_delay_ms == 0:
         return memory, lost
     if 0 < memory.scheduled_ms <= now_ms:

@@ -1,6 +1,6 @@
 """When a failed connector or task is restarted automatically.
 
-Kafka Connect leaves a failed connector or task alone until somebody restarts it; so does penstock
+Kafka Connect leaves a failed connector or task alone until a user restarts it; so does penstock
 with `penstock.restart.policy=off`. Otherwise it is restarted after a backoff that doubles each
 time, at most `attempts` times within a window; after that it stays FAILED.
 """
@@ -57,7 +57,7 @@ class Recovery:
         return Recovery((*past, now), now + wait_ms)
 
     def restarted(self) -> Recovery:
-        """Once it has been started, by itself or by somebody."""
+        """After a start, automatic or by a user."""
         return replace(self, at=None)
 
     def told(self, policy: RestartPolicy, now: int) -> str:

@@ -53,7 +53,8 @@ class StatusState:
 
 
 def may_put_safely(cached: Status | None, worker_id: str, generation: int) -> bool:
-    """Whether UNASSIGNED or FAILED may overwrite this status: nobody newer has spoken since."""
+    """Whether UNASSIGNED or FAILED may overwrite this status: no newer generation has reported
+    since."""
     return cached is None or cached.worker_id == worker_id or cached.generation <= generation
 
 

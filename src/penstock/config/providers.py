@@ -74,7 +74,7 @@ class Transformed:
 
 
 def placeholders(text: str) -> list[Placeholder]:
-    """Every placeholder in a text, whether or not anybody can say what it stands for."""
+    """Every placeholder in a text, resolvable or not."""
     return [_placeholder(found) for found in _PLACEHOLDER.finditer(text)]
 
 
@@ -105,7 +105,7 @@ def transformed(config: Mapping[str, str | None], providers: Mapping[str, Ask]) 
         name: None if text is None else _PLACEHOLDER.sub(value, text)
         for name, text in config.items()
     }
-    # KIP-297: a negative TTL says nothing.
+    # KIP-297: a negative TTL is none.
     ttls = [each.ttl_ms for each in found.values() if each.ttl_ms is not None and each.ttl_ms >= 0]
     return Transformed(props, frozenset(used - {""}), min(ttls, default=None))
 
@@ -122,7 +122,7 @@ def restored(raw: Mapping[str, str | None], task: Mapping[str, Text]) -> dict[st
 def masked(text: str, secrets: Iterable[str], mask: str) -> str:
     """The text without the secrets, as they are or as Python quotes them.
 
-    Very short ones stay: nobody could read what is left of a trace without every 1 in it.
+    Very short ones stay: a trace without every 1 in it would be unreadable.
     """
     spelled = {part for each in secrets for part in (each, repr(each)[1:-1])}
     for secret in sorted(spelled, key=len, reverse=True):

@@ -33,7 +33,7 @@ def config_infos(
 
     `definitions` are the framework's and then the plugin's, `values` the findings about both.
     Where two speak of the same setting the later one counts, in the place of the first. Findings
-    about settings that nobody declares come first.
+    about undeclared settings come first.
     """
     keys: dict[str, Key[object]] = {}
     groups: dict[str, None] = {}

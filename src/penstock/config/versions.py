@@ -138,7 +138,7 @@ def _item(text: str, *, followed_by_digit: bool = False) -> int | str:
 
 
 def _trim(items: list[_Item]) -> None:
-    """Takes away what says nothing at the end, also before lists: `1.0-rc` is `1-rc`."""
+    """Removes what has no meaning at the end, also before lists: `1.0-rc` is `1-rc`."""
     for at in range(len(items) - 1, -1, -1):
         if items[at] in (0, "", []):
             del items[at]

@@ -5,7 +5,7 @@ Jackson's; the bytes may differ where JSON leaves a choice:
 
 - exponents: `1e+16` here, `1.0E16` in Jackson; and which numbers have one;
 - control characters: `\\u001f` here, `\\u001F` in Jackson; characters beyond U+FFFF: UTF-8 here, a
-pair of escapes in Jackson;
+  pair of escapes in Jackson;
 - maps: in their own order here, in that of a Java HashMap in Kafka Connect.
 
 NaN and the infinities are the texts `"NaN"`, `"Infinity"`, `"-Infinity"`, as Jackson has it.

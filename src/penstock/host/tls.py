@@ -287,7 +287,7 @@ def _trust(context: ssl.SSLContext, tls: TlsSettings, identity: _Identity | None
         )
         context.load_verify_locations(certifi.where())
         return
-    # As in Java, a certificate in the store is trusted for itself, whoever issued it.
+    # As in Java, a certificate in the store is trusted whatever its issuer.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.load_verify_locations(
         cadata=b"".join(each.public_bytes(Encoding.PEM) for each in trusted).decode()

@@ -29,13 +29,13 @@ _GROUPS: Final = frozenset({"connect-metrics", "connect-coordinator-metrics"})
 
 @dataclass(frozen=True, slots=True)
 class Callbacks:
-    """`offers` returns (protocol, metadata bytes), preferred first. `share_out` computes the
-    assignment bytes of every member, on the leader only. `lost` is called when the coordinator is
-    unreachable, with the deadline (monotonic clock) until which this member's assignment stays
+    """`offers` returns (protocol, metadata bytes), preferred first. `perform_assignment` computes
+    the assignment bytes of every member, on the leader only. `lost` is called when the coordinator
+    is unreachable, with the deadline (monotonic clock) until which this member's assignment stays
     reserved."""
 
     offers: Callable[[], Sequence[tuple[str, bytes]]]
-    share_out: Callable[[str, str, int, Mapping[str, bytes]], Mapping[str, bytes]]
+    perform_assignment: Callable[[str, str, int, Mapping[str, bytes]], Mapping[str, bytes]]
     joined: Callable[[int, str, str, bytes], None]
     lost: Callable[[float], None]
 
@@ -196,7 +196,7 @@ class _Coordinator(BaseCoordinator):  # type: ignore[misc]  # kafka-python is un
     ) -> Mapping[str, bytes]:
         metadata = {member.member_id: member.metadata for member in members}
         generation = self._generation.generation_id
-        return self._callbacks.share_out(leader_id, protocol, generation, metadata)
+        return self._callbacks.perform_assignment(leader_id, protocol, generation, metadata)
 
     async def _on_join_complete_async(
         self, generation: int, member_id: str, protocol: str, member_assignment_bytes: bytes

@@ -144,7 +144,7 @@ class OffsetAdmin:
 
     def _committed(self, name: str, props: RawProps) -> dict[tuple[str, int], int]:
         wanted = [ConsumerGroupTopicPartitions(_group(name, props))]
-        admin = self._admin(name, props)  # kept until it has answered: without it nobody would
+        admin = self._admin(name, props)  # referenced until it has answered
         try:
             [answer] = admin.list_consumer_group_offsets(wanted).values()
             found = answer.result(_TIMEOUT_S)

@@ -298,7 +298,7 @@ class _Reader:
     def _take(self, size: int) -> bytes:
         end = self._at + size
         if size < 0 or end > len(self._data):
-            raise struct.error("cut off")
+            raise struct.error("truncated")
         found = self._data[self._at : end]
         self._at = end
         return found

@@ -65,7 +65,7 @@ def application(context: Context, routes: Sequence[Route] = ROUTES) -> ASGIApp:
         try:
             response = await _serve(context, routes, description, request)
         except ClientDisconnect:
-            return  # in the middle of its body: nobody is there to be answered
+            return  # in the middle of its body: the client is gone
         except Exception as error:
             status, code, message = error_of(error)
             if not isinstance(error, HttpError | PenstockError):
@@ -85,7 +85,7 @@ async def _pass_over(request: Request) -> None:
     passed = 0
     with contextlib.suppress(TimeoutError, ClientDisconnect):
         async with asyncio.timeout(_PASS_OVER_S):
-            async for part in request.stream():  # what was read already is at hand
+            async for part in request.stream():  # includes what was read already
                 passed += len(part)
                 if passed >= _PASS_OVER_BYTES:
                     return

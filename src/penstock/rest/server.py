@@ -105,7 +105,7 @@ def _server(app: ASGIApp, context: ssl.SSLContext | None) -> uvicorn.Server:
             log_config=None,
             access_log=False,
             server_header=False,
-            proxy_headers=False,  # whoever sends the request would say how it came here
+            proxy_headers=False,  # they would come from the client itself
             lifespan="off",
             loop="asyncio",
             http="h11",

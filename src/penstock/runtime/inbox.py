@@ -50,7 +50,7 @@ class Inbox:
         raise TimeoutError("The herder did not answer the group in time.")
 
     def close(self) -> None:
-        """The herder has ended: nobody waits for it any more."""
+        """The herder has ended: `wait` raises from now on."""
         self._closed.set()
 
 

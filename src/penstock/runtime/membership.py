@@ -59,7 +59,7 @@ class Membership:
     def _make_group(self, config: Config, worker_id: str, alone: Alone | None) -> Group:
         callbacks = Callbacks(
             offers=self._offers,
-            share_out=self._perform_assignment,
+            perform_assignment=self._perform_assignment,
             joined=self._on_joined,
             lost=self._on_lost,
         )

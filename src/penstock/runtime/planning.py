@@ -64,7 +64,7 @@ class TooManyTasks(PenstockError):
 
 
 def _nobody(what: str | TaskId, ms: int | None) -> None:
-    """Whoever only plans has nothing to start anew."""
+    """Restarts nothing when a secret expires."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +229,8 @@ class Planner:
         )
 
     def _converter(self, props: Props, name: str) -> ConverterPlan:
-        """Whoever sets the class configures it; sub-keys are not merged (kafka-connect.md §3.1)."""
+        """The connector's settings if it sets the class, else the worker's; they are not merged
+        (kafka-connect.md §3.1)."""
         chosen = props if props.get(name) else self._worker.props
         wanted = (chosen.get(name) or self._worker[worker_keys.HEADER_CONVERTER]).strip()
         header = name == keys.HEADER_CONVERTER.name

@@ -138,7 +138,7 @@ class GroupOfOne:
             try:
                 name, metadata = self._callbacks.offers()[0]
                 self._generation += 1
-                shares = self._callbacks.share_out(
+                shares = self._callbacks.perform_assignment(
                     _MEMBER, name, self._generation, {_MEMBER: metadata}
                 )
                 self._callbacks.joined(self._generation, _MEMBER, name, shares[_MEMBER])

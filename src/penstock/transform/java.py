@@ -1,5 +1,4 @@
-"""What the exceptions and classes of the JVM are called, where messages and dead letter headers
-name them."""
+"""Names of the JVM's exceptions and classes, for messages and dead letter headers."""
 
 from __future__ import annotations
 
@@ -11,13 +10,13 @@ from penstock.errors import DataError
 
 
 class IllegalArgument(DataError):
-    """A record does not have what the configuration asks for."""
+    """A record lacks what the configuration requires."""
 
     java_name = "java.lang.IllegalArgumentException"
 
 
 class NullPointer(DataError):
-    """Kafka Connect does not expect this to be missing, and falls over it."""
+    """Something is missing that Kafka Connect expects; it raises a NullPointerException."""
 
     java_name = "java.lang.NullPointerException"
 
@@ -29,13 +28,13 @@ class IndexOutOfBounds(DataError):
 
 
 class NumberFormat(IllegalArgument):
-    """A text is not the number it is to be."""
+    """A text is not a number of the type."""
 
     java_name = "java.lang.NumberFormatException"
 
 
 class ConnectError(DataError):
-    """A record cannot be changed; Kafka Connect says so by its most general exception."""
+    """A record cannot be changed; in Kafka Connect, its most general exception."""
 
     java_name = "org.apache.kafka.connect.errors.ConnectException"
 

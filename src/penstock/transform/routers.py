@@ -76,7 +76,7 @@ def replacement(template: str, match: re.Match[str]) -> str:
 
 
 def _group(template: str, at: int, match: re.Match[str]) -> tuple[str, int]:
-    """What the group named behind a `$` matched, and where the template goes on."""
+    """The match of the group named after a `$`, and where the template continues."""
     if at == len(template):
         raise IllegalArgument("Illegal group reference: group index is missing")
     if template[at] == "{":

@@ -23,7 +23,7 @@ _MOST_PLANS: Final = 1024
 
 
 class Rows(NamedTuple):
-    """Where the values at hand are: `places` are their rows in `records`."""
+    """The place of values: `places` are their rows in `records`."""
 
     records: Records
     places: Sequence[int]
@@ -46,7 +46,7 @@ Refusal = Callable[[Value], DataError]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What becomes of the values of one schema.
+    """The change of values of one schema.
 
     `refusal` words why a value is not taken. `members` is there where `Fields` can be changed
     without looking at their values.
@@ -247,7 +247,7 @@ def fill(old: Schema, new: Schema, *, replace_null: bool) -> Callable[[list[Valu
 def fill_kept(
     old: Schema, kept: Mapping[str, Field], *, replace_null: bool
 ) -> Callable[[list[Value]], list[Value]]:
-    """The same where only some fields of `old` go on: `kept` says what becomes of each of them."""
+    """The same if only some fields of `old` are kept: `kept` maps each to its new field."""
     defaults = {
         name: default
         for name, default in defaults_of(old, replace_null=replace_null).items()

@@ -108,7 +108,7 @@ def test_the_only_member_leads_every_round() -> None:
     rounds: list[tuple[int, str, str, bytes]] = []
     asked: list[tuple[str, str, int, Mapping[str, bytes]]] = []
 
-    def share_out(
+    def perform_assignment(
         member: str, name: str, generation: int, members: Mapping[str, bytes]
     ) -> Mapping[str, bytes]:
         asked.append((member, name, generation, members))
@@ -117,7 +117,7 @@ def test_the_only_member_leads_every_round() -> None:
     group = GroupOfOne(
         Callbacks(
             offers=lambda: [("compatible", b"new"), ("default", b"old")],
-            share_out=share_out,
+            perform_assignment=perform_assignment,
             joined=lambda *round: rounds.append(round),
             lost=lambda _: pytest.fail("there is no coordinator to lose"),
         )
@@ -144,7 +144,7 @@ def test_a_round_the_loop_is_too_busy_for_is_held_again() -> None:
     group = GroupOfOne(
         Callbacks(
             offers=offers,
-            share_out=lambda member, name, generation, members: {member: b""},
+            perform_assignment=lambda member, name, generation, members: {member: b""},
             joined=lambda generation, *_: done.append(generation),
             lost=lambda _: None,
         )

@@ -141,7 +141,7 @@ def on_tick(turn: Turn) -> None:
 
 
 def on_metadata_wanted(turn: Turn, event: e.MetadataWanted) -> None:
-    """A rebalance begins, whoever asked for it; what the last one waited for is void."""
+    """A rebalance begins; what the last one waited for is void."""
     membership = replace(turn.membership, metadata_for=event.reply)
     if membership.last is not None:
         membership = membership.rebalanced(Joining(membership.member))
@@ -270,7 +270,7 @@ def on_joined(turn: Turn, event: e.Joined) -> None:
 
 
 def _take_on(turn: Turn, given: Assignment, member: Member) -> None:
-    """Makes the assignment this worker's own, so that the next rebalance is told of it
+    """Makes the assignment this worker's own, so that it is in the metadata of the next rebalance
     (kafka-connect.md §5.5).
 
     Nothing of it starts before `agree`; what is revoked stops at once.

@@ -231,7 +231,7 @@ def on_appended(turn: Turn, event: e.Appended) -> None:
 
 
 def finish_writes(turn: Turn) -> None:
-    """Goes on with the writes that are stored or read back as far as they have to be."""
+    """Continues writes that are stored, or read back, as far as required."""
     for ticket, write in list(turn.requests.writes.items()):
         if write.offset is None:
             continue

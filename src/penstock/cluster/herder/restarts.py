@@ -1,4 +1,4 @@
-"""Restarts: those that somebody asks for, and those of what has failed (KIP-745)."""
+"""Restarts: requested ones (KIP-745), and automatic ones of what has failed."""
 
 from __future__ import annotations
 

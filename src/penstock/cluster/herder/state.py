@@ -260,7 +260,8 @@ class Membership:
         return replace(self, phase=phase)
 
     def rebalanced(self, last: InGroup) -> Membership:
-        """The membership at this point of a rebalance; a worker that backs off goes on doing so."""
+        """The membership at this point of a rebalance; a worker that is backing off continues
+        to."""
         if isinstance(self.phase, BackingOff):
             return self.enter(replace(self.phase, last=last))
         return self.enter(last)

@@ -66,7 +66,7 @@ def _on_asked_again(turn: Turn, event: e.ConnectorPlanned) -> None:
     them keeps the current ones and is asked later: its tasks notice an outage by themselves."""
     asking = turn.running.asking.get(event.connector)
     if asking is None or asking.at is not None:
-        return  # nobody wants to know any more
+        return  # no longer needed
     every_ms = event.again_ms or asking.every_ms
     later = Asking(turn.now if asking.again else turn.now + every_ms, every_ms)
     turn.running = turn.running.with_asking(event.connector, later)

@@ -1,6 +1,6 @@
 """Writing to the config topic: groups of records, each once the one before has been read back.
 
-`requests` handles what becomes of a write. Sources: kafka-connect.md §4.2, §4.3; KIP-507, KIP-618.
+`requests` handles the results of writes. Sources: kafka-connect.md §4.2, §4.3; KIP-507, KIP-618.
 """
 
 from __future__ import annotations
