@@ -1,1 +1,1 @@
-"""Converters that keep their schemas in a Schema Registry: Avro, JSON Schema, Protobuf."""
+"""Converters with a Schema Registry: Avro, JSON Schema, Protobuf."""

@@ -1,8 +1,8 @@
 """Avro, with the schema in a Schema Registry (kafka-connect.md §9.5).
 
-What is done once per schema is in `avro_read` and `avro_write`; here are the loops over a batch.
-A message's schema id and topic are compared with those of the message before, and only where they
-differ is the plan for them looked up, in memory first, then in the registry.
+The work per schema is in `avro_read` and `avro_write`; here are the loops over a batch. Only if a
+message's schema id or topic differs from the message before, its plan is looked up, first in
+memory, then in the registry.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ AVRO_CONVERTER: Final = settings.REGISTRY.extended(
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """How the messages of a topic with one schema are read."""
+    """Reads the messages of a topic with one schema."""
 
     schema: Schema | None
     read: ReadBytes
@@ -101,8 +101,8 @@ class _Own:
 class AvroConverter(Converter):
     """Reads and writes Avro as Confluent's AvroConverter does.
 
-    What is left out: a record that contains itself has no Connect schema here, and ids in message
-    headers are not seen, for converters are not given headers.
+    Not supported: records that contain themselves, and schema ids in message headers, which
+    converters do not receive.
     """
 
     plugin = Plugin(
@@ -271,7 +271,7 @@ class AvroConverter(Converter):
     def _writer(
         self, topic: str, schema: Schema | None, lookups: Lookups
     ) -> tuple[bytes, WriteBytes]:
-        """What stands before the schema's values in that topic, and what writes them."""
+        """The head of messages with the schema in that topic, and the function that writes them."""
         key = (topic, schema)
         known = self._heads.get(key) if self._lasting else None
         if known is not None:
@@ -316,7 +316,7 @@ class AvroConverter(Converter):
         return _Own(RegistrySchema(names.text_of(node)), _record_name(node))
 
     def _incompatible(self, chosen: RegistrySchema, own: RegistrySchema) -> str | None:
-        """Why data of `own` cannot be read as `chosen`."""
+        """Why data of `own` cannot be read as `chosen`; None if they can."""
         one, other = (
             parse_avro(
                 each.text,
@@ -339,7 +339,7 @@ class AvroConverter(Converter):
 
 
 def _record_name(node: names.Node) -> str | None:
-    """The full name of a schema that is a record, which some subjects are named after."""
+    """The full name of a record's schema, for subjects that are named after it."""
     is_record = isinstance(node, dict) and node["type"] == "record"
     return node["name"] if is_record else None
 
@@ -360,7 +360,8 @@ _NO_PLAN: Final = _Plan(None, _not_yet)
 
 
 def _runs(starts: list[tuple[int, Schema | None]], count: int) -> list[Run]:
-    """The runs of a column of `count` rows; rows that failed first are in the first one."""
+    """The runs of a column of `count` rows; rows that failed at its beginning are in the first
+    run."""
     if not count:
         return []
     schemas = [schema for _, schema in starts] or [None]

@@ -1,6 +1,6 @@
 """Compiles an Avro schema into one Python function that encodes prepared values.
 
-The counterpart of `avro_decode`; what it is given has been checked and converted by `avro_write`:
+The counterpart of `avro_decode`, for values that `avro_write` has checked and converted:
 
     primitive     its value; a date, time or timestamp the number, a decimal the bytes
     enum          the symbol
@@ -24,7 +24,7 @@ Encode = Callable[[Any], bytes]
 
 
 def is_direct(union: list[Node], named: Nodes) -> bool:
-    """Whether values of a union are given as they are: null or one simple type it is."""
+    """Whether values of a union are given without a branch: it is of null and one simple type."""
     return (
         len(union) == 2
         and "null" in union
@@ -38,7 +38,7 @@ def encoder(node: Node, named: Nodes) -> Encode:
 
 
 def _number(value: int) -> bytes:
-    """A number as Avro writes it: the sign in the lowest bit, seven bits a byte."""
+    """A number as Avro encodes it: the sign in the lowest bit, seven bits per byte."""
     raw = (value << 1) ^ (value >> 63)
     out = bytearray()
     while raw > 127:
@@ -50,7 +50,7 @@ def _number(value: int) -> bytes:
 
 _HALF: Final = 4096
 _NUMBERS: Final = [_number(value) for value in (*range(_HALF), *range(-_HALF, 0))]
-"""The bytes of small numbers, to be found by the number itself: a list counts back from its end."""
+"""The bytes of small numbers, by the number; negative ones index the list from its end."""
 
 
 class _Compiler:
@@ -82,7 +82,7 @@ class _Compiler:
         return encode
 
     def _define(self, node: Node, name: str | None = None) -> str:
-        """Writes a function of its own that adds the parts of a value; its name."""
+        """Generates a function that appends the parts of a value. Returns its name."""
         name = name or self._new("f")
         with self._source.function(name, "d, add"):
             if isinstance(node, dict) and node["type"] == "record":
@@ -93,7 +93,7 @@ class _Compiler:
         return name
 
     def _value(self, node: Node, value: str) -> None:
-        """The lines that add `value`, which is a variable."""
+        """Generates the lines that append the variable `value`."""
         if isinstance(node, list):
             self._union(node, value)
             return
@@ -117,7 +117,7 @@ class _Compiler:
     def _record(self, node: Node, value: str) -> None:
         if not node["fields"]:
             self._line("pass")
-        # Of `Anything` only what is set is given.
+        # The value of `Anything` contains only fields that are set.
         get = f"{value}.get" if node["name"] == names.ANYTHING else ""
         for each in node["fields"]:
             inner = self._new("x")
@@ -175,7 +175,7 @@ class _Compiler:
             case "float" | "double":
                 self._line(f"add(float{32 if kind == 'float' else 64}({value}))")
             case "string":
-                # As in Java: a lone surrogate is a question mark.
+                # As in Java, a lone surrogate is a question mark.
                 text, size = self._new("x"), self._new("x")
                 self._line(f"{text} = {value}.encode('utf-8', 'replace'); {size} = len({text})")
                 self._add_number(size)

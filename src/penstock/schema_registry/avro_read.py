@@ -1,6 +1,6 @@
 """Avro to Connect: converts a schema, and makes the reader of its data (kafka-connect.md §9.5).
 
-The data are decoded by functions that `avro_decode` compiles.
+Functions from `avro_decode` decode the data.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ReadBytes = Callable[[bytes], Value]
 
 @dataclass(frozen=True, slots=True)
 class ReadSettings:
-    """What the settings of the converter change about schemas that are read."""
+    """The converter's settings that affect schemas that are read."""
 
     metadata: bool = True
     enhanced: bool = False
@@ -42,10 +42,10 @@ class ReadSettings:
 def connect_schema(
     node: Node, named: Nodes, settings: ReadSettings, version: int | None
 ) -> Schema | None:
-    """The Connect schema of an Avro schema; None for `Anything`, which is data without a schema.
+    """The Connect schema of an Avro schema; None for `Anything`, data without a schema.
 
-    `version` is used unless the schema says its own. DataError when there is none: for null
-    alone, for types that contain themselves, and for properties that contradict each other.
+    `version` is the default for schemas without one. Raises DataError for a null type, types that
+    contain themselves, and contradictory properties.
     """
     if _is_anything(node, named):
         return None
@@ -94,7 +94,7 @@ class _SchemaReader:
         doc: str | None = None,
         version: int | None = None,
     ) -> Schema:
-        """`default` and `doc` are those of the field the schema is of."""
+        """`default` and `doc` are those of the field."""
         if isinstance(node, list):
             return self._union(node, optional, default, doc, version)
         node = resolved(node, self.named)
@@ -131,7 +131,7 @@ class _SchemaReader:
         raise DataError(f"Couldn't translate unsupported schema type {kind}.")
 
     def _element(self, node: Node) -> Schema | None:
-        # Kafka Connect reads a struct that holds itself; here what it was: no schema at all.
+        # Kafka Connect reads a recursive struct; here data without a schema.
         return None if _is_anything(node, self.named) else self.of(node)
 
     def _entries(self, entry: Mapping[str, Any]) -> Schema:
@@ -225,7 +225,7 @@ class _SchemaReader:
             fields=fields_of(fields),
             parameters={names.SHARED_UNION: name} if shared else None,
         )
-        # A union has no properties; what a field's default leaves behind is that there was one.
+        # A union has no properties; only that the field has a default is recorded.
         if default is not _NOTHING and not self.settings.discard_doc_default:
             schema = _with(schema, {names.FIELD_DEFAULT: "true"} if self.settings.metadata else {})
         if doc is not None and self.settings.discard_doc_default:
@@ -298,7 +298,7 @@ def _with(schema: Schema, parameters: Mapping[str, str]) -> Schema:
 def _version(schema: Schema, properties: Mapping[str, Any], version: int | None) -> int | None:
     stated = properties.get(names.VERSION_PROP)
     if stated is None:
-        # A logical type has a version of its own; Java fails where the registry's differs.
+        # A logical type has its own version; Java fails if the registry's differs.
         return version if schema.version is None else schema.version
     if isinstance(stated, bool) or not isinstance(stated, int | float):
         raise DataError(f"Invalid Connect version found: {stated}")
@@ -336,7 +336,7 @@ def _name(kind: str, properties: Mapping[str, Any]) -> str | None:
 
 
 def union_fields(node: list[Node], named: Nodes, settings: ReadSettings) -> list[str]:
-    """The names of the fields that stand for the branches of a union."""
+    """The names of the fields for the branches of a union."""
     labels = []
     for index, branch in enumerate(node):
         kind = kind_of(branch, named)
@@ -351,7 +351,7 @@ def union_fields(node: list[Node], named: Nodes, settings: ReadSettings) -> list
 
 
 def _is_valid(node: Node, default: Any, named: Nodes) -> bool:
-    """Whether JSON fits as a default, as far as Java looks: an unfit one does not count."""
+    """Whether JSON is valid as a default, by Java's check; an invalid one is ignored."""
     if isinstance(node, list):
         return any(_is_valid(each, default, named) for each in node)
     expected: Mapping[str, tuple[type, ...]] = {
@@ -370,7 +370,7 @@ def _is_valid(node: Node, default: Any, named: Nodes) -> bool:
 
 
 def _read_default(schema: Schema, node: Node, default: Any, named: Nodes) -> Value:
-    """A default in JSON as a Connect value; None for one that is not, as Java goes on without."""
+    """A default in JSON as a Connect value; None if it is invalid, as in Java."""
     try:
         value = _from_json(schema, node, default, named)
         check(replace(schema, default=None, optional=True), value)
@@ -441,9 +441,9 @@ def _from_json(schema: Schema | None, node: Node, value: Any, named: Nodes) -> V
 def reader(node: Node, named: Nodes, settings: ReadSettings) -> ReadBytes:
     """The function that reads messages of an Avro schema as values of its Connect schema.
 
-    It is given the whole message, whose data begin after the schema id; what follows them is not
-    looked at. Bytes at the top are all there is. It raises an error of some kind for what is not
-    such data.
+    The function takes the whole message, whose data begin after the schema id, and ignores bytes
+    after them. BYTES at the top are the rest of the message. It raises various exceptions for
+    malformed data.
     """
     if kind_of(node, named) == "bytes":
         schema = connect_schema(node, named, settings, None)

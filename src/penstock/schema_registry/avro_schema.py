@@ -1,4 +1,4 @@
-"""Avro schemas as trees of JSON with every name in full, and what Connect calls things in them.
+"""Avro schemas as trees of JSON with full names, and Connect's names in them.
 
 primitive       its name
 named, again    its full name
@@ -87,13 +87,13 @@ ANYTHING_NODE: Final[Node] = {
         },
     ],
 }
-"""What data without a schema is written as: a record with one field per kind of value."""
+"""The schema of data without a Connect schema: a record with a field for each kind of value."""
 
 
 def parse(text: str, built_on: Mapping[str, str] | None = None) -> tuple[Node, dict[str, Node]]:
-    """The tree of a schema and all named types in it and in what it is built on.
+    """The tree of a schema, and the named types in it and in what it is built on.
 
-    `built_on` holds texts, each after those it is built on itself. Raises DataError.
+    `built_on` has the texts of referenced schemas, each after those it refers to. Raises DataError.
     """
     names: dict[str, Node] = {}
     try:
@@ -110,7 +110,7 @@ def spell_out(node: Node, names: dict[str, Node], namespace: str = "") -> Node:
         if node in PRIMITIVES:
             return node
         name = _full(node, namespace)
-        # Java finds a name without a namespace in the surrounding one only; others look in both.
+        # Java resolves a simple name in the surrounding namespace only; others also without one.
         if name not in names and node in names:
             name = node
         if name not in names:
@@ -141,7 +141,7 @@ def spell_out(node: Node, names: dict[str, Node], namespace: str = "") -> Node:
     elif kind not in NAMED and len(out) == 1:
         return spell_out(kind, names, namespace)  # a primitive in braces, or a name
     elif kind not in NAMED and kind not in PRIMITIVES:
-        return spell_out(kind, names, namespace)  # a name: what stands beside it does not count
+        return spell_out(kind, names, namespace)  # a name: properties beside it are ignored
     return out
 
 
@@ -150,9 +150,9 @@ def _full(name: str, namespace: str | None) -> str:
 
 
 def text_of(node: Node) -> str:
-    """The schema's text as Java prints it: compact, and with the names no longer than needed.
+    """The schema's text as Java prints it: compact, with names as short as possible.
 
-    A named type that occurs again is a reference. DataError when two different ones share a name.
+    A named type that occurs again is a reference. Raises DataError if different types share a name.
     """
     try:
         return compact(_shortened(node, "", {}))
@@ -200,7 +200,7 @@ def kind_of(node: Node, names: Nodes) -> str:
 
 
 def resolved(node: Node, names: Nodes) -> Node:
-    """The node itself, or what its name stands for."""
+    """The node, or the named type it refers to."""
     return names[node] if isinstance(node, str) and node not in PRIMITIVES else node
 
 
@@ -225,14 +225,14 @@ _INVALID: Final = re.compile(r"[^A-Za-z0-9_]")
 
 
 def scrub(name: str) -> str:
-    """A name Avro allows: URL-encoded, then everything else an underscore.
+    """A valid Avro name: URL-encoded, with underscores for all other characters.
 
     >>> scrub("order-id"), scrub("1st"), scrub("ü b"), scrub("fine_1")
     ('order_id', 'x1st', '_C3_BC_b', 'fine_1')
     """
     if not name or _VALID.fullmatch(name):
         return name
-    # Java's URLEncoder leaves `*` and encodes `~`; underscores are what all of them become.
+    # Unlike Python, Java's URLEncoder keeps `*` and encodes `~`.
     encoded = quote_plus(name, safe="*", encoding="utf-8", errors="replace").replace("~", "%7E")
     if encoded[0].isdecimal():
         encoded = "x" + encoded

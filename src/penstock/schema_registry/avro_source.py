@@ -1,7 +1,7 @@
-"""Writing Python functions out as text, which the compilers of Avro data have in common.
+"""Generates Python functions as text, for the compilers of Avro data.
 
-Nothing of a schema becomes code but names, as literals; everything else it holds is a constant
-among the globals of the functions.
+Only names of a schema become code, as literals; everything else is a constant among the globals of
+the functions.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, Final
 from penstock.schema_registry import avro_schema as names
 from penstock.schema_registry.avro_schema import Node, Nodes, resolved
 
-_MOST_INDENT: Final = 12  # Python has a limit, and so do readers of a trace
+_MOST_INDENT: Final = 12  # Python limits the nesting
 
 
 class Source:
-    """Functions that are being written, and the globals they will see."""
+    """Functions in the making, and their globals."""
 
     def __init__(self, named: Nodes, known: dict[str, Any]) -> None:
         self.named = named
@@ -26,15 +26,15 @@ class Source:
         self._indent = 0
         self._count = 0
         self._seen: set[str] = set()
-        self._functions: dict[str, str] = {}  # of the named types that have one
+        self._functions: dict[str, str] = {}  # of named types
 
     def new(self, letter: str) -> str:
-        """A name that is used for nothing else."""
+        """A new name."""
         self._count += 1
         return f"{letter}{self._count}"
 
     def constant(self, value: object) -> str:
-        """The name of a global that is `value`."""
+        """The name of a global with this value."""
         name = self.new("k")
         self.globals[name] = value
         return name
@@ -44,7 +44,7 @@ class Source:
 
     @contextmanager
     def under(self, header: str) -> Iterator[None]:
-        """What is written inside is indented under `header`."""
+        """Lines written inside the context are indented under `header`."""
         self.line(header)
         self._indent += 1
         yield
@@ -52,7 +52,7 @@ class Source:
 
     @contextmanager
     def function(self, name: str, parameters: str) -> Iterator[None]:
-        """What is written inside is the body of a function of its own, among the globals after."""
+        """Lines written inside the context are the body of a new global function."""
         outer, self._lines = self._lines, []
         indent, self._indent = self._indent, 0
         with self.under(f"def {name}({parameters}):"):
@@ -63,14 +63,14 @@ class Source:
 
     @property
     def deep(self) -> bool:
-        """Whether it is time for a function of its own."""
+        """Whether the nesting requires a new function."""
         return self._indent > _MOST_INDENT
 
     def shared(self, node: Node) -> tuple[str | None, bool]:
-        """The function of a record that has one of its own, and whether it is still to be written.
+        """The name of a record's function, and whether it must be generated.
 
-        A type that occurs again has one, or code would double each time; so does one that is meant
-        to hold itself.
+        A type that occurs again has a function, or code would grow exponentially; so has a
+        recursive one.
         """
         name = resolved(node, self.named)["name"]
         if name in self._functions:

@@ -1,11 +1,11 @@
-"""What converters ask a Schema Registry for, with what it said before kept in memory.
+"""Requests of converters to a Schema Registry, with a cache.
 
     client = RegistryClient(config)
     lookups = Lookups()                                     # one for each batch
     schema = lookups.of(("id", 7), lambda: client.schema(7))
 
-A registry that does not answer costs a batch one wait, not one per record: `Lookups` makes each
-look-up once, and none any more after one that failed for want of an answer.
+A registry that does not respond costs a batch one wait, not one per record: `Lookups` makes each
+look-up once, and none after one without a response.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Another schema that one is built on: under what name, and where the registry has it."""
+    """A reference to another schema: its name in this one, and its place in the registry."""
 
     name: str
     subject: str
@@ -45,7 +45,7 @@ class RegistrySchema:
     references: tuple[Reference, ...] = ()
 
     def body(self) -> dict[str, object]:
-        """The body of a request about this schema. Avro is what nothing is said about."""
+        """The body of a request about this schema. Without a type, it is Avro."""
         body: dict[str, object] = {"schema": self.text}
         if self.type != "AVRO":
             body["schemaType"] = self.type
@@ -59,7 +59,7 @@ class RegistrySchema:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A schema in its place: its id, and its version in a subject (0: not asked)."""
+    """A schema with its id and its version in a subject (0: not known)."""
 
     id: int
     subject: str
@@ -68,9 +68,9 @@ class Registered:
 
 
 class Lookups:
-    """The look-ups of one batch: each is made once, whether it succeeds or not.
+    """The look-ups of one batch: each is made once, also if it fails.
 
-    After one that failed with an error that may pass (`retriable`), all others fail with it.
+    After a retriable error, all others fail with it.
     """
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class Lookups:
         self._down: Exception | None = None
 
     def of(self, key: Hashable, find: Callable[[], V]) -> V:
-        """What `find`, which asks the registry, returns or raises; found out once per `key`."""
+        """What `find`, a request to the registry, returns or raises; called once per `key`."""
 
         def ask() -> V:
             if self._down is not None:
@@ -94,7 +94,7 @@ class Lookups:
         return self.once(key, ask)
 
     def once(self, key: Hashable, make: Callable[[], V]) -> V:
-        """What `make` returns or raises, found out once per `key`; what it asks uses `of`."""
+        """What `make` returns or raises; called once per `key`. Its requests use `of`."""
         if key in self._results:
             found: V = self._results[key]
             return found
@@ -110,11 +110,10 @@ class Lookups:
 
 
 class RegistryClient:
-    """Asks the registry of a converter's settings; keeps what never changes.
+    """Requests to the registry in a converter's settings; caches what never changes.
 
-    Made where it is used, and not pickled. Everything raises `Refused` (a
-    DataError) when the registry says no and `Unavailable`, which is retriable, when it does not
-    answer within the time-outs and retries of the settings.
+    Not picklable. Methods raise `Refused` (a DataError) if the registry refuses, and `Unavailable`,
+    which is retriable, if it does not respond within the time-outs and retries of the settings.
     """
 
     def __init__(
@@ -145,7 +144,7 @@ class RegistryClient:
         return self._schemas.put(key, _schema(body))
 
     def register(self, subject: str, schema: RegistrySchema) -> int:
-        """The id of the schema under `subject`, where it is registered if it is not there yet."""
+        """The id of the schema in `subject`; registers it if necessary."""
         key = (subject, schema)
         known = self._ids.get(key)
         if known is not None:
@@ -156,9 +155,9 @@ class RegistryClient:
         return self._ids.put(key, int(body["id"]))
 
     def lookup(self, subject: str, schema: RegistrySchema, *, deleted: bool = False) -> Registered:
-        """Where `subject` has the schema; `deleted` looks among deleted versions too.
+        """The schema's id and version in `subject`; `deleted`: also deleted versions.
 
-        Refused, with error code 40403, when it does not have it.
+        Raises Refused with error code 40403 if it is not there.
         """
         key = (subject, schema, deleted)
         known = self._places.get(key)
@@ -169,7 +168,7 @@ class RegistryClient:
         return self._places.put(key, _registered(body))
 
     def latest(self, subject: str, metadata: Mapping[str, str] | None = None) -> Registered:
-        """The subject's latest version (with that metadata), as new as the settings ask for."""
+        """The subject's latest version (with that metadata), from the cache within its TTL."""
         key = (subject, tuple((metadata or {}).items()))
         now = self._clock.now()
         known = self._latest.get(key)
@@ -187,7 +186,7 @@ class RegistryClient:
         return self._latest.put(key, (now, _registered(body)))[1]
 
     def version(self, subject: str, version: int, *, format: str | None = None) -> Registered:
-        """That version of the subject, deleted or not."""
+        """A version of the subject, deleted or not."""
         key = (subject, version, format)
         known = self._places.get(key)
         if known is not None:
@@ -199,9 +198,9 @@ class RegistryClient:
     def referenced(
         self, schema: RegistrySchema, *, format: str | None = None
     ) -> dict[str, RegistrySchema]:
-        """The schemas that `schema` is built on, by the name it calls them, and theirs.
+        """The schemas that `schema` refers to, directly or not, by name.
 
-        Each comes after those it is built on itself, so that they can be parsed in this order.
+        Each comes after those it refers to, so that they can be parsed in this order.
         """
         found: dict[str, RegistrySchema] = {}
         begun: set[str] = set()
@@ -209,7 +208,7 @@ class RegistryClient:
         def visit(of: RegistrySchema) -> None:
             for reference in of.references:
                 if reference.name in begun:
-                    continue  # had already, or a circle, which the parser will report
+                    continue  # seen before; or a circle, which the parser reports
                 begun.add(reference.name)
                 place = self.version(reference.subject, reference.version, format=format)
                 visit(place.schema)
@@ -235,13 +234,13 @@ def _registered(body: Any) -> Registered:
 
 
 Incompatible = Callable[[RegistrySchema, RegistrySchema], str | None]
-"""Why data of the second schema cannot be read with the first one; None: it can."""
+"""Why data of the second schema cannot be read with the first; None if they can."""
 
 
 class WriterSchemas:
-    """Which schema of the registry a record is written with, as the settings say.
+    """The registry's schema that records are written with, by the settings:
 
-    auto.register.schemas      its own, registered if need be
+    auto.register.schemas      its own, registered if necessary
     use.schema.id              that one
     use.latest.with.metadata   the latest with that metadata
     use.latest.version         the latest
@@ -260,9 +259,9 @@ class WriterSchemas:
         self._checked: LruCache[Hashable, bool] = LruCache(config[settings.LATEST_CACHE_SIZE])
 
     def of(self, subject: str, own: RegistrySchema) -> tuple[int, RegistrySchema]:
-        """The id to write and the schema to write with.
+        """The id and the schema to write with.
 
-        Raises what the client raises, and DataError for a schema that does not go with `own`.
+        Raises what the client raises, and DataError for a schema that is incompatible with `own`.
         """
         if self._register:
             return self._client.register(subject, own), own
@@ -298,7 +297,7 @@ _PAIR: Final = re.compile(r"\s*(?:'((?:[^']|'')*)'|([^,]*))\s*(?:,|$)")
 
 
 def _pairs(text: str | None) -> dict[str, str]:
-    """`key=value` pairs separated by commas; one that holds a comma stands in single quotes."""
+    """`key=value` pairs separated by commas; single quotes around one that contains a comma."""
     pairs: dict[str, str] = {}
     for quoted, bare in _PAIR.findall(text or ""):
         name, equals, value = (quoted.replace("''", "'") or bare.strip()).partition("=")
@@ -316,17 +315,17 @@ def _shown(references: tuple[Reference, ...]) -> str:
 
 
 class Misused(DataError):
-    """The registry does not let the converter do this with these settings or credentials."""
+    """The registry does not permit this with these settings or credentials."""
 
     code = "registry.misused"
     java_name = "org.apache.kafka.common.config.ConfigException"
 
 
 def explained(cause: Exception, *, network: str, refused: str, failed: str) -> PenstockError:
-    """`cause` as Kafka Connect's converters report it, by what it is.
+    """`cause` as Kafka Connect's converters report it.
 
-    No answer: `Unavailable` with the text `network` in front. Incompatible, forbidden, invalid:
-    `Misused` with `refused`. All else, such as an unknown id: `DataError` with `failed`.
+    No response: `Unavailable` with the prefix `network`. Incompatible, forbidden, invalid:
+    `Misused` with `refused`. Others, such as an unknown id: `DataError` with `failed`.
     """
     error: PenstockError
     if isinstance(cause, PenstockError) and cause.retriable:

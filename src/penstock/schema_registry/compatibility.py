@@ -1,8 +1,8 @@
 """Whether data of one schema can be read with another, by the rules of its format.
 
-Each function answers for a reader and a writer: why not, one text per obstacle, or nothing. Avro's
-rules are those of its specification. JSON Schema's and Protobuf's are careful ones: what they let
-pass can be read; a few pairs that a Confluent registry would prove compatible are refused.
+Each function returns the obstacles between a reader and a writer, as texts. Avro's rules are those
+of its specification. JSON Schema's and Protobuf's are conservative: they refuse a few pairs that a
+Confluent registry accepts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from google.protobuf.message import DecodeError
 from penstock.errors import DataError
 
 Texts = Mapping[str, str]
-"""Schemas that one is built on, by the name it calls them, each after its own."""
+"""Referenced schemas by name, each after those it refers to."""
 
 
 class InvalidSchema(DataError):
@@ -41,7 +41,7 @@ def parse_avro(text: str, built_on: Texts | None = None) -> AvroSchema:
     """The Avro schema; raises InvalidSchema."""
     names = Names(validate_names=True)
     with warnings.catch_warnings():
-        # Unknown or ill-fitting logical types: as in Java, the underlying type counts.
+        # Unknown or invalid logical types: as in Java, the underlying type counts.
         warnings.simplefilter("ignore")
         try:
             for each in (*(built_on or {}).values(), text):
@@ -92,7 +92,7 @@ class _JsonRules:
     def __init__(self, reader: Json, writer: Json, readers: Texts, writers: Texts) -> None:
         self._roots = (reader, writer)
         self._others = (readers, writers)
-        # What was compared, or is being; the schemas are kept so that no other gets their id.
+        # Pairs compared so far, by id; the schemas are referenced so that ids stay unique.
         self._begun: dict[tuple[int, int], tuple[Json, Json]] = {}
 
     def compare(self, reader: Json, writer: Json, path: str) -> Iterator[str]:
@@ -130,13 +130,13 @@ class _JsonRules:
             yield from self._items(reader, writer, path)
 
     def _trying(self) -> _JsonRules:
-        """Rules for an attempt that may fail without the pairs it met counting as compared."""
+        """Rules for an attempt: its pairs do not count as compared."""
         rules = _JsonRules(*self._roots, *self._others)
         rules._begun = dict(self._begun)
         return rules
 
     def _resolved(self, schema: Json, side: int) -> Json:
-        """What a `$ref` points to; what cannot be found is itself, equal only to the same."""
+        """The target of a `$ref`; the reference itself if there is none."""
         for _ in range(64):
             if not isinstance(schema, dict) or not isinstance(schema.get("$ref"), str):
                 return schema
@@ -206,7 +206,7 @@ class _JsonRules:
 
 
 def _types(schema: Json) -> set[str]:
-    """The types a schema lets be; an integer is a number too."""
+    """The types that a schema allows; an integer is a number too."""
     if not isinstance(schema, dict):
         return set(_JSON_TYPES)
     stated = schema.get("type", list(_JSON_TYPES))
@@ -236,7 +236,7 @@ _SAME_ON_WIRE: Final[tuple[frozenset[int], ...]] = (
 
 
 def parse_protobuf(text: str) -> FileDescriptorProto | None:
-    """The descriptor that `text` is the base64 of; None when it is something else."""
+    """The descriptor in base64; None for other texts."""
     try:
         return FileDescriptorProto.FromString(b64decode(text, validate=True))
     except (ValueError, DecodeError):

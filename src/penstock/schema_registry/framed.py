@@ -1,8 +1,8 @@
-"""What converters have in common whose messages begin with the id of their schema.
+"""The base of converters whose messages begin with the id of their schema.
 
-A format says how to read messages that begin alike (`reading`) and how to write the values of one
-schema to one topic (`writing`); both ask the registry. Here are the loops over a batch, which ask
-once for neighbours that begin alike, and what is said when something fails.
+A format implements `reading` (of messages with the same beginning) and `writing` (values of one
+schema to one topic); both may ask the registry. Here are the loops over a batch, which call them
+once for neighbours, and the error messages.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ WriteBytes = Callable[[Value], bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How the messages of one topic that begin with `prefix` are read.
+    """Reads the messages of one topic that begin with `prefix`.
 
-    `read` is given what comes after the prefix; it raises DataError for what the schema cannot
-    take and anything else for bytes that are not of the format.
+    `read` takes the bytes after the prefix. It raises DataError for values that do not fit the
+    schema, and any exception for malformed bytes.
     """
 
     prefix: bytes
@@ -37,24 +37,24 @@ class Reading:
 
 
 class FramedConverter(Converter):
-    """A converter whose messages name a schema of the registry."""
+    """A converter whose messages begin with the id of a schema."""
 
     format_name: ClassVar[str]
-    """What the format's schemas are called in messages: JSON Schema, Protobuf."""
+    """The format's name in messages: JSON Schema, Protobuf."""
     data_name: ClassVar[str]
-    """What its data are called: Json, Protobuf."""
+    """The name of its data in messages: Json, Protobuf."""
 
     @abstractmethod
     def reading(self, topic: str, cell: bytes, lookups: Lookups) -> Reading:
-        """How to read this message, and all of the topic that begin like it."""
+        """The reading of this message, and of all messages of the topic with the same beginning."""
 
     @abstractmethod
     def writing(
         self, topic: str, schema: Schema, value: Value, lookups: Lookups
     ) -> WriteBytes | None:
-        """How to write the schema's values to the topic, of which `value` is the first.
+        """The function that writes the schema's values to the topic; `value` is the first.
 
-        None when that one is no bytes: then nothing is registered yet, and the next value asks.
+        None if that value has no bytes: then nothing is registered, and the next value asks again.
         """
 
     def to_connect(
@@ -118,7 +118,8 @@ class FramedConverter(Converter):
 
     @contextmanager
     def asking_to_read(self, topic: str) -> Iterator[None]:
-        """What fails inside is reported as Kafka Connect's converters report the registry's no."""
+        """Errors inside the context are reported as Kafka Connect's converters report those of the
+        registry."""
         try:
             yield
         except Exception as cause:
@@ -161,20 +162,21 @@ _NOT_WRITTEN: Final = (
 )
 
 _NONE_YET: Final = Schema.__new__(Schema)
-"""Not the same object as any schema a row has, and never looked into."""
+"""Not the schema of any row; without attributes."""
 
 
 def _begin(
     starts: list[tuple[int, Schema | None]], row: int, schema: Schema | None
 ) -> Schema | None:
-    """Notes that a run begins, unless it has the schema of the run before; gives its schema."""
+    """Adds the start of a run, unless the run before has the same schema. Returns the schema."""
     if not starts or starts[-1][1] != schema:
         starts.append((row, schema))
     return schema
 
 
 def _runs(starts: list[tuple[int, Schema | None]], count: int) -> list[Run]:
-    """The runs of a column of `count` rows; rows that failed at its beginning are in the first."""
+    """The runs of a column of `count` rows; rows that failed at its beginning are in the first
+    run."""
     if not count:
         return []
     schemas = [schema for _, schema in starts] or [None]
@@ -187,7 +189,7 @@ def _unread(data: bytes) -> Value:
 
 
 def _without_schema(value: Value) -> bytes | None:
-    """The bytes of a value without a schema: only null has any."""
+    """The bytes of a value without a schema, which must be null."""
     if value is None:
         return None
     raise DataError("A value without a schema cannot be written in the format of a registry")

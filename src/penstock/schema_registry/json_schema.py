@@ -96,7 +96,7 @@ JSON_SCHEMA_CONVERTER: Final = settings.REGISTRY.extended(
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """What values of one schema are written with, under whichever id."""
+    """The schema and function that values of one Connect schema are written with, for all ids."""
 
     schema: RegistrySchema
     document: Document
@@ -127,7 +127,7 @@ class JsonSchemaConverter(FramedConverter):
         self._client = RegistryClient(config)
         self._subjects = SubjectNames(config, use)
         self._schemas = WriterSchemas(self._client, config, self._incompatible)
-        # The latest version may be another one some time later; all else stays as it was found.
+        # Only the latest version may change; everything else is constant.
         latest = config[settings.USE_LATEST] or config[settings.USE_METADATA] is not None
         self._keeps_ids = not latest or config[settings.LATEST_CACHE_TTL] < 0
         size = config[settings.CACHE_SIZE]
@@ -249,7 +249,7 @@ def _bytes_writer(start: bytes, write: Write, validator: Any) -> WriteBytes:
 
 
 class _Invalid(ValueError):
-    """A message is not what its schema says (`json.fail.invalid.schema`)."""
+    """A message is not valid for its schema (`json.fail.invalid.schema`)."""
 
 
 def _validate(validator: Any, data: bytes) -> None:

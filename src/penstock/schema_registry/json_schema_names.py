@@ -21,7 +21,7 @@ GENERAL_ENUM: Final = "org.apache.kafka.connect.data.Enum"
 UNION_NAME: Final = "connect_union_"
 UNION_FIELD: Final = f"{UNION_NAME}field_"
 NULL_SYMBOL: Final = "<NULL>"
-"""Stands for null among the symbols of an enum."""
+"""Represents null among the symbols of an enum."""
 
 CONNECT_TYPE: Final = "connect.type"
 CONNECT_VERSION: Final = "connect.version"
@@ -34,17 +34,17 @@ VALUE: Final = "value"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the settings of the converter say about the mapping."""
+    """The converter's settings for the mapping."""
 
     generalized: bool = False  # unions and enums as every format has them
-    ignore_default: bool = False  # a null stays one where there is a default
+    ignore_default: bool = False  # null is kept despite a default
     additional_properties: bool = True
     optional_nonrequired: bool = False  # properties that are not `required` are optional
     decimals: DecimalFormat = DecimalFormat.BASE64
 
 
 def is_union(schema: Schema) -> bool:
-    """Whether the schema is a STRUCT that stands for one of several alternatives."""
+    """Whether the schema is a STRUCT that represents a union."""
     return schema.type is Type.STRUCT and (
         schema.name == ONE_OF or UNION in (schema.parameters or {})
     )

@@ -1,18 +1,17 @@
 """JSON Schema, drafts 4 to 2020-12, as Connect schemas (kafka-connect.md §9.5).
 
-A JSON Schema says what is allowed, a Connect schema what is there, so this reads the words that
-name a type and leaves the others to validation. As in the library the JVM uses, one object may say
-several things at once (`enum` beside `type`, `allOf` beside `properties`); then it stands for all
-of them together, in the order enum, combinations, `not`, `const`, type:
+Only the keywords that determine a type are read; the others are for validation. As in the JVM's
+library, one object may have several meanings (`enum` beside `type`, `allOf` beside `properties`);
+then all of them count, in the order enum, combinations, `not`, `const`, type:
 
     allOf           one struct of all properties in it; without any: the combination in it, the
                     number or string beside a `const`, the enum of a string, the reference
     anyOf, oneOf    of null and another: that one, optional; else a union
     type: [a, b]    as anyOf
 
-What a combination says of itself (`title`, `description`, `default`) is lost, as there, unless it
-is a union. Schemas that contain themselves cannot be Connect schemas here and are refused: a
-Connect schema is a finite value. The JVM has a schema object that refers to itself.
+As in the JVM, `title`, `description` and `default` of a combination are lost, unless it is a union.
+Recursive schemas are refused, as a Connect schema is a finite value here; the JVM has schema
+objects that refer to themselves.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ Node = Mapping[str, Value]
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A parsed JSON Schema and the documents it refers to, by the names its references use."""
+    """A parsed JSON Schema, and the documents it refers to by name."""
 
     root: Value
     registry: SchemaRegistry
@@ -68,7 +67,8 @@ class Document:
 
     @classmethod
     def of(cls, text: str, references: Mapping[str, str] | None = None) -> Document:
-        """From the texts of the schema and of its references; DataError when they are no JSON."""
+        """From the texts of the schema and its references. Raises DataError if they are not
+        JSON."""
         root = _parsed(text)
         base = _id(root)
         registry: SchemaRegistry = Registry()
@@ -82,11 +82,11 @@ class Document:
 
     @property
     def title(self) -> str | None:
-        """What the schema calls itself; subjects may be named so."""
+        """The schema's title; subjects may be named after it."""
         return _text_or_none(self.root.get("title")) if isinstance(self.root, dict) else None
 
     def validator(self) -> Any:
-        """What says whether a JSON value is valid, in the dialect the schema names (draft 7)."""
+        """The validator for JSON values, in the schema's dialect (default: draft 7)."""
         dialect = validators.validator_for(self.root, default=validators.Draft7Validator)
         return dialect(self.root, registry=self.registry)
 
@@ -99,7 +99,7 @@ def _parsed(text: str) -> Value:
 
 
 def _plain(node: Value) -> Value:
-    """Without Decimals, which `jsonschema` takes for no numbers; defaults are of few digits."""
+    """Without Decimals, which are not numbers to `jsonschema`; defaults have few digits."""
     if isinstance(node, Decimal):
         return float(node)
     if isinstance(node, list):
@@ -115,7 +115,7 @@ def _id(root: Value) -> str:
 
 
 def connect_schema(document: Document, options: Options, version: int | None = None) -> Schema:
-    """The Connect schema of a JSON Schema; DataError when it has none.
+    """The Connect schema of a JSON Schema. Raises DataError if it has none.
 
     `version` is the schema's version in its subject, which `connect.version` overrides.
     """
@@ -123,7 +123,7 @@ def connect_schema(document: Document, options: Options, version: int | None = N
 
 
 class _Kind(Enum):
-    """What one JSON Schema object says; the value is what the JVM's library calls it."""
+    """A meaning of a JSON Schema object; the value is its name in the JVM's library."""
 
     BOOLEAN = "BooleanSchema"
     NUMBER = "NumberSchema"
@@ -149,10 +149,10 @@ _UNIONS: Final = {_Kind.ANY, _Kind.ONE}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _View:
-    """One thing that a JSON Schema object says.
+    """One meaning of a JSON Schema object.
 
-    `node` has the members that are said of this, empty for a part of a combination that only its
-    place says; `own` is what the kind reads its type from.
+    `node` has the members that describe it, empty for a part of a combination without its own;
+    `own` has those that determine the type.
     """
 
     kind: _Kind
@@ -172,11 +172,11 @@ class _View:
         return found if isinstance(found, str) else None
 
     def sub(self, node: Value) -> _View:
-        """The view of a schema that is part of this one."""
+        """The view of a schema inside this one."""
         return _view(node, self.resolver)
 
     def referred(self) -> _View:
-        """What a reference refers to."""
+        """The target of a reference."""
         target = self.own["$ref"]
         try:
             found = self.resolver.lookup(target)
@@ -210,13 +210,13 @@ _TELLING: Final[Mapping[_Kind, frozenset[str]]] = {
     ),
     _Kind.CONDITIONAL: frozenset(("if", "then", "else")),
 }
-"""Words that tell the type of a schema that does not name it."""
+"""Keywords that imply a type."""
 
 _NOTHING: Final[Node] = {}
 
 
 def _view(node: Value, resolver: Resolver[Value]) -> _View:
-    """What one JSON Schema, an object or a boolean, says."""
+    """The view of a JSON Schema, an object or a boolean."""
     if not isinstance(node, dict):
         kind = _Kind.FALSE if node is False else _Kind.EMPTY
         return _View(kind, _NOTHING, _NOTHING, resolver)
@@ -241,10 +241,10 @@ def _combination(
 
 
 def _said(node: Node, resolver: Resolver[Value]) -> Iterator[_View]:
-    """Everything that one object says, each for itself."""
+    """All meanings of one object."""
     if isinstance(node.get("$ref"), str):
         yield _View(_Kind.REFERENCE, _NOTHING, node, resolver)
-        return  # what stands beside a reference is not read, as in the drafts up to 7
+        return  # keywords beside a reference are ignored, as in drafts up to 7
     if "enum" in node:
         yield _View(_Kind.ENUM, _NOTHING, node, resolver)
     for kind in (_Kind.ALL, _Kind.ANY, _Kind.ONE):
@@ -276,8 +276,8 @@ def _typed(name: Value, node: Node, resolver: Resolver[Value]) -> _View:
 
 
 class _Reader:
-    """Reads one document. `_open` has the JSON (its identity) of the root and of every reference
-    that is being read: one that is met again is about something that contains itself."""
+    """Reads one document. `_open` has the identities of the root and of every reference that is
+    being read: one that occurs again is recursive."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -337,7 +337,7 @@ class _Reader:
 
     def _array(self, view: _View) -> Schema:
         items = view.own.get("items")
-        # Several schemas, or one for all: only the latter says what the elements are.
+        # Several schemas, or one for all; only the latter determines the elements.
         if not isinstance(items, dict | bool) or "prefixItems" in view.own:
             raise DataError("Array schema did not specify the items type")
         inner = view.sub(items)
@@ -360,7 +360,7 @@ class _Reader:
             inner = self.connect(view.sub(values), None, optional=False)
             return Schema(Type.MAP, key_schema=STRING, value_schema=inner)
         found = _properties(view)
-        # Where an index is missing, the place among the properties stands for it.
+        # The default index is the place among the properties.
         places = {
             name: (place if part.index is None else part.index, place)
             for place, (name, part) in enumerate(found.items())
@@ -417,7 +417,7 @@ class _Reader:
         return self.connect(chosen, version, optional=optional)
 
     def _collect(self, view: _View, properties: dict[str, _View], required: set[str]) -> None:
-        """Adds the properties of everything that is true of an object at once."""
+        """Adds the properties of all parts of an allOf."""
         match view.kind:
             case _Kind.ALL:
                 for part in view.parts:
@@ -436,7 +436,7 @@ class _Reader:
 
 
 def _described(schema: Schema, node: Node, version: int | None, optional: bool) -> Schema:
-    """With what the JSON says of the schema: name, version, doc, parameters and default."""
+    """The schema with the JSON's name, version, doc, parameters and default."""
     parameters = dict(schema.parameters or {})
     given = node.get(CONNECT_PARAMETERS)
     if isinstance(given, dict):
@@ -477,7 +477,7 @@ _NUMBERS: Final[Mapping[str, Type]] = {
 
 
 def _chosen(view: _View) -> _View | None:
-    """Which part of an allOf without properties says the type; None when no part does."""
+    """The part of an allOf without properties that determines the type, if any."""
     by_kind = {part.kind: part for part in view.parts}
     combined = [part for part in view.parts if part.kind in _COMBINED]
     if combined:

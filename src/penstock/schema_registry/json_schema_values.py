@@ -1,9 +1,9 @@
-"""Connect values and the JSON that a JSON Schema converter has for them (kafka-connect.md §9.5).
+"""Connect values to and from the JSON of a JSON Schema converter (kafka-connect.md §9.5).
 
-Like `convert.json_read` and `convert.json_write`, whose leaves these are, with these differences:
+Like `convert.json_read` and `convert.json_write`, which do the primitives, with these differences:
 
-- null for a required field is no error: the property is left out when written, and a property
-  that is missing reads as null; an explicit null for a required field is refused;
+- null for a required field is allowed when writing: the property is omitted. A missing property
+  reads as null; an explicit null for a required field is refused;
 - maps whose keys are not text are lists of `{"key": …, "value": …}`;
 - a union is the JSON of the alternative that is set. When read it is the first alternative of a
   JSON type the value has, else the struct that knows most of the object's properties.
@@ -41,17 +41,17 @@ from penstock.schema_registry.json_schema_names import KEY, VALUE, Options, is_u
 
 
 class _Absent:
-    """The class of `ABSENT`: a property that is not there, which is not the same as null."""
+    """The class of `ABSENT`: a missing property, as opposed to null."""
 
 
 ABSENT: Final = _Absent()
 
 
 def writer(schema: Schema, options: Options) -> Write:
-    """The function that gives what `orjson` can write for a schema's values.
+    """The function that makes nodes for `orjson` of a schema's values.
 
-    It returns ABSENT for null where null is neither allowed nor replaced by a default. It raises
-    DataError for a value that is none of the schema's.
+    It returns ABSENT for null if null is neither allowed nor replaced by a default. It raises
+    DataError for a value that is not of the schema.
     """
     return _Writers(options).slot(schema)
 
@@ -59,8 +59,8 @@ def writer(schema: Schema, options: Options) -> Write:
 def reader(schema: Schema) -> Read:
     """The function that reads a schema's values, null and ABSENT included.
 
-    It raises DataError for a node the schema cannot take and `json_read.Inexact` (only for nodes
-    of `orjson`) where digits are missing. It may keep and change the node it is given.
+    It raises DataError for a node that does not fit the schema, and `json_read.Inexact` (only for
+    nodes of `orjson`) if digits are missing. It may keep and change the node.
     """
     return _slot_reader(schema, None)
 
@@ -71,7 +71,7 @@ _NATURAL: Final[Mapping[Type, tuple[type, Callable[[Value], bool] | None]]] = {
     Type.FLOAT64: (float, isfinite),
     **{type: (int, within(type)) for type in INT_BITS},
 }
-"""Types whose values and nodes are the same if of the class, and the check says so."""
+"""Types whose values are their nodes, if they have the class and pass the check."""
 
 
 class _Writers:
@@ -79,7 +79,7 @@ class _Writers:
         self._options = options
 
     def slot(self, schema: Schema | None) -> Write:
-        """The writer of a place that may hold null."""
+        """The writer of values that may be null."""
         if schema is None:
             raise DataError("A JSON Schema cannot say that anything may be in an array or map")
         write = self._value(schema)
@@ -91,7 +91,7 @@ class _Writers:
         return lambda value: null if value is None else write(value)
 
     def inner(self, schema: Schema | None) -> Write:
-        """The writer of an element, key or value: they cannot be left out."""
+        """The writer of an element, key or value, which cannot be omitted."""
         write = self.slot(schema)
 
         def write_inner(value: Value) -> Value:
@@ -212,8 +212,8 @@ def _number(value: Decimal) -> Value:
 
 
 def _slot_reader(schema: Schema | None, location: str | None) -> Read:
-    """The reader of a place that may hold null or nothing. `location` says where inside a struct
-    it is, None outside of structs: only what is in a struct is validated (Kafka's `Struct.put`)."""
+    """The reader of nodes that may be null or absent. `location` is the place inside a struct, None
+    outside: only values in a struct are validated (Kafka's `Struct.put`)."""
     if schema is None:
         raise DataError("Array schema did not specify the items type")
     read = _value_reader(schema, location)
@@ -233,7 +233,7 @@ def _slot_reader(schema: Schema | None, location: str | None) -> Read:
 
 
 def _inner_reader(schema: Schema | None, location: str | None) -> Read:
-    """The reader of an element, key or value; inside of structs a required one must not be null."""
+    """The reader of an element, key or value; inside a struct, a required one must not be null."""
     read = _slot_reader(schema, location)
     assert schema is not None
     if location is None or schema.optional:
@@ -266,7 +266,7 @@ def _array_reader(schema: Schema, location: str | None) -> Read:
     element = _inner_reader(schema.value_schema, location and f"element of array {location}")
 
     def read_array(node: Value) -> Value:
-        # Jackson iterates whatever it is given: an object has its values, anything else nothing.
+        # Jackson iterates over any node: over the values of an object, over nothing for others.
         if type(node) is dict:
             node = list(node.values())
         elif type(node) is not list:
@@ -353,7 +353,7 @@ _FITS: Final[Mapping[Type, Callable[[Value], bool]]] = {
     **dict.fromkeys((Type.FLOAT32, Type.FLOAT64), lambda node: type(node) in (int, float, Decimal)),
     Type.BOOLEAN: lambda node: type(node) is bool,
     Type.STRING: lambda node: type(node) is str,
-    # Numbers with a fraction: what a Decimal is written as. Text never is taken for bytes.
+    # A Decimal is written as a number with a fraction. Text is never read as bytes.
     Type.BYTES: lambda node: type(node) in (float, Decimal),
     Type.ARRAY: lambda node: type(node) is list,
     Type.MAP: lambda node: type(node) in (dict, list),
@@ -386,6 +386,6 @@ def _union_reader(schema: Schema) -> Read:
 
 
 def _properties(field: Field) -> frozenset[str] | None:
-    """The names an object may have to be this alternative; None for one that is no struct."""
+    """The property names of an alternative; None if it is not a struct."""
     schema = field.schema
     return frozenset(schema.field_names) if schema.type is Type.STRUCT else None

@@ -53,7 +53,7 @@ _CONNECT_TYPES = {
 
 
 def json_schema(schema: Schema, options: Options) -> Node:
-    """The JSON Schema of a Connect schema; DataError for a schema that has none."""
+    """The JSON Schema of a Connect schema. Raises DataError for a schema without one."""
     return _node(schema, None, options)
 
 
@@ -103,7 +103,7 @@ def _indexed(node: Node, index: int | None) -> Node:
 
 
 def _shape(schema: Schema, options: Options) -> Node:
-    """The members that say what type it is."""
+    """The members that determine the type."""
     match schema.type:
         case Type.BOOLEAN:
             return {"type": "boolean"}
@@ -140,7 +140,7 @@ def _shape(schema: Schema, options: Options) -> Node:
 
 
 def _symbols(schema: Schema, options: Options) -> list[str | None] | None:
-    """The symbols of a STRING that is an enum, in order; None when it is not."""
+    """The symbols of a STRING that is an enum, in order; None for others."""
     parameters = schema.parameters or {}
     marks = (GENERAL_ENUM, ENUM) if options.generalized else (ENUM, GENERAL_ENUM)
     mark = next((each for each in marks if each in parameters), None)

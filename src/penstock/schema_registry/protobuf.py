@@ -1,13 +1,12 @@
 """Protobuf whose schema a Schema Registry holds (kafka-connect.md §9.5).
 
-A message is the id of the schema, the path to the message type in the schema's file, the message.
-How schemas are mapped is in `protobuf_schema` and `protobuf_connect`, what the registry is given
-and asked for in `protobuf_files`: a serialized descriptor, both ways, as confluent-kafka's
-serializers do. The registry keeps and shows it as `.proto` text, which it also makes of what the
-JVM's converter registers, so that both find each other's schemas.
+A message consists of the schema's id, the path to the message type in the schema's file, and the
+data. Schemas are mapped in `protobuf_schema` and `protobuf_connect`, and exchanged with the
+registry in `protobuf_files` as serialized descriptors, as confluent-kafka's serializers do. The
+registry stores them as `.proto` text, like the schemas that the JVM's converter registers, so that
+both find each other's schemas.
 
-Only structs and single values with a schema can be written, a single value as the wrapper message
-of its type.
+Only values with a schema can be written; a primitive value as the wrapper message of its type.
 """
 
 from __future__ import annotations
@@ -118,7 +117,7 @@ _SERIALIZED: Final = "serialized"
 
 
 class _DescriptorClient(RegistryClient):
-    """Asks for schemas as descriptors, wherever a schema is asked for."""
+    """Requests all schemas as descriptors."""
 
     def schema(
         self, schema_id: int, *, subject: str | None = None, format: str | None = None
@@ -135,7 +134,7 @@ class _DescriptorClient(RegistryClient):
 
 @dataclass(frozen=True, slots=True)
 class _Parsed:
-    """A schema of the registry: its file and those it is built on."""
+    """A schema of the registry: its file and those it refers to."""
 
     file: FileDescriptorProto
     references: tuple[FileDescriptorProto, ...]
@@ -144,14 +143,14 @@ class _Parsed:
         return message_at(pool_of(self.file, self.references), self.file.name, path)
 
     def with_full_names(self) -> FileDescriptorProto:
-        """The file, the types in it named in full, so that it can be compared with others."""
+        """The file with full names of types, for comparison."""
         pool = pool_of(self.file, self.references)
         return FileDescriptorProto.FromString(pool.FindFileByName(self.file.name).serialized_pb)
 
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """What values of one schema are written with, under whichever id."""
+    """The message and function that values of one Connect schema are written with, for all ids."""
 
     schema: RegistrySchema
     message: MessageFile
@@ -188,7 +187,7 @@ class ProtobufConverter(FramedConverter):
         self._client = _DescriptorClient(config)
         self._subjects = SubjectNames(config, use)
         self._schemas = WriterSchemas(self._client, config, self._incompatible)
-        # The latest version may be another one some time later; all else stays as it was found.
+        # Only the latest version may change; everything else is constant.
         latest = config[settings.USE_LATEST] or config[settings.USE_METADATA] is not None
         self._keeps_ids = not latest or config[settings.LATEST_CACHE_TTL] < 0
         size = config[settings.CACHE_SIZE]
@@ -264,7 +263,7 @@ class ProtobufConverter(FramedConverter):
                 ("chosen", subject, schema), lambda: self._schemas.of(subject, written.schema)
             )
             if chosen is not written.schema:
-                # The message is written as ever; only what it is called by is the other schema's.
+                # The bytes are the same; only the path is the other schema's.
                 found = path_to(self._parse(chosen, lookups).file, full_name)
                 if found is None:
                     raise DataError(f"The schema {id} has no message {full_name}")

@@ -11,9 +11,8 @@
     message                           STRUCT; those of `LOGICAL` and wrappers as their values
 
 Every field has its number as parameter `….Tag`, and all are optional unless
-`optional.for.nullables` or `wrapper.for.nullables` says otherwise. Messages that contain
-themselves cannot be Connect schemas here and are refused; the JVM has schema objects that refer to
-themselves.
+`optional.for.nullables` or `wrapper.for.nullables` says otherwise. Recursive messages are refused,
+as a Connect schema is a finite value here; the JVM has schema objects that refer to themselves.
 """
 
 from __future__ import annotations
@@ -77,14 +76,14 @@ _TOLD: Final = {
     _F.TYPE_FIXED64: "fixed64",
     _F.TYPE_SFIXED64: "sfixed64",
 }
-"""Types that the Connect type alone would not bring back."""
+"""Types that the Connect type alone does not determine."""
 
 _SMALL: Final = {"int8": Type.INT8, "int16": Type.INT16}
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A field of a message, by its descriptor and by what only its description says."""
+    """A field of a message: its descriptor, and its FieldDescriptorProto."""
 
     field: FieldDescriptor
     proto: FieldDescriptorProto
@@ -105,7 +104,7 @@ class Member:
         )
 
     def absent_is_null(self, options: Options) -> bool:
-        """Whether the field is null when it is not set, rather than its type's empty value."""
+        """Whether a field that is not set is null, rather than its type's empty value."""
         if self.field.type == _F.TYPE_MESSAGE:
             return not self.field.is_repeated
         return self.proto.proto3_optional or (options.optional_for_proto2 and self.optional_keyword)
@@ -120,7 +119,7 @@ class Oneof:
     members: tuple[Member, ...]
 
     def field_name(self, options: Options) -> str:
-        """The name of the Connect field that stands for it."""
+        """The name of its Connect field."""
         name: str = self.descriptor.name
         return f"{name}_{self.index}" if options.index_for_unions else name
 
@@ -134,7 +133,7 @@ class Parts:
 
 
 def parts_of(message: Descriptor) -> Parts:
-    """The parts of a message, in the order of the Connect fields that stand for them."""
+    """The parts of a message, in the order of their Connect fields."""
     proto = DescriptorProto()
     message.CopyToProto(proto)
     file = FileDescriptorProto.FromString(message.file.serialized_pb)
@@ -181,7 +180,7 @@ def unwrapped(message: Descriptor, options: Options) -> Type | None:
 
 
 def connect_schema(message: Descriptor, options: Options, version: int | None = None) -> Schema:
-    """The Connect schema of a message; DataError when it has none.
+    """The Connect schema of a message. Raises DataError if it has none.
 
     `version` is the schema's version in its subject.
     """
@@ -192,7 +191,7 @@ def connect_schema(message: Descriptor, options: Options, version: int | None = 
 
 
 class _Reader:
-    """Reads one message; `_open` has the names of those it is inside of."""
+    """Reads one message; `_open` has the names of those around it."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -317,4 +316,4 @@ LOGICAL: Final[dict[str, Callable[[Member], Schema]]] = {
     TIME: lambda member: data.TIME,
     TIMESTAMP: lambda member: data.TIMESTAMP,
 }
-"""Messages that are values of logical types, and the schema of a field of theirs."""
+"""Messages that represent logical types, and the schemas of fields of these types."""

@@ -1,12 +1,12 @@
-"""Protobuf schemas as the registry holds them, made into descriptors (kafka-connect.md §9.5).
+"""Protobuf schemas of the registry as descriptors (kafka-connect.md §9.5).
 
-A registry keeps a schema as one `.proto` file. Its text is for people and the JVM; asked with
-`format=serialized` it answers with a serialized FileDescriptorProto in base64, and it accepts one
-wherever it accepts a schema. That is what confluent-kafka's serializers read and write, and this
-too: parsing `.proto` text would need a compiler, which Python's protobuf does not bring.
+A registry stores a schema as the text of a `.proto` file. With `format=serialized` it returns a
+serialized FileDescriptorProto in base64 instead, which it also accepts as a schema. This module
+uses these, as confluent-kafka's serializers do, because Python's protobuf has no parser for
+`.proto` text.
 
-Files that come with Protobuf and with the registry (`google/protobuf/…`, `google/type/…`,
-`confluent/…`) are never registered; every pool here finds them by itself.
+Files that are part of Protobuf and of the registry (`google/protobuf/…`, `google/type/…`,
+`confluent/…`) are never registered; every pool has them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from penstock.errors import DataError
 META_FILE: Final = "confluent/meta.proto"
 DECIMAL_FILE: Final = "confluent/type/decimal.proto"
 META_NUMBER: Final = 1088
-"""The number of the option that holds a `confluent.Meta`, on fields and everything else."""
+"""The number of the option with a `confluent.Meta`, on fields and everything else."""
 
 _Field = FieldDescriptorProto
 _MAIN: Final = "default"
@@ -44,7 +44,7 @@ def to_base64(file: FileDescriptorProto) -> str:
 
 
 def from_base64(text: str, name: str = _MAIN) -> FileDescriptorProto:
-    """The file of a schema's text; `name` is what others import it as. DataError if it is none."""
+    """The file of a schema's text; `name` is that in imports. Raises DataError for other texts."""
     try:
         file = FileDescriptorProto.FromString(b64decode(text, validate=True))
     except (ValueError, DecodeError) as cause:
@@ -58,7 +58,7 @@ def from_base64(text: str, name: str = _MAIN) -> FileDescriptorProto:
 
 @cache
 def known_file(path: str) -> FileDescriptorProto | None:
-    """The file that importing `path` means everywhere; None when the registry has to have it."""
+    """The well-known file at a path; None if it must be in the registry."""
     if path == META_FILE:
         return _meta_file()
     if path == DECIMAL_FILE:
@@ -134,9 +134,9 @@ def _add(
 def pool_of(
     file: FileDescriptorProto, references: Iterable[FileDescriptorProto] = ()
 ) -> DescriptorPool:
-    """A pool with the file, what it refers to and what is known everywhere.
+    """A pool with the file, those it refers to and the well-known ones.
 
-    `references` come after those they import themselves. DataError for a file that is not valid.
+    `references` come after those they import. Raises DataError for an invalid file.
     """
     pool = DescriptorPool()
     added: set[str] = set()
@@ -155,7 +155,7 @@ def pool_of(
         for reference in references:
             add(reference)
         add(file)
-        # Adding is lazy; what is wrong shows when the file is looked up.
+        # Adding is lazy: errors are raised by the look-up.
         pool.FindFileByName(file.name)
     except (TypeError, KeyError) as cause:
         raise DataError(f"Invalid Protobuf schema: {cause}") from cause
@@ -163,7 +163,7 @@ def pool_of(
 
 
 def message_at(pool: DescriptorPool, name: str, path: Sequence[int]) -> Descriptor:
-    """The message at a path of indexes: of a message in the file, of one nested in it, ….
+    """The message at a path of indexes: in the file, then among nested messages.
 
     DataError when there is none.
     """
@@ -181,7 +181,7 @@ def message_at(pool: DescriptorPool, name: str, path: Sequence[int]) -> Descript
 
 
 def path_to(file: FileDescriptorProto, full_name: str) -> list[int] | None:
-    """The path of indexes of a message in a file, by its full name; None when it is not there."""
+    """The path of indexes of a message in a file, by its full name; None if there is none."""
     prefix = f"{file.package}." if file.package else ""
     if not full_name.startswith(prefix):
         return None
@@ -199,9 +199,9 @@ def path_to(file: FileDescriptorProto, full_name: str) -> list[int] | None:
 
 
 def encode_path(path: Sequence[int]) -> bytes:
-    """The path as it stands before a message: its length and its indexes, as zig-zag varints.
+    """The path as bytes: its length and its indexes, as zig-zag varints.
 
-    The path to the first message of a file, which most are, is a single zero byte.
+    The path to the first message of a file is a single zero byte.
 
     >>> encode_path([0]), encode_path([1, 0]), encode_path([200])
     (b'\\x00', b'\\x04\\x02\\x00', b'\\x02\\x90\\x03')
@@ -221,7 +221,7 @@ def _varint(number: int) -> bytes:
 
 
 def decode_path(data: bytes, start: int) -> tuple[tuple[int, ...], int]:
-    """The path that begins at `start` and where the message after it begins.
+    """The path at `start`, and the position after it.
 
     DataError when there is no path.
     """
@@ -252,7 +252,7 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 @cache
 def _meta_class() -> Any:
-    """A message that reads the options of a field for its `confluent.Meta` alone."""
+    """A message class that reads only the `confluent.Meta` of a field's options."""
     file = FileDescriptorProto(name="meta", syntax="proto3", dependency=[META_FILE])
     options = file.message_type.add(name="Options")
     _add(options, "meta", META_NUMBER, _Field.TYPE_MESSAGE, of=".confluent.Meta")
@@ -263,8 +263,8 @@ def field_params(field: FieldDescriptorProto) -> Mapping[str, str]:
     """The parameters in a field's `confluent.field_meta` option."""
     if not field.HasField("options"):
         return {}
-    # Whoever imported Confluent's own module made the option known, whoever did not has it among
-    # the unknown ones; the bytes are the same.
+    # If Confluent's module has been imported, the option is known, otherwise unknown; the bytes are
+    # the same.
     options = _meta_class().FromString(field.options.SerializeToString())
     return dict(options.meta.params)
 

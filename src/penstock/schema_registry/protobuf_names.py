@@ -1,4 +1,4 @@
-"""The words of Confluent's mapping between Connect schemas and Protobuf (kafka-connect.md §9.5)."""
+"""The names in Confluent's mapping between Connect schemas and Protobuf (kafka-connect.md §9.5)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ NAMESPACE: Final = "io.confluent.connect.protobuf"
 TAG: Final = f"{NAMESPACE}.Tag"
 """Parameter with the number of a field."""
 TYPE: Final = f"{NAMESPACE}.Type"
-"""Parameter with the Protobuf type, where the Connect type does not say it (uint32, sfixed64)."""
+"""Parameter with the Protobuf type, if the Connect type does not determine it (uint32,
+sfixed64)."""
 ENUM: Final = f"{NAMESPACE}.Enum"
 """Parameter with the name of an enum; `….Enum.⟨symbol⟩` has the number of each symbol."""
 UNION: Final = f"{NAMESPACE}.Union"
-"""What the names of STRUCTs that are oneofs begin with."""
+"""Prefix of the names of STRUCTs that are oneofs."""
 
 GENERAL_UNION: Final = "org.apache.kafka.connect.data.Union"
 GENERAL_ENUM: Final = "org.apache.kafka.connect.data.Enum"
@@ -49,7 +50,7 @@ WRAPPERS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the settings of the converter say about the mapping; the names are the settings'."""
+    """The converter's settings for the mapping."""
 
     generalized: bool = False
     ignore_default: bool = False
@@ -70,14 +71,14 @@ class Options:
 
 
 def is_union(schema: Schema) -> bool:
-    """Whether the schema is a STRUCT that stands for a oneof."""
+    """Whether the schema is a STRUCT that represents a oneof."""
     return schema.type is Type.STRUCT and (
         (schema.name or "").startswith(UNION) or GENERAL_UNION in (schema.parameters or {})
     )
 
 
 def enum_mark(schema: Schema, *, generalized: bool) -> str | None:
-    """The parameter that names the enum a schema stands for; None when it does not."""
+    """The parameter with the name of a schema's enum; None if it is not an enum."""
     if schema.type not in (Type.STRING, Type.INT32):
         return None
     marks = (GENERAL_ENUM, ENUM) if generalized else (ENUM, GENERAL_ENUM)
@@ -85,14 +86,14 @@ def enum_mark(schema: Schema, *, generalized: bool) -> str | None:
 
 
 def scrubbed(name: str) -> str:
-    """A name Protobuf allows: percent-encoded, then everything but letters and digits is `_`.
+    """A valid Protobuf name: percent-encoded, with `_` for everything but letters and digits.
 
     >>> scrubbed("a b-ü"), scrubbed("1st"), scrubbed("_x")
     ('a_b__C3_BC', 'x1st', 'x_x')
     """
     if not name:
         return name
-    # Java's URLEncoder leaves these four, and "~" is one it does encode.
+    # Unlike Python, Java's URLEncoder keeps these four and encodes "~".
     encoded = quote_plus(name, safe="*").replace("~", "%7E")
     if encoded[0].isdigit() or encoded[0] == "_":
         encoded = f"x{encoded}"
@@ -111,7 +112,7 @@ def entry_name(map_name: str) -> str:
 
 
 def map_name(entry: str) -> str:
-    """The name of the map whose entries a message holds.
+    """The name of the map whose entry a message is.
 
     >>> map_name("SomeMapEntry"), map_name("a.B.MEntry")
     ('some_map', 'a._b._m')

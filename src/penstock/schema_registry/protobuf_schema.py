@@ -14,9 +14,9 @@
     optional                   the same; `optional` or a wrapper message where settings say so
     no STRUCT at the root      the wrapper message of the type
 
-The number of a field is its parameter `….Tag`, else its place, from 1. Types are named as they
-are there, relative to where they are used, so that both converters register one text. Defaults
-are not written: proto3 has none, and the JVM's are refused by `protoc`.
+The number of a field is its parameter `….Tag`, by default its place, from 1. As in the JVM, type
+names are relative to their use, so that both converters register the same text. Defaults are not
+written: proto3 has none, and `protoc` refuses the JVM's.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ _ROOT_WRAPPERS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class MessageFile:
-    """A file and which of its messages is meant."""
+    """A file and one of its messages."""
 
     file: FileDescriptorProto
     full_name: str
@@ -120,19 +120,19 @@ class MessageFile:
 
 
 def message_file(schema: Schema, options: Options) -> MessageFile:
-    """The file that has the message of a Connect schema; DataError for one that has none."""
+    """The file with the message of a Connect schema. Raises DataError for a schema without one."""
     if schema.type is not Type.STRUCT:
         wrapper = _ROOT_WRAPPERS.get(schema.type)
         if wrapper is None:
             raise DataError(f"Unsupported root schema of type {schema.type.name}")
         known = known_file(_WRAPPERS_FILE)
-        assert known is not None  # it comes with protobuf
+        assert known is not None  # it is part of protobuf
         return MessageFile(known, f"google.protobuf.{wrapper}")
     return _Builder(options).build(schema)
 
 
 class _Builder:
-    """Makes one file. Messages without a name are numbered in the order they are met."""
+    """Makes one file. Messages without a name are numbered in order."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -176,7 +176,7 @@ class _Builder:
                 and field.label != _P.LABEL_REPEATED
             ):
                 optionals.append(field)
-        # An `optional` field is alone in a oneof of its own, and those come after the others.
+        # An `optional` field is in its own oneof; these come after the others.
         for field in optionals:
             field.proto3_optional = True
             field.oneof_index = len(message.oneof_decl)
@@ -185,7 +185,7 @@ class _Builder:
     def _field(
         self, message: DescriptorProto, schema: Schema, name: str, number: int
     ) -> FieldDescriptorProto:
-        """Adds one field, and the message or enum it is of."""
+        """Adds a field, and its message or enum."""
         field = message.field.add(
             name=self._options.name(name), number=number, label=_P.LABEL_OPTIONAL
         )
@@ -200,7 +200,7 @@ class _Builder:
         return field
 
     def _type(self, message: DescriptorProto, field: FieldDescriptorProto, schema: Schema) -> None:
-        """Says what a field is of."""
+        """Sets the type of a field."""
         if schema.logical is not None:
             type_name, path = _LOGICAL[schema.logical]
             self._refer(field, type_name, path)
@@ -266,7 +266,7 @@ class _Builder:
         for key, number in parameters.items():
             if key.startswith(f"{mark}."):
                 enum.value.add(name=key[len(mark) + 1 :], number=_number(number))
-        # proto3 wants the value that is the default, zero, to be the first.
+        # In proto3 the default value, zero, must be the first.
         values = sorted(enum.value, key=lambda value: value.number != 0)
         del enum.value[:]
         enum.value.extend(values)
@@ -303,7 +303,7 @@ class _Builder:
     def _define(
         self, message: DescriptorProto, field: FieldDescriptorProto, nested: DescriptorProto
     ) -> None:
-        """Nests a message in the one whose field is of it; the same one may be there already."""
+        """Nests a message in the one that uses it, unless it is there."""
         field.type = _P.TYPE_MESSAGE
         field.type_name = nested.name
         known = [each for each in message.nested_type if each.name == nested.name]
@@ -328,7 +328,7 @@ class _Builder:
 
 
 def _tags(field: Field) -> list[int]:
-    """The numbers that a field, or the fields of a oneof, ask for."""
+    """The numbers in the parameters of a field, or of the fields of a oneof."""
     inside = field.schema.fields if is_union(field.schema) else (field,)
     return [tag for each in inside if (tag := _tag(each.schema))]
 

@@ -1,9 +1,9 @@
-"""Connect values and the Protobuf messages that hold them (kafka-connect.md §9.5), both ways.
+"""Connect values to and from Protobuf messages (kafka-connect.md §9.5).
 
-Readers are compiled per message type, writers per schema. Most of the work is left to protobuf's
-own C code: a struct without logical types is read by one `attrgetter` and written by handing its
-dict to the message's constructor, which checks the values' classes and ranges by itself; only what
-it refuses is looked at here, to say why.
+Readers are compiled per message type, writers per schema. Protobuf's C code does most of the work:
+one `attrgetter` reads a struct without logical types, and the message's constructor writes its
+dict, and checks classes and ranges. Only values that it refuses are checked here, for the error
+message.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ from penstock.schema_registry.protobuf_names import (
 _F = FieldDescriptor
 
 Read = Callable[[Any], Value]
-"""A Connect value from what protobuf has for it."""
+"""Makes a Connect value of a protobuf value."""
 ReadBytes = Callable[[bytes], Value]
 Write = Callable[[Value], Any]
-"""What a message's constructor takes for a Connect value."""
+"""Makes an argument for a message's constructor of a Connect value."""
 WriteBytes = Callable[[Value], bytes]
 
 _UNSIGNED: Final = (_F.TYPE_UINT64, _F.TYPE_FIXED64)
@@ -78,7 +78,7 @@ _NS_PER_MS: Final = 1_000_000
 def reader(message: Descriptor, options: Options) -> ReadBytes:
     """The function that reads the messages of a type.
 
-    It raises DataError for bytes that are no such message, or that hold what Connect cannot.
+    It raises DataError for malformed bytes, and for values that Connect cannot represent.
     """
     parse: Callable[[bytes], Message] = GetMessageClass(message).FromString
     if options.wrapper_for_raw_primitives and message.full_name in WRAPPERS:
@@ -124,7 +124,7 @@ def _struct_reader(message: Descriptor, options: Options) -> Read:
         elif not (options.struct_for_nulls and _is_struct(member, options)):
             sometimes.append((member.name, member.name, read))
         else:
-            assert read is not None  # structs are never values already
+            assert read is not None  # structs always need a reader
             always.append(member)
             defaults.append((member.name, read))
     read_always = _getter([each.name for each in always])
@@ -166,7 +166,7 @@ def _struct_reader(message: Descriptor, options: Options) -> Read:
 
 
 def _getter(names: Sequence[str]) -> Callable[[Any], Iterable[Any]]:
-    """The function that gives the fields of a message."""
+    """The function that returns the fields of a message."""
     if not names:
         return lambda found: ()
     get = attrgetter(*names)
@@ -184,7 +184,7 @@ def _is_struct(member: Member, options: Options) -> bool:
 
 
 def _field_reader(member: Member, options: Options) -> Read | None:
-    """The reader of a field that is set; None when protobuf's value is the Connect value."""
+    """The reader of a field that is set; None if protobuf's value is the Connect value."""
     field = member.field
     if is_map(field):
         return _map_reader(field, options)
@@ -219,7 +219,7 @@ def _element_reader(member: Member, options: Options) -> Read | None:
 
 
 def _signed(number: int) -> int:
-    """As Java has it: the same 64 bits, signed."""
+    """As in Java: the same 64 bits, signed."""
     return number if number < _HIGH else number - (_HIGH << 1)
 
 
@@ -238,7 +238,7 @@ def _enum_reader(field: FieldDescriptor) -> Read:
 
     def read_enum(number: int) -> str:
         name = names.get(number)
-        # What Java's protobuf calls a number the schema does not know.
+        # The name that Java's protobuf gives an unknown number.
         return f"UNKNOWN_ENUM_VALUE_{enum.name}_{number}" if name is None else name
 
     return read_enum
@@ -307,8 +307,8 @@ _READ_LOGICAL: Final[dict[str, Read]] = {
 def writer(schema: Schema, message: Descriptor, options: Options) -> WriteBytes:
     """The function that writes a schema's values, not null, as messages.
 
-    `message` is the one `protobuf_schema.message_file` has for the schema. The function raises
-    DataError for a value that is none of the schema's.
+    `message` is from `protobuf_schema.message_file`. The function raises DataError for a value that
+    is not of the schema.
     """
     made: Callable[..., Message] = GetMessageClass(message)
     if schema.type is not Type.STRUCT:
@@ -321,7 +321,7 @@ def writer(schema: Schema, message: Descriptor, options: Options) -> WriteBytes:
 
 
 def _checked(schema: Schema, write: WriteBytes) -> WriteBytes:
-    """The writer, with what protobuf refuses put into Connect's words."""
+    """The writer, with Connect's messages for protobuf's errors."""
 
     def write_checked(value: Value) -> bytes:
         try:
@@ -347,7 +347,7 @@ _CLASSES: Final[dict[Type, tuple[type, ...]]] = {
 
 
 def _complain(schema: Schema | None, value: Value) -> None:
-    """DataError for the first value that is none of its schema's, in the JVM's words."""
+    """Raises DataError for the first value that is not of its schema, with the JVM's message."""
     if schema is None or value is None or schema.logical is not None:
         return
     fits = isinstance(value, _CLASSES[schema.type])
@@ -372,14 +372,14 @@ def _complain(schema: Schema | None, value: Value) -> None:
 
 
 class _Writers:
-    """Compiles writers. Where there is nothing to convert they are None, so that the values go to
-    the constructor of the message as they are."""
+    """Compiles writers. One that would convert nothing is None: the message's constructor takes the
+    values as they are."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
 
     def struct(self, schema: Schema, message: Descriptor) -> Write | None:
-        """What gives the constructor's arguments for a struct."""
+        """The function that makes the constructor's arguments for a struct."""
         fields = {each.name: each for each in message.fields}
         renamed: dict[str, str] = {}
         conversions: list[tuple[str, str, Write, Value]] = []
@@ -463,7 +463,7 @@ class _Writers:
         return lambda value: {VALUE: convert(value)}
 
     def scalar(self, schema: Schema) -> Write | None:
-        """The writer of values that hold no others."""
+        """The writer of primitive values."""
         if schema.logical is not None:
             return _WRITE_LOGICAL[schema.logical]
         mark = enum_mark(schema, generalized=self._options.generalized)
@@ -504,7 +504,7 @@ class _Writers:
 def _put_choice(
     row: dict[str, Any], union: Value, choices: list[tuple[str, str, Write | None]]
 ) -> None:
-    """Puts the choice that a union has made among the fields of the message."""
+    """Adds the field of a union that is set to the fields of the message."""
     if type(union) is not dict:
         raise DataError(f"Invalid type for STRUCT: {java_class(union)}")
     for source, name, convert in choices:

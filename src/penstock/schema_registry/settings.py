@@ -1,8 +1,8 @@
-"""The settings every converter with a Schema Registry has (kafka-connect.md §9.5).
+"""The settings of all converters with a Schema Registry (kafka-connect.md §9.5).
 
-Names, types and defaults are those of Confluent's converters. What their Java classes can do and
-this cannot (JKS stores, credentials fetched from an identity provider, rules) is refused when the
-configuration is checked, with what to use instead.
+Names, types and defaults are those of Confluent's converters. Settings that are not supported here
+(JKS stores, credentials from an identity provider, rules) are refused by validation, with an
+alternative.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from penstock.config.define import (
 from penstock.convert.settings import CONVERTER_TYPE
 
 MOCK: Final = "mock://"
-"""What the URL of a registry inside the process starts with; a scope's name follows."""
+"""The scheme of a registry inside the process; a scope's name follows."""
 
 HEADER_PREFIX: Final = "request.header."
 """Settings with this prefix are headers of every request to the registry."""
@@ -48,7 +48,7 @@ ID_FROM_BOTH: Final = "io.confluent.kafka.serializers.schema.id.DualSchemaIdDese
 
 def _bad_url(urls: tuple[str, ...] | None) -> str | None:
     if urls is None:
-        return None  # missing, which is said already
+        return None  # missing, which is reported already
     if not any(urls):
         return "at least one URL is needed"
     for url in urls:
@@ -353,7 +353,7 @@ _IGNORED: Final[tuple[Key[object], ...]] = (
 
 
 def _unsupported(name: str, what: str, *allowed: str) -> Key[str | None]:
-    """A setting that is known, and refused when it asks for what cannot be done here."""
+    """A setting that is refused if it requests what is not supported here."""
 
     def problem(value: str | None) -> str | None:
         return None if not value or value in allowed else f"{what} cannot be used here"
@@ -484,4 +484,4 @@ REGISTRY: Final = ConfigDef(
     *(SUM_TYPES, IGNORE_DEFAULT, CACHE_SIZE),
     rules=(_refuse_jks, _credentials, _proxy),
 )
-"""What all converters with a registry have; a format adds its own: `REGISTRY.extended(…)`."""
+"""The settings of all converters with a registry; a format adds its own: `REGISTRY.extended(…)`."""

@@ -1,4 +1,4 @@
-"""Under which subject of the registry a schema stands (kafka-connect.md §9.5).
+"""Names of subjects (kafka-connect.md §9.5).
 
 TopicNameStrategy         ⟨topic⟩-key, ⟨topic⟩-value
 RecordNameStrategy        ⟨full name of the record⟩
@@ -19,7 +19,7 @@ from penstock.schema_registry.settings import (
 
 
 class SubjectNames:
-    """Names subjects for one converter, as its settings say. Headers are named as values are."""
+    """Names subjects by the settings of one converter. Headers have the names of values."""
 
     def __init__(self, config: Config, use: Use) -> None:
         self._key = KEY_STRATEGY if use is Use.KEY else VALUE_STRATEGY
@@ -29,13 +29,13 @@ class SubjectNames:
 
     @property
     def by_topic(self) -> bool:
-        """Whether the topic alone names the subject, whatever the schema."""
+        """Whether the subject depends on the topic alone."""
         return self._strategy == TOPIC_NAME
 
     def of(self, topic: str, record: str | None) -> str:
         """The subject of a schema that is written to `topic`; `record` is its full name, if any.
 
-        DataError when the record's name is needed and there is none.
+        Raises DataError if a record's name is required and there is none.
         """
         if self._strategy == TOPIC_NAME:
             return topic + self._suffix

@@ -1,9 +1,9 @@
-"""How requests reach a registry: over HTTP, or to a `mock://` one inside the process.
+"""Sends requests to a registry: over HTTP, or to a `mock://` one inside the process.
 
-Of several URLs the next is asked when one does not answer or is not well (429, 5xx), and the one
-that answered last is asked first. When none does, all are tried again after a while, as often as
-`max.retries` says; a request that timed out is not, so that a registry that hangs costs
-`http.read.timeout.ms` per URL and no more. Then it is `Unavailable`, which may be tried again.
+Of several URLs, the one that responded last is tried first, and the next if one does not respond or
+fails (429, 5xx). If all fail, they are tried again after a delay, `max.retries` times. A request
+that timed out is not repeated, so that a registry that hangs costs `http.read.timeout.ms` per URL
+at most. Then `Unavailable` is raised, which is retriable.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _ADVICE: Final = f"Check '{settings.URL.name}' and whether the registry is runni
 
 
 class Refused(DataError):
-    """The registry answered that it will not or cannot; asking again changes nothing.
+    """The registry refused the request; a retry would not help.
 
-    The message is the registry's own with its error code, as Kafka Connect shows it.
+    The message is the registry's, with its error code, as in Kafka Connect.
     """
 
     code = "registry.refused"
@@ -54,14 +54,14 @@ class Transport(Protocol):
         query: Mapping[str, str] | None = None,
         body: Mapping[str, object] | None = None,
     ) -> Any:
-        """The JSON of the answer; `path` is encoded already.
+        """The JSON of the response; `path` is encoded.
 
-        Raises Refused when the registry says no, and Unavailable when it does not answer.
+        Raises Refused if the registry refuses, and Unavailable if it does not respond.
         """
 
 
 def transport(config: Config) -> Transport:
-    """The way to the registry of a converter's settings. ConfigInvalid: its TLS files are bad."""
+    """The transport for a converter's settings. Raises ConfigInvalid for invalid TLS files."""
     urls = [url.rstrip("/") for url in config[settings.URL] if url]
     if urls[0].startswith(settings.MOCK):
         return MockTransport(urls[0].removeprefix(settings.MOCK))
@@ -69,7 +69,7 @@ def transport(config: Config) -> Transport:
 
 
 class MockTransport:
-    """Requests to a registry that lives in this process; all with one scope share it."""
+    """Requests to a registry in this process, which all converters with the same scope share."""
 
     _scopes: Final[dict[str, MemoryRegistry]] = {}
 
@@ -78,7 +78,7 @@ class MockTransport:
 
     @classmethod
     def forget(cls, scope: str) -> None:
-        """Drops the registry of a scope and what it holds."""
+        """Removes the registry of a scope with its content."""
         cls._scopes.pop(scope, None)
 
     def request(
@@ -95,7 +95,7 @@ class MockTransport:
 
 
 class HttpTransport:
-    """Requests over HTTP, each on a connection of its own: they are few, and far between."""
+    """Requests over HTTP, each on a new connection, for they are rare."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class HttpTransport:
             verify=tls(config) if any(each.url.startswith("https") for each in self._servers)
             else False,
             limits=httpx.Limits(max_keepalive_connections=0),
-            trust_env=False,  # as in Java: the settings say everything
+            trust_env=False,  # as in Java, the environment does not count
             follow_redirects=True,
         )  # fmt: skip
 
@@ -154,7 +154,7 @@ class HttpTransport:
                     continue
                 self._prefer(server)
                 return _content(answer)
-            assert problem is not None  # there is a URL at least
+            assert problem is not None  # there is at least one URL
             if isinstance(problem.cause, httpx.TimeoutException) or attempt == self._retries:
                 raise problem.error() from problem.cause
             most_ms = min(self._wait_ms << min(attempt, 30), self._most_wait_ms)
@@ -169,7 +169,7 @@ class HttpTransport:
 
 @dataclass(frozen=True, slots=True)
 class _Server:
-    """One URL without the credentials in it, and these."""
+    """A URL without its credentials, and these."""
 
     url: str
     auth: tuple[str, str] | None
@@ -249,9 +249,9 @@ _PYTHON_CHOOSES: Final = ("ssl.protocol", "ssl.cipher.suites")
 
 
 def tls(config: Config) -> ssl.SSLContext:
-    """Trust, own certificate and versions as the `schema.registry.ssl.*` settings say.
+    """The TLS context for the `schema.registry.ssl.*` settings.
 
-    ConfigInvalid when a store cannot be read; the message names the setting.
+    Raises ConfigInvalid if a store cannot be read; the message names the setting.
     """
     given = config.under(_PREFIX)
     used = {name: text for name, text in given.items() if name not in _PYTHON_CHOOSES}

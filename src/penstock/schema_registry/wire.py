@@ -4,8 +4,7 @@
     1–4     schema id, big endian
     5–      payload; Protobuf's begins with the path to the message type
 
-Clients that put the id into record headers (`__value_schema_id`) are not understood: converters
-are not given headers.
+Ids in record headers (`__value_schema_id`) are not supported, as converters do not receive headers.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from typing import Final
 from penstock.errors import DataError
 
 HEAD_SIZE: Final = 5
-"""Bytes before the payload."""
+"""Number of bytes before the payload."""
 
 _HEAD: Final = Struct(">bi")
 
 
 def head(schema_id: int) -> bytes:
-    """The bytes that stand before every payload of that schema."""
+    """The bytes before every payload of that schema."""
     return _HEAD.pack(0, schema_id)
 
 
@@ -31,7 +30,7 @@ class NotFramed(DataError):
 
 
 def schema_id(cell: bytes) -> int:
-    """The id a message begins with. Raises NotFramed, a DataError, when there is none."""
+    """The id that a message begins with. Raises NotFramed, a DataError."""
     if len(cell) < HEAD_SIZE or cell[0]:
         raise NotFramed("Unknown magic byte!")
     return int.from_bytes(cell[1:HEAD_SIZE], signed=True)
