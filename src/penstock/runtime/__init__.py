@@ -1,12 +1,14 @@
 """A worker at run time: carries out the herder's commands.
 
-worker       a member of the cluster; standalone: a worker without one
-inbox        the events on their way to the herder; herder_log: what its decisions mean, at INFO
-topics       the three internal topics; membership, leader: the group, requests to its leader
-connectors, tasks   what runs here; task_offsets: the stored offsets of source tasks
+worker       the loop, and what it is made of; standalone: a worker without a cluster
+inbox        events for the herder; ports: what a worker is given
+herder_log   what the herder decides, at INFO, in the lines of Kafka Connect
+topics       the internal topics; membership: of the group
+leader       requests to the leader, and zombie fencing
+connectors   the running connectors; instances: of their classes
+tasks        the running tasks; task_offsets: the stored offsets of sources
 validation   of connector configurations
 planning     task configurations and flow plans; task_clients: their Kafka clients
-instances    the running connector instances
 providers    config providers; reload: restarts when a secret expires
 metrics, loggers
 """
