@@ -82,7 +82,11 @@ def listed(tmp_path_factory: pytest.TempPathFactory) -> Listed:
     write(folder, {"where_it_ran.py": WHERE, "where_helper.py": ""})
     write(folder, {"broken_plugin.py": "import penstock.api\nimport no_such_module_of_mine\n"})
     jar(folder / "kafka-connect-acme" / "acme.jar", "com.acme.AcmeSink")
-    code = {place: text for place, text in project("wheeled", example=True) if place.startswith("wheeled/")}
+    code = {
+        place: text
+        for place, text in project("wheeled", example=True)
+        if place.startswith("wheeled/")
+    }
     entries = {
         "source": "wheeled.source:WheeledSource",
         "sink": "wheeled.sink:WheeledSink",

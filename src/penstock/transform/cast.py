@@ -1,4 +1,4 @@
-"""Cast: values of one primitive type as values of another (kafka-connect.md §10.2)."""
+"""Cast: converts values between primitive types (kafka-connect.md §10.2)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _BLANK: Final = "".join(map(chr, range(0x21)))
 
 
 def _split(mapping: str) -> list[str]:
-    """`String.split(":")`: empty pieces at the end do not count."""
+    """`String.split(":")`, which drops empty pieces at the end."""
     parts = mapping.split(":")
     while len(parts) > 1 and not parts[-1]:
         parts.pop()
@@ -84,7 +84,7 @@ def _type(name: str) -> Type:
             "java.lang.IllegalArgumentException: No enum constant "
             f"org.apache.kafka.connect.data.Schema.Type.{name.upper()}"
         )
-        # As Kafka Connect words it: the cause where the value belongs, the text as the name.
+        # Kafka Connect's message has the cause in place of the value, and the text as the name.
         raise ConfigInvalid(
             [f"Invalid value {cause} for configuration Invalid type found in casting spec: {name}"]
         ) from None
@@ -156,7 +156,7 @@ _TIMESTAMP: Final = DateFormat("yyyy-MM-dd'T'HH:mm:ss.SSS'Z'")
 
 
 def _moment_text(ms: int) -> str:
-    """As Connect's `Values` picks the pattern: by how large the number is."""
+    """The text of a moment, with the pattern that Connect's `Values` chooses by its size."""
     if ms < MS_PER_DAY:
         return _TIME.format(ms)
     return (_DATE if ms % MS_PER_DAY == 0 else _TIMESTAMP).format(ms)
@@ -188,7 +188,7 @@ def _reader(target: Type) -> CastOne:
 
 
 def _casts_to(target: Type) -> Mapping[type, CastOne]:
-    """How values of each Python class become values of a type."""
+    """The casts to a type, by Python class."""
     if target is Type.STRING:
         return _CASTS_TO_TEXT
     if target is Type.BOOLEAN:
@@ -218,10 +218,10 @@ _NO_TYPE: Final = (Decimal, date, datetime, time)
 
 
 def _schemaless_casts(target: Type) -> dict[type, CastOne]:
-    """The same for values without a schema, whose class alone says what they are."""
+    """The same for values without a schema."""
     casts = {kind: cast for kind, cast in _casts_to(target).items() if kind not in _NO_TYPE}
     if target is Type.FLOAT32:
-        # No schema will say that it is a 32-bit float: it must print as one all the same.
+        # Without a schema, it must still print as a 32-bit float.
         casts = {
             kind: (lambda value, cast=cast: shortest_float32(cast(value)))  # type: ignore[misc]
             for kind, cast in casts.items()
@@ -268,7 +268,7 @@ _FLOAT: Final = {float}
 
 
 def _in_range(cast: CastColumn, target: Type) -> CastColumn:
-    """The same, quicker for numbers that fit as they are."""
+    """The same, faster for numbers that are in range."""
     low, high = int_range(target)
 
     def cast_ints(values: list[Value]) -> list[Value]:
@@ -382,7 +382,7 @@ class Cast(SideTransform):
 
     def _new_schema(self, schema: Schema) -> Schema:
         if schema.type is not Type.STRUCT:
-            # Kafka Connect asks for the fields before it looks at the value.
+            # Kafka Connect checks the fields before the value.
             raise DataError("Cannot list fields on non-struct type")
         fields = []
         for field in schema.fields:

@@ -53,7 +53,7 @@ class ExtractField(SideTransform):
             inner = field.schema
             defaults.append(inner.default)
         if not self._replace_null:
-            defaults[-1:] = [None]  # on the way down defaults count all the same
+            defaults[-1:] = [None]  # on the path, defaults apply in any case
         return self.planned(schema, inner, _from_structs(self._steps, defaults))
 
     def _from_maps(self) -> Change:
@@ -84,7 +84,7 @@ def _from_structs(steps: Sequence[str], defaults: Sequence[Value]) -> Change:
 
 
 def _no_path(schema: Schema | None) -> Change:
-    """For a path without any steps: no setting is at fault, so every record is, as in Java."""
+    """For a path without steps: as in Java, the setting is valid, but every record fails."""
 
     def refuse(values: list[Value], rows: Rows) -> list[Value]:
         if values == [None]:

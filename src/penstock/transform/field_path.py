@@ -1,8 +1,7 @@
 """The path of a field in nested structs or maps (KIP-821).
 
-Version 1 knows only fields at the top, dots in their names included. In version 2 a dot goes one
-level down; a step that holds dots stands in backticks, and a backtick inside it that a dot follows
-is escaped by a backslash.
+In version 1, a path is a field name, with its dots. In version 2, dots separate steps; a step with
+dots is in backticks, and a backtick inside it followed by a dot is escaped by a backslash.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _DOT: Final = "."
 
 
 def steps_of(path: str, version: str) -> tuple[str, ...]:
-    """The names of a path, from the top; ConfigInvalid when a backtick has no partner."""
+    """The names of a path, from the top. Raises ConfigInvalid for an unclosed backtick."""
     if version.upper() == "V1":
         return (path,)
     if not path:
@@ -47,7 +46,7 @@ def steps_of(path: str, version: str) -> tuple[str, ...]:
 
 
 def _wrapped(path: str, start: int) -> tuple[str, int]:
-    """The step in backticks that begins at `start`, and where the next one does."""
+    """The step in backticks at `start`, and the start of the next."""
     at = start
     while True:
         end = path.find(_TICK, at)

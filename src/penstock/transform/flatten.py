@@ -1,4 +1,4 @@
-"""Flatten: nested structs or maps as one (kafka-connect.md §10.4)."""
+"""Flatten: nested structs or maps into one (kafka-connect.md §10.4)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FLATTEN: Final = ConfigDef(DELIMITER)
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    """A field that is not nested any more: the steps to it, its new name and schema."""
+    """A leaf field: the path to it, its new name and schema."""
 
     name: str
     new_name: str
@@ -36,7 +36,7 @@ class _Leaf:
 
 @dataclass(frozen=True, slots=True)
 class _Branch:
-    """A nested struct and what is in it."""
+    """A nested struct and its parts."""
 
     name: str
     parts: tuple[_Leaf | _Branch, ...]
@@ -82,7 +82,7 @@ class Flatten(SideTransform):
     def _parts(
         self, schema: Schema, prefix: str, optional: bool, default: Value, leaves: list[_Leaf]
     ) -> tuple[_Leaf | _Branch, ...]:
-        """What is in a struct schema, in order; every leaf is added to `leaves` too."""
+        """The parts of a struct schema, in order; adds every leaf to `leaves`."""
         parts: list[_Leaf | _Branch] = []
         for field in schema.fields:
             inner = field.schema

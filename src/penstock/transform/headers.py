@@ -217,7 +217,7 @@ class HeaderFrom(SideTransform):
         return change
 
 
-# Kafka Connect does not ask whether there is such a field; this is what the JVM says then.
+# Kafka Connect does not check the field; this is the JVM's message.
 _NO_FIELD: Final = (
     'Cannot invoke "org.apache.kafka.connect.data.Field.schema()" because the return value of '
     '"org.apache.kafka.connect.data.Schema.field(String)" is null'

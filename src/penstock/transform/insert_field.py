@@ -52,12 +52,12 @@ INSERT_FIELD: Final = ConfigDef(
 )
 
 ValuesOf = Callable[[Rows], list[Value]]
-"""What is inserted in each of the rows; None where nothing is."""
+"""The values to insert, by row; None: nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Insert:
-    """A field to insert; `always` is what it holds if that is the same for every record."""
+    """A field to insert; `always` is its value if it is the same for every record."""
 
     name: str
     schema: Schema
@@ -161,7 +161,8 @@ class InsertField(SideTransform):
         return self.planned(schema, new, changed, self._inserted())
 
     def _inserted(self) -> ChangeMembers | None:
-        """How members are added that are the same for all records; None if one is not."""
+        """The function that adds members with the same value for all records; None if one
+        differs."""
         if len(self._always) < len(self._inserts):
             return None
         return lambda members: members | self._always
@@ -195,7 +196,7 @@ class InsertField(SideTransform):
 
 
 def _named(given: str, schema: Schema) -> tuple[str, Schema]:
-    """The name of the field, and the schema its suffix makes of it."""
+    """The name of the field, and its schema by its suffix."""
     if given.endswith("!"):
         return given[:-1], schema
     return given.removesuffix("?"), schema.as_optional()

@@ -22,7 +22,7 @@ class NullPointer(DataError):
 
 
 class IndexOutOfBounds(DataError):
-    """A group that the regular expression does not have."""
+    """A group that the regular expression lacks."""
 
     java_name = "java.lang.IndexOutOfBoundsException"
 
@@ -40,7 +40,7 @@ class ConnectError(DataError):
 
 
 class SchemaBuilderError(DataError):
-    """The changed schema would not be one."""
+    """The changed schema would be invalid."""
 
     java_name = "org.apache.kafka.connect.errors.SchemaBuilderException"
 
@@ -68,7 +68,7 @@ def class_name(schema: Schema | None, value: Value) -> str:
 
 
 def not_a_map(value: Value, purpose: str) -> DataError:
-    """What is said about a value without a schema that is no map."""
+    """The error for a value without a schema that is not a map."""
     return DataError(
         f"Only Map objects supported in absence of schema for [{purpose}], "
         f"found: {class_name(None, value)}"
@@ -76,21 +76,21 @@ def not_a_map(value: Value, purpose: str) -> DataError:
 
 
 def not_a_struct(schema: Schema | None, value: Value, purpose: str) -> DataError:
-    """What is said about a value with a schema that is no struct."""
+    """The error for a value with a schema that is not a struct."""
     return DataError(
         f"Only Struct objects supported for [{purpose}], found: {class_name(schema, value)}"
     )
 
 
 def null_in_field(name: str, schema: Schema) -> DataError:
-    """What is said about null where the field's schema does not allow it."""
+    """The error for null if the field's schema does not allow it."""
     return DataError(
         f'Invalid value: null used for required field: "{name}", schema type: {schema.type.name}'
     )
 
 
 def named_fields(schemas: Sequence[tuple[str, Schema]]) -> tuple[Field, ...]:
-    """The fields of a new STRUCT schema; SchemaBuilderError for names that cannot be."""
+    """The fields of a new STRUCT schema. Raises SchemaBuilderError for invalid names."""
     seen: set[str] = set()
     for name, _ in schemas:
         if not name:

@@ -77,7 +77,7 @@ def _by_class(masks: Mapping[type, Value], refuse: MaskOne) -> MaskColumn:
     def mask(values: list[Value]) -> list[Value]:
         kinds = set(map(type, values))
         if not kinds <= known.keys():
-            # The first that will not do says so, as it would alone.
+            # The first that is invalid raises its own error.
             return [known[type(v)] if type(v) in known else refuse(v) for v in values]
         if len(kinds) == 1:
             return [known[kinds.pop()]] * len(values)
@@ -87,8 +87,8 @@ def _by_class(masks: Mapping[type, Value], refuse: MaskOne) -> MaskColumn:
 
 
 def _number(text: str, type: Type) -> Value | DataError:
-    """A text as a number of a type, by way of a decimal that it must be (`Values.convertToLong`
-    and so on); or what is said when it is none."""
+    """A text as a number of a type, by way of a decimal (as `Values.convertToLong` and so on), or
+    the error."""
     try:
         exact = read_decimal(text)
     except DataError:
@@ -150,7 +150,7 @@ class MaskField(SideTransform):
         return _by_class(masks, lambda value: _refuse_custom(value, java_class(value), refused))
 
     def _schema_mask(self, schema: Schema) -> MaskColumn:
-        """The mask of a field's values; what class they have is for its schema to say."""
+        """The mask of a field's values; its schema determines their class."""
 
         def refuse(value: Value) -> Value:
             return _refuse(f"class {class_name(schema, value)}")

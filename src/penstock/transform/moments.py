@@ -1,4 +1,4 @@
-"""Moments and ms since the epoch, a whole list at a time."""
+"""Lists of moments to and from ms since the epoch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _EXACT_MS: Final = 1 << 42  # up to here, in 2109, seconds as a float tell ms ap
 
 
 def to_moments(ms: Sequence[int]) -> list[datetime]:
-    """The moments, in UTC; DataError when one is not in the years 1 to 9999."""
+    """The moments, in UTC. Raises DataError if one is not in the years 1 to 9999."""
     if ms and min(ms) >= 0 and max(ms) < _EXACT_MS:
         at = datetime.fromtimestamp
         return [at(each / 1000, UTC) for each in ms]
@@ -21,7 +21,7 @@ def to_moments(ms: Sequence[int]) -> list[datetime]:
 
 
 def to_ms(moments: Sequence[datetime]) -> list[int]:
-    """The ms since the epoch; DataError when one has no time zone."""
+    """The ms since the epoch. Raises DataError if one has no time zone."""
     try:
         return [(moment - EPOCH) // _MS for moment in moments]
     except TypeError:

@@ -1,6 +1,6 @@
-"""Numbers as Java turns them into one another and reads them from text.
+"""Conversions between numbers, and from text, as in Java.
 
-What is read here raises NumberFormat where Java throws NumberFormatException.
+Functions that read raise NumberFormat where Java throws NumberFormatException.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BLANK: Final = "".join(map(chr, range(0x21)))
 
 def narrowing(type: Type) -> Callable[[Value], int]:
     """`Number.byteValue` and so on for any number: integers and decimals wrap; a float is first
-    held to the range of an int, or of a long for INT64."""
+    limited to the range of an int, or of a long for INT64."""
     low, high = int_range(Type.INT64 if type is Type.INT64 else Type.INT32)
 
     def narrow(value: Value) -> int:
@@ -46,7 +46,7 @@ def narrowing(type: Type) -> Callable[[Value], int]:
 
 
 def decimal_to_int(value: Decimal) -> int:
-    """The integer part, or any other number with its last 64 bits."""
+    """The integer part, or another number with the same last 64 bits."""
     exponent = value.as_tuple().exponent
     # 10 to the 64th is a multiple of 2 to the 64th, and what a text may ask for is no bound.
     return 0 if isinstance(exponent, int) and exponent >= 64 else int(value)
@@ -71,7 +71,7 @@ _to_long: Final = narrowing(Type.INT64)
 
 
 def is_true(value: Value) -> bool:
-    """Whether the long that a number becomes is not 0."""
+    """Whether a number, converted to long, is not 0."""
     return _to_long(value) != 0
 
 
@@ -90,13 +90,13 @@ _LONGEST: Final = 4000
 
 
 def _float_text(text: str) -> str:
-    """What Python's `float` reads as Java reads the text; raises NumberFormat."""
+    """The text for Python's `float` that means what the text means in Java. Raises NumberFormat."""
     trimmed = text.strip(_BLANK)
     if not trimmed:
         raise NumberFormat("empty String")
     if not _DECIMAL.fullmatch(trimmed):
         raise NumberFormat(f'For input string: "{trimmed}"')
-    # The last letter of "Infinity" and "NaN" is none of the type suffixes.
+    # "Infinity" and "NaN" do not end in a type suffix.
     return trimmed.rstrip("fFdD")
 
 
@@ -146,4 +146,4 @@ READERS: Final[Mapping[Type, Callable[[str], Value]]] = {
     Type.FLOAT32: read_float32,
     Type.FLOAT64: read_float64,
 }
-"""How a text becomes a number of a type."""
+"""Reads a number of a type from text."""

@@ -56,7 +56,7 @@ _GROUP_NAME: Final = re.compile(r"[a-zA-Z0-9]*")
 
 
 def replacement(template: str, match: re.Match[str]) -> str:
-    """What a Java replacement makes of a match (`Matcher.appendReplacement`), errors included."""
+    """The result of a Java replacement (`Matcher.appendReplacement`), with its errors."""
     out: list[str] = []
     at = 0
     while at < len(template):
@@ -81,7 +81,7 @@ def _group(template: str, at: int, match: re.Match[str]) -> tuple[str, int]:
         raise IllegalArgument("Illegal group reference: group index is missing")
     if template[at] == "{":
         name = _GROUP_NAME.match(template, at + 1)
-        assert name is not None  # it matches nothing, too
+        assert name is not None  # it also matches nothing
         if not name[0]:
             raise IllegalArgument("named capturing group has 0 length name")
         if not template.startswith("}", name.end()):
@@ -134,7 +134,7 @@ class RegexRouter(Transform):
     def _route(self, topic: str) -> str | DataError:
         if self._regex.fullmatch(topic) is None:
             return topic
-        # What is replaced need not be all of it: a lazy pattern finds less.
+        # `find` may match less than all of it, with a lazy pattern.
         found = self._regex.search(topic)
         assert found is not None  # what matches everything is found
         try:
@@ -157,7 +157,7 @@ class TimestampRouter(Transform):
         try:
             self._format = DateFormat(config[TIMESTAMP_FORMAT])
         except PatternInvalid as cause:
-            # Kafka Connect, too, finds out with the first record.
+            # Kafka Connect also fails with the first record.
             self._format = IllegalArgument(str(cause))
         self._routes: dict[tuple[str, int], str] = {}
 
@@ -189,8 +189,7 @@ _MOST_ROUTES: Final = 4096
 
 
 def _shown(records: Records, row: int) -> str:
-    """A record as Java's `toString` shows it; of a source's, what it was read from is not known
-    any more."""
+    """A record as in Java's `toString`; for a source, without its source partition and offset."""
 
     def side(name: str, schema: Schema | None, value: Value) -> str:
         return f"{name}={text(schema, value)}, {name}Schema={schema_text(schema)}"

@@ -1,4 +1,4 @@
-"""Settings that several transforms have, and checks that are worded as Kafka Connect's."""
+"""Settings of several transforms, and checks with Kafka Connect's messages."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def plugin(name: str, config: ConfigDef) -> Plugin:
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """A `Check` of a list whose message is whatever `find` says, as it is."""
+    """A `Check` of a list; its message is from `find`."""
 
     description: str
     find: Callable[[Sequence[str] | None], str | None]

@@ -30,26 +30,25 @@ class Rows(NamedTuple):
 
 
 Change = Callable[[list[Value], Rows], list[Value]]
-"""Makes new values of a list of them, one for each; raises if one of them cannot be changed: a
-DataError, or any other exception for a value that is not of the kind it takes at all."""
+"""Changes a list of values, one by one. Raises DataError if one cannot be changed, and any other
+exception for a value of the wrong kind."""
 
 Members = dict[str, Any]
 """The members of `Fields` by name: an array each, or one value for all rows."""
 
 ChangeMembers = Callable[[Members], Members]
-"""The same as a Change for all values of `Fields`, none of whose members is null anywhere; raises
-if some of them cannot be changed."""
+"""A Change for `Fields` without nulls. Raises if some values cannot be changed."""
 
 Refusal = Callable[[Value], DataError]
-"""What is said about a value that a Change does not take."""
+"""The error for a value of the wrong kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The change of values of one schema.
 
-    `refusal` words why a value is not taken. `members` is there where `Fields` can be changed
-    without looking at their values.
+    `refusal` makes the error for a value of the wrong kind. `members` is set if `Fields` can be
+    changed without their values.
     """
 
     schema: Schema | None
@@ -59,11 +58,10 @@ class Plan:
 
 
 class SideTransform(Transform):
-    """A transform of keys or of values, which alone differ in the class attribute `of_keys`.
+    """A transform of keys or of values, which differ only in the class attribute `of_keys`.
 
-    `purpose` is what messages call it. With `null_stays` a record whose key or value is null is
-    passed on as it is, its schema too; otherwise null goes through the plan, whose function takes
-    it if `takes_null`.
+    `purpose` is its name in messages. With `null_stays`, a null key or value stays, with its
+    schema; otherwise null is changed by the plan, whose function accepts it if `takes_null`.
     """
 
     of_keys: ClassVar[bool] = False
@@ -78,7 +76,7 @@ class SideTransform(Transform):
 
     @abstractmethod
     def plan(self, schema: Schema | None) -> Plan:
-        """What to do with values of this schema; DataError if that cannot be."""
+        """The plan for values of this schema. Raises DataError if there is none."""
 
     def apply(self, records: Records, failed: Failed) -> Records:
         if self.of_keys:
@@ -107,7 +105,7 @@ class SideTransform(Transform):
         return Column(values, runs)
 
     def _changed_fields(self, column: Fields) -> Fields | None:
-        """None where the values have to be looked at, be it to find out what is wrong with one."""
+        """None if the values are needed, for the change or for an error."""
         plan = self.plan_of(column.schema)
         if plan.members is None or any(each.null_count for each in column.members.values()):
             return None
@@ -117,7 +115,7 @@ class SideTransform(Transform):
             return None
 
     def plan_of(self, schema: Schema | None) -> Plan:
-        """The plan for a schema, kept for the next time."""
+        """The plan for a schema, cached."""
         plan = self._plans.get(schema)
         if plan is None:
             try:
@@ -130,7 +128,7 @@ class SideTransform(Transform):
         return plan
 
     def _refusing(self, error: DataError) -> Change:
-        """For a schema that cannot be changed: that is said of every value that would be."""
+        """For a schema that cannot be changed: the error for every value that would be."""
 
         def refuse(values: list[Value], rows: Rows) -> list[Value]:
             if values == [None] and not self.takes_null:
@@ -140,7 +138,7 @@ class SideTransform(Transform):
         return refuse
 
     def refusal(self, schema: Schema | None) -> Refusal:
-        """What is said about values that are no map, or no struct, in the words for `purpose`."""
+        """The error for values that are not a map, or a struct, with `purpose`."""
         if not is_record(schema):
             return lambda value: not_a_struct(schema, value, self.purpose)
 
@@ -181,7 +179,7 @@ def _some_null(values: list[Value]) -> bool:
 
 
 def done(plan: Plan, values: list[Value], rows: Rows, failed: Failed) -> list[Value]:
-    """The changed values; None for those that failed, which are noted."""
+    """The changed values; None for those that failed, which are added to the failures."""
     if not values:
         return []
     try:
@@ -212,7 +210,7 @@ def _told(plan: Plan, value: Value, error: Exception) -> Exception:
 def _changed_but_nulls(
     plan: Plan, schema: Schema | None, part: list[Value], rows: Rows, failed: Failed
 ) -> tuple[list[Value], list[Run]]:
-    """The same for values of which some are null and stay, with the schema they have."""
+    """The same for values with nulls, which stay with their schema."""
     held = [at for at, value in enumerate(part) if value is not None]
     places = [rows.places[at] for at in held]
     new = done(plan, [part[at] for at in held], Rows(rows.records, places), failed)
@@ -233,11 +231,11 @@ def _changed_but_nulls(
 
 
 def fill(old: Schema, new: Schema, *, replace_null: bool) -> Callable[[list[Value]], list[Value]]:
-    """The function that makes structs of `old` ready to be structs of `new`, which has a field for
-    each of its fields, in its place: null becomes the field's default where there is one and it
-    counts, and is an error where the new field does not allow it.
+    """The function that prepares structs of `old` for `new`, which has a field in the place of
+    each: null becomes the field's default, if any and if it applies, and is an error if the new
+    field does not allow it.
 
-    A struct that needs nothing done is returned itself: copy it before it is changed.
+    An unchanged struct is returned itself: copy it before you modify it.
     """
     pairs = zip(old.fields, new.fields, strict=False)
     kept = {one.name: other for one, other in pairs}

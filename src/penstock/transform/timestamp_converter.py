@@ -43,7 +43,7 @@ from penstock.transform.side import Change, Plan, Rows, SideTransform, fill, is_
 
 
 class Form(Enum):
-    """A form of time; the value is what `target.type` says."""
+    """A form of time; the value is that of `target.type`."""
 
     TEXT = "string"
     UNIX = "unix"
@@ -102,25 +102,25 @@ Convert = Callable[[list[Value]], list[Value]]
 
 
 def _scale(value: int, factor: int) -> int:
-    """As `java.util.concurrent.TimeUnit` makes a unit finer: held to the range of a long."""
+    """To a finer unit as `java.util.concurrent.TimeUnit` does: limited to the range of a long."""
     return max(_LONG_MIN, min(value * factor, _LONG_MAX))
 
 
 def _cut(value: int, divisor: int) -> int:
-    """As it makes a unit coarser: towards zero."""
+    """To a coarser unit as `TimeUnit` does: rounded towards zero."""
     return value // divisor if value >= 0 else -(-value // divisor)
 
 
 @dataclass(frozen=True, slots=True)
 class _Conversion:
-    """How lists of one form become lists of another; there is no null in them."""
+    """Converts lists, without nulls, from one form to another."""
 
     format: DateFormat | None
     precision: str
 
     def column(self, source: Form, target: Form) -> Convert:
-        """The function from one form to another, by the shortest way there is. It raises
-        DataError for what is no such time, and for what Python has no value for."""
+        """The function from one form to another, in the fewest steps. It raises DataError for
+        values of another form, and times that Python cannot represent."""
         match source, target:
             case Form.TEXT, Form.TIMESTAMP:
                 return self._text_to_moments
@@ -132,8 +132,7 @@ class _Conversion:
         return lambda values: from_ms(to_ms(values))
 
     def schemaless_column(self, source: Form, target: Form) -> Convert:
-        """The same where no schema says what a moment stands for: Java has one class for all,
-        whose closest here is the datetime."""
+        """The same without a schema: Java has one class for all moments, here a datetime."""
         if target not in (Form.DATE, Form.TIME):
             return self.column(source, target)
         to_ms = self._to_ms(source)
@@ -170,7 +169,7 @@ class _Conversion:
     @property
     def _pattern(self) -> DateFormat:
         if self.format is None:
-            # Kafka Connect does not ask whether there is one; this is what the JVM says then.
+            # Kafka Connect does not check it; this is the JVM's message.
             raise NullPointer(
                 'Cannot invoke "java.text.SimpleDateFormat.parse(String)" because "config.format" '
                 "is null"
@@ -193,7 +192,7 @@ class _Conversion:
         except DataError:
             if len(texts) > 1:
                 raise
-        # It may only be too far in the past or future for Python.
+        # It may be outside of Python's range.
         try:
             return [self._pattern.parse(texts[0])]
         except Unparseable:
@@ -329,7 +328,7 @@ def _refuse(values: list[Value]) -> list[Value]:
 
 
 def _form_of(schema: Schema) -> Form:
-    """The form of time that values of a schema are."""
+    """The form of time of a schema's values."""
     match schema.logical, schema.type:
         case Logical.TIMESTAMP, _:
             return Form.TIMESTAMP
@@ -350,7 +349,7 @@ def _date_format(pattern: str) -> DateFormat:
     try:
         known = DateFormat(pattern)
     except PatternInvalid as cause:
-        # As Kafka Connect words it: the cause where the value belongs, the text as the name.
+        # Kafka Connect's message has the cause in place of the value, and the text as the name.
         raise ConfigInvalid(
             [
                 f"Invalid value java.lang.IllegalArgumentException: {cause} for configuration "
@@ -360,7 +359,7 @@ def _date_format(pattern: str) -> DateFormat:
         ) from cause
     if not known.reads_short_years:
         return known
-    # Which century "24" is of follows from the day this is made, as in Java; nothing else does.
+    # As in Java, only the century of years with two digits depends on the current date.
     return DateFormat(pattern, timestamp_to_ms(datetime.now(UTC)))
 
 
