@@ -11,16 +11,29 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Generic, TypeVar
 
-from penstock.api.converter import Converter
+from penstock.api.converter import Converter, Use
+from penstock.config.define import Config
+from penstock.convert.lru import LruCache
 from penstock.data.records import Column, Failed, Run
 from penstock.data.schema import Schema, Value
 from penstock.errors import DataError, PenstockError
-from penstock.schema_registry.client import Lookups, explained
+from penstock.schema_registry import settings
+from penstock.schema_registry.client import (
+    Lookups,
+    RegistryClient,
+    RegistrySchema,
+    WriterSchemas,
+    explained,
+)
+from penstock.schema_registry.subjects import SubjectNames
 
 ReadBytes = Callable[[bytes], Value]
 WriteBytes = Callable[[Value], bytes | None]
+
+D = TypeVar("D")
+W = TypeVar("W")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +49,50 @@ class Reading:
     read: ReadBytes
 
 
-class FramedConverter(Converter):
-    """A converter whose messages begin with the id of a schema."""
+class FramedConverter(Converter, Generic[W]):
+    """A converter whose messages begin with the id of a schema.
+
+    `W` is what values of one Connect schema are written with, for all topics and ids.
+    """
 
     format_name: ClassVar[str]
     """The format's name in messages: JSON Schema, Protobuf."""
     data_name: ClassVar[str]
     """The name of its data in messages: Json, Protobuf."""
 
+    def __init__(self, config: Config, use: Use, client: RegistryClient) -> None:
+        super().__init__(config, use)
+        self.client = client
+        self.subjects = SubjectNames(config, use)
+        self.schemas = WriterSchemas(client, config, self.incompatible)
+        # Only the latest version may change; everything else is constant.
+        latest = config[settings.USE_LATEST] or config[settings.USE_METADATA] is not None
+        self._keeps_ids = not latest or config[settings.LATEST_CACHE_TTL] < 0
+        size = config[settings.CACHE_SIZE]
+        self.readings: LruCache[tuple[str, bytes], Reading] = LruCache(size)
+        self._written: LruCache[Schema, W] = LruCache(size)
+        self._writings: LruCache[tuple[str, Schema], WriteBytes] = LruCache(size)
+
     @abstractmethod
     def reading(self, topic: str, cell: bytes, lookups: Lookups) -> Reading:
         """The reading of this message, and of all messages of the topic with the same beginning."""
 
     @abstractmethod
+    def written(self, schema: Schema) -> W:
+        """Compiles what values of a schema are written with. Raises DataError."""
+
+    @abstractmethod
+    def has_no_bytes(self, value: Value, written: W) -> bool:
+        """Whether nothing is written for a value."""
+
+    @abstractmethod
+    def new_writing(self, topic: str, schema: Schema, written: W, lookups: Lookups) -> WriteBytes:
+        """The function that writes a schema's values to a topic; registers the schema if needed."""
+
+    @abstractmethod
+    def incompatible(self, chosen: RegistrySchema, own: RegistrySchema) -> str | None:
+        """Why data of `own` cannot be read as `chosen`; None if they can."""
+
     def writing(
         self, topic: str, schema: Schema, value: Value, lookups: Lookups
     ) -> WriteBytes | None:
@@ -56,6 +100,48 @@ class FramedConverter(Converter):
 
         None if that value has no bytes: then nothing is registered, and the next value asks again.
         """
+        key = (topic, schema)
+        known = self._writings.get(key)
+        if known is not None:
+            return known
+        written = self._written.get(schema)
+        if written is None:
+            written = lookups.once(("written", schema), lambda: self.written(schema))
+            self._written.put(schema, written)
+        if self.has_no_bytes(value, written):
+            return None
+        found = lookups.once(
+            ("writing", key), lambda: self.new_writing(topic, schema, written, lookups)
+        )
+        return self._writings.put(key, found) if self._keeps_ids else found
+
+    def stored(
+        self,
+        topic: str,
+        id: int,
+        lookups: Lookups,
+        parse: Callable[[RegistrySchema], D],
+        record: Callable[[D], str | None],
+    ) -> tuple[D, int]:
+        """The parsed schema with that id, and its version in the subject; `record` is the name that
+        the subject may contain."""
+        by_topic = self.subjects.of(topic, None) if self.subjects.by_topic else None
+        stored = lookups.of(
+            ("schema", id, by_topic), lambda: self.client.schema(id, subject=by_topic)
+        )
+        parsed = parse(stored)
+        subject = by_topic or self.subjects.of(topic, record(parsed))
+        place = lookups.of(
+            ("place", id, subject), lambda: self.client.lookup(subject, stored, deleted=True)
+        )
+        return parsed, place.version
+
+    def chosen(
+        self, topic: str, schema: Schema, own: RegistrySchema, record: str | None, lookups: Lookups
+    ) -> tuple[int, RegistrySchema]:
+        """The id and the schema to write with; `own` is the Connect schema in the format."""
+        subject = self.subjects.of(topic, record)
+        return lookups.of(("chosen", subject, schema), lambda: self.schemas.of(subject, own))
 
     def to_connect(
         self, topics: Sequence[str], cells: Sequence[bytes | None], failed: Failed

@@ -25,7 +25,6 @@ from penstock.config.define import BOOLEAN, LOW, MEDIUM, STRING, Config, Key
 from penstock.convert.json import DECIMAL_FORMAT
 from penstock.convert.json_read import MISSING, Inexact, Read, parse
 from penstock.convert.json_write import DecimalFormat, Write, dump
-from penstock.convert.lru import LruCache
 from penstock.data.schema import Schema, Value
 from penstock.errors import DataError
 from penstock.schema_registry import settings
@@ -33,7 +32,6 @@ from penstock.schema_registry.client import (
     Lookups,
     RegistryClient,
     RegistrySchema,
-    WriterSchemas,
 )
 from penstock.schema_registry.compatibility import json_obstacles, parse_json
 from penstock.schema_registry.framed import FramedConverter, ReadBytes, Reading, WriteBytes
@@ -41,7 +39,6 @@ from penstock.schema_registry.json_schema_names import Options
 from penstock.schema_registry.json_schema_read import Document, connect_schema
 from penstock.schema_registry.json_schema_values import ABSENT, reader, writer
 from penstock.schema_registry.json_schema_write import json_schema
-from penstock.schema_registry.subjects import SubjectNames
 from penstock.schema_registry.wire import HEAD_SIZE, head, schema_id
 
 ADDITIONAL_PROPERTIES: Final = Key(
@@ -103,7 +100,7 @@ class _Written:
     write: Write
 
 
-class JsonSchemaConverter(FramedConverter):
+class JsonSchemaConverter(FramedConverter[_Written]):
     """Reads and writes JSON with JSON Schemas as Confluent's JsonSchemaConverter does."""
 
     plugin = Plugin(
@@ -115,7 +112,7 @@ class JsonSchemaConverter(FramedConverter):
     data_name = "Json"
 
     def __init__(self, config: Config, use: Use) -> None:
-        super().__init__(config, use)
+        super().__init__(config, use, RegistryClient(config))
         self._options = Options(
             generalized=config[settings.SUM_TYPES],
             ignore_default=config[settings.IGNORE_DEFAULT],
@@ -124,89 +121,61 @@ class JsonSchemaConverter(FramedConverter):
             decimals=DecimalFormat(config[DECIMAL_FORMAT].upper()),
         )
         self._validating = config[FAIL_INVALID]
-        self._client = RegistryClient(config)
-        self._subjects = SubjectNames(config, use)
-        self._schemas = WriterSchemas(self._client, config, self._incompatible)
-        # Only the latest version may change; everything else is constant.
-        latest = config[settings.USE_LATEST] or config[settings.USE_METADATA] is not None
-        self._keeps_ids = not latest or config[settings.LATEST_CACHE_TTL] < 0
-        size = config[settings.CACHE_SIZE]
-        self._readings: LruCache[tuple[str, int], Reading] = LruCache(size)
-        self._written: LruCache[Schema, _Written] = LruCache(size)
-        self._writings: LruCache[tuple[str, Schema], WriteBytes] = LruCache(size)
 
     def reading(self, topic: str, cell: bytes, lookups: Lookups) -> Reading:
         with self.asking_to_read(topic):
-            key = (topic, schema_id(cell))
-        known = self._readings.get(key)
+            id = schema_id(cell)
+        key = (topic, cell[:HEAD_SIZE])
+        known = self.readings.get(key)
         if known is not None:
             return known
-        found = lookups.once(("reading", key), lambda: self._new_reading(*key, lookups))
-        return self._readings.put(key, found)
+        found = lookups.once(("reading", key), lambda: self._new_reading(topic, id, lookups))
+        return self.readings.put(key, found)
 
     def _new_reading(self, topic: str, id: int, lookups: Lookups) -> Reading:
         with self.asking_to_read(topic):
-            by_topic = self._subjects.of(topic, None) if self._subjects.by_topic else None
-            stored = lookups.of(
-                ("schema", id, by_topic), lambda: self._client.schema(id, subject=by_topic)
+            document, version = self.stored(
+                topic,
+                id,
+                lookups,
+                parse=lambda stored: self._document(stored, lookups),
+                record=lambda document: document.title,
             )
-            document = self._document(stored, lookups)
-            subject = by_topic or self._subjects.of(topic, document.title)
-            place = lookups.of(
-                ("place", id, subject), lambda: self._client.lookup(subject, stored, deleted=True)
-            )
-        schema = connect_schema(document, self._options, place.version)
+        schema = connect_schema(document, self._options, version)
         validator = document.validator() if self._validating else None
         return Reading(head(id), schema, _bytes_reader(reader(schema), validator))
 
     def _document(self, stored: RegistrySchema, lookups: Lookups) -> Document:
         if stored.type != "JSON":
             raise DataError(f"The schema is of type {stored.type}, not JSON")
-        found = lookups.of(("built on", stored), lambda: self._client.referenced(stored))
+        found = lookups.of(("built on", stored), lambda: self.client.referenced(stored))
         return Document.of(stored.text, {name: each.text for name, each in found.items()})
 
-    def writing(
-        self, topic: str, schema: Schema, value: Value, lookups: Lookups
-    ) -> WriteBytes | None:
-        key = (topic, schema)
-        known = self._writings.get(key)
-        if known is not None:
-            return known
-        written = self._written.get(schema)
-        if written is None:
-            written = lookups.once(("written", schema), lambda: self._new(schema))
-            self._written.put(schema, written)
-        if value is None and written.write(None) is ABSENT:
-            return None
-        found = lookups.once(
-            ("writing", key), lambda: self._new_writing(topic, schema, written, lookups)
-        )
-        return self._writings.put(key, found) if self._keeps_ids else found
+    def has_no_bytes(self, value: Value, written: _Written) -> bool:
+        return value is None and written.write(None) is ABSENT
 
-    def _new_writing(
+    def new_writing(
         self, topic: str, schema: Schema, written: _Written, lookups: Lookups
     ) -> WriteBytes:
         with self.asking_to_write(topic):
-            subject = self._subjects.of(topic, written.document.title)
-            id, chosen = lookups.of(
-                ("chosen", subject, schema), lambda: self._schemas.of(subject, written.schema)
-            )
+            title = written.document.title
+            id, chosen = self.chosen(topic, schema, written.schema, title, lookups)
             document = written.document
             if self._validating and chosen is not written.schema:
                 document = self._document(chosen, lookups)
         validator = document.validator() if self._validating else None
         return _bytes_writer(head(id), written.write, validator)
 
-    def _new(self, schema: Schema) -> _Written:
+    def written(self, schema: Schema) -> _Written:
         text = dump(json_schema(schema, self._options)).decode()
         return _Written(
             RegistrySchema(text, "JSON"), Document.of(text), writer(schema, self._options)
         )
 
-    def _incompatible(self, chosen: RegistrySchema, own: RegistrySchema) -> str | None:
+    def incompatible(self, chosen: RegistrySchema, own: RegistrySchema) -> str | None:
         if chosen.type != "JSON":
             return f"it is of type {chosen.type}"
-        built_on = {name: each.text for name, each in self._client.referenced(chosen).items()}
+        built_on = {name: each.text for name, each in self.client.referenced(chosen).items()}
         found = json_obstacles(parse_json(chosen.text), parse_json(own.text), (built_on, {}))
         return "; ".join(found) or None
 

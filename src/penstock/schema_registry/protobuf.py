@@ -31,7 +31,6 @@ from penstock.schema_registry.client import (
     Registered,
     RegistryClient,
     RegistrySchema,
-    WriterSchemas,
 )
 from penstock.schema_registry.compatibility import protobuf_obstacles
 from penstock.schema_registry.framed import FramedConverter, Reading, WriteBytes
@@ -48,7 +47,6 @@ from penstock.schema_registry.protobuf_files import (
 from penstock.schema_registry.protobuf_names import Options
 from penstock.schema_registry.protobuf_schema import MessageFile, message_file
 from penstock.schema_registry.protobuf_values import reader, writer
-from penstock.schema_registry.subjects import SubjectNames
 from penstock.schema_registry.wire import HEAD_SIZE, head, schema_id
 
 
@@ -157,7 +155,7 @@ class _Written:
     write: Callable[[Value], bytes]
 
 
-class ProtobufConverter(FramedConverter):
+class ProtobufConverter(FramedConverter[_Written]):
     """Reads and writes Protobuf as Confluent's ProtobufConverter does."""
 
     plugin = Plugin(
@@ -169,7 +167,7 @@ class ProtobufConverter(FramedConverter):
     data_name = "Protobuf"
 
     def __init__(self, config: Config, use: Use) -> None:
-        super().__init__(config, use)
+        super().__init__(config, use, _DescriptorClient(config))
         self._options = Options(
             generalized=config[settings.SUM_TYPES],
             ignore_default=config[settings.IGNORE_DEFAULT],
@@ -184,45 +182,33 @@ class ProtobufConverter(FramedConverter):
             index_for_unions=config[INDEX_FOR_UNIONS],
             flatten_unions=config[FLATTEN_UNIONS],
         )
-        self._client = _DescriptorClient(config)
-        self._subjects = SubjectNames(config, use)
-        self._schemas = WriterSchemas(self._client, config, self._incompatible)
-        # Only the latest version may change; everything else is constant.
-        latest = config[settings.USE_LATEST] or config[settings.USE_METADATA] is not None
-        self._keeps_ids = not latest or config[settings.LATEST_CACHE_TTL] < 0
-        size = config[settings.CACHE_SIZE]
-        self._parsed: LruCache[RegistrySchema, _Parsed] = LruCache(size)
-        self._readings: LruCache[tuple[str, bytes], Reading] = LruCache(size)
-        self._written: LruCache[Schema, _Written] = LruCache(size)
-        self._writings: LruCache[tuple[str, Schema], WriteBytes] = LruCache(size)
+        self._parsed: LruCache[RegistrySchema, _Parsed] = LruCache(config[settings.CACHE_SIZE])
 
     def reading(self, topic: str, cell: bytes, lookups: Lookups) -> Reading:
         with self.asking_to_read(topic):
             id = schema_id(cell)
             path, start = decode_path(cell, HEAD_SIZE)
         key = (topic, cell[:start])
-        known = self._readings.get(key)
+        known = self.readings.get(key)
         if known is not None:
             return known
         found = lookups.once(
             ("reading", key), lambda: self._new_reading(topic, id, path, key[1], lookups)
         )
-        return self._readings.put(key, found)
+        return self.readings.put(key, found)
 
     def _new_reading(
         self, topic: str, id: int, path: Sequence[int], prefix: bytes, lookups: Lookups
     ) -> Reading:
         with self.asking_to_read(topic):
-            by_topic = self._subjects.of(topic, None) if self._subjects.by_topic else None
-            stored = lookups.of(
-                ("schema", id, by_topic), lambda: self._client.schema(id, subject=by_topic)
+            message, version = self.stored(
+                topic,
+                id,
+                lookups,
+                parse=lambda stored: self._parse(stored, lookups).message(path),
+                record=lambda message: message.full_name,
             )
-            message = self._parse(stored, lookups).message(path)
-            subject = by_topic or self._subjects.of(topic, message.full_name)
-            place = lookups.of(
-                ("place", id, subject), lambda: self._client.lookup(subject, stored, deleted=True)
-            )
-        schema = connect_schema(message, self._options, place.version)
+        schema = connect_schema(message, self._options, version)
         return Reading(prefix, schema, reader(message, self._options))
 
     def _parse(self, stored: RegistrySchema, lookups: Lookups) -> _Parsed:
@@ -231,37 +217,25 @@ class ProtobufConverter(FramedConverter):
             return known
         if stored.type != "PROTOBUF":
             raise DataError(f"The schema is of type {stored.type}, not PROTOBUF")
-        found = lookups.of(("built on", stored), lambda: self._client.referenced(stored))
+        found = lookups.of(("built on", stored), lambda: self.client.referenced(stored))
         references = tuple(from_base64(each.text, name) for name, each in found.items())
         return self._parsed.put(stored, _Parsed(from_base64(stored.text), references))
 
     def writing(
         self, topic: str, schema: Schema, value: Value, lookups: Lookups
     ) -> WriteBytes | None:
-        if value is None:
-            return None
-        key = (topic, schema)
-        known = self._writings.get(key)
-        if known is not None:
-            return known
-        written = self._written.get(schema)
-        if written is None:
-            written = lookups.once(("written", schema), lambda: self._new(schema))
-            self._written.put(schema, written)
-        found = lookups.once(
-            ("writing", key), lambda: self._new_writing(topic, schema, written, lookups)
-        )
-        return self._writings.put(key, found) if self._keeps_ids else found
+        # A null has no bytes, even if its schema cannot be written.
+        return None if value is None else super().writing(topic, schema, value, lookups)
 
-    def _new_writing(
+    def has_no_bytes(self, value: Value, written: _Written) -> bool:
+        return value is None
+
+    def new_writing(
         self, topic: str, schema: Schema, written: _Written, lookups: Lookups
     ) -> WriteBytes:
         full_name, path = written.message.full_name, written.message.path
         with self.asking_to_write(topic):
-            subject = self._subjects.of(topic, full_name)
-            id, chosen = lookups.of(
-                ("chosen", subject, schema), lambda: self._schemas.of(subject, written.schema)
-            )
+            id, chosen = self.chosen(topic, schema, written.schema, full_name, lookups)
             if chosen is not written.schema:
                 # The bytes are the same; only the path is the other schema's.
                 found = path_to(self._parse(chosen, lookups).file, full_name)
@@ -275,14 +249,14 @@ class ProtobufConverter(FramedConverter):
 
         return write
 
-    def _new(self, schema: Schema) -> _Written:
+    def written(self, schema: Schema) -> _Written:
         made = message_file(schema, self._options)
         text = to_base64(made.file)
         message = _Parsed(from_base64(text), ()).message(made.path)
         write = writer(schema, message, self._options)
         return _Written(RegistrySchema(text, "PROTOBUF"), made, write)
 
-    def _incompatible(self, chosen: RegistrySchema, own: RegistrySchema) -> str | None:
+    def incompatible(self, chosen: RegistrySchema, own: RegistrySchema) -> str | None:
         if chosen.type != "PROTOBUF":
             return f"it is of type {chosen.type}"
         files = (self._parse(each, Lookups()).with_full_names() for each in (chosen, own))
