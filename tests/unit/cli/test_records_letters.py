@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+from dataclasses import replace
 
 from penstock.cli.records import letters, lines, reading
 from penstock.cli.records.letters import letter, root_cause
@@ -65,6 +66,9 @@ def test_programs_read_the_same() -> None:
     shown = Shown("dlq", 0, 0, None, Cell(None), Cell("{"), (), found)
     assert b'"failure":{"connector":"sink","task":3' in json_line(shown)
     assert "  record: orders-2@41" in text_lines(shown, headers=False, trace=False)
+    own = [("source", Cell("web")), ("__connect.errors.stage", Cell("VALUE_CONVERTER"))]
+    lines_of = text_lines(replace(shown, headers=own), headers=True, trace=False)
+    assert [line for line in lines_of if "header" in line] == ["  header source: web"]
 
 
 def test_of_the_jvms_traces_the_last_cause_counts() -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from penstock.cli.records.letters import Letter
+from penstock.cli.records.letters import PREFIX, Letter
 from penstock.cli.records.sides import NOTHING, Cell, Unwritable, parse_json, text_of
 from penstock.convert.json_write import dump
 
@@ -92,7 +92,11 @@ def text_lines(shown: Shown, *, headers: bool, trace: bool) -> list[str]:
         if cell.error is not None:
             lines.append(f"  {name} not converted: {_one_line(cell.error)}")
     if headers:
-        lines += [f"  header {name}: {_one_line(text_of(cell))}" for name, cell in shown.headers]
+        lines += [
+            f"  header {name}: {_one_line(text_of(cell))}"
+            for name, cell in shown.headers
+            if not name.startswith(PREFIX)  # they are told in other words
+        ]
     if shown.letter is not None:
         lines += [f"  {line}" for line in shown.letter.lines(trace=trace)]
     return lines

@@ -133,7 +133,8 @@ class _Local:
         if self._registry is None:
             from penstock.plugins import path as plugin_path
 
-            self._registry = plugin_path.registry(self._worker)
+            # What is wrong with other plugins is the worker's business.
+            self._registry = plugin_path.survey(self._worker).registry
         return self._registry
 
     def resolved_worker(self, settings: Mapping[str, str]) -> Mapping[str, str]:
