@@ -43,6 +43,9 @@ def status(session: Session, name: str, trace: bool) -> int:
         show.parts(parts, types)
         if trace:
             _show_traces(parts)
+        elif name != ALL and (failed := states.failures(parts)):
+            show.echo("")
+            show.table(["TO", "RUN"], states.advice(failed))
     return Exit.FAILED if states.failures(parts) else Exit.DONE
 
 

@@ -25,6 +25,7 @@ WAITABLE: Final = (RUNNING, PAUSED, STOPPED, FAILED)
 SETTLE_MS: Final = 2_000
 """How long a state must last after a change to count: statuses lag (kafka-connect.md §6.6)."""
 
+_TOLERABLE: Final = "Tolerance exceeded in error handler"
 _UNKNOWN_MS: Final = (
     5_000  # how long a worker may not know a connector that another one has created
 )
@@ -191,6 +192,19 @@ def _failed(name: str, failed: Sequence[Instance]) -> HasFailed:
         f"`penstock status {name} --trace` shows the trace; `penstock restart {name} "
         "--include-tasks --only-failed` restarts it.",
     )
+
+
+def advice(failed: Sequence[Instance]) -> list[tuple[str, str]]:
+    """What to do about a connector's failures: purposes, and the command for each."""
+    name = failed[0].connector
+    steps = [("see the causes and the stack", f"penstock status {name} --trace")]
+    if any(_TOLERABLE in part.reason for part in failed):
+        skip = f"penstock patch {name} --set errors.tolerance=all"
+        steps.append(("skip such records", skip))
+        keep = f"{skip} --set errors.deadletterqueue.topic.name=TOPIC"
+        steps.append(("skip them, and keep them in a topic", keep))
+    again = f"penstock restart {name} --include-tasks --only-failed"
+    return [*steps, ("restart what failed, once the cause is mended", again)]
 
 
 def _unknown(name: str) -> NotThere:

@@ -85,14 +85,16 @@ def trace_of(error: BaseException) -> Trace:
     if (start := text.find(_PYTHON)) >= 0:  # Spark's, of an error in a Python process
         return Trace(_of_python(text[start:]), passes(error) or java_may_pass(text))
     chain = list(_chain(error))
-    root = _line(chain[-1])
-    head = _line(error)
-    said = len(chain) == 1 or (str(chain[-1]) and str(chain[-1]) in head)
-    lines = [head if said else f"{head} (caused by {root})"]
+    lines = [_with_root(_line(error), chain)]
     lines += [f"Caused by: {_line(cause)}" for cause in chain[1:]]
     lines += text.strip().split("\n")[1:]
     lines += _stack(chain)
     return Trace("\n".join(lines), passes(error) or java_may_pass(text))
+
+
+def message_of(error: BaseException) -> str:
+    """The message of an error and, if that does not say it, its root cause; on one line or more."""
+    return _with_root(str(error), list(_chain(error)))
 
 
 def java_may_pass(trace: str) -> bool:
@@ -122,6 +124,14 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
     while seen is not None:
         yield seen
         seen = seen.__cause__
+
+
+def _with_root(text: str, chain: list[BaseException]) -> str:
+    """The text, with the root cause of the chain unless that stands there already."""
+    root = str(chain[-1])
+    if len(chain) == 1 or (root and root in text):
+        return text
+    return f"{text.rstrip()} (caused by {_line(chain[-1])})"
 
 
 def _line(error: BaseException) -> str:

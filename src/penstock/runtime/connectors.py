@@ -48,7 +48,7 @@ class RunningConnectors:
             trace = trace_of(error)
             shown = self._planner.providers.redacted(trace.text)
             if starting:
-                log.error("failed to generate task configs: %s", shown)
+                log.error("Connector %s failed: %s", name, shown)
                 self._metrics.started("connector", False)
             else:
                 said = self._planner.providers.redacted(str(error))

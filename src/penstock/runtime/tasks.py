@@ -17,6 +17,7 @@ from penstock.flow.driver.tasks import Tasks
 from penstock.flow.plan import SourcePlan
 from penstock.flow.spark.session import Session, SessionAborted
 from penstock.flow.traces import Trace, trace_of
+from penstock.host.logs import about
 from penstock.ids import TaskId
 from penstock.offsets.store import OPEN_TRANSACTION_S, OffsetStore
 from penstock.runtime.inbox import Inbox
@@ -91,11 +92,9 @@ class RunningTasks:
             self._offsets.close(task)
             self._inbox.post(e.TaskStopped(task, command.run))
         except Exception as error:
-            trace = trace_of(error)
-            log.error("the task failed to start: %s", self._planner.providers.redacted(trace.text))
             self._metrics.started("task", False)
             self._offsets.close(task)
-            self._post_failed(task, command.run, trace)
+            self._failed(task, command.run, trace_of(error))
         else:
             self._metrics.started("task", True)
             self._inbox.post(e.TaskStarted(task, command.run))
@@ -152,10 +151,13 @@ class RunningTasks:
         lease = self._offsets.remove(ended.task)
         if lease is not None:
             self._pool.submit(lease.close)
-        self._post_failed(ended.task, ended.run, ended.trace)
+        with about(ended.task):
+            self._failed(ended.task, ended.run, ended.trace)
 
-    def _post_failed(self, task: TaskId, run: int, trace: Trace) -> None:
+    def _failed(self, task: TaskId, run: int, trace: Trace) -> None:
+        """The one place where a failed task is logged."""
         shown = self._planner.providers.redacted(trace.text)
+        log.error("Task %s failed: %s", task, shown)
         self._inbox.post(e.TaskFailed(task, run, shown, retriable=trace.retriable))
 
     def _on_report(self, event: TaskProgress | Committed) -> None:

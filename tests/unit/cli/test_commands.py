@@ -445,8 +445,28 @@ def test_a_status_is_a_table_with_the_first_lines_of_traces(
         "snk        sink  0     RUNNING  10.0.0.1:8083",
         "snk        sink  1     FAILED   10.0.0.1:8083  "
         "org.apache.kafka.connect.errors.ConnectException: no such disk",
+        "",
+        "TO                                             RUN",
+        "see the causes and the stack                   penstock status snk --trace",
+        "restart what failed, once the cause is mended  "
+        "penstock restart snk --include-tasks --only-failed",
     ]
     assert "\tat a.B.c(B.java:1)" in penstock("status", "snk", "--trace").out
+
+
+def test_a_record_that_failed_may_be_skipped_or_kept(
+    penstock: Penstock, workers: FakeWorkers
+) -> None:
+    trace = "ToleranceExceeded: Tolerance exceeded in error handler: VALUE_CONVERTER failed"
+    failed = {"id": 0, **RUNNING, "state": "FAILED", "trace": trace}
+    workers.on("GET", "/connectors/snk/status", (200, {**STATUS, "tasks": [failed]}))
+    lines = penstock("status", "snk").lines
+    skip = "penstock patch snk --set errors.tolerance=all"
+    assert f"skip such records                              {skip}" in lines
+    assert (
+        "skip them, and keep them in a topic            "
+        f"{skip} --set errors.deadletterqueue.topic.name=TOPIC"
+    ) in lines
 
 
 def test_of_all_connectors_one_that_failed_is_enough(

@@ -25,6 +25,7 @@ from penstock.data.text import text
 from penstock.errors import PenstockError
 from penstock.flow.plan import DeadLetters, Tolerance
 from penstock.flow.stage.pipeline import Failure, Stage
+from penstock.flow.traces import message_of
 from penstock.ids import TaskId
 
 log = logging.getLogger(__name__)  # a Python worker's standard error, and so the worker's log
@@ -145,7 +146,8 @@ class Failures:
 
 def told(failure: Failure, where: str = "") -> str:
     """What failed, and why; `where` follows the class."""
-    return f"{failure.stage.value} failed in class {failure.class_name}{where}: {failure.cause}"
+    what = f"{failure.stage.value} failed in class {failure.class_name}{where}"
+    return f"{what}: {message_of(failure.cause)}"
 
 
 def context_headers(
@@ -165,7 +167,7 @@ def context_headers(
         ("stage", failure.stage.value),
         ("class.name", failure.class_name),
         ("exception.class.name", named),
-        ("exception.message", str(cause) if cause.args else None),
+        ("exception.message", message_of(cause) if cause.args else None),
         ("exception.stacktrace", f"{named}: {''.join(traceback.format_exception(cause))}"),
     ]
     return [
