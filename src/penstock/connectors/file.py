@@ -11,12 +11,13 @@ import fcntl
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from penstock.api import (
     KAFKA_VERSION,
     Failed,
+    Finding,
     Offsets,
     PenstockError,
     Plugin,
@@ -59,6 +60,14 @@ SINK_FILE: Final = Key(
 FILE_SOURCE: Final = ConfigDef(SOURCE_FILE, TOPIC, BATCH_SIZE)
 FILE_SINK: Final = ConfigDef(SINK_FILE)
 
+_NO_INPUT: Final = (
+    "FileStreamSource reads a file named by 'file'; standard input cannot be read again after a "
+    "failure, so it is not offered. Set 'file'."
+)
+_NO_OUTPUT: Final = (
+    "FileStreamSink writes a file named by 'file'; a task has no standard output of its own, so "
+    "that is not offered. Set 'file'."
+)
 _BLOCK: Final = 1 << 17  # bytes read at once; where it is more, malloc returns them each time
 _SAME_FILE_S: Final = 0.1  # how often the file is looked up by its name
 _LOOK_S: Final = 0.005  # how soon a file is looked at again that has just grown …
@@ -66,6 +75,14 @@ _LOOK_QUIET_S: Final = 0.05  # … and, at the latest, one that does not grow
 _LOOK_MISSED_S: Final = 1.0  # … or where the kernel tells of changes, for those it may not see
 _LOOKS: Final = 3  # looks, about, in as long as it has been quiet: they get rarer
 _LINE_END: Final = re.compile("\r\n|\n|\r")
+
+
+def _findings(file: str | None, unset: str) -> Iterable[Finding]:
+    """What is wrong with `file` whatever is in it; on a Spark cluster as this machine sees it."""
+    if not file:
+        yield Finding("file", unset)
+    elif os.path.isdir(file):
+        yield Finding("file", f"Invalid value {file} for configuration file: it is a directory")
 
 
 class FileStreamSource(SourceConnector):
@@ -77,6 +94,9 @@ class FileStreamSource(SourceConnector):
         config=FILE_SOURCE,
         task_class="org.apache.kafka.connect.file.FileStreamSourceTask",
     )
+
+    def validate_live(self, config: Config) -> Iterable[Finding]:
+        return _findings(config[SOURCE_FILE], _NO_INPUT)
 
     def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
         return [config.props]  # one reader: a file has one order
@@ -113,10 +133,7 @@ class FileStreamSource(SourceConnector):
     def open(self, config: Config, context: SourceContext) -> FileReader:
         file = config[SOURCE_FILE]
         if not file:
-            raise Unsupported(
-                "FileStreamSource reads a file named by 'file'; standard input cannot be read "
-                "again after a failure, so it is not offered. Set 'file'."
-            )
+            raise Unsupported(_NO_INPUT)
         return FileReader(file, config[TOPIC], context)
 
 
@@ -246,6 +263,8 @@ class FileReader(SourceReader):
             self._handle = os.open(self._file, os.O_RDONLY)
         except FileNotFoundError:
             return
+        except OSError as error:
+            raise self._unreadable(error) from error
         status = os.fstat(self._handle)
         self._opened = status.st_dev, status.st_ino
         self._looked_up_at = now
@@ -253,11 +272,19 @@ class FileReader(SourceReader):
     def _read(self) -> bool:
         """Reads a block into the buffer; False at the end of the file."""
         assert self._handle is not None, "looked for before"
-        block = os.pread(self._handle, _BLOCK, self._position + len(self._buffer))
+        try:
+            block = os.pread(self._handle, _BLOCK, self._position + len(self._buffer))
+        except OSError as error:
+            raise self._unreadable(error) from error
         if len(self._buffer) > _BLOCK and isinstance(self._buffer, bytes):
             self._buffer = bytearray(self._buffer)  # one long line, which grows without copies
         self._buffer += block
         return bool(block)
+
+    def _unreadable(self, error: OSError) -> PenstockError:
+        return PenstockError(
+            f"Cannot read the file '{self._file}' that 'file' names: {error.strerror}."
+        )
 
     def _end_of_lines(self, window: int) -> int:
         """The place after the last whole line in the first `window` bytes of the buffer, or after
@@ -296,6 +323,9 @@ class FileStreamSink(SinkConnector):
         task_class="org.apache.kafka.connect.file.FileStreamSinkTask",
     )
 
+    def validate_live(self, config: Config) -> Iterable[Finding]:
+        return _findings(config[SINK_FILE], _NO_OUTPUT)
+
     def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
         return [config.props] * max_tasks
 
@@ -305,10 +335,7 @@ class FileStreamSink(SinkConnector):
     def open(self, config: Config, context: SinkContext) -> LineWriter:
         file = config[SINK_FILE]
         if not file:
-            raise Unsupported(
-                "FileStreamSink writes a file named by 'file'; a task has no standard output of "
-                "its own, so that is not offered. Set 'file'."
-            )
+            raise Unsupported(_NO_OUTPUT)
         return LineWriter(file)
 
 

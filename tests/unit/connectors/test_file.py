@@ -485,6 +485,31 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     )
 
 
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    config = FileStreamSource.plugin.config.parse({"file": str(tmp_path), "topic": "t"})
+    reader = FileStreamSource().open(config, SourceContextStub())
+    with pytest.raises(PenstockError) as refused:
+        reader.poll(1 << 20, 10)
+    assert str(refused.value) == (
+        f"Cannot read the file '{tmp_path}' that 'file' names: Is a directory."
+    )
+
+
+@pytest.mark.parametrize("kind", [FileStreamSource, FileStreamSink])
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [(None, "Set 'file'."), ("", "Set 'file'."), (tempfile.gettempdir(), "it is a directory")],
+)
+def test_what_no_task_could_use_is_refused_when_it_is_validated(
+    kind: type[FileStreamSource | FileStreamSink], file: str | None, said: str
+) -> None:
+    given = {"topic": "t", **({} if file is None else {"file": file})}
+    [finding] = kind().validate_live(kind.plugin.config.parse(given))
+    assert finding.setting == "file"
+    assert said in (finding.error or "")
+    assert list(kind().validate_live(kind.plugin.config.parse({**given, "file": "/new"}))) == []
+
+
 # ── the connectors ───────────────────────────────────────────────────────────────────────────────
 
 
