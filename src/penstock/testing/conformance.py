@@ -20,18 +20,21 @@ has a `folder` of its own, and starts with an empty system.
 
 import pytest
 
-# For assertion messages with the compared values, as in test modules; before the import.
-pytest.register_assert_rewrite("penstock.testing.conformance_checks")
+# For assertion messages with the compared values, as in test modules; before the imports.
+for _checks in ("connector", "source", "sink", "worker"):
+    pytest.register_assert_rewrite(f"penstock.testing.conformance_{_checks}")
 
-from penstock.testing.conformance_checks import (  # noqa: E402 - the order is the point
-    Running,
+from penstock.testing.conformance_case import (  # noqa: E402 - the order is the point
     SinkCase,
-    SinkConformance,
-    SinkEndToEnd,
     SourceCase,
-    SourceConformance,
-    SourceEndToEnd,
     records_of,
+)
+from penstock.testing.conformance_sink import SinkConformance  # noqa: E402
+from penstock.testing.conformance_source import SourceConformance  # noqa: E402
+from penstock.testing.conformance_worker import (  # noqa: E402
+    Running,
+    SinkEndToEnd,
+    SourceEndToEnd,
 )
 
 __all__ = [

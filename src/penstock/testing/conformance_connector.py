@@ -1,0 +1,179 @@
+"""The tests of the conformance suite for every connector; see `conformance`."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from collections import Counter
+from typing import Final
+
+import pytest
+
+from penstock.api import (
+    PenstockError,
+    Plugin,
+    Props,
+    SourceConnector,
+)
+from penstock.config import connector as connector_config
+from penstock.plugins.registry import Found
+from penstock.testing.conformance_case import Case
+from penstock.testing.contexts import SinkContextStub, SourceContextStub
+
+_IMPORT_S: Final = 60.0
+
+
+class ConnectorChecks(Case):
+    """The guarantees of both sources and sinks."""
+
+    def test_the_plugin_says_what_it_is(self) -> None:
+        plugin = self._connector_class().plugin
+        assert isinstance(plugin, Plugin)
+        assert Found.of(self._connector_class()).plugin is plugin
+        assert plugin.class_name.replace(".", "").replace("_", "").replace("$", "").isalnum()
+        assert plugin.version.strip() == plugin.version != ""
+
+    def test_every_setting_is_documented(self) -> None:
+        bare = [key.name for key in self._connector_class().plugin.config.keys if not key.doc]
+        assert not bare, f"settings without a `doc`: {bare}"
+
+    def test_no_setting_takes_the_name_of_one_that_every_connector_has(self) -> None:
+        is_source = issubclass(self._connector_class(), SourceConnector)
+        taken = {
+            key.name
+            for key in (connector_config.SOURCE if is_source else connector_config.SINK).keys
+        }
+        own = {key.name for key in self._connector_class().plugin.config.keys}
+        assert not own & taken, "these names belong to the framework; use other ones"
+
+    def test_the_configuration_is_valid(self) -> None:
+        definition = self._connector_class().plugin.config
+        problems = {each.name: each.errors for each in definition.validate(self._props())}
+        assert not {name: errors for name, errors in problems.items() if errors}
+
+    def test_a_bad_configuration_is_refused_with_a_reason(self) -> None:
+        if not self.bad_configs:
+            pytest.skip("`bad_configs` are not defined")
+        for changes, text in self.bad_configs:
+            merged = {**self._props(), **changes}
+            props = {name: value for name, value in merged.items() if value is not None}
+            with pytest.raises(PenstockError) as refused:
+                self._begin(props)
+            assert text in str(refused.value), (
+                f"{changes} is refused, but the message lacks '{text}'"
+            )
+
+    def _begin(self, props: Props) -> None:
+        """Everything that is done before the first record is moved."""
+        connector = self._connector_class()()
+        planned = connector.plan_tasks(connector.plugin.config.parse(props), 1)
+        config = connector.plugin.config.parse(planned[0])
+        if isinstance(connector, SourceConnector):
+            connector.open(config, SourceContextStub()).close()
+        else:
+            connector.open(config, SinkContextStub()).close()
+
+    @pytest.mark.parametrize("most", [1, 2, 7])
+    def test_at_most_so_many_tasks_are_planned(self, most: int) -> None:
+        planned = self._connector_class()().plan_tasks(self._parsed(), most)
+        assert len(planned) <= most, "see `tasks.max`"
+        for props in planned:
+            for name, text in props.items():
+                assert isinstance(name, str), f"the setting {name!r} is not a string"
+                assert isinstance(text, str), f"the value of '{name}' is not a string: {text!r}"
+            self._connector_class().plugin.config.parse(props)
+
+    def test_planning_again_plans_the_same(self) -> None:
+        # A different result would restart the running tasks.
+        first, second = (
+            [dict(props) for props in self._connector_class()().plan_tasks(self._parsed(), 3)]
+            for _ in range(2)
+        )
+        assert first == second
+
+    def test_planning_leaves_the_configuration_as_it_is(self) -> None:
+        config = self._parsed()
+        before = dict(config.props)
+        self._connector_class()().plan_tasks(config, 2)
+        assert config.props == before
+
+    def test_nothing_is_open_when_tasks_are_planned(self) -> None:
+        config = self._parsed()
+        before, threads = open_files(), set(threading.enumerate())
+        connector = self._connector_class()()
+        connector.plan_tasks(config, 2)
+        assert open_files() == before, "`plan_tasks` leaves files or connections open"
+        assert set(threading.enumerate()) == threads, "`plan_tasks` leaves threads running"
+
+    def test_the_class_is_found_by_name_in_another_process_and_importing_it_does_nothing(
+        self,
+    ) -> None:
+        connector = self._connector_class()
+        assert pickle.loads(pickle.dumps(connector)) is connector
+        given = {"module": connector.__module__, "path": sys.path}
+        given["pickled"] = pickle.dumps(connector).hex()
+        done = subprocess.run(
+            [sys.executable, "-c", _IMPORTING, json.dumps(given)],
+            capture_output=True,
+            text=True,
+            timeout=_IMPORT_S,
+            check=False,
+        )
+        assert done.returncode == 0, (
+            f"'{connector.__module__}' cannot be imported in a new process; a connector has to be "
+            f"in a module that Spark's Python workers can import:\n{done.stderr}"
+        )
+        told = json.loads(done.stdout.splitlines()[-1])
+        assert told["class_name"] == connector.plugin.class_name
+        said = done.stdout.splitlines()[:-1] + done.stderr.splitlines()
+        assert not said, f"importing it prints: {said}"
+        assert not told["changed"], f"importing it changes: {told['changed']}"
+
+
+_IMPORTING: Final = """
+import importlib, json, logging, os, pickle, signal, sys, threading
+given = json.loads(sys.argv[1])
+sys.path[:] = given["path"]
+for name in ("penstock.api", "penstock.api.schema", "penstock.api.settings"):
+    importlib.import_module(name)
+
+def links():
+    folder = "/proc/self/fd"
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    found = (os.path.join(folder, name) for name in names)
+    return sorted(os.readlink(name) for name in found if os.path.lexists(name))
+
+def seen():
+    return {
+        "threads": sorted(thread.name for thread in threading.enumerate()),
+        "open files": [name for name in links() if "/proc/" not in name],
+        "the working folder": os.getcwd(),
+        "the path of modules": list(sys.path),
+        "signal handlers": [str(signal.getsignal(n)) for n in (signal.SIGTERM, signal.SIGINT)],
+        "handlers of the root logger": [str(each) for each in logging.root.handlers],
+        "the level of the root logger": logging.root.level,
+    }
+
+before = seen()
+importlib.import_module(given["module"])
+after = seen()
+found = pickle.loads(bytes.fromhex(given["pickled"]))
+changed = {name: [before[name], after[name]] for name in before if before[name] != after[name]}
+print(json.dumps({"class_name": found.plugin.class_name, "changed": changed}))
+"""
+
+
+def open_files() -> Counter[str]:
+    """The open files of this process, if the system lists them."""
+    folder = "/proc/self/fd"
+    found: Counter[str] = Counter()
+    for name in os.listdir(folder) if os.path.isdir(folder) else ():
+        try:
+            found[os.readlink(os.path.join(folder, name))] += 1
+        except OSError:  # that of the listing itself
+            continue
+    return found

@@ -1,0 +1,307 @@
+"""The tests of the conformance suite for sinks; see `conformance`."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from penstock.api import (
+    Column,
+    Failed,
+    Records,
+    SinkConnector,
+    TopicPartition,
+)
+from penstock.api.settings import Config
+from penstock.testing.conformance_case import SinkCase, either_records
+from penstock.testing.conformance_connector import ConnectorChecks, open_files
+from penstock.testing.contexts import SinkContextStub
+
+
+class _SinkTask:
+    """A writer, called as a worker calls it."""
+
+    def __init__(self, connector: SinkConnector, config: Config) -> None:
+        tolerance = config.props.get("errors.tolerance", "none")
+        self.context = SinkContextStub(tolerates_errors=tolerance == "all")
+        self.writer = connector.open(config, self.context)
+        self.reached: dict[TopicPartition, int] = {}
+        self._closed = False
+
+    def write(self, records: Records) -> Failed:
+        """Writes and flushes records; returns the rejected ones."""
+        failed = self.deliver(records)
+        return {**failed, **self.flush(records)}
+
+    def deliver(self, records: Records) -> Failed:
+        failed: Failed = {}
+        first = dict(reversed(_places(records)))
+        if fresh := {place: at for place, at in first.items() if place not in self.reached}:
+            self.writer.assigned(fresh)
+            self.reached.update(fresh)
+        most = self.writer.batching.records or len(records) or 1
+        for start in range(0, len(records) or 1, most):
+            part = records.only(range(start, min(start + most, len(records))))
+            refused: Failed = {}
+            self.writer.write(records if len(part) == len(records) else part, refused)
+            assert set(refused) <= set(range(len(part))), "`failed` has a row that does not exist"
+            failed.update((start + row, error) for row, error in refused.items())
+        self.reached.update((place, offset + 1) for place, offset in _places(records))
+        return failed
+
+    def flush(self, records: Records) -> Failed:
+        """Flushes; returns those of `records` that were reported."""
+        self.writer.flush()
+        rows = {place: row for row, place in enumerate(_places(records))}
+        failed: Failed = {}
+        for ref, error in self.context.reported:
+            place = (TopicPartition(ref.topic, ref.partition), ref.offset)
+            assert place in rows, f"{ref} was reported but not written"
+            failed[rows[place]] = error
+        self.context.reported.clear()
+        assert all(isinstance(error, Exception) for error in failed.values())
+        return failed
+
+    def pre_commit(self) -> Mapping[TopicPartition, int]:
+        """The offsets of `pre_commit`, checked against the written records."""
+        self.writer.flush()
+        allowed = self.writer.pre_commit(dict(self.reached))
+        assert allowed.keys() <= self.reached.keys(), (
+            "offsets of partitions that are not in `reached`"
+        )
+        for place, offset in allowed.items():
+            assert 0 <= offset <= self.reached[place], (
+                f"`pre_commit` allows {place} up to {offset}; only what is before "
+                f"{self.reached[place]} was written"
+            )
+        return allowed
+
+    def revoke(self, *, lost: bool = False) -> None:
+        """Revokes all partitions."""
+        if self.reached:
+            self.writer.flush()
+            self.writer.revoked(frozenset(self.reached), lost=lost)
+            if not lost:
+                self.pre_commit()
+        self.reached = {}
+
+    def stop(self) -> None:
+        """Stops the task gracefully."""
+        self.revoke()
+        self.close()
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self.writer.close()
+
+
+def _places(records: Records) -> list[tuple[TopicPartition, int]]:
+    """Where each of the records was read."""
+    cells = zip(records.topics, records.partitions, records.offsets, strict=True)
+    return [(TopicPartition(topic, partition or 0), offset) for topic, partition, offset in cells]
+
+
+class SinkConformance(ConnectorChecks, SinkCase):
+    """The guarantees of a sink: `SinkConnector`, `SinkWriter`."""
+
+    @pytest.fixture
+    def task(self) -> Iterator[_SinkTask]:
+        """The one task there is."""
+        task = self._open()
+        yield task
+        task.close()
+
+    @pytest.mark.parametrize("schema", [True, False], ids=["with-schema", "schemaless"])
+    def test_when_flush_returns_the_target_has_the_records(
+        self, task: _SinkTask, schema: bool
+    ) -> None:
+        records = self.records(range(50), schema=schema)
+        if records is None:
+            pytest.skip("not the records of this sink")
+        assert task.write(records) == {}
+        self._holds(self.expected(records))
+
+    def test_batches_are_written_one_after_the_other(self, task: _SinkTask) -> None:
+        batches = [self._some(range(first, first + 7)) for first in range(0, 35, 7)]
+        for batch in batches:
+            task.deliver(batch)
+        task.writer.flush()
+        self._holds([entry for batch in batches for entry in self.expected(batch)])
+
+    def test_an_empty_batch_changes_nothing(self, task: _SinkTask) -> None:
+        task.write(self._some(range(3)))
+        before = self.contents()
+        assert task.write(self._some(range(3)).only([])) == {}
+        assert self.contents() == before
+
+    def test_flushing_again_changes_nothing(self, task: _SinkTask) -> None:
+        task.writer.flush()
+        assert task.pre_commit() == {}
+        task.write(self._some(range(3)))
+        before = self.contents()
+        task.writer.flush()
+        task.pre_commit()
+        assert self.contents() == before
+
+    def test_what_may_be_committed_is_not_needed_again(self) -> None:
+        # The worker dies after a commit: only later records are written again.
+        records = self._some(range(10))
+        task = self._open()
+        task.deliver(records)
+        allowed = dict(task.pre_commit())
+        task.close()
+        rest = [
+            row for row, (at, offset) in enumerate(_places(records)) if offset >= allowed.get(at, 0)
+        ]
+        another = self._open()
+        another.write(records.only(rest))
+        another.stop()
+        expected = Counter(map(repr, self.expected(records)))
+        assert Counter(map(repr, self.contents())) >= expected
+
+    def test_partitions_may_go_and_come_back(self, task: _SinkTask) -> None:
+        records = self._some(range(10))
+        for lost, rows in ((False, range(4)), (True, range(4, 8)), (False, range(4, 10))):
+            task.write(records.only(rows))
+            task.revoke(lost=lost)
+        self._holds_again(records)
+
+    def test_another_writer_goes_on_where_the_last_one_stopped(self) -> None:
+        first, second = self._some(range(5)), self._some(range(5, 12))
+        for batch in (first, second):
+            task = self._open()
+            task.write(batch)
+            task.stop()
+        self._holds([*self.expected(first), *self.expected(second)])
+
+    def test_two_writers_write_side_by_side(self) -> None:
+        # As several tasks do.
+        one, other = self._open(), self._open()
+        written: list[Any] = []
+        try:
+            for number in range(4):
+                for task, first in ((one, number), (other, 100 + number)):
+                    batch = self._some(range(first, first + 1))
+                    task.write(batch)
+                    written += self.expected(batch)
+        finally:
+            one.close()
+            other.close()
+        self._holds(written)
+
+    def test_records_that_are_written_again(self) -> None:
+        # After a failure a task resumes at the last commit: records are written again.
+        records = self._some(range(10))
+        for start in (0, 4):
+            task = self._open()
+            task.write(records.only(range(start, 10)))
+            task.stop()
+        self._holds_again(records)
+
+    def test_what_is_given_stays_as_it_is(self, task: _SinkTask) -> None:
+        records = self._some(range(5))
+        before = deepcopy(records)
+        task.write(records)
+        assert records == before
+
+    def test_a_tombstone_is_written_or_refused_and_its_neighbours_are_written(
+        self, task: _SinkTask
+    ) -> None:
+        around = self._some(range(3))
+        values = [*around.values.values]
+        schemas = around.values.schemas()
+        values[1], schemas[1] = None, None
+        batch = around.with_values(Column.gather(values, schemas))
+        failed = task.write(batch)
+        assert set(failed) <= {1}, "a tombstone affected other records of its batch"
+        for neighbour in self.expected(around.only([0, 2])):
+            assert neighbour in self.contents()
+
+    def test_a_record_that_is_refused_is_named_and_its_neighbours_are_written(
+        self, task: _SinkTask
+    ) -> None:
+        bad = self.bad_records()
+        if bad is None:
+            pytest.skip("`bad_records` are not defined")
+        good = self._some(range(len(bad) + 1))
+        # Good and bad ones alternate, with a good one at both ends.
+        parts: list[Records] = []
+        for row in range(len(good)):
+            parts.append(good.only([row]))
+            parts += [bad.only([row])] if row < len(bad) else []
+        for place, part in enumerate(parts):
+            part.origins = [place]
+        batch = Records.together(*parts)
+        batch.offsets = list(range(len(batch)))
+        failed = task.write(batch)
+        assert sorted(failed) == list(range(1, len(batch), 2))
+        self._holds(self.expected(good))
+
+    def test_a_target_that_is_away_gets_the_batch_when_it_is_back(self) -> None:
+        away = self.target_away()
+        if away is None:
+            pytest.skip("`target_away` is not defined")
+        records = self._some(range(5))
+        task = self._open()
+        held = False
+
+        def write() -> None:
+            nonlocal held
+            if not held:
+                task.deliver(records)
+            held = True  # a `flush` that failed is called again, without the records
+            task.writer.flush()
+
+        try:
+            with away, pytest.raises(Exception) as failure:  # noqa: PT011 - any that is retriable
+                write()
+            assert getattr(failure.value, "retriable", False), (
+                f"{failure.value!r} has no `retriable`, so the task would fail"
+            )
+            write()
+        finally:
+            task.close()
+        self._holds(self.expected(records))
+
+    def test_closing_lets_go_of_everything(self) -> None:
+        self._open().close()  # what is made once and for all is made now
+        before, threads = open_files(), set(threading.enumerate())
+        task = self._open()
+        task.write(self._some(range(3)))
+        task.stop()
+        assert open_files() == before
+        assert set(threading.enumerate()) <= threads, "threads are left behind"
+
+    def test_offsets_may_be_set_by_users(self) -> None:
+        connector, config = self.connector(), self._parsed()
+        changes: Mapping[tuple[str, int], int | None] = {("t", 0): 5, ("t", 1): None}
+        assert connector.alter_offsets(config, changes) in (True, False)
+
+    def _open(self) -> _SinkTask:
+        return _SinkTask(self.connector(), self._tasks()[0])
+
+    def _some(self, numbers: range) -> Records:
+        return either_records(self, numbers)[0]
+
+    def _holds(self, expected: list[Any]) -> None:
+        found = self.contents()
+        if self.ordered:
+            assert found == expected
+        else:
+            assert Counter(map(repr, found)) == Counter(map(repr, expected))
+
+    def _holds_again(self, records: Records) -> None:
+        """Checks that the target has the records; duplicates only if allowed."""
+        expected = Counter(map(repr, self.expected(records)))
+        found = Counter(map(repr, self.contents()))
+        if self.idempotent:
+            assert found == expected, "`idempotent` is set, but a repeated write changed the target"
+        else:
+            assert found.keys() == expected.keys()
+            assert all(found[entry] >= count for entry, count in expected.items())

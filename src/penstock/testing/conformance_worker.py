@@ -1,0 +1,200 @@
+"""The tests of the conformance suite with a real worker, Spark and a broker."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, cast
+
+import pytest
+from confluent_kafka import Producer
+
+from penstock.api import (
+    Failed,
+    Use,
+)
+from penstock.convert.json import JsonConverter
+from penstock.kafka.broker import Broker
+from penstock.testing.conformance_case import Case, SinkCase, SourceCase, either_records
+from penstock.testing.processes import WorkerProcess, worker_settings
+from penstock.testing.topics import Topics
+from penstock.testing.waiting import wait_until
+
+_RECORDS: Final = 200
+_ARRIVE_S: Final = 120.0
+
+_numbers = itertools.count(1)
+
+
+class Running:
+    """A worker process with the connector, and the broker's topics."""
+
+    def __init__(self, worker: WorkerProcess, topics: Topics) -> None:
+        self.worker = worker
+        self.topics = topics
+
+    def create(self, name: str, config: Mapping[str, str]) -> None:
+        """Creates a connector, and waits until it runs."""
+        self.worker.create(name, config)
+        self.await_running(name)
+
+    def await_running(self, name: str) -> None:
+        """Waits until the connector and all of its tasks run; raises with the trace if it fails."""
+
+        def runs() -> bool:
+            status = self.worker.status(name)
+            parts = [status["connector"], *status["tasks"]] if status else []
+            for part in parts:
+                if part["state"] == "FAILED":
+                    pytest.fail(f"'{name}' has failed: {part.get('trace')}")
+            return len(parts) > 1 and all(part["state"] == "RUNNING" for part in parts)
+
+        wait_until(runs, _ARRIVE_S, f"'{name}' to run")
+
+    def restart(self) -> None:
+        """Stops the worker gracefully, and starts it again."""
+        assert self.worker.stop() == 0, self.worker.log_text()
+        self.worker.start().await_rest()
+
+    def append(
+        self, topic: str, keys: Sequence[bytes | None], values: Sequence[bytes | None]
+    ) -> None:
+        """Appends records, and returns when all are stored."""
+        producer = Producer(
+            {"bootstrap.servers": self.topics.bootstrap, "enable.idempotence": True}
+        )
+        for key, value in zip(keys, values, strict=True):
+            producer.produce(topic, value, key)
+        assert producer.flush(_ARRIVE_S) == 0, f"failed to produce records to '{topic}'"
+
+    def topics_of(self, name: str) -> list[str]:
+        """The active topics of a connector."""
+        told = self.worker.request("GET", f"/connectors/{name}/topics").json()
+        return cast("list[str]", told.get(name, {}).get("topics", []))
+
+
+class _EndToEnd(Case):
+    """A test with a real worker, Spark and a broker."""
+
+    @pytest.fixture
+    def running(
+        self, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    ) -> Iterator[Running]:
+        """A worker that has the connector; the broker is that of a fixture `broker`, or its own."""
+        folder = tmp_path_factory.mktemp("worker")
+        try:
+            broker: Broker = request.getfixturevalue("broker")
+        except pytest.FixtureLookupError:
+            with Broker(tmp_path_factory.mktemp("broker")) as own:
+                yield from self._worker(folder, own)
+        else:
+            yield from self._worker(folder, broker)
+
+    def _worker(self, folder: Path, broker: Broker) -> Iterator[Running]:
+        settings = worker_settings(broker.bootstrap, f"conformance-{os.getpid()}-{next(_numbers)}")
+        if self.plugin_path:
+            settings["plugin.path"] = str(self.plugin_path)
+        worker = WorkerProcess(folder, settings)
+        try:
+            worker.start().await_rest()
+            yield Running(worker, Topics(broker.bootstrap))
+        finally:
+            worker.close()
+
+
+def _json(schema: bool) -> JsonConverter:
+    settings = {"schemas.enable": str(schema).lower(), "converter.type": "value"}
+    return JsonConverter(JsonConverter.plugin.config.parse(settings), Use.VALUE)
+
+
+def _json_settings(schema: bool) -> dict[str, str]:
+    name = JsonConverter.plugin.class_name
+    return {
+        "key.converter": name,
+        "value.converter": name,
+        "key.converter.schemas.enable": str(schema).lower(),
+        "value.converter.schemas.enable": str(schema).lower(),
+    }
+
+
+class SourceEndToEnd(_EndToEnd, SourceCase):
+    """A source in a real worker, through Spark to Kafka. Its topics are its own."""
+
+    def test_records_reach_kafka_and_a_restart_neither_loses_nor_repeats_any(
+        self, running: Running
+    ) -> None:
+        name = f"conformance-{next(_numbers)}"
+        self.add(range(_RECORDS))
+        config = {**self._props(), **_json_settings(schema=True), "name": name}
+        running.create(name, config)
+        self._arrive(running, name, _RECORDS)
+        running.restart()
+        running.await_running(name)
+        self.add(range(_RECORDS, _RECORDS + 20))
+        self._arrive(running, name, _RECORDS + 20)
+        # These records come after any that the restart repeated.
+        self.add(range(_RECORDS + 20, _RECORDS + 21))
+        self._arrive(running, name, _RECORDS + 21)
+
+    def _arrive(self, running: Running, name: str, count: int) -> None:
+        """Waits for so many different records in the topics, and no more than that many."""
+
+        def found() -> list[tuple[str, bytes | None, bytes | None]]:
+            return [
+                (topic, row.key, row.value)
+                for topic in running.topics_of(name)
+                for row in running.topics.read(topic)
+            ]
+
+        def arrived() -> bool:
+            return len(found()) >= count
+
+        wait_until(arrived, _ARRIVE_S, f"{count} records", poll_s=0.5)
+        rows = found()
+        assert len(set(rows)) == len(rows) == count
+
+
+class SinkEndToEnd(_EndToEnd, SinkCase):
+    """A sink in a real worker, from Kafka through Spark to the target."""
+
+    def test_records_reach_the_target_and_a_restart_neither_loses_nor_repeats_any(
+        self, running: Running
+    ) -> None:
+        name = f"conformance-{next(_numbers)}"
+        topic = running.topics.create(f"{name}-{os.getpid()}")
+        expected = self._send(running, topic, range(_RECORDS))
+        schema = either_records(self, range(1))[1]
+        config = {**self._props(), **_json_settings(schema), "name": name, "topics": topic}
+        running.create(name, config)
+        self._arrive(expected)
+        running.restart()
+        running.await_running(name)
+        expected += self._send(running, topic, range(_RECORDS, _RECORDS + 20))
+        self._arrive(expected)
+
+    def _send(self, running: Running, topic: str, numbers: range) -> list[Any]:
+        """Produces records; returns their expected contents in the target."""
+        records, schema = either_records(self, numbers)
+        converter = _json(schema)
+        failed: Failed = {}
+        columns = (records.keys, records.values)
+        keys, values = (converter.from_connect(records.topics, each, failed) for each in columns)
+        assert not failed, f"the records are no JSON: {failed}"
+        running.append(topic, keys, values)
+        return self.expected(records)
+
+    def _arrive(self, expected: list[Any]) -> None:
+        wait_until(
+            lambda: len(self.contents()) >= len(expected),
+            _ARRIVE_S,
+            f"{len(expected)} records in the target",
+            poll_s=0.2,
+        )
+        found = self.contents()
+        if self.ordered:
+            assert found == expected
+        else:
+            assert Counter(map(repr, found)) == Counter(map(repr, expected))
