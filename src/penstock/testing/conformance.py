@@ -21,7 +21,7 @@ has a `folder` of its own, and starts with an empty system.
 import pytest
 
 # For assertion messages with the compared values, as in test modules; before the imports.
-for _checks in ("connector", "source", "sink", "worker"):
+for _checks in ("case", "connector", "source", "sink", "worker"):
     pytest.register_assert_rewrite(f"penstock.testing.conformance_{_checks}")
 
 from penstock.testing.conformance_case import (  # noqa: E402 - the order is the point

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -138,6 +139,20 @@ class SinkCase(Case):
         """A context in which the target is unavailable, as when its server is down. None if the
         test cannot do that."""
         return None
+
+
+def compare(case: SinkCase, found: list[Any], expected: list[Any]) -> None:
+    """Fails when the target does not have what was written, or has it in another order."""
+    same = Counter(map(repr, found)) == Counter(map(repr, expected))
+    if case.ordered:
+        hint = "; set `ordered = False` if the target does not keep the order of writes"
+        assert found == expected, (
+            f"the target has the records in another order{hint}"
+            if same
+            else "the target has other records than were written; see `expected`"
+        )
+    else:
+        assert same, "the target has other records than were written; see `expected`"
 
 
 def either_records(case: SinkCase, numbers: range) -> tuple[Records, bool]:

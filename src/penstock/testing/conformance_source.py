@@ -93,7 +93,7 @@ class _SourceTask:
             if rows := [row for step in self.steps(commit=commit) for row in step.rows]:
                 return rows
             self.context.wait(max(10, self.reader.idle_ms) / 1000)
-        pytest.fail(f"new records are not found within {_COME_S:.0f} s")
+        pytest.fail(f"new records are not found within {_COME_S:.0f} s{_wait_hint(self._case)}")
 
     def rows(self, polled: Polled) -> list[str]:
         """The records of a poll; those of its parts are read by another reader."""
@@ -113,7 +113,9 @@ class _SourceTask:
         begun = time.monotonic()
         polled = self.reader.poll(_MOST, wait_ms)
         took = time.monotonic() - begun
-        assert polled is None or not _has_records(polled), "a record that was not added"
+        assert polled is None or not _has_records(polled), (
+            f"a record that was not added, or comes late{_wait_hint(self._case)}"
+        )
         return took
 
     def part(self, part: str) -> list[str]:
@@ -145,27 +147,31 @@ class SourceConformance(ConnectorChecks, SourceCase):
     def test_every_record_is_read_once(self) -> None:
         self._add(_RECORDS)
         read = self._read(self._task())
-        assert len(read) == _RECORDS
+        self._check_count(read, _RECORDS)
         assert len(set(read)) == _RECORDS, "records of different numbers have to be distinct"
 
     def test_reading_it_again_reads_the_same(self) -> None:
         self._add(20)
-        assert self._read(self._task()) == self._read(self._task())
+        once, again = self._read(self._task()), self._read(self._task())
+        self._check_count(once, 20)
+        self._check_count(again, 20)
+        assert once == again
 
     def test_when_all_is_read_there_is_no_more_until_more_comes(self) -> None:
         self._add(10)
         config = self._task()
         task = self._open(config)
-        stored = list(task.steps())[-1].stored
+        steps = list(task.steps())
+        self._check_count([row for step in steps for row in step.rows], 10)
         assert task.read() == []
-        assert self._read(config, stored) == []
+        assert self._read(config, steps[-1].stored) == []
         self.add(range(10, 15))
-        assert len(task.await_more()) == 5
+        self._check_count(task.await_more(), 5)
 
     def test_offsets_can_be_stored_as_kafka_connect_stores_them(self) -> None:
         self._add(5)
         polls = [polled for polled in self._open(self._task()).polls() if _has_records(polled)]
-        assert polls, "`poll` returned no record although there are some"
+        assert polls, f"`poll` returned no record although there are some{_wait_hint(self)}"
         for polled in polls:
             assert polled.offsets, "`poll` returned records without an offset"
             for each in polled.offsets:
@@ -183,7 +189,10 @@ class SourceConformance(ConnectorChecks, SourceCase):
     def test_small_polls_read_the_same_as_large_ones(self, max_bytes: int) -> None:
         self._add(40)
         config = self._task()
-        assert self._open(config).read(max_bytes) == self._read(config)
+        small, large = self._open(config).read(max_bytes), self._read(config)
+        self._check_count(large, 40)
+        self._check_count(small, 40)
+        assert small == large
 
     def test_a_poll_is_about_as_large_as_was_asked_for(self) -> None:
         self._add(_RECORDS)
@@ -201,6 +210,7 @@ class SourceConformance(ConnectorChecks, SourceCase):
         self._add(30)
         config = self._task()
         whole = self._read(config)
+        self._check_count(whole, 30)
         may_repeat = self.connector().exactly_once(self._parsed()) is False
         done = 0
         for rows, stored in self._open(config).steps(1):
@@ -210,6 +220,11 @@ class SourceConformance(ConnectorChecks, SourceCase):
             if may_repeat:
                 assert Counter(rest) >= Counter(whole[done:]), told
             else:
+                if rest != whole[done:] and Counter(rest) >= Counter(whole[done:]):
+                    told += (
+                        "; return False from `SourceConnector.exactly_once` if the source may "
+                        "repeat records"
+                    )
                 assert rest == whole[done:], told
         assert done == len(whole)
 
@@ -221,8 +236,9 @@ class SourceConformance(ConnectorChecks, SourceCase):
         task.close()
         self.add(range(25, 40))
         again = self._read(config)
+        self._check_count(before, 25)
+        self._check_count(again, 40)
         assert again[:25] == before
-        assert len(again) == 40
 
     def test_parts_can_be_read_in_any_order_and_again(self) -> None:
         self._add(50)
@@ -239,6 +255,7 @@ class SourceConformance(ConnectorChecks, SourceCase):
     def test_all_tasks_together_read_everything(self) -> None:
         self._add(30)
         read = [row for config in self._tasks(3) for row in self._read(config)]
+        self._check_count(read, 30)
         assert Counter(read) == Counter(self._read(self._task()))
 
     def test_a_reader_that_is_told_what_is_stored_goes_on(self) -> None:
@@ -246,15 +263,15 @@ class SourceConformance(ConnectorChecks, SourceCase):
         config = self._task()
         task = self._open(config)
         steps = list(task.steps(1, commit=True))
-        assert sum(len(step.rows) for step in steps) == 20
+        self._check_count([row for step in steps for row in step.rows], 20)
         assert task.read() == []
         # The source system may have deleted records with stored offsets, and no others.
         self.add(range(20, 25))
-        assert len(task.await_more(commit=True)) == 5
+        self._check_count(task.await_more(commit=True), 5)
         self.add(range(25, 30))
         task.close()
         another = self._open(config, _stored(task.known()))
-        assert len(another.await_more()) == 5
+        self._check_count(another.await_more(), 5)
 
     def test_records_are_whole_and_fit_their_schemas(self) -> None:
         self._add(10)
@@ -304,7 +321,7 @@ class SourceConformance(ConnectorChecks, SourceCase):
         before, threads = open_files(), set(threading.enumerate())
         self._open(config).close()  # never polled
         task = self._open(config)
-        assert len(task.read()) == 3
+        self._check_count(task.read(), 3)
         task.close()
         assert open_files() == before
         assert set(threading.enumerate()) <= threads, "threads are left behind"
@@ -312,10 +329,16 @@ class SourceConformance(ConnectorChecks, SourceCase):
     def test_offsets_of_its_own_may_be_set_by_users(self) -> None:
         self._add(3)
         connector, config = self.connector(), self._parsed()
-        stored = list(self._open(self._task()).steps())[-1].stored
+        steps = list(self._open(self._task()).steps())
+        self._check_count([row for step in steps for row in step.rows], 3)
+        stored = steps[-1].stored
         assert connector.alter_offsets(config, stored) in (True, False)
         gone = [SourceOffset(each.partition, None) for each in stored]
         assert connector.alter_offsets(config, gone) in (True, False)
+
+    def _check_count(self, rows: Sequence[str], count: int) -> None:
+        hint = _wait_hint(self) if len(rows) < count else ""
+        assert len(rows) == count, f"{len(rows)} records were read instead of {count}{hint}"
 
     def _add(self, count: int) -> None:
         self.add(range(count))
@@ -336,6 +359,10 @@ class SourceConformance(ConnectorChecks, SourceCase):
         rows = task.read()
         task.close()
         return rows
+
+
+def _wait_hint(case: SourceCase) -> str:
+    return f"; set `wait_ms` (it is {case.wait_ms}) higher if records take longer to arrive"
 
 
 def _name(offset: SourceOffset) -> str:

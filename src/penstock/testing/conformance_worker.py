@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
@@ -18,7 +17,7 @@ from penstock.api import (
 )
 from penstock.convert.json import JsonConverter
 from penstock.kafka.broker import Broker
-from penstock.testing.conformance_case import Case, SinkCase, SourceCase, either_records
+from penstock.testing.conformance_case import Case, SinkCase, SourceCase, compare, either_records
 from penstock.testing.processes import WorkerProcess, worker_settings
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
@@ -104,6 +103,14 @@ class _EndToEnd(Case):
         finally:
             worker.close()
 
+    def _create(self, running: Running, name: str, config: Mapping[str, str]) -> None:
+        try:
+            running.create(name, config)
+        except AssertionError as refused:
+            if "Failed to find any class" in str(refused):
+                refused.add_note("set `plugin_path` if the connector is not installed")
+            raise
+
 
 def _json(schema: bool) -> JsonConverter:
     settings = {"schemas.enable": str(schema).lower(), "converter.type": "value"}
@@ -129,7 +136,7 @@ class SourceEndToEnd(_EndToEnd, SourceCase):
         name = f"conformance-{next(_numbers)}"
         self.add(range(_RECORDS))
         config = {**self._props(), **_json_settings(schema=True), "name": name}
-        running.create(name, config)
+        self._create(running, name, config)
         self._arrive(running, name, _RECORDS)
         running.restart()
         running.await_running(name)
@@ -168,7 +175,7 @@ class SinkEndToEnd(_EndToEnd, SinkCase):
         expected = self._send(running, topic, range(_RECORDS))
         schema = either_records(self, range(1))[1]
         config = {**self._props(), **_json_settings(schema), "name": name, "topics": topic}
-        running.create(name, config)
+        self._create(running, name, config)
         self._arrive(expected)
         running.restart()
         running.await_running(name)
@@ -193,8 +200,4 @@ class SinkEndToEnd(_EndToEnd, SinkCase):
             f"{len(expected)} records in the target",
             poll_s=0.2,
         )
-        found = self.contents()
-        if self.ordered:
-            assert found == expected
-        else:
-            assert Counter(map(repr, found)) == Counter(map(repr, expected))
+        compare(self, self.contents(), expected)

@@ -1,0 +1,281 @@
+"""A check whose outcome a flag changes says so when it fails; with the flag set, it passes."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+import pytest
+
+from penstock.api import (
+    DataError,
+    Failed,
+    Offsets,
+    Plugin,
+    Polled,
+    Props,
+    Records,
+    SinkConnector,
+    SinkContext,
+    SinkWriter,
+    SourceConnector,
+    SourceContext,
+    SourceOffset,
+    SourceReader,
+)
+from penstock.api.settings import INT, Config, ConfigDef, Key
+from penstock.testing.conformance import (
+    Running,
+    SinkConformance,
+    SourceConformance,
+    SourceEndToEnd,
+    records_of,
+)
+
+TARGET: list[Any] = []
+SIZE = Key("bell.size", INT, default=1, doc="How large it is.")
+
+
+class Shelf(SinkConnector):
+    """Appends values to a list, perhaps at its front; takes only some of them."""
+
+    plugin = Plugin("test.Shelf", "1", ConfigDef())
+    front: ClassVar[bool] = False
+    only_schemas: ClassVar[bool] = False
+
+    def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
+        return [config.props]
+
+    def open(self, config: Config, context: SinkContext) -> SinkWriter:
+        return ShelfWriter(self)
+
+
+class ShelfWriter(SinkWriter):
+    def __init__(self, shelf: Shelf) -> None:
+        self.shelf = shelf
+
+    def write(self, records: Records, failed: Failed) -> None:
+        for row, (schema, value) in enumerate(
+            zip(records.values.schemas(), records.values.values, strict=True)
+        ):
+            if self.shelf.only_schemas and schema is None:
+                failed[row] = DataError("no schema")
+            else:
+                TARGET.insert(0 if self.shelf.front else len(TARGET), value)
+
+
+class FrontShelf(Shelf):
+    front = True
+
+
+class StrictShelf(Shelf):
+    only_schemas = True
+
+
+class ShelfCase(SinkConformance):
+    __test__ = False
+    connector = Shelf
+
+    def config(self) -> dict[str, str]:
+        return {}
+
+    def contents(self) -> list[Any]:
+        return list(TARGET)
+
+
+class Bell(SourceConnector):
+    """Has the numbers that were added; its reader finds them only if it may wait."""
+
+    plugin = Plugin("test.Bell", "1", ConfigDef(SIZE))
+    needs_ms: ClassVar[int] = 0
+    again: ClassVar[int] = 0  # how many records before its offset a new reader reads
+    exact: ClassVar[bool | None] = None
+
+    def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
+        return [config.props]
+
+    def exactly_once(self, config: Config) -> bool | None:
+        return self.exact
+
+    def open(self, config: Config, context: SourceContext) -> SourceReader:
+        stored = context.stored_offset({})
+        return BellReader(self, int(cast("int", stored["n"])) - self.again if stored else 0)
+
+
+class BellReader(SourceReader):
+    def __init__(self, bell: Bell, position: int) -> None:
+        self.bell = bell
+        self.position = max(0, position)
+
+    def poll(self, max_bytes: int, wait_ms: int) -> Polled | None:
+        if wait_ms < self.bell.needs_ms or self.position >= len(TARGET):
+            return None
+        rows = TARGET[self.position : self.position + max(1, max_bytes // 100)]
+        self.position += len(rows)
+        return Polled(Records.of("bell", rows), [SourceOffset({}, {"n": self.position})])
+
+    def committed(self, offsets: Offsets) -> None:
+        pass
+
+
+class SlowBell(Bell):
+    needs_ms = 50
+
+
+class RepeatingBell(Bell):
+    again = 2
+
+
+class HonestBell(RepeatingBell):
+    exact = False
+
+
+class BellCase(SourceConformance):
+    __test__ = False
+    connector = Bell
+
+    def config(self) -> dict[str, str]:
+        return {}
+
+    def add(self, numbers: range) -> None:
+        TARGET.extend(f"text {number}" for number in numbers)
+
+
+@pytest.fixture(autouse=True)
+def empty() -> None:
+    TARGET.clear()
+
+
+def sink(**flags: object) -> ShelfCase:
+    return type("Case", (ShelfCase,), flags)()
+
+
+def source(**flags: object) -> BellCase:
+    case = type("Case", (BellCase,), flags)()
+    case._opened = []
+    return case
+
+
+def rewritten(case: ShelfCase) -> None:
+    case.test_records_that_are_written_again()
+
+
+def flushed(case: ShelfCase, *, schema: bool = False) -> None:
+    case.test_when_flush_returns_the_target_has_the_records(case._open(), schema)
+
+
+@pytest.mark.parametrize("schema", [True, False])
+def test_ordered(schema: bool) -> None:
+    with pytest.raises(AssertionError, match="another order; set `ordered = False`"):
+        flushed(sink(connector=FrontShelf), schema=schema)
+    TARGET.clear()
+    flushed(sink(connector=FrontShelf, ordered=False), schema=schema)
+
+
+def test_idempotent() -> None:
+    with pytest.raises(AssertionError, match="set `idempotent = False`"):
+        rewritten(sink(idempotent=True))
+    TARGET.clear()
+    rewritten(sink(idempotent=False))
+
+
+def test_records() -> None:
+    with pytest.raises(AssertionError) as failure:
+        flushed(sink(connector=StrictShelf))
+    [note] = failure.value.__notes__
+    assert "return None from `records` for `schema=False`" in note
+    with pytest.raises(pytest.skip.Exception):
+        flushed(sink(connector=StrictShelf, records=only_with_schemas))
+
+
+def only_with_schemas(case: ShelfCase, numbers: range, *, schema: bool) -> Records | None:
+    return SinkConformance.records(case, numbers, schema=True) if schema else None
+
+
+def test_expected() -> None:
+    case = sink(expected=lambda self, records: [f"<{text}>" for text in records.values.values])
+    with pytest.raises(AssertionError, match="see `expected`"):
+        flushed(case)
+
+
+def test_bad_records() -> None:
+    case = sink(bad_records=lambda self: records_of(["good, really"]))
+    with pytest.raises(AssertionError, match="or None if it accepts everything"):
+        case.test_a_record_that_is_refused_is_named_and_its_neighbours_are_written(case._open())
+
+
+def test_target_away() -> None:
+    case = sink(target_away=lambda self: nullcontext())
+    with pytest.raises(AssertionError, match="return None from `target_away`"):
+        case.test_a_target_that_is_away_gets_the_batch_when_it_is_back()
+
+
+@pytest.mark.parametrize(
+    ("size", "hint"),
+    [("2", "remove it from `bad_configs`"), ("two", "change the text in `bad_configs`")],
+)
+def test_bad_configs(size: str, hint: str) -> None:
+    case = source(bad_configs=(({"bell.size": size}, "no such text"),))
+    with pytest.raises(AssertionError, match=hint):
+        case.test_a_bad_configuration_is_refused_with_a_reason()
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        "test_every_record_is_read_once",
+        "test_reading_it_again_reads_the_same",
+        "test_when_all_is_read_there_is_no_more_until_more_comes",
+        "test_offsets_can_be_stored_as_kafka_connect_stores_them",
+        "test_another_reader_goes_on_exactly_after_the_stored_offsets",
+        "test_what_was_read_but_not_stored_is_read_again_also_when_there_is_more",
+        "test_all_tasks_together_read_everything",
+        "test_a_reader_that_is_told_what_is_stored_goes_on",
+        "test_closing_lets_go_of_everything",
+        "test_offsets_of_its_own_may_be_set_by_users",
+    ],
+)
+def test_wait_ms(check: str) -> None:
+    with pytest.raises(AssertionError, match=r"set `wait_ms` \(it is 0\) higher"):
+        getattr(source(connector=SlowBell), check)()
+    TARGET.clear()
+    getattr(source(connector=SlowBell, wait_ms=50), check)()
+
+
+def test_exactly_once() -> None:
+    name = "test_another_reader_goes_on_exactly_after_the_stored_offsets"
+    with pytest.raises(AssertionError, match="return False from `SourceConnector"):
+        getattr(source(connector=RepeatingBell), name)()
+    TARGET.clear()
+    getattr(source(connector=HonestBell), name)()
+
+
+def test_plugin_path() -> None:
+    class Case(BellCase, SourceEndToEnd):
+        __test__ = False
+
+    class Refusing:
+        def create(self, name: str, config: object) -> None:
+            raise AssertionError("Failed to find any class that implements Connector …")
+
+    with pytest.raises(AssertionError) as failure:
+        Case()._create(cast("Running", Refusing()), "bell", {})
+    assert failure.value.__notes__ == ["set `plugin_path` if the connector is not installed"]
+
+
+def test_every_flag_is_documented() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "plugins.md").read_text()
+    flags = (
+        *(
+            "bad_configs",
+            "plugin_path",
+            "wait_ms",
+            "ordered",
+            "idempotent",
+            "records(",
+            "expected(",
+        ),
+        *("bad_records(", "target_away(", "exactly_once("),
+    )
+    assert not [flag for flag in flags if f"| `{flag}" not in page]
