@@ -29,8 +29,11 @@ from penstock.cluster.statuses import StatusState
 from penstock.ids import TaskId
 from penstock.testing import sim as sim_module
 from penstock.testing import sim_chaos
-from penstock.testing.sim import LEADER, NO_FAULTS, Broken, Sim, config
+from penstock.testing.sim import Sim
 from penstock.testing.sim_chaos import kind_of, survive
+from penstock.testing.sim_connectors import config
+from penstock.testing.sim_faults import NO_FAULTS, Broken
+from penstock.testing.sim_worker import LEADER
 
 
 def cluster(

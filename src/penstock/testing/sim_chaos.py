@@ -21,7 +21,9 @@ from penstock.cluster.herder.runs import Phase
 from penstock.cluster.protocol import VERSIONS
 from penstock.cluster.records import Target
 from penstock.ids import TaskId
-from penstock.testing.sim import MANY_FAULTS, NO_FAULTS, Sim, config
+from penstock.testing.sim import Sim
+from penstock.testing.sim_connectors import config
+from penstock.testing.sim_faults import MANY_FAULTS, NO_FAULTS
 
 TROUBLE_MS: Final = 120_000
 PROGRESS: Final = 1_000  # seeds between two words about it
@@ -217,8 +219,8 @@ class Chaos:
             self._start()
         for worker in list(sim.workers.values()):
             worker.resume()
-            if worker.cut:
-                worker.find_coordinator()
+            if worker.group.cut:
+                worker.group.find_coordinator()
         sim.advance(120_000)
         for connector in sorted(sim.suspects):
             if (name := self._any_worker()) is not None:
