@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from .shop import Shop
 
 
 @pytest.fixture
@@ -18,3 +21,11 @@ def jar(tmp_path: Path) -> Path:
     (path.parent / "other.JAR").write_bytes(b"no archive")
     (path.parent / "notes.txt").write_text("no jar")
     return path
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    shop = Shop(tmp_path / "shop.db")
+    yield shop
+    for reader in shop.opened:
+        reader.close()
