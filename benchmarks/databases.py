@@ -130,9 +130,6 @@ class MariaDb(Target):
         )
 
 
-# ── the rows ─────────────────────────────────────────────────────────────────────────────────────
-
-
 def rows_of(records: int) -> Iterator[list[Row]]:
     """The rows of `inputs.SCHEMAS`, in blocks."""
     for block in inputs.generated(_CSV, records):
@@ -172,9 +169,6 @@ def check_table(connection: Connection, table: str, records: int) -> None:
     got = (count, different, int(total or 0), found, float(score or 0), int(active or 0), cities)
     if got != expected:
         raise WrongOutcome(f"'{table}' should hold {expected}, it holds {got}")
-
-
-# ── topic → table ────────────────────────────────────────────────────────────────────────────────
 
 
 def _into_table(target: Target, upserting: bool) -> Callable[[Session, Load, Note], None]:
@@ -270,9 +264,6 @@ def _floors(
                     connection.execute(sql, row)
         note(f"floor.{name}", some / (time.monotonic() - began))
         check_table(connection, table, some)
-
-
-# ── table → topic ────────────────────────────────────────────────────────────────────────────────
 
 
 def _from_table(target: Target) -> Callable[[Session, Load, Note], None]:

@@ -274,8 +274,6 @@ class Probe:
             stop.set()
             thread.join(_KAFKA_S)
 
-    # ── the threads ──────────────────────────────────────────────────────────────────────────────
-
     def _send(self, stop: threading.Event) -> None:
         """One record for each connector and, when they have come, all others when they are due."""
         producer = Producer(

@@ -142,9 +142,6 @@ def sink_config(topic: str, file: Path, tasks: int = 1) -> dict[str, str]:
     }
 
 
-# ── moving records ───────────────────────────────────────────────────────────────────────────────
-
-
 def from_files(session: Session, load: Load) -> Curve:
     """Two file sources at once, each into a topic of its own."""
     files = load.files()
@@ -216,9 +213,6 @@ def delete_topics(topics: Topics, names: Iterable[str]) -> None:
         done.result()
 
 
-# ── starting ─────────────────────────────────────────────────────────────────────────────────────
-
-
 def start(session: Session, load: Load, note: Note) -> None:
     """Nothing but the start: that is measured whenever a worker starts."""
 
@@ -253,9 +247,6 @@ def _first_sunk(session: Session) -> float:
     inputs.check(inputs.lines_of(file), LINES, 1, PARTITIONS)
     delete_topics(session.topics, [name])
     return curve.took_s
-
-
-# ── latency ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def latency(session: Session, load: Load, note: Note) -> None:
@@ -300,9 +291,6 @@ def note_latencies(note: Note, prefix: str, latencies_ms: Sequence[float]) -> No
         note(f"{prefix}p{percent}_ms", percentile(latencies_ms, percent), points)
 
 
-# ── doing nothing ────────────────────────────────────────────────────────────────────────────────
-
-
 def idle(session: Session, load: Load, note: Note) -> None:
     """Connectors with nothing to do, half of them sources and half of them sinks."""
     names = [session.name("idle") for _ in range(IDLE_CONNECTORS)]
@@ -327,9 +315,6 @@ def idle(session: Session, load: Load, note: Note) -> None:
     for program, memory in sorted(after.programs.items()):
         note(f"memory_mb.{program}", memory)
     delete_topics(session.topics, names)
-
-
-# ── moving to another worker ─────────────────────────────────────────────────────────────────────
 
 
 def move(session: Session, load: Load, note: Note) -> None:

@@ -120,9 +120,6 @@ def into_cache(files: Sequence[Path]) -> None:
                 pass
 
 
-# ── waiting for records ─────────────────────────────────────────────────────────────────────────
-
-
 def await_value(
     topics: Topics,
     names: Sequence[str],
@@ -164,9 +161,6 @@ def percentile(values: Sequence[float], percent: float) -> float:
     """The smallest value that so many percent of all do not exceed."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
-
-
-# ── what a worker uses ───────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)

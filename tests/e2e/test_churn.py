@@ -138,8 +138,6 @@ class Churn:
         self.ask("POST", f"/connectors/{connector}/restart?includeTasks=true")
         pair.append()
 
-    # ── at rest ──────────────────────────────────────────────────────────────────────────────
-
     def check(self) -> None:
         """Waits until all is at rest, and checks what has to hold then."""
         for pair in self.pairs:

@@ -149,9 +149,6 @@ def refused(call: Callable[[], object], status: int, text: str) -> None:
     assert text in said["message"]
 
 
-# ── kafka-connect-py ─────────────────────────────────────────────────────────────────────────────
-
-
 def test_kafka_connect_py(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     repertoire = Repertoire(monkeypatch, KafkaConnect)
     client, name = KafkaConnect(site.url), "kc-py"
@@ -299,9 +296,6 @@ def test_the_command_of_kafka_connect_py(site: Site) -> None:
     assert set(kafka_connect_cli.commands) == used | {"validate-config"}
 
 
-# ── kafka-connect-api ────────────────────────────────────────────────────────────────────────────
-
-
 def test_kafka_connect_api(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     repertoire = Repertoire(monkeypatch, Api, Cluster, Connector, Task)
     place, name = urlsplit(site.url), "kc-api"
@@ -385,9 +379,6 @@ def test_the_handlers_of_kafka_connect_api(site: Site, monkeypatch: pytest.Monke
     site.gone(name)
 
 
-# ── kafkaconnect ─────────────────────────────────────────────────────────────────────────────────
-
-
 def test_kafkaconnect(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     repertoire = Repertoire(monkeypatch, Connect)
     client, name = Connect(site.url), "kafkaconnect"
@@ -457,9 +448,6 @@ def test_the_command_of_kafkaconnect(site: Site, tmp_path: Path) -> None:
     site.gone(name)
     # `create` is about connectors that are not here; `help` asks nobody.
     assert set(kafkaconnect_cli.commands) == used | {"create", "help"}
-
-
-# ── kafka-connect-client, in JavaScript ──────────────────────────────────────────────────────────
 
 
 @pytest.fixture(scope="module")

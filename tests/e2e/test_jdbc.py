@@ -106,8 +106,6 @@ def positions(topics: Topics, cluster: str, connector: str) -> dict[tuple[Cell, 
     return found
 
 
-# ── tables become topics ─────────────────────────────────────────────────────────────────────────
-
 COUNT: Final = 3_000
 
 
@@ -338,8 +336,6 @@ def expected_of(more: Mapping[str, str]) -> set[str]:
         found |= {"timestamp", "timestamp_nanos"}
     return found
 
-
-# ── topics become tables ─────────────────────────────────────────────────────────────────────────
 
 KEY: Final = {
     "type": "struct",

@@ -177,9 +177,6 @@ def test_a_module_is_imported_from_where_it_is_after_everything_else(
     assert set(facts["path"][-2:]) == {str(listed.wheel), str(listed.folder)}
 
 
-# ── on a Spark cluster ───────────────────────────────────────────────────────────────────────────
-
-
 @pytest.fixture
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
     folder = tmp_path_factory.mktemp("spark")
@@ -229,9 +226,6 @@ def test_plugins_reach_executors_that_do_not_have_them(
             sent = Path(fact[ours]).relative_to(run_in).parts[0]
             assert sent.startswith("penstock-"), fact
         assert str(listed.folder) not in fact["path"]
-
-
-# ── the conformance suite ────────────────────────────────────────────────────────────────────────
 
 
 class TestFileStreamSource(SourceEndToEnd):

@@ -44,9 +44,6 @@ def run(server: DatabaseServer, *statements: str) -> None:
             connection.execute(statement)
 
 
-# ── reading ──────────────────────────────────────────────────────────────────────────────────────
-
-
 def props(server: DatabaseServer, table: str, **settings: object) -> dict[str, str]:
     """A source's settings; in the names of those given, two underscores are a dot."""
     given = {name.replace("__", "."): str(value) for name, value in settings.items()}
@@ -159,9 +156,6 @@ class NotesConformance(SourceConformance):
             for each in numbers
         )
         run(self.server, f"INSERT INTO {self.notes} VALUES {rows}")
-
-
-# ── writing ──────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass

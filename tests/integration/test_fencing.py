@@ -111,9 +111,6 @@ def test_a_broker_that_does_not_answer_is_an_error() -> None:
         fence(nobody, ["a-task"], timeout_s=1.0)
 
 
-# ── logs with transactions in them ───────────────────────────────────────────────────────────────
-
-
 def open_log(topics: Topics, topic: str, isolation: str, received: list[Entry]) -> CompactedLog:
     def receive(entries: Sequence[Entry]) -> None:
         received.extend(entries)

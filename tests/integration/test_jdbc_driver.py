@@ -111,9 +111,6 @@ def table() -> str:
     return f"Orders_{next(_names)}"
 
 
-# ── reading ──────────────────────────────────────────────────────────────────────────────────────
-
-
 class OnH2(NotesConformance):
     bad_configs = (
         ({"connection.password": "wrong"}, "connection.url"),
@@ -380,8 +377,6 @@ def test_views_and_tables_of_other_schemas_are_found(server: H2Server, table: st
         assert [row["id"] for row in read(reader)[0]] == [5]
 
 
-# ── writing ──────────────────────────────────────────────────────────────────────────────────────
-
 NOON = datetime(2024, 2, 29, 12, 34, 56, 789_000, tzinfo=UTC)
 TYPES: list[tuple[str, Schema, Value]] = [
     ("i8", s.INT8, -128),
@@ -632,8 +627,6 @@ def test_with_exactly_once_nothing_is_inserted_twice(target: Target, dialect: st
     assert sorted(number for number, *_ in target.rows()) == [*range(8), 8, 8, 9, 9]
 
 
-# ── what every sink promises ─────────────────────────────────────────────────────────────────────
-
 PAIR = s.struct({"id": s.INT64, "name": s.STRING})
 
 
@@ -719,9 +712,6 @@ class TestExactlyOnce(IntoH2):
     def test_two_writers_write_side_by_side(self) -> None: ...
 
 
-# ── failures ─────────────────────────────────────────────────────────────────────────────────────
-
-
 def test_a_statement_is_given_up_when_it_takes_too_long(server: H2Server) -> None:
     url = database_of(JDBC_SINK.parse({**server.settings(), "topics": "t"})).url
     quick = replace(url, options={**url.options, "statement_s": 1})
@@ -782,9 +772,6 @@ def test_a_server_that_is_killed_while_it_is_written_to_loses_and_repeats_nothin
     assert found == list(range(count))
 
 
-# ── in Spark's Python workers ────────────────────────────────────────────────────────────────────
-
-
 class TestSourceOnAWorker(SourceEndToEnd, OnH2):
     """Planned in the worker, read in processes that Spark forks."""
 
@@ -792,8 +779,6 @@ class TestSourceOnAWorker(SourceEndToEnd, OnH2):
 class TestSinkOnAWorker(SinkEndToEnd, TestUpserting):
     pass
 
-
-# ── the JVM in the process ───────────────────────────────────────────────────────────────────────
 
 _FORKING = """
 import os, signal, sys

@@ -151,9 +151,6 @@ def offered(found: Iterable[Finding], setting: str) -> list[object]:
     return list(next((each for each in values if each is not None), ()))
 
 
-# ── connecting ───────────────────────────────────────────────────────────────────────────────────
-
-
 def test_a_port_where_nobody_listens_is_an_error_of_the_url(clerk: Clerk) -> None:
     url = clerk.server.url.replace(f":{clerk.server.port}/", f":{free_port()}/")
     for found in (clerk.source(connection__url=url), clerk.sink("t", connection__url=url)):
@@ -227,8 +224,6 @@ def test_a_database_that_the_user_may_not_enter_is_an_error_of_the_user(clerk: C
     assert setting == "connection.user"
     assert text.endswith("Name another user, or grant it that.")
 
-
-# ── a source ─────────────────────────────────────────────────────────────────────────────────────
 
 ORDERS = "id INT PRIMARY KEY, made TIMESTAMP NOT NULL, paid TIMESTAMP NULL, note VARCHAR(20)"
 
@@ -331,9 +326,6 @@ def test_a_query_that_the_database_refuses_is_an_error_of_it(clerk: Clerk) -> No
     assert errors(found) == []
     assert offered(found, "incrementing.column.name") == ["nr"]
     assert offered(found, "timestamp.column.name") == ["made"]
-
-
-# ── a sink ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_table_that_is_missing_is_an_error_unless_it_may_be_created(clerk: Clerk) -> None:
@@ -454,9 +446,6 @@ def test_a_time_zone_that_the_server_does_not_know_is_an_error(clerk: Clerk) -> 
     setting, text = only(clerk.sink(orders, db__timezone="Europe/Berlin"))
     assert setting == "db.timezone"
     assert "mysql_tzinfo_to_sql" in text
-
-
-# ── a preview ────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_preview_shows_the_first_rows_of_each_table_that_the_user_may_read(

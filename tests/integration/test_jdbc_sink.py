@@ -81,8 +81,6 @@ def only(*kinds: str) -> Any:
     return pytest.mark.parametrize("target", kinds, indirect=True)
 
 
-# ── types ────────────────────────────────────────────────────────────────────────────────────────
-
 NOON = datetime(2024, 2, 29, 12, 34, 56, 789_000, tzinfo=UTC)
 TYPES: list[tuple[str, Schema, Value, dict[Kind, Value]]] = [
     ("i8", INT8, -128, {}),
@@ -236,9 +234,6 @@ def test_numbers_and_texts_are_written_as_timestamps_where_that_is_asked_for(
     )
 
 
-# ── inserting, upserting, updating, deleting ─────────────────────────────────────────────────────
-
-
 def test_the_last_of_several_rows_with_one_key_counts(target: Target) -> None:
     writer = target.sink(
         auto__create="true", insert__mode="upsert", pk__mode="record_value", pk__fields="id"
@@ -373,9 +368,6 @@ def test_several_schemas_and_tables_in_one_batch(target: Target) -> None:
         assert target.connection.rows(f"SELECT id, name FROM {second}") == [(2, "b")]
     finally:
         target.connection.execute(f"DROP TABLE IF EXISTS {second}")
-
-
-# ── what is refused ──────────────────────────────────────────────────────────────────────────────
 
 
 def test_rows_that_are_refused_are_named_and_their_neighbours_written(target: Target) -> None:
@@ -519,9 +511,6 @@ def test_a_constraint_that_is_checked_at_the_end_refuses_its_row(target: Target)
         target.connection.execute(f'DROP TABLE "{parent}"')
 
 
-# ── exactly once ─────────────────────────────────────────────────────────────────────────────────
-
-
 def test_with_exactly_once_nothing_is_inserted_twice(target: Target) -> None:
     offsets = f"offsets_{next(_names)}"
     settings = {"auto.create": "true", "penstock.exactly.once": "true",
@@ -557,9 +546,6 @@ def test_with_exactly_once_a_batch_whose_task_fails_leaves_nothing(target: Targe
         assert [number for number, *_ in target.rows()] == [1, 2, 3]
     finally:
         target.connection.execute(f"DROP TABLE IF EXISTS {target.quoted(offsets)}")
-
-
-# ── servers that are away, or busy ───────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("server_class", [PostgresServer, MariaDbServer])

@@ -49,9 +49,6 @@ def table(unique: Callable[[str], str]) -> str:
     return unique("t").replace("-", "_")[:40]
 
 
-# ── what every source promises ───────────────────────────────────────────────────────────────────
-
-
 class OfServer(NotesConformance):
     bad_configs = (
         ({"connection.password": "wrong"}, "connection.url"),
@@ -100,8 +97,6 @@ class TestMariaDbIncrementing(OnMariaDb):
 class TestMariaDbBoth(OnMariaDb):
     mode = "timestamp+incrementing"
 
-
-# ── types ────────────────────────────────────────────────────────────────────────────────────────
 
 POSTGRESQL: Mapping[str, tuple[str, str, Schema, object]] = {
     "b": ("boolean", "true", s.BOOLEAN, True),
@@ -372,9 +367,6 @@ def test_moments_keep_microseconds_where_it_is_wished(
     assert only_row(reader)[0]["at"] == value
 
 
-# ── positions ────────────────────────────────────────────────────────────────────────────────────
-
-
 def test_partitions_are_named_as_the_jvms_connector_names_them(
     server: DatabaseServer, table: str
 ) -> None:
@@ -496,9 +488,6 @@ def test_a_table_in_parts_is_read_once(server: DatabaseServer, table: str) -> No
     assert sorted(itertools.chain(*found)) == [7 * at for at in range(5000)]
 
 
-# ── pieces of a range ────────────────────────────────────────────────────────────────────────────
-
-
 @pytest.mark.parametrize("mode", ["timestamp", "timestamp+incrementing"])
 @pytest.mark.parametrize("zoned", [True, False], ids=["zoned", "wall clock"])
 @pytest.mark.parametrize("columns", ["at", "changed,at"])
@@ -568,9 +557,6 @@ def test_closing_a_reader_between_two_pieces_ends_its_statement(
     assert bool(given.offsets) == (mode == "incrementing")
     reader.close()
     wait_until(lambda: not server_is_busy(server), 10, "the statement to end")
-
-
-# ── failures ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_server_that_went_away_is_read_from_again_when_it_is_back(table: str) -> None:

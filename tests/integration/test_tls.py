@@ -193,8 +193,6 @@ def test_who_has_no_certificate_is_not_let_in_where_one_is_required(
         client.close()
 
 
-# ── admin listeners ──────────────────────────────────────────────────────────────────────────────
-
 ADMIN = "/admin/loggers"
 
 
@@ -238,9 +236,6 @@ def test_listeners_of_their_own_have_them_and_nothing_else(
         assert get(f"{base}/", context).status_code == 404
 
 
-# ── headers ──────────────────────────────────────────────────────────────────────────────────────
-
-
 @pytest.mark.parametrize(("path", "status"), [("/", 200), ("/nothing", 404), ("/broken", 500)])
 def test_headers_are_on_errors_too(serve: Serve, path: str, status: int) -> None:
     server = serve(
@@ -255,9 +250,6 @@ def test_headers_are_on_errors_too(serve: Serve, path: str, status: int) -> None
     assert answer.headers["x-here"] == "yes"
     assert answer.headers["access-control-allow-origin"] == "http://page.example"
     assert answer.headers["vary"] == "Origin"
-
-
-# ── what keeps a server from starting ────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("setting", ["listeners", "admin.listeners"])
@@ -327,9 +319,6 @@ def _can_listen(port: int) -> bool:
     except OSError:
         return False
     return True
-
-
-# ── requests to other workers ────────────────────────────────────────────────────────────────────
 
 
 def asked(url: str, settings: Mapping[str, str]) -> str:

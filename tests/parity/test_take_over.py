@@ -526,9 +526,6 @@ def test_what_was_deleted_stays_deleted(story: Story) -> None:
         assert not [key for key in shift.after.statuses if (key or b"").endswith(b"-deleted")]
 
 
-# ── both at the same time ────────────────────────────────────────────────────────────────────────
-
-
 @pytest.fixture
 def start(
     broker: Broker, unique: Callable[[str], str], tmp_path: Path

@@ -58,9 +58,6 @@ def owned(sim: Sim, name: str) -> set[TaskId]:
     return set(sim.workers[name].live)
 
 
-# ── trouble ──────────────────────────────────────────────────────────────────────────────────────
-
-
 FIRST, SEEDS, AT_ONCE = 0, 100, 25
 """The seeds that every run tries; `make soak` tries many more."""
 
@@ -122,9 +119,6 @@ def test_the_same_seed_is_the_same_history() -> None:
         sim = survive(7)
         histories.append((sim.steps, sim.now, sim.configs.rows, sim.statuses.rows))
     assert histories[0] == histories[1]
-
-
-# ── single stories ───────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_restarting_worker_gets_its_tasks_back() -> None:
@@ -207,9 +201,6 @@ def test_a_deleted_connector_leaves_nothing_behind() -> None:
     assert sim.ask("w2", e.DeleteConnector("c1")) == e.Done()
     sim.run_until(sim.balanced)
     assert "c1" not in sim.shown().names()
-
-
-# ── what is lost, late, or there no more ─────────────────────────────────────────────────────────
 
 
 def test_a_worker_that_starts_after_compaction_sees_what_the_others_see() -> None:
@@ -382,9 +373,6 @@ def test_a_task_that_is_gone_is_not_shown_again_by_compaction() -> None:
     sim.run_until(sim.balanced, 120_000)
 
 
-# ── exactly once ─────────────────────────────────────────────────────────────────────────────────
-
-
 def generation(sim: Sim, connector: str = "c1") -> int:
     found = sim.cluster().generation(connector)
     assert found is not None
@@ -475,9 +463,6 @@ def test_a_leader_that_was_away_does_not_write_what_it_was_asked_before() -> Non
     applied = sim.cluster().config("c1")
     assert applied is not None
     assert (applied["version"] == "9") == (request.result == e.Done())
-
-
-# ── the simulation itself notices ────────────────────────────────────────────────────────────────
 
 
 def test_a_task_that_runs_twice_is_noticed() -> None:

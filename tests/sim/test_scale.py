@@ -54,9 +54,6 @@ def test_many_connectors_of_ten_tasks_settle_on_many_workers() -> None:
     assert time.process_time() - before < WORKERS * CONNECTORS * 23 * 170e-6
 
 
-# ── sharing out ──────────────────────────────────────────────────────────────────────────────────
-
-
 def configured(tasks: int) -> Work:
     connectors = tuple(f"c{number:06}" for number in range(tasks // TASKS))
     return Work(connectors, tuple(TaskId(c, n) for c in connectors for n in range(TASKS)))

@@ -112,8 +112,6 @@ def allocation(*work: str | TaskId, url: str = URL, offset: int = 5) -> bytes:
     return encode_metadata(MemberMetadata(url, offset, held), 2)
 
 
-# ── as a follower ────────────────────────────────────────────────────────────────────────────────
-
 MALFORMED = {
     "nothing": b"",
     "one byte": b"\x00",
@@ -198,8 +196,6 @@ def test_a_follower_that_says_it_runs_our_work_does_not_make_it_run_twice() -> N
     assert len(running(sim)) == 9
 
 
-# ── as the leader ────────────────────────────────────────────────────────────────────────────────
-
 THEIRS = Assignment("m1", URL, 0, Work(("theirs",), (TaskId("theirs", 0),)))
 SHARES = {
     "another cluster's work": encode_assignment(THEIRS, 2),
@@ -255,9 +251,6 @@ def test_shares_that_nobody_can_read_are_asked_for_again(data: bytes) -> None:
     sim, stranger = led_by_a_stranger(data)
     assert 1 < stranger.led < 600
     is_alright_once_alone(sim, stranger)
-
-
-# ── in the topics ────────────────────────────────────────────────────────────────────────────────
 
 
 def test_what_does_not_belong_into_the_topics_stops_nobody() -> None:

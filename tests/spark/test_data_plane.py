@@ -259,9 +259,6 @@ def test_a_stop_leaves_the_rest_of_a_large_batch_for_another_time(
     assert sorted(everything) == sorted([*range(300_000), *range(300_000)])
 
 
-# ── sources ──────────────────────────────────────────────────────────────────────────────────────
-
-
 class Words(SourceConnector):
     """Sends the numbers 0 to 8 in words, three per poll, with all a record can have."""
 
@@ -376,9 +373,6 @@ def test_a_record_kafka_refuses_fails_the_task_otherwise(
     trace = flow.await_failure()
     assert "Unrecoverable exception from producer send callback" in trace
     assert flow.stored == []
-
-
-# ── exactly once ─────────────────────────────────────────────────────────────────────────────────
 
 
 def exactly_once(

@@ -118,9 +118,6 @@ def is_gone(pid: int) -> bool:
     return not Path(f"/proc/{pid}").exists()
 
 
-# ── tasks that wait, and tasks that fail ─────────────────────────────────────────────────────────
-
-
 class Blocked(DiaryWriter):
     """Waits in `write` until there is a file `open`."""
 
@@ -252,9 +249,6 @@ def test_a_poll_that_waits_holds_nobody_up_and_ends_with_its_task(
     assert (tmp_path / "closed").exists()
 
 
-# ── tasks that do not come back ──────────────────────────────────────────────────────────────────
-
-
 class StuckInWrite(DiaryWriter):
     def write(self, records: Records, failed: Failed) -> None:
         (self.folder / "waiting").touch()
@@ -322,9 +316,6 @@ def test_what_a_cut_off_task_still_does_reaches_nobody(
     neighbour.expect(15)
     assert flow.done(task) == 0
     assert topics.committed(f"connect-{name}", topic) == {}
-
-
-# ── processes that die ───────────────────────────────────────────────────────────────────────────
 
 
 def test_tasks_go_on_elsewhere_when_the_process_of_their_slot_is_killed(
@@ -440,9 +431,6 @@ def test_a_task_that_eats_memory_until_its_process_is_killed_fails_and_the_other
     assert len(memory_is_limited) in (2, 3)
     neighbour.expect_all(SOON_S)
     assert topics.committed(f"connect-{name}", topic) == {}
-
-
-# ── moves ────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture
@@ -611,9 +599,6 @@ def test_a_task_that_may_not_begin_anew_where_it_moves_leaves_nothing_there(
     assert slot(flow, looking) == before
     [[_, names], *_] = wait_until(lambda: calls(folder, "threads"), 60, "a look")
     assert f"task-{plan.task}" not in names
-
-
-# ── the end ──────────────────────────────────────────────────────────────────────────────────────
 
 
 class Looking(DiaryWriter):

@@ -263,9 +263,6 @@ def test_a_new_producer_does_not_wait_for_its_id(
     assert min(took_s) < 0.4  # librdkafka looks again after half a second
 
 
-# ── polls ────────────────────────────────────────────────────────────────────────────────────────
-
-
 def test_offsets_are_committed_to_the_reader_when_they_are_stored(
     flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
 ) -> None:
@@ -382,9 +379,6 @@ def test_a_stop_in_the_middle_of_such_polls_stores_nothing_of_them(
     wait_until(lambda: topics.count(topic) == 2, 60, "two records")
     assert flow.stop(task)
     assert [step(offsets) for offsets in flow.stored] == [1]
-
-
-# ── parts ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_parts_are_read_side_by_side_and_their_offset_follows_all_of_them(

@@ -45,9 +45,6 @@ def values(*numbers: int) -> list[bytes]:
     return [str(number).encode() for number in numbers]
 
 
-# ── the calls, in order ──────────────────────────────────────────────────────────────────────────
-
-
 def test_a_writer_is_called_in_the_order_of_its_contract(
     flow: Flow, topics: Topics, unique: Unique, tmp_path: Path
 ) -> None:
@@ -134,9 +131,6 @@ def test_idle_is_called_again_and_again_without_records_too(
     wait_until(lambda: len(calls(tmp_path, "idle")) >= before + 5, 10, "more calls")
 
 
-# ── batches ──────────────────────────────────────────────────────────────────────────────────────
-
-
 class Threes(DiaryWriter):
     batching = Batching(records=3)
 
@@ -215,9 +209,6 @@ def test_a_batch_is_of_one_partition_unless_the_writer_does_not_mind(
     wait_until(
         lambda: topics.committed(f"connect-{name}", topic) == {0: 2, 1: 2}, 10, "all committed"
     )
-
-
-# ── what a writer may ask for ────────────────────────────────────────────────────────────────────
 
 
 class Pausing(DiaryWriter):
@@ -394,9 +385,6 @@ def test_a_late_report_names_the_record_whatever_its_batch_was_made_of(
     assert places == {b"b": (b"1", b"0"), b"c": (b"0", b"1"), b"e": (b"1", b"2")}
 
 
-# ── what a consumer may not be held up by ────────────────────────────────────────────────────────
-
-
 class Slow(DiaryWriter):
     """Waits in every `write` for a file `open`; says that it is there."""
 
@@ -445,9 +433,6 @@ def test_no_more_is_read_ahead_than_a_task_may_hold(
 def resident(pid: int | None) -> int:
     """The memory of a process, in bytes."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096
-
-
-# ── records that a transform sends elsewhere ─────────────────────────────────────────────────────
 
 
 class Elsewhere(Transform):

@@ -291,9 +291,6 @@ def diff(session: Session, file: str, name: str | None, pairs: tuple[str, ...], 
     return Exit.DIFFERENT if found or stored is None else Exit.DONE
 
 
-# ── parts ────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _created(connect: Connect, wanted: ConnectorFile) -> rest.Response:
     body: dict[str, Any] = {"name": wanted.name, "config": dict(wanted.config)}
     if wanted.initial_state is not None:

@@ -90,9 +90,6 @@ def new(name: str, source: bool, sink: bool, example: bool, folder: Path) -> Non
     show.note("A running worker keeps the code it has loaded: restart it after a change.")
 
 
-# ── what the doctor says ─────────────────────────────────────────────────────────────────────────
-
-
 def _report(survey: Survey, refusal: str | None) -> dict[str, Any]:
     """Everything that is to be told, as JSON."""
     from penstock.plugins.registry import Level, ambiguous

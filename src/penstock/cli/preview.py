@@ -126,9 +126,6 @@ def preview(
         show.note(f"'{wanted.name}' finds no records{left_out}.")
 
 
-# ── what is planned ──────────────────────────────────────────────────────────────────────────────
-
-
 def _planner(session: Session, worker_file: Path | None) -> tuple[Planner, Registry]:
     """What plans as a worker with these settings would."""
     from penstock.cli import start
@@ -193,9 +190,6 @@ def _json_converter() -> ConverterPlan:
 
     settings = {"schemas.enable": "false", "decimal.format": "NUMERIC"}
     return ConverterPlan(JsonConverter, JsonConverter.plugin.config.parse(settings))
-
-
-# ── what is read ─────────────────────────────────────────────────────────────────────────────────
 
 
 class _Shown:
@@ -307,9 +301,6 @@ class _Preview:
                 )
             show.note(f"A record is skipped: {text}")
         return done
-
-
-# ── what is printed ──────────────────────────────────────────────────────────────────────────────
 
 
 def _cells(records: Records, row: int) -> dict[str, str]:

@@ -108,9 +108,6 @@ def topics(session: Session, name: str, reset: bool) -> None:
             show.echo(topic)
 
 
-# ── offsets ──────────────────────────────────────────────────────────────────────────────────────
-
-
 @click.group()
 def offsets() -> None:
     """Show, alter or reset the offsets of a connector.
@@ -184,9 +181,6 @@ def _sink_row(entry: Mapping[str, Any]) -> tuple[str, int, int]:
 
 def _compact(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
-
-
-# ── the worker ───────────────────────────────────────────────────────────────────────────────────
 
 
 @click.group()

@@ -129,8 +129,6 @@ class _Demo:
             self._say_afterwards(kept)
             return 0 if outcome.equal and in_order and self._nothing_followed(outcome) else 1
 
-    # ── setting up ───────────────────────────────────────────────────────────────────────────
-
     def _move(self, view: View) -> Outcome:
         if self._file is not None:
             self._file = places.check_file(self._file, self._folder)
@@ -210,8 +208,6 @@ class _Demo:
         create(rest, SINK, sink, tick=self._tick, timeout_ms=_CREATE_MS, now=_now)
         view.end(f"{SOURCE} and {SINK} created")
         return started_ms
-
-    # ── moving ───────────────────────────────────────────────────────────────────────────────
 
     def _watch_records(
         self, view: View, rest: Rest, watch: Watch, sent: _Sent, started_ms: int
@@ -296,8 +292,6 @@ class _Demo:
             outcome = _with_difference(outcome)
         view.end("equal" if outcome.equal else "not equal")
         return outcome
-
-    # ── afterwards ───────────────────────────────────────────────────────────────────────────
 
     def _summarize(self, outcome: Outcome) -> None:
         self._say("")

@@ -14,8 +14,6 @@ from penstock.flow.plan import FlowPlan, SourcePlan
 from penstock.flow.traces import Trace
 from penstock.ids import TopicPartition
 
-# ── from the worker ──────────────────────────────────────────────────────────────────────────────
-
 
 @dataclass(frozen=True, slots=True)
 class Open:
@@ -85,8 +83,6 @@ class End:
 
 
 Order = Open | OpenPart | Begin | Stop | Stored | PartsRead | AskPositions | End
-
-# ── from a stage ─────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)

@@ -260,8 +260,6 @@ class Chaos:
         return bool(failed)
 
 
-# ── the command ──────────────────────────────────────────────────────────────────────────────────
-
 Job = tuple[int, str | None, bool | None]
 
 

@@ -154,9 +154,6 @@ def test_a_name_is_one_segment_of_the_path_whatever_it_holds(
     assert route.match(path.strip("/").split("/")) == {"connector": name}
 
 
-# ── creating and changing ────────────────────────────────────────────────────────────────────────
-
-
 def test_loading_a_predefined_connector_prints_it(penstock: Penstock, workers: FakeWorkers) -> None:
     sent = {
         "connector.class": "FileStreamSource",
@@ -289,9 +286,6 @@ def test_a_printed_properties_file_can_be_loaded(
     file = tmp_path / "again.properties"
     file.write_text(penstock("config", "snk", "--properties").out)
     assert penstock("diff", str(file)).code == 0
-
-
-# ── validate, diff ───────────────────────────────────────────────────────────────────────────────
 
 
 def infos(**errors: list[str]) -> dict[str, object]:
@@ -428,9 +422,6 @@ def test_a_difference_that_is_not_valid_says_so(
     result = penstock("diff", file, "--validate")
     assert result.code == 3
     assert "Bad" in result.out
-
-
-# ── status and wait ──────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_status_is_a_table_with_the_first_lines_of_traces(
@@ -589,9 +580,6 @@ def test_a_connector_created_paused_is_waited_for_to_be_paused(
     workers.on("POST", "/connectors", (201, INFO))
     workers.on("GET", "/connectors/snk/status", (200, {**STATUS, "connector": PAUSED, "tasks": []}))
     assert penstock("create", file, "--initial-state", "paused", "--wait").code == 0
-
-
-# ── the rest ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_offsets_of_a_sink_are_a_table(penstock: Penstock, workers: FakeWorkers) -> None:

@@ -181,9 +181,6 @@ def test_without_an_answer_it_says_who_named_the_worker(
     assert "export PENSTOCK_URL=" in how
 
 
-# ── whom it asks ─────────────────────────────────────────────────────────────────────────────────
-
-
 def hosts(workers: FakeWorkers) -> list[str]:
     return [request.url.netloc.decode() for request in workers.requests]
 
@@ -421,9 +418,6 @@ def test_without_verification_any_certificate_will_do(
     file.write_text('[clusters.a]\nurl = "https://x"')
     context = choose(None, None, {"PENSTOCK_CONFIG": str(file)}).tls()
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
-
-
-# ── the codes ────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_the_exit_codes_in_the_documentation_are_these() -> None:

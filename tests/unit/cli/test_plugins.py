@@ -177,9 +177,6 @@ def test_a_worker_file_that_is_not_there_is_exit_code_2(penstock: Penstock, tmp_
     assert "Cannot read the worker file" in result.err
 
 
-# ── new ──────────────────────────────────────────────────────────────────────────────────────────
-
-
 @pytest.mark.parametrize(
     ("options", "files"),
     [

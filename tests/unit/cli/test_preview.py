@@ -69,9 +69,6 @@ def documents(result: Result) -> list[dict[str, Any]]:
 TRANSFORMS = "org.apache.kafka.connect.transforms"
 
 
-# ── a file ───────────────────────────────────────────────────────────────────────────────────────
-
-
 def test_the_first_lines_of_a_file_are_shown_and_no_cluster_is_asked(
     penstock: Penstock, lines: Write, workers: FakeWorkers
 ) -> None:
@@ -178,9 +175,6 @@ def test_nothing_in_a_record_is_obeyed_by_a_terminal_and_all_of_it_is_json(
     assert "é" in result.out
 
 
-# ── tables ───────────────────────────────────────────────────────────────────────────────────────
-
-
 @pytest.fixture
 def tables(tmp_path: Path, write: Write) -> Write:
     """A JDBC source of two tables."""
@@ -253,9 +247,6 @@ def test_what_the_database_says_against_the_configuration_is_told(
     assert result.err.endswith("; near it: orders\n")
 
 
-# ── what cannot be shown ─────────────────────────────────────────────────────────────────────────
-
-
 @pytest.mark.parametrize(
     ("settings", "code", "said"),
     [
@@ -293,8 +284,6 @@ def test_placeholders_are_those_of_the_worker_that_is_named(
     shown = documents(penstock("preview", file, "--worker", str(worker), "--rows", "1"))
     assert {each["topic"] for each in shown} == {"secret-topic"}
 
-
-# ── a source that is made up ─────────────────────────────────────────────────────────────────────
 
 ROWS = Key("rows", INT, default=0, doc="How many of each topic a poll has; -1: it breaks.")
 HOW = Key("how", STRING, default="", doc="'parts': every poll has two; 'aborted': every other is.")

@@ -155,8 +155,6 @@ def follower(*records: ConfigRecord) -> Worker:
     return worker
 
 
-# ── what a round has to do ───────────────────────────────────────────────────────────────────────
-
 ONE, TWO, THREE = task_set(1), task_set(2), task_set(3)
 NEEDS: list[tuple[str, list[ConfigRecord], Need | None]] = [
     ("nothing is configured", [], None),
@@ -178,9 +176,6 @@ def test_what_a_round_has_to_do(
     of = [ConnectorConfig("c", CONFIG), *records]
     cluster, _ = fold_all(ClusterState(), enumerate(of))
     assert need(cluster, "c") == needed
-
-
-# ── the leader's claim ───────────────────────────────────────────────────────────────────────────
 
 
 def test_a_leader_claims_the_config_topic_before_it_serves_any_write() -> None:
@@ -311,9 +306,6 @@ def test_without_exactly_once_nothing_is_claimed_and_nothing_is_in_a_transaction
     assert only(e.AcquireWriteAccess, worker.join()) == []
     [append] = only(e.AppendConfig, worker.take(e.Requested("r", e.PutConfig("c", CONFIG))))
     assert not append.as_leader
-
-
-# ── rounds ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def asked(worker: Worker, reply: str = "r") -> list[e.Command]:
@@ -450,9 +442,6 @@ def test_a_worker_that_ends_ends_its_rounds() -> None:
     ]
 
 
-# ── starts ───────────────────────────────────────────────────────────────────────────────────────
-
-
 def test_a_leader_starts_its_own_tasks_after_a_round() -> None:
     worker = leader(ConnectorConfig("c", CONFIG), *TWO)
     reading = worker.join(work(T0, T1))
@@ -569,9 +558,6 @@ def test_a_task_that_waits_is_paused_at_once() -> None:
     worker.read(TargetState("c", Target.PAUSED))
     assert worker.phase() is Phase.PAUSED
     assert worker.take(e.FenceForwarded("c", ask.ticket)) == []
-
-
-# ── the last check ───────────────────────────────────────────────────────────────────────────────
 
 
 def starting() -> tuple[Worker, e.StartTask]:

@@ -257,9 +257,6 @@ def test_an_offset_with_a_foreign_key_is_skipped(key: bytes | None) -> None:
     assert isinstance(decode_offset(key, b'{"position":1}'), Skipped)
 
 
-# ── what is well formed, and still not what it should be ─────────────────────────────────────────
-
-
 @pytest.mark.parametrize("count", [3, 2**31 - 1, 2**31, 2**63 - 1, 2**64 - 1])
 def test_a_commit_of_more_tasks_than_were_written_leaves_the_connector_without_tasks_only(
     count: int,
@@ -328,9 +325,6 @@ def test_statuses_of_what_does_not_exist_are_kept_until_a_leader_forgets_them() 
     assert shown.task(TASK) == Status(State.RUNNING, "w1", 4)
 
 
-# ── a worker that reads all that ─────────────────────────────────────────────────────────────────
-
-
 def reading(configs: list[Row], statuses: list[Row]) -> HerderState:
     """A worker that has read these topics at its start, and the same again after it."""
     state = HerderState(Settings("http://me:8083/", "me:8083"))
@@ -354,8 +348,6 @@ def test_a_worker_that_starts_amid_hostile_records_knows_what_is_there() -> None
     assert state.cluster.session_key == KEY
     assert state.statuses == fold_statuses(StatusState(), STATUSES)
 
-
-# ── anything at all ──────────────────────────────────────────────────────────────────────────────
 
 PREFIXES = [
     b"",

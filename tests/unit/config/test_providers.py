@@ -182,9 +182,6 @@ def test_secrets_are_masked_wherever_they_stand(text: str, result: str) -> None:
     assert masked(text, secrets, "*") == result
 
 
-# ── the built-in ones ────────────────────────────────────────────────────────────────────────────
-
-
 def providers(name: str, **params: str) -> Providers:
     """One provider `p` of a built-in class; of parameters' names an underscore is a dot."""
     settings = {f"config.providers.p.param.{n.replace('_', '.')}": t for n, t in params.items()}
@@ -288,9 +285,6 @@ def test_a_pattern_that_is_none_is_refused() -> None:
         providers("EnvVar", allowlist_pattern="(a")
 
 
-# ── the set of a worker ──────────────────────────────────────────────────────────────────────────
-
-
 def test_a_plugin_is_a_provider_by_its_names_and_settings() -> None:
     registry = Registry([Vault])
     assert registry.of_kind(Kind.CONFIG_PROVIDER)[0].cls is Vault
@@ -391,8 +385,6 @@ def test_a_provider_is_given_its_parsed_settings() -> None:
     parsed: Config = Vault.plugin.config.parse({"address": " vault:8200 "})
     assert Vault(parsed).config[ADDRESS] == "vault:8200"
 
-
-# ── connectors ───────────────────────────────────────────────────────────────────────────────────
 
 WORKER = {
     "bootstrap.servers": "broker:9092",

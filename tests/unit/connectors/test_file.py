@@ -295,9 +295,6 @@ def test_records_have_a_topic_a_required_string_and_nothing_else(file: Path) -> 
     )
 
 
-# ── waiting ──────────────────────────────────────────────────────────────────────────────────────
-
-
 class Waits(SourceContextStub):
     """Counts the waits instead of waiting; something may happen in one of them."""
 
@@ -403,9 +400,6 @@ def test_reading_in_any_windows_while_the_file_grows_is_splitting_at_once(
         reader.close()
 
 
-# ── the sink ─────────────────────────────────────────────────────────────────────────────────────
-
-
 def records(values: list[object], schema: s.Schema | None = s.STRING) -> Records:
     rows = len(values)
     return Records(
@@ -508,9 +502,6 @@ def test_what_no_task_could_use_is_refused_when_it_is_validated(
     assert finding.setting == "file"
     assert said in (finding.error or "")
     assert list(kind().validate_live(kind.plugin.config.parse({**given, "file": "/new"}))) == []
-
-
-# ── the connectors ───────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_source_has_one_task_whatever_it_may_have() -> None:

@@ -123,8 +123,6 @@ def test_floats_print_the_shortest_digits_of_32_bits(value: float, expected: str
     assert float_text(s.float32(value)) == expected
 
 
-# ── many at a time ───────────────────────────────────────────────────────────────────────────────
-
 DOUBLES = [0.001, 0.1, 1.0, 100.0, 123456.789, 9999999.999999998, 1 / 3, 5e-3, 2.5e6]
 
 

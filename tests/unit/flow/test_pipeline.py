@@ -272,9 +272,6 @@ def test_waits_beyond_the_longest_are_a_random_part_of_it() -> None:
     assert len(set(waits[2:])) > 10
 
 
-# ── batches as values ────────────────────────────────────────────────────────────────────────────
-
-
 def test_records_left_out_and_put_together_again_are_the_same() -> None:
     whole = batch(b"a", b"b", b"c", b"d", headers=[[Header("h", b"1")], [], [], []])
     whole.values = Column.gather([1, "b", "c", 4], [INT8, STRING, STRING, INT8])

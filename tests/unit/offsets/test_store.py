@@ -100,9 +100,6 @@ def read(of: Lease) -> dict[object, object]:
     return {row.partition["file"]: row.offset for row in of.read(lambda: None)}
 
 
-# ── the table ────────────────────────────────────────────────────────────────────────────────────
-
-
 def entries(*rows: tuple[bytes | None, bytes | None]) -> Sequence[Entry]:
     return [Entry(0, number, key, value) for number, (key, value) in enumerate(rows)]
 
@@ -124,9 +121,6 @@ def test_a_partition_keeps_the_bytes_of_its_key() -> None:
     table.receive(entries((theirs, valued(1))))
     offset = SourceOffset({"a": 2, "b": 1}, {"position": 2})
     assert table.encode("c", offset) == (theirs, valued(2))
-
-
-# ── at least once ────────────────────────────────────────────────────────────────────────────────
 
 
 def test_without_a_topic_of_its_own_a_connector_uses_the_workers() -> None:
@@ -277,9 +271,6 @@ def test_what_is_on_its_way_when_its_task_ends_is_given_up_and_only_that() -> No
     assert "Task c-0 has ended" in str(errors[0])
 
 
-# ── exactly once ─────────────────────────────────────────────────────────────────────────────────
-
-
 def test_exactly_once_the_workers_topic_is_told_after_the_transaction() -> None:
     written: Written = []
     (workers, _), (own, _) = store("workers", written), store("own", written)
@@ -331,9 +322,6 @@ def test_a_task_that_has_ended_stores_nothing_any_more(how: str) -> None:
     with pytest.raises(PenstockError, match="Task c-0 has ended"):
         getattr(mine, how)(offsets)
     assert written == []
-
-
-# ── which topic, which clients ───────────────────────────────────────────────────────────────────
 
 
 def worker(**more: str) -> Config:

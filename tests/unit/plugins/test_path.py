@@ -50,9 +50,6 @@ def skipped(survey: Survey, level: Level = Level.BROKEN) -> list[Skipped]:
     return [s for place in survey.places for s in place.skipped if s.level is level]
 
 
-# ── what a location may be ───────────────────────────────────────────────────────────────────────
-
-
 def test_a_module_in_a_listed_folder_is_found(tmp_path: Path) -> None:
     write(tmp_path, {"pp_module.py": code("Drain")})
     survey = look(tmp_path)
@@ -189,9 +186,6 @@ def test_a_declaration_of_a_class_that_is_not_there_is_told(tmp_path: Path) -> N
     assert {each.cls.__name__ for each in survey.undeclared} == {"One"}
 
 
-# ── what is left alone ───────────────────────────────────────────────────────────────────────────
-
-
 def test_a_folder_of_jars_does_no_harm(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     jar(
         tmp_path / "connect-file-4.2.0.jar", "org.apache.kafka.connect.file.FileStreamSinkConnector"
@@ -258,9 +252,6 @@ def test_nothing_is_imported_twice_or_printed_or_changed(tmp_path: Path) -> None
     assert said.getvalue() == "imported\n"
     assert found(first) == found(second)
     assert sys.path == path
-
-
-# ── what is broken ───────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -445,9 +436,6 @@ def test_a_listed_package_is_told_which_folder_to_list(tmp_path: Path) -> None:
     assert problem.advice == f"List the folder it is in, '{tmp_path}'."
 
 
-# ── several of one name ──────────────────────────────────────────────────────────────────────────
-
-
 def test_of_two_plugins_with_one_class_name_the_higher_version_counts(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -469,9 +457,6 @@ def test_of_equal_versions_what_is_installed_counts(tmp_path: Path) -> None:
     assert survey.registry.connector("FileStreamSink").location == "classpath"
     ((lost, chosen),) = survey.registry.shadowed
     assert (lost.location, chosen.location) == (str(tmp_path / "pp_file.py"), "classpath")
-
-
-# ── plugin.discovery ─────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture
@@ -517,9 +502,6 @@ def test_what_is_not_declared_is_warned_of_or_keeps_the_worker_from_starting(
             plugin_path.registry(props)
     assert (text in caplog.text) == (discovery == "hybrid_warn")
     assert ("pp_plain is not declared" in caplog.text) == (discovery == "service_load")
-
-
-# ── elsewhere ────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_what_is_in_roots_goes_to_executors(tmp_path: Path) -> None:

@@ -77,9 +77,6 @@ def test_without_a_session_key_nothing_is_signed() -> None:
     assert client.sent[0][3] == {}
 
 
-# ── the other end ────────────────────────────────────────────────────────────────────────────────
-
-
 @dataclass
 class FakeWorker:
     """A worker that answers every operation with `result`."""

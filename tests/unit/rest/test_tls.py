@@ -97,8 +97,6 @@ def shake(server: ssl.SSLContext, client: ssl.SSLContext, host: str = "localhost
     raise AssertionError("the handshake came to no end")
 
 
-# ── stores ───────────────────────────────────────────────────────────────────────────────────────
-
 Make = Callable[[Folder], dict[str, str]]
 
 KEY_STORES: dict[str, Make] = {
@@ -364,9 +362,6 @@ def test_no_key_is_left_where_others_could_read_it(
     assert list(tmp_path.iterdir()) == []
 
 
-# ── who has to show a certificate ────────────────────────────────────────────────────────────────
-
-
 @pytest.mark.parametrize(
     ("auth", "client", "let_in"),
     [
@@ -409,9 +404,6 @@ def test_the_name_of_the_other_worker(stores: Folder, algorithm: str | None, che
             shake(server, client, "elsewhere")
     else:
         shake(server, client, "elsewhere")
-
-
-# ── versions and cipher suites ───────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -510,9 +502,6 @@ def test_every_suite_is_the_one_that_java_means() -> None:
     context.set_ciphers("ALL")
     codes = {each["name"]: each["id"] & 0xFFFF for each in context.get_ciphers()}
     assert {java: codes[name] for java, name in CIPHER_SUITES.items()} == CODES
-
-
-# ── which settings hold ──────────────────────────────────────────────────────────────────────────
 
 
 def worker(**props: str) -> Config:

@@ -139,8 +139,6 @@ def sink_plan(props: Mapping[str, str], planner: Planner | None = None) -> SinkP
 
 PLANNER = planner()
 
-# ── validation ───────────────────────────────────────────────────────────────────────────────────
-
 VALIDATED: list[tuple[dict[str, str | None], list[str]]] = [
     ({**SOURCE}, []),
     ({**SINK}, []),
@@ -202,9 +200,6 @@ def test_overrides_are_allowed_by_default_and_blamed_under_policy_none() -> None
     assert list(errors(props, none)) == ["producer.override.linger.ms"]
 
 
-# ── versions ─────────────────────────────────────────────────────────────────────────────────────
-
-
 @pytest.mark.parametrize(
     ("key", "version", "given"),
     [
@@ -247,9 +242,6 @@ def test_the_version_of_a_converter_counts_for_who_names_the_converter() -> None
     assert errors({**SOURCE, "key.converter.plugin.version": "1000"}) == {}
 
 
-# ── the worker's own converters ──────────────────────────────────────────────────────────────────
-
-
 def test_every_converter_of_the_worker_that_is_not_there_is_named() -> None:
     with pytest.raises(ConfigInvalid) as refused:
         planner(key_converter="Nonsense", value_converter="More")
@@ -269,8 +261,6 @@ def test_a_wrong_setting_of_the_workers_converter_is_named() -> None:
     with pytest.raises(ConfigInvalid, match=r"value\.converter: .*schemas\.enable"):
         planner(value_converter_schemas_enable="perhaps")
 
-
-# ── what a connector finds where it connects to ──────────────────────────────────────────────────
 
 HOST = Key("host", STRING_KIND, doc="Where it is.")
 PORT = Key("host.port", INT, default=1, doc="Its port.")
@@ -464,9 +454,6 @@ def test_what_stands_behind_placeholders_is_looked_with_and_not_told(
     assert "secret-place" not in str(infos)
 
 
-# ── tasks ────────────────────────────────────────────────────────────────────────────────────────
-
-
 def test_task_configs_add_the_task_class() -> None:
     task_class = "org.apache.kafka.connect.file.FileStreamSourceTask"
     assert PLANNER.planned("src", {**SOURCE, "tasks.max": "3"}).configs == [
@@ -496,8 +483,6 @@ def test_more_tasks_than_tasks_max_are_allowed_when_that_is_not_enforced() -> No
         {"task": number, "task.class": "test.Greedy", "topics": "t"} for number in "01"
     ]
 
-
-# ── plans ────────────────────────────────────────────────────────────────────────────────────────
 
 INHERITED: list[tuple[dict[str, str], dict[str, str], type, bool]] = [
     # worker's sub-keys, connector's settings, the converter, and its schemas.enable
@@ -707,9 +692,6 @@ def test_a_plan_can_be_printed_without_its_secrets() -> None:
         printed = repr(plan) + plan.describe()
         assert "hunter2" not in printed
         assert "broker:9092" in plan.describe() or "lines, more" in plan.describe()
-
-
-# ── restarts by themselves ───────────────────────────────────────────────────────────────────────
 
 
 def test_a_connectors_restart_settings_go_before_its_workers() -> None:

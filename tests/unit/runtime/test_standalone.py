@@ -29,8 +29,6 @@ WORKER = {
     "offset.storage.file.filename": "/offsets",
 }
 
-# ── settings ─────────────────────────────────────────────────────────────────────────────────────
-
 
 def test_a_lone_worker_has_its_settings_and_those_of_a_cluster_at_their_defaults() -> None:
     given = {
@@ -89,9 +87,6 @@ def test_settings_come_from_a_file_from_variables_and_from_both(tmp_path: Path) 
     assert start.worker_settings(file, {}) == {"group.id": "file", "listeners": "http://:1"}
     with pytest.raises(StartupFailed, match="Cannot read the worker file"):
         start.worker_settings(tmp_path / "none", environ)
-
-
-# ── logs and group ───────────────────────────────────────────────────────────────────────────────
 
 
 def test_what_is_appended_to_memory_has_been_received() -> None:
@@ -153,8 +148,6 @@ def test_a_round_the_loop_is_too_busy_for_is_held_again() -> None:
     wait_until(lambda: done == [1], 5, "a round")
     group.leave(1.0)
 
-
-# ── the offset file ──────────────────────────────────────────────────────────────────────────────
 
 HASH_MAP = "73720011" + b"java.util.HashMap".hex() + "0507dac1c31660d1030002"
 FIELDS = "46000a" + b"loadFactor".hex() + "490009" + b"threshold".hex() + "7870"
@@ -337,9 +330,6 @@ def test_a_write_that_fails_is_said_and_tried_again(
     folder.mkdir()
     log.close()
     assert read(folder / "offsets") == {b"k": b"v"}
-
-
-# ── dates ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_what_holds_for_a_while_comes_due_once_the_last_time_it_was_said() -> None:

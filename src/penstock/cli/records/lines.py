@@ -54,9 +54,6 @@ class Written:
     timestamp: int | None = None
 
 
-# ── what is read ─────────────────────────────────────────────────────────────────────────────────
-
-
 def json_line(shown: Shown) -> bytes:
     document: dict[str, Any] = {
         "topic": shown.topic,
@@ -117,9 +114,6 @@ def timestamp_text(ms: int) -> str:
 
 def _one_line(text: str) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
-
-
-# ── what is written ──────────────────────────────────────────────────────────────────────────────
 
 
 def record_of(line: str) -> Written:

@@ -117,8 +117,6 @@ class Tasks:
         for target, name in ((self._watch_jvm, "jvm-watch"), (self._watch_loads, "slot-loads")):
             threading.Thread(target=target, name=name, daemon=True).start()
 
-    # ── from the worker ──────────────────────────────────────────────────────────────────────
-
     def warm_up(self) -> None:
         """Starts the shared slots; returns when they are there."""
         with self._lock:
@@ -219,8 +217,6 @@ class Tasks:
         self._pool.close(slots)
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    # ── placing ──────────────────────────────────────────────────────────────────────────────
-
     def _next_id(self) -> int:
         self._ids += 1
         return self._ids
@@ -312,8 +308,6 @@ class Tasks:
                         placed.slot.send(Stop(placed.id, 0))
                 self._fail(placed, trace_of(error))
 
-    # ── what happens to tasks ────────────────────────────────────────────────────────────────
-
     def _forget_id(self, placed: Placed) -> None:
         if self._by_id.get(placed.id) is placed:
             del self._by_id[placed.id]
@@ -403,8 +397,6 @@ class Tasks:
     def _submit(self, call: Callable[..., None], *args: Any) -> None:
         with suppress(RuntimeError):  # the worker ends
             self._threads.submit(call, *args)
-
-    # ── news ─────────────────────────────────────────────────────────────────────────────────
 
     def _on_news(self, slot: Slot, news: Sequence[News]) -> None:
         stores: list[tuple[TaskId, Store]] = []
@@ -514,8 +506,6 @@ class Tasks:
                 self._retire(slot)
             self._parts.ended(news.id, news.trace if isinstance(news, Failed) else None)
 
-    # ── loads and moves ──────────────────────────────────────────────────────────────────────
-
     def _take_load(self, slot: Slot, load: Load) -> None:
         now = time.monotonic()
         with self._lock:
@@ -567,8 +557,6 @@ class Tasks:
             for placed in self._on(slot):
                 if placed.stopped is None and not placed.moving and placed.started.done():
                     self._move(placed, own=placed.own)
-
-    # ── the JVM ──────────────────────────────────────────────────────────────────────────────
 
     def _watch_jvm(self) -> None:
         while not self._session.ready:

@@ -123,8 +123,6 @@ class Host:
         with self._lock:
             self._tasks.pop(task.id, None)
 
-    # ── frames ───────────────────────────────────────────────────────────────────────────────
-
     def _take(self, frame: pa.Buffer) -> None:
         kind, id = chunks.kind_and_task(frame)
         if kind == chunks.CHUNK:
@@ -141,8 +139,6 @@ class Host:
         task = self._tasks.get(event["task"])
         if isinstance(task, SinkTask):
             task.take_event(event)
-
-    # ── orders ───────────────────────────────────────────────────────────────────────────────
 
     def _take_orders(self) -> None:
         try:
@@ -201,8 +197,6 @@ class Host:
         with self._lock:
             self._tasks[id] = task
         task.start()
-
-    # ── watching ─────────────────────────────────────────────────────────────────────────────
 
     def _watch(self) -> None:
         looks = 0

@@ -73,8 +73,6 @@ class Hosted(ABC):
         run = about(task)(self._run)
         self._thread = threading.Thread(target=run, name=f"task-{task}", daemon=True)
 
-    # ── from the host ────────────────────────────────────────────────────────────────────────
-
     def start(self) -> None:
         self._thread.start()
 
@@ -136,8 +134,6 @@ class Hosted(ABC):
         since = self._busy_since
         busy_s = self._busy_s + (0.0 if since is None else now - since)
         return TaskLoad(busy_s, since is not None or self._in_call)
-
-    # ── for the task itself ──────────────────────────────────────────────────────────────────
 
     @abstractmethod
     def work(self) -> None:

@@ -92,8 +92,6 @@ class SinkTask(Hosted):
         self._linger_until = 0.0
         self._idle_at = float("inf")
 
-    # ── from other threads ───────────────────────────────────────────────────────────────────
-
     def take_frame(self, frame: pa.Buffer) -> None:
         """A chunk of records."""
         with self.turn:
@@ -149,8 +147,6 @@ class SinkTask(Hosted):
 
     def pause(self, partitions: Iterable[TopicPartition], paused: bool) -> None:
         self._tell("pause", partitions=[list(each) for each in partitions], paused=paused)
-
-    # ── the task's thread ────────────────────────────────────────────────────────────────────
 
     def work(self) -> None:
         plan = self._plan
@@ -277,8 +273,6 @@ class SinkTask(Hosted):
             if each.chunk.partition in gone:
                 self._done(each.bytes)
         self._pending = [each for each in self._pending if each.chunk.partition not in gone]
-
-    # ── writing ──────────────────────────────────────────────────────────────────────────────
 
     def _write_next(self) -> None:
         """Takes the next chunk, and writes when there is enough, or nothing more to wait for."""
@@ -427,8 +421,6 @@ class SinkTask(Hosted):
             self._tell("done", bytes=self._undone)
             self._undone = 0
 
-    # ── committing ───────────────────────────────────────────────────────────────────────────
-
     def _commit(self) -> bool:
         """Commits what is written, unless a commit is on its way; False when it is to be tried
         again soon. That is no loss: if the partition moves on, its new owner gets the records once
@@ -497,8 +489,6 @@ class SinkTask(Hosted):
                     if self._reached.get(at) == offset:
                         del self._reached[at]
         self.say(OffsetsCommitted(self.id, error is None, ms, len(self._epochs)))
-
-    # ── the end ──────────────────────────────────────────────────────────────────────────────
 
     def finish(self, *, failed: bool) -> None:
         """Commits what is written, leaves the group and closes the writer."""

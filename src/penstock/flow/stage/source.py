@@ -81,8 +81,6 @@ class SourceTask(Producing):
         self._commit_wanted = False
         self._store_wanted = False  # at once, not with the host's next round
 
-    # ── from other threads ───────────────────────────────────────────────────────────────────
-
     def begin(self, begin: Begin) -> None:
         with self.turn:
             self._begin = begin
@@ -119,8 +117,6 @@ class SourceTask(Producing):
     def stored_offset(self, partition: Mapping[str, Primitive]) -> SourceOffset | None:
         with self.turn:
             return self._stored.get(partition_key(partition))
-
-    # ── the task's thread ────────────────────────────────────────────────────────────────────
 
     def work(self) -> None:
         plan = self._plan
@@ -269,8 +265,6 @@ class SourceTask(Producing):
             self._sending.producer.begin_transaction()
             self._in_transaction = True
 
-    # ── what Kafka has ───────────────────────────────────────────────────────────────────────
-
     def _end_batch(self) -> None:
         """Waits until Kafka has what was sent. Its offsets are stored with the host's next round,
         which asks for those of all its tasks at once; sooner if the connector wants it."""
@@ -378,8 +372,6 @@ class SourceTask(Producing):
             self._sending.abort(_ABORT_S)
         except (KafkaException, SystemError, AttributeError) as error:  # or there is none any more
             log.info("failed to abort the transaction: %s", error)
-
-    # ── the end ──────────────────────────────────────────────────────────────────────────────
 
     def finish(self, *, failed: bool) -> None:
         """Ends what was sent, as far as it is complete, and lets go of everything."""

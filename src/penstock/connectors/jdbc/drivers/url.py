@@ -84,8 +84,6 @@ def parse(text: str, user: str | None = None, password: Secret | None = None) ->
     return _other(text, user, password)
 
 
-# ── PostgreSQL ───────────────────────────────────────────────────────────────────────────────────
-
 _LIBPQ: Final[Mapping[str, str]] = {
     "sslmode": "sslmode",
     "sslcert": "sslcert",
@@ -181,8 +179,6 @@ def _escaped(value: str) -> str:
     """A value within libpq's `options`, where blanks part settings."""
     return value.replace("\\", "\\\\").replace(" ", "\\ ")
 
-
-# ── MySQL, MariaDB ───────────────────────────────────────────────────────────────────────────────
 
 _SSL_MODES: Final[Mapping[str, str]] = {
     # Connector/J
@@ -280,8 +276,6 @@ def _mysql_ssl(scheme: str, given: Mapping[str, str]) -> str:
     return "required" if says("requireSSL", False) else "preferred"
 
 
-# ── SQLite ───────────────────────────────────────────────────────────────────────────────────────
-
 _PRAGMAS: Final = frozenset(
     "application_id auto_vacuum busy_timeout cache_size case_sensitive_like encoding foreign_keys "
     "journal_mode journal_size_limit locking_mode mmap_size page_size recursive_triggers "
@@ -314,8 +308,6 @@ def _sqlite(rest: str) -> Url:
     return Url(Kind.SQLITE, f"jdbc:sqlite:{where}", database=file, options=pragmas)
 
 
-# ── others ───────────────────────────────────────────────────────────────────────────────────────
-
 _DRIVER: Final = re.compile(r"jdbc:(?P<driver>[A-Za-z][\w.+-]*(?::(?:sqlserver|sybase|thin))?):.+")
 _LOGIN: Final = re.compile(r"(?<=//)[^/@]*@|(?<=thin:)[^@]+(?=@)")
 _PARAMETERS: Final = re.compile(r"[?;].*|:\w+=.*", re.DOTALL)
@@ -336,9 +328,6 @@ def _other(text: str, user: str | None, password: Secret | None) -> Url:
         password=password,
         address=Secret(text),
     )
-
-
-# ── common ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def _split(rest: str) -> tuple[str, dict[str, str]]:

@@ -61,8 +61,6 @@ class Mapping:
     unlimited_scale: int = 0
 
 
-# ── schemas ──────────────────────────────────────────────────────────────────────────────────────
-
 _PRIMITIVE: Final = {
     Sql.BOOLEAN: s.BOOLEAN,
     Sql.BIT: s.INT8,
@@ -134,8 +132,6 @@ def _integer(digits: int) -> Schema:
         return s.INT32
     return s.INT16 if digits > 2 else s.INT8
 
-
-# ── values ───────────────────────────────────────────────────────────────────────────────────────
 
 Cells = Callable[[pa.Array], list[Value]]
 """Arrow's cells as Connect values."""
@@ -302,8 +298,6 @@ def _iso(us: int, zone: ZoneInfo, fraction: str) -> str:
 def _refused(column: SqlColumn, value: object, why: str) -> DataError:
     return DataError(f"Column '{column.name}' ({column.told}) holds {value!r}: {why}.")
 
-
-# ── texts ────────────────────────────────────────────────────────────────────────────────────────
 
 _NO_DATES: Final = ("0000-00-00", "infinity", "-infinity")
 

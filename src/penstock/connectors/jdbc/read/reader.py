@@ -125,8 +125,6 @@ class JdbcReader(SourceReader):
         ] = {}
         self.idle_ms = min(100, max(10, config[k.POLL_INTERVAL] // 5))
 
-    # ── polls ────────────────────────────────────────────────────────────────────────────────
-
     def poll(self, max_bytes: int, wait_ms: int) -> Polled | None:
         try:
             if self._config[k.READ_PARALLELISM] > 1:
@@ -214,8 +212,6 @@ class JdbcReader(SourceReader):
     def close(self) -> None:
         self._forget()
         self._pool.close()
-
-    # ── planning ─────────────────────────────────────────────────────────────────────────────
 
     def _plan(self, unit: Unit, max_bytes: int) -> _Planned | None:
         """The next range of a unit; None if it has none, or is not to be looked at yet."""
@@ -340,8 +336,6 @@ class JdbcReader(SourceReader):
             return []
         low, high = int(low), int(high)
         return sorted({low + (high - low) * at // ways for at in range(1, ways)})
-
-    # ── reading ──────────────────────────────────────────────────────────────────────────────
 
     def read(self, part: str) -> Iterator[Records]:
         index, low, high = orjson.loads(part)
@@ -493,9 +487,6 @@ def _bulk(
     if last is not None:
         found[offsets.TO] = last
     return found
-
-
-# ── what is stored ───────────────────────────────────────────────────────────────────────────────
 
 
 def _reached(units: Sequence[Unit], mode: str, start: Offsets) -> dict[Unit, _Reached]:

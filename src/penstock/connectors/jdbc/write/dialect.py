@@ -159,8 +159,6 @@ class Dialect(ABC):
         self.zone = zone
         self.quoting = quoting
 
-    # ── names ────────────────────────────────────────────────────────────────────────────────
-
     def quoted(self, name: str) -> str:
         """A name as it stands in statements."""
         return in_quotes(name, self.quotes) if self.quoting else name
@@ -172,8 +170,6 @@ class Dialect(ABC):
     def listed(self, names: Iterable[str]) -> str:
         """Names, quoted, with commas between them."""
         return ", ".join(map(self.quoted, names))
-
-    # ── tables ───────────────────────────────────────────────────────────────────────────────
 
     @abstractmethod
     def table(self, connection: Connection, table: TableName) -> TableFound | None:
@@ -240,8 +236,6 @@ class Dialect(ABC):
         rows = ", ".join(f"ADD {self.defined(each)}" for each in wanted)
         return [f"ALTER TABLE {self.qualified(table)} {rows}"]
 
-    # ── rows ─────────────────────────────────────────────────────────────────────────────────
-
     def session(self, connection: Connection) -> None:  # noqa: B027 - not all need any
         """Sets up a new connection for writing."""
 
@@ -265,8 +259,6 @@ class Dialect(ABC):
     def write(self, connection: Connection, segment: Segment, columns: Sequence[Cells]) -> None:
         """Writes rows, inside a transaction: all of them, or none. With keys (UPSERT, UPDATE,
         DELETE), no two rows have the same."""
-
-    # ── the offsets that go with the rows ────────────────────────────────────────────────────
 
     offset_types: tuple[str, str] = ("VARCHAR(249)", "BIGINT")
 

@@ -62,8 +62,6 @@ class Generic(Dialect):
         assert isinstance(connection, DriverConnection)
         self.quotes = self._product.quotes or connection.quotes()
 
-    # ── tables ───────────────────────────────────────────────────────────────────────────────
-
     def table(self, connection: Connection, table: TableName) -> TableFound | None:
         self.session(connection)  # not everybody who looks for a table has asked for one
         with connection.errors():
@@ -139,8 +137,6 @@ class Generic(Dialect):
             f"ALTER TABLE {name} {self._product.add.format(column=self.defined(each))}"
             for each in wanted
         ]
-
-    # ── rows ─────────────────────────────────────────────────────────────────────────────────
 
     def encoder(self, schema: Schema, form: str | None = None) -> Encoder:
         if not schema.type.is_primitive:
@@ -219,8 +215,6 @@ class Generic(Dialect):
             f"MERGE INTO {table}{lock} t USING {rows} ON ({same}) {update}"
             f"WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({values}){end}"
         )
-
-    # ── the offsets that go with the rows ────────────────────────────────────────────────────
 
     def begin_offset(self, table: TableName, mark: str) -> str:
         text, number = self.offset_types

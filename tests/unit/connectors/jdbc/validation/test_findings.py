@@ -71,9 +71,6 @@ def shop(tmp_path: Path) -> Shop:
     return Shop(tmp_path / "shop.db")
 
 
-# ── connecting ───────────────────────────────────────────────────────────────────────────────────
-
-
 def test_a_file_that_is_no_database_is_an_error_of_the_url(tmp_path: Path) -> None:
     file = tmp_path / "shop.db"
     file.write_text("x" * 5000)
@@ -164,9 +161,6 @@ def test_what_keeps_from_connecting_is_said_of_what_can_change_it(
     found = list(JdbcSink().validate_live(JDBC_SINK.parse(given)))
     assert [setting for setting, _ in errors(found)] == settings
     assert all(str(error) in text for _, text in errors(found))
-
-
-# ── a source ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_tables_there_are_are_offered(shop: Shop) -> None:
@@ -301,9 +295,6 @@ def test_a_database_that_is_busy_is_no_error(shop: Shop, monkeypatch: pytest.Mon
         other.execute("BEGIN EXCLUSIVE")
         assert shop.source(mode="bulk") == []
     assert shop.source(mode="bulk") != []
-
-
-# ── a sink ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_table_that_is_missing_is_an_error_unless_it_is_created(shop: Shop) -> None:
