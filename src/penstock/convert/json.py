@@ -50,10 +50,11 @@ from penstock.convert.json_write import (
     writer,
 )
 from penstock.convert.lru import LruCache
+from penstock.convert.runs import RunStarts
 from penstock.convert.settings import CONVERTER_TYPE
 from penstock.data.columns import Cells, Fields
-from penstock.data.records import Column, Failed, Run
-from penstock.data.schema import Schema, Type, Value
+from penstock.data.records import Column, Failed
+from penstock.data.schema import Schema, Value
 from penstock.errors import DataError
 
 SCHEMAS_ENABLE: Final = Key(
@@ -251,7 +252,7 @@ class JsonConverter(Converter):
         if (alike := _read_alike(plan, cells, b"")) is not None:
             return Column.of(alike, plan.schema)
         values: list[Value] = []
-        starts = _Starts()
+        starts = RunStarts()
         append, read, schema = values.append, plan.from_bytes, plan.schema
         for row, cell in enumerate(cells):
             if cell is None:
@@ -278,7 +279,7 @@ class JsonConverter(Converter):
         if (alike := _read_alike(plan, cells, head)) is not None:
             return Column.of(alike, plan.schema)
         values: list[Value] = []
-        starts = _Starts()
+        starts = RunStarts()
         append = values.append
         read, size = plan.from_bytes, len(head)
         for row, cell in enumerate(cells):
@@ -427,34 +428,6 @@ class JsonConverter(Converter):
 
     def _node_writer(self, schema: Schema) -> Write:
         return writer(schema, decimals=self._decimals, replace_null=self._replace_null)
-
-
-class _Starts:
-    """The starts of runs of one schema, collected while a column is read.
-
-    `schema` is that of the current run, which includes rows that failed.
-    """
-
-    def __init__(self) -> None:
-        self.schema: Schema | None = _NOT_YET
-        self._starts: list[tuple[int, Schema | None]] = []
-
-    def begin(self, row: int, schema: Schema | None) -> None:
-        if not self._starts or self.schema != schema:
-            self._starts.append((row, schema))
-        self.schema = schema
-
-    def runs(self, count: int) -> list[Run]:
-        """The runs of a column of `count` rows."""
-        if not count:
-            return []
-        schemas = [schema for _, schema in self._starts] or [None]
-        stops = [row for row, _ in self._starts[1:]] + [count]
-        return [Run(stop, schema) for stop, schema in zip(stops, schemas, strict=True)]
-
-
-_NOT_YET: Final = Schema(Type.BOOLEAN)
-"""Not the same object as any schema a row has."""
 
 
 def _bytes_reader(read: Read) -> Read:

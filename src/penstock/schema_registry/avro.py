@@ -16,7 +16,8 @@ from penstock.api.converter import Converter, Use
 from penstock.api.plugin import Plugin
 from penstock.config.define import BOOLEAN, LOW, MEDIUM, Config, Key
 from penstock.convert.lru import LruCache
-from penstock.data.records import Column, Failed, Run
+from penstock.convert.runs import RunStarts
+from penstock.data.records import Column, Failed
 from penstock.data.schema import Schema, Value
 from penstock.errors import DataError, PenstockError
 from penstock.schema_registry import avro_schema as names
@@ -148,17 +149,15 @@ class AvroConverter(Converter):
         lookups = Lookups()
         values: list[Value] = []
         append = values.append
-        starts: list[tuple[int, Schema | None]] = []
-        run: Schema | object | None = _NO_RUN
+        starts = RunStarts()
         topic: str | None = None
         head, plan = b"", _NO_PLAN
         read, schema = plan.read, plan.schema
         for row, cell in enumerate(cells):
             if cell is None:
                 append(None)
-                if run is not None:
-                    run = None
-                    starts.append((row, None))
+                if starts.schema is not None:
+                    starts.begin(row, None)
                 continue
             try:
                 if topics[row] != topic or not cell.startswith(head):
@@ -169,12 +168,11 @@ class AvroConverter(Converter):
                 append(read(cell))
             except Exception as cause:
                 failed[row] = self._not_read(cause, topics[row], cell)
-                append(None)  # in the run at hand, whatever its schema would be
+                append(None)  # in the current run
                 continue
-            if schema is not run:
-                run = schema
-                starts.append((row, schema))
-        return Column(values, _runs(starts, len(values)))
+            if schema is not starts.schema:
+                starts.begin(row, schema)
+        return Column(values, starts.runs(len(values)))
 
     def _plan(self, topic: str, cell: bytes, lookups: Lookups) -> _Plan:
         schema_id = wire.schema_id(cell)
@@ -344,10 +342,6 @@ def _record_name(node: names.Node) -> str | None:
     return node["name"] if is_record else None
 
 
-_NO_RUN: Final = object()
-"""Not the same object as any schema."""
-
-
 def _not_yet(cell: bytes) -> Value:
     raise AssertionError("no message was looked at")
 
@@ -357,13 +351,3 @@ def _never(value: Value) -> bytes | None:
 
 
 _NO_PLAN: Final = _Plan(None, _not_yet)
-
-
-def _runs(starts: list[tuple[int, Schema | None]], count: int) -> list[Run]:
-    """The runs of a column of `count` rows; rows that failed at its beginning are in the first
-    run."""
-    if not count:
-        return []
-    schemas = [schema for _, schema in starts] or [None]
-    stops = [row for row, _ in starts[1:]] + [count]
-    return [Run(stop, schema) for stop, schema in zip(stops, schemas, strict=True)]

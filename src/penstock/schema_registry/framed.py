@@ -16,7 +16,8 @@ from typing import ClassVar, Final, Generic, TypeVar
 from penstock.api.converter import Converter, Use
 from penstock.config.define import Config
 from penstock.convert.lru import LruCache
-from penstock.data.records import Column, Failed, Run
+from penstock.convert.runs import RunStarts
+from penstock.data.records import Column, Failed
 from penstock.data.schema import Schema, Value
 from penstock.errors import DataError, PenstockError
 from penstock.schema_registry import settings
@@ -149,8 +150,7 @@ class FramedConverter(Converter, Generic[W]):
         lookups = Lookups()
         values: list[Value] = []
         append = values.append
-        starts: list[tuple[int, Schema | None]] = []
-        run: Schema | None = _NONE_YET
+        starts = RunStarts()
         topic: str | None = None
         prefix, size = b"", 0
         read: ReadBytes = _unread
@@ -158,8 +158,8 @@ class FramedConverter(Converter, Generic[W]):
         for row, cell in enumerate(cells):
             if cell is None:
                 append(None)
-                if run is not None:
-                    run = _begin(starts, row, None)
+                if starts.schema is not None:
+                    starts.begin(row, None)
                 continue
             try:
                 if topics[row] != topic or not cell.startswith(prefix):
@@ -170,12 +170,12 @@ class FramedConverter(Converter, Generic[W]):
                 value = read(cell[size:])
             except Exception as cause:
                 failed[row] = self._read_error(cause, topics[row])
-                append(None)  # in the run at hand, whatever its schema would be
+                append(None)  # in the current run
                 continue
             append(value)
-            if schema is not run:
-                run = _begin(starts, row, schema)
-        return Column(values, _runs(starts, len(values)))
+            if schema is not starts.schema:
+                starts.begin(row, schema)
+        return Column(values, starts.runs(len(values)))
 
     def from_connect(
         self, topics: Sequence[str], column: Column, failed: Failed
@@ -246,28 +246,6 @@ _NOT_READ: Final = (
 _NOT_WRITTEN: Final = (
     "Converting Kafka Connect data to byte[] failed due to serialization error of topic {topic}:"
 )
-
-_NONE_YET: Final = Schema.__new__(Schema)
-"""Not the schema of any row; without attributes."""
-
-
-def _begin(
-    starts: list[tuple[int, Schema | None]], row: int, schema: Schema | None
-) -> Schema | None:
-    """Adds the start of a run, unless the run before has the same schema. Returns the schema."""
-    if not starts or starts[-1][1] != schema:
-        starts.append((row, schema))
-    return schema
-
-
-def _runs(starts: list[tuple[int, Schema | None]], count: int) -> list[Run]:
-    """The runs of a column of `count` rows; rows that failed at its beginning are in the first
-    run."""
-    if not count:
-        return []
-    schemas = [schema for _, schema in starts] or [None]
-    stops = [row for row, _ in starts[1:]] + [count]
-    return [Run(stop, schema) for stop, schema in zip(stops, schemas, strict=True)]
 
 
 def _unread(data: bytes) -> Value:
