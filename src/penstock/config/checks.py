@@ -1,8 +1,7 @@
-"""Checks for `Key(check=…)`: values that say what is wrong, and describe themselves in the docs.
+"""Checks for `Key(check=…)`: they return error messages, and describe themselves in the docs.
 
-The texts are those of Kafka's validators (kafka-connect.md §1.8). Where Kafka lets a missing value
-pass (the problem being reported elsewhere), so does the check here; where it complains, so does
-this.
+The texts are those of Kafka's validators (kafka-connect.md §1.8). A missing value passes where it
+does in Kafka, which reports it elsewhere.
 
     >>> at_least(1).problem("tasks.max", 0)
     'Invalid value 0 for configuration tasks.max: Value must be at least 1'
@@ -77,13 +76,13 @@ class _OneOf:
 
 
 def one_of(*values: str, ignore_case: bool = False) -> Check:
-    """One of the words; listed in messages and docs as they are given here."""
+    """One of the words; messages and docs list them in this order."""
     return _OneOf(values, ignore_case)
 
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """A check made of a description and a function that finds what to say after the prefix."""
+    """A check made of a description and a function that returns the message after the prefix."""
 
     description: str
     find: Callable[[Any], str | None]
@@ -97,7 +96,7 @@ class _Said:
 
 
 def checking(description: str, find: Callable[[Any], str | None]) -> Check:
-    """A check of one's own: `find` returns what is wrong with a value (it may be None) or None."""
+    """A custom check: `find` returns the problem of a value (which may be None), or None."""
     return _Said(description, find)
 
 
@@ -114,7 +113,7 @@ class _Described:
 
 
 def described(check: Check, description: str) -> Check:
-    """The same check, with other words in the docs."""
+    """The same check, with another description in the docs."""
     return _Described(check, description)
 
 
@@ -131,7 +130,7 @@ class _AllOf:
 
 
 def all_of(*checks: Check) -> Check:
-    """Every one of the checks; the first that fails speaks."""
+    """All of the checks; the message is that of the first that fails."""
     return _AllOf(checks)
 
 
@@ -147,7 +146,7 @@ class _UnlessNone:
 
 
 def unless_none(check: Check) -> Check:
-    """The check, silent about a value that is missing or could not be read."""
+    """The check, except for a value that is missing or could not be parsed."""
     return _UnlessNone(check)
 
 
@@ -172,7 +171,7 @@ def connector_name() -> Check:
 
 
 def unique_aliases(kind: str) -> Check:
-    """A list in which no alias occurs twice; `kind` is what they name, in the singular."""
+    """A list in which no alias occurs twice; `kind` is what they name, as a singular noun."""
     return all_of(_NON_NULL, _Said(f"unique {kind}", _duplicate_alias))
 
 
@@ -243,7 +242,7 @@ def version_range() -> Check:
 
 
 def version_range_problem(text: str) -> str | None:
-    """What is wrong with the form of a version range, in Maven's words."""
+    """Maven's message for a malformed version range, or None."""
     rest, ranges = text, 0
     while rest.startswith(("[", "(")):
         ends = [end for end in (rest.find(")"), rest.find("]")) if end >= 0]

@@ -1,8 +1,7 @@
-"""What every connector's settings are, and the rules between them (kafka-connect.md §3).
+"""The settings of all connectors, and the rules between them (kafka-connect.md §3).
 
 The keys stand in `connector_keys`. `SOURCE` and `SINK` are Kafka Connect 4.2.0's, in its order.
-`enrich` adds the settings that exist only because of others: those of each transformation and
-predicate.
+`enrich` adds the settings that others imply: those of each transformation and predicate.
 
     >>> values = SINK.validate({"name": "s", "connector.class": "FileStreamSink"})
     >>> [value.name for value in values if value.errors]
@@ -57,7 +56,7 @@ from penstock.config.regex import RegexInvalid, compile_java
 from penstock.config.versions import mismatch
 
 OVERRIDE_PREFIXES: Final = ("producer.override.", "consumer.override.", "admin.override.")
-"""What the settings of a connector's own Kafka clients start with."""
+"""Prefixes of the settings of a connector's Kafka clients."""
 
 
 def sink_topic_problems(parsed: Mapping[str, object]) -> Iterator[tuple[str, str]]:
@@ -96,7 +95,7 @@ def _matches(pattern: str, topic: str) -> bool:
     try:
         return compile_java(pattern).fullmatch(topic) is not None
     except RegexInvalid:
-        return False  # the key's own check says so
+        return False  # the key's own check reports it
 
 
 def _text(value: object) -> str:
@@ -112,7 +111,7 @@ SINK: Final = ConfigDef(
     DLQ_HEADERS,
     rules=(sink_topic_problems,),
 )
-"""What every sink connector has."""
+"""The settings of all sink connectors."""
 
 SOURCE: Final = ConfigDef(
     *CONNECTOR_KEYS,
@@ -122,7 +121,7 @@ SOURCE: Final = ConfigDef(
     TRANSACTION_INTERVAL,
     OFFSETS_TOPIC,
 )
-"""What every source connector has."""
+"""The settings of all source connectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,18 +133,18 @@ class PluginClasses:
     versions: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by full class name
 
     def resolve(self, name: str) -> str | None:
-        """The full name of the class that is called `name`."""
+        """The full name of the class that `name` refers to."""
         return name if name in self.definitions else self.aliases.get(name)
 
     def variants(self, name: str) -> list[str]:
-        """The classes that `name` is the common part of: `Cast$Key` and `Cast$Value` of `Cast`."""
+        """The nested classes of a base class: `Cast$Key` and `Cast$Value` of `Cast`."""
         return [known for known in self.definitions if known.startswith(f"{name}$")]
 
 
 @dataclass(frozen=True, slots=True)
 class Plugins:
-    """What `enrich` has to know of the plugins around; None of a type: nothing, so any name will
-    do and classes have no settings of their own."""
+    """The plugins that `enrich` knows. None for a type: any name is valid, and classes have no
+    settings."""
 
     transforms: PluginClasses | None = None
     predicates: PluginClasses | None = None
@@ -175,9 +174,8 @@ def enrich(
     plugins: Plugins = ANY_PLUGINS,
     worker_defaults: Mapping[str, str] | None = None,
 ) -> ConfigDef:
-    """`definition` with what `props` brings into being: the settings of each transformation and
-    predicate it lists (kafka-connect.md §3.1), and classes checked and offered as far as `plugins`
-    knows them.
+    """`definition` with the settings of each transformation and predicate in `props`
+    (kafka-connect.md §3.1); checks and recommends classes that `plugins` knows.
 
     `worker_defaults` are the converters of the worker and their versions, by setting; they are
     shown as the defaults of the connector's. Never raises: an alias that is listed twice counts
@@ -194,7 +192,7 @@ def enrich(
             props,
             plugins.predicates,
         )
-    # A connector may name an alias so that two settings meet; the first one declared stands.
+    # An alias may lead to two settings of the same name; the first one counts.
     unique = {key.name: key for key in reversed(keys)}
     return ConfigDef(*reversed(unique.values()), rules=definition.rules)
 
@@ -240,7 +238,7 @@ class _NegatesSomething:
 
 @dataclass(frozen=True, slots=True)
 class _Concrete:
-    """A class that can be made, rather than the common part of several."""
+    """A class that can be instantiated, rather than a base class."""
 
     classes: PluginClasses
 
@@ -256,7 +254,7 @@ class _Concrete:
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    """A class of which there is no version that is asked for; but for `there`, which is one."""
+    """A class without an installed version that is requested, except `there`."""
 
     text: str
     there: str | None = None
@@ -269,7 +267,8 @@ class _Refused:
 
 
 def version_problem(class_name: str, wanted: str | None, available: Sequence[str]) -> str | None:
-    """Why no installed version is a wanted one (kafka-connect.md §15.4); None if one is, or if the
+    """Why no installed version is a requested one (kafka-connect.md §15.4); None if one is, or if
+    the
     range is malformed, which its check reports."""
     if wanted is not None and version_range_problem(wanted) is not None:
         return None
@@ -363,7 +362,7 @@ def _if_any(name: str, classes: PluginClasses) -> str | None:
 
 
 def null_value_problems(props: Mapping[str, str | None]) -> list[tuple[str, str]]:
-    """What is said about settings that were given as null (kafka-connect.md §1.8, step 4)."""
+    """The problems of settings that are null (kafka-connect.md §1.8, step 4)."""
     text = "Null value can not be supplied as the configuration value."
     return [(name, text) for name, value in props.items() if value is None]
 
@@ -371,9 +370,9 @@ def null_value_problems(props: Mapping[str, str | None]) -> list[tuple[str, str]
 def exactly_once_problems(
     values: Sequence[ConfigValue], worker_enabled: bool, supported: bool | None
 ) -> list[tuple[str, str]]:
-    """Why `exactly.once.support=required` cannot be met (kafka-connect.md §3.3); else nothing.
+    """Why `exactly.once.support=required` cannot be met (kafka-connect.md §3.3), if it cannot.
 
-    `supported` is what the connector says of this configuration, None if it cannot say.
+    `supported` is the connector's answer for this configuration; None: unknown.
     """
     if _value(values, EXACTLY_ONCE_SUPPORT).lower() != "required":
         return []
@@ -398,7 +397,7 @@ def exactly_once_problems(
 def transaction_boundary_problems(
     values: Sequence[ConfigValue], supported: bool
 ) -> list[tuple[str, str]]:
-    """Why `transaction.boundary=connector` cannot be met (kafka-connect.md §3.3); else nothing."""
+    """Why `transaction.boundary=connector` cannot be met (kafka-connect.md §3.3), if it cannot."""
     if supported or _value(values, TRANSACTION_BOUNDARY).lower() != "connector":
         return []
     return [
@@ -414,7 +413,7 @@ def transaction_boundary_problems(
 def sink_group_problems(
     props: Mapping[str, str | None], worker_group: str
 ) -> list[tuple[str, str]]:
-    """Whether a sink's consumer group is the workers' group, too (kafka-connect.md §1.8).
+    """The problem of a sink whose consumer group is the workers' group (kafka-connect.md §1.8).
 
     Of distributed workers only.
     """
@@ -452,8 +451,8 @@ PRINCIPAL_KEYS: Final = frozenset({"sasl.jaas.config", "sasl.mechanism", "securi
 
 
 def override_problem(policy: str, allowlist: Collection[str], name: str) -> str | None:
-    """What `connector.client.config.override.policy` has against a connector's setting `name`
-    (without its `….override.` prefix); None if it may be set (kafka-connect.md §3.1).
+    """Why `connector.client.config.override.policy` forbids a connector's setting `name` (without
+    its `….override.` prefix); None if it does not (kafka-connect.md §3.1).
 
     The policy goes by alias or class name. Raises KeyError for a policy that does not exist.
     """

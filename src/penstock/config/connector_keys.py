@@ -1,4 +1,4 @@
-"""The settings every connector has, a `Key` each (kafka-connect.md §3); `connector` composes them.
+"""The settings of all connectors as `Key`s (kafka-connect.md §3); `connector` composes them.
 
 Names, types, defaults, checks and order are those of Kafka Connect 4.2.0.
 """
@@ -405,4 +405,4 @@ CONNECTOR_KEYS: Final[tuple[Key[Any], ...]] = (
     ERRORS_LOG_ENABLE,
     ERRORS_LOG_MESSAGES,
 )
-"""What sources and sinks have in common."""
+"""The common settings of sources and sinks."""

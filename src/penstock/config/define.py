@@ -1,4 +1,4 @@
-"""What a setting is: `Key` declares one, `ConfigDef` reads a set of them, `Config` is the result.
+"""Settings: `Key` declares one, `ConfigDef` parses a set of them, `Config` is the result.
 
 `validate` collects every problem and never raises; `parse` is the same walk and raises them all
 at once. Texts, parsing and the order of steps are Kafka's ConfigDef's (kafka-connect.md §1.8),
@@ -29,10 +29,10 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 Props = Mapping[str, str]
-"""A configuration as it is submitted and stored: setting to text."""
+"""A configuration as submitted and stored: setting to text."""
 
 HIDDEN: Final = "[hidden]"
-"""What is shown instead of a secret."""
+"""Shown instead of a secret."""
 
 # The characters Java's String.trim() removes.
 _BLANK: Final = "".join(map(chr, range(0x21)))
@@ -92,12 +92,12 @@ class Secret:
 
 
 class _NotThisKind(ValueError):
-    """A text does not read as the kind; the message is what is said about it."""
+    """A text is not of the kind; the message tells why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T_co]):
-    """A type of settings: its name on the wire and how its text is read (trimmed already)."""
+    """A type of settings: its name in REST, and the function that parses its trimmed text."""
 
     name: str
     read: Callable[[str], T_co]
@@ -132,7 +132,7 @@ def _integer(name: str, bits: int) -> Kind[int]:
 
 def _read_double(text: str) -> float:
     if _DECIMAL.fullmatch(text):
-        # The last letter of "Infinity" and "NaN" is none of the type suffixes.
+        # "Infinity" and "NaN" do not end in a type suffix.
         return float(text.rstrip("fFdD"))
     if found := _HEXADECIMAL.fullmatch(text):
         try:
@@ -158,7 +158,7 @@ UNIQUE_LIST: Final[Kind[tuple[str, ...]]] = Kind(
 )
 """A LIST whose repeated entries count once (KIP-1161: how a worker reads its own lists)."""
 CLASS: Final[Kind[str]] = Kind("CLASS", str)
-"""A class by name. It stays a name here; whether it exists is asked of the plugins."""
+"""A class by name; the plugins are looked up elsewhere."""
 PASSWORD: Final[Kind[Secret]] = Kind("PASSWORD", Secret)
 
 KINDS: Final[Mapping[str, Kind[object]]] = {
@@ -167,7 +167,7 @@ KINDS: Final[Mapping[str, Kind[object]]] = {
 
 
 def class_known_as(resolve: Callable[[str], str | None]) -> Kind[str]:
-    """A CLASS that is looked up while it is read: reads as the full name `resolve` knows it by."""
+    """A CLASS that is looked up while it is parsed; its value is the full name from `resolve`."""
 
     def read(text: str) -> str:
         if found := resolve(text):
@@ -181,10 +181,10 @@ class Check(Protocol):
     """What a setting's value must fulfil. `str(check)` describes it for the reference page."""
 
     def problem(self, name: str, value: Any) -> str | None:
-        """The whole error message for setting `name`, or None when `value` will do.
+        """The whole error message for setting `name`, or None if `value` is valid.
 
-        `value` is the parsed value, or None when there is none because it was missing or could
-        not be read (keys whose default is None are not asked about None).
+        `value` is the parsed value, or None if it is missing or could not be parsed (not called
+        with None for keys with the default None).
         """
 
 
@@ -195,7 +195,7 @@ class Recommender(Protocol):
         """The values to offer."""
 
     def visible(self, name: str, parsed: Mapping[str, object]) -> bool:
-        """Whether the setting means anything at all."""
+        """Whether the setting has a meaning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +213,7 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class Key(Generic[T_co]):
-    """The declaration of one setting: everything that is said about it anywhere.
+    """The declaration of a setting, the source of everything about it.
 
     A default of None means "not set" and makes `config[key]` optional; a default that fails the
     key's own `check` is a mistake in the declaration and raises ValueError.
@@ -288,7 +288,7 @@ class _EmbeddedRecommender:
 
 @dataclass(frozen=True, slots=True)
 class ConfigValue:
-    """What validation found out about one setting."""
+    """The result of validation for one setting."""
 
     name: str
     value: object = None  # as parsed, defaults filled in; None when unset or unreadable
@@ -309,7 +309,7 @@ yields the name of the setting to blame with the whole message."""
 class Config:
     """A configuration that was read without problems.
 
-    `config[KEY]` is the parsed value, `config.props` what was given, unknown settings included.
+    `config[KEY]` is the parsed value, `config.props` the original texts, also of unknown settings.
     """
 
     __slots__ = ("_kinds", "_values", "props")
@@ -340,7 +340,7 @@ class Config:
         return under(self.props, prefix)
 
     def __repr__(self) -> str:
-        # An unknown setting may well be a secret of the client it is passed to.
+        # An unknown setting may be a secret of the client that gets it.
         unknown = {name: HIDDEN for name in self.props if name not in self._values}
         return f"Config({ {**self._values, **unknown}!r})"
 
@@ -374,7 +374,7 @@ class ConfigDef:
         return list(dict.fromkeys(key.group for key in self.keys if key.group is not None))
 
     def extended(self, *keys: Key[object], rules: Iterable[Rule] = ()) -> ConfigDef:
-        """This and more; a name that is here already is refused."""
+        """This definition with more keys. Raises ValueError for a name that exists."""
         return ConfigDef(*self.keys, *keys, rules=(*self.rules, *rules))
 
     def embedded(self, prefix: str, group: str, first_order: int = 0) -> Iterator[Key[object]]:
@@ -398,9 +398,9 @@ class ConfigDef:
         )
 
     def validate(self, props: Mapping[str, str | None]) -> list[ConfigValue]:
-        """Everything there is to say about `props`; a value per key, in order of definition.
+        """The results for `props`: one for each key, in order of definition.
 
-        A None in `props` is a value that was given as null: it reads as None.
+        A None in `props` is null, and is parsed as None.
         """
         findings = [_Finding.of(key, props) for key in self.keys]
         parsed = {finding.key.name: finding.value for finding in findings}
@@ -416,9 +416,9 @@ class ConfigDef:
         ]  # fmt: skip
 
     def parse(self, props: Mapping[str, str | None]) -> Config:
-        """The configuration `props` says; raises ConfigInvalid holding every problem.
+        """The configuration in `props`; raises ConfigInvalid with every problem.
 
-        Says one thing per unreadable value: that a check had nothing to check is no news.
+        Reports one problem per malformed value, not also that of its check.
         A None in `props` counts as not given.
         """
         given = {name: value for name, value in props.items() if value is not None}
@@ -452,7 +452,7 @@ class ConfigDef:
 
 @dataclass(frozen=True, slots=True)
 class _Finding:
-    """One key read from props, before the others are looked at."""
+    """One key parsed from props, independently of the others."""
 
     key: Key[object]
     value: object
@@ -472,7 +472,7 @@ class _Finding:
             errors.append(missing(key.name))
         else:
             value = key.default
-        # Kafka asks the check even when there is no value to look at.
+        # Kafka calls the check even without a value.
         if key.check is not None and not (value is None and key.default is None):
             problem_text = key.check.problem(key.name, value)
             if problem_text is not None:
@@ -503,7 +503,7 @@ def with_errors(
 
 
 def under(settings: Mapping[str, T], prefix: str) -> dict[str, T]:
-    """The settings whose names start with `prefix` and go on, without it."""
+    """The settings whose names start with `prefix`, without it."""
     return {
         name[len(prefix) :]: value
         for name, value in settings.items()
@@ -512,7 +512,7 @@ def under(settings: Mapping[str, T], prefix: str) -> dict[str, T]:
 
 
 def list_entries(value: object) -> tuple[str, ...]:
-    """The entries of a parsed list; none of a value that is no list."""
+    """The entries of a parsed list; none of other values."""
     return value if isinstance(value, tuple) else ()
 
 
@@ -523,12 +523,12 @@ def aliases(key: Key[tuple[str, ...]], props: Mapping[str, str | None]) -> list[
 
 
 def invalid(name: str, value: object, text: str) -> str:
-    """The message about a value that was given and will not do (Kafka's ConfigException)."""
+    """The message about an invalid value (Kafka's ConfigException)."""
     return f"Invalid value {shown(value)} for configuration {name}: {text}"
 
 
 def missing(name: str) -> str:
-    """The message about a setting that must be given and is not."""
+    """The message about a missing setting."""
     return f'Missing required configuration "{name}" which has no default value.'
 
 
@@ -549,8 +549,8 @@ def shown(value: object) -> str:
 def written(value: object) -> str | None:
     """A parsed value as the text of a configuration (kafka-connect.md §1.8, `value.value`).
 
-    What it returns reads as the same value again, except for a Secret and for a list with
-    entries no text can hold (blank at an end, or with a comma).
+    Parsing it returns the same value, except for a Secret, and a list whose entries have blanks at
+    an end or commas.
     """
     match value:
         case None:

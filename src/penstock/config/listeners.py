@@ -38,7 +38,7 @@ def parse_listener(text: str) -> Listener:
 
 
 def bad_listener(values: Sequence[str] | None) -> str | None:
-    """What is wrong with the first bad entry of a list of listeners."""
+    """The problem of the first invalid entry of a list of listeners."""
     for text in values or ():
         if not text:
             return "Empty URL found when parsing listeners list."
@@ -63,7 +63,7 @@ _HEADER_RULE: Final = re.compile(r'\s*("[^"]*"|[^,]*)\s*(?:,|$)')
 
 @dataclass(frozen=True, slots=True)
 class HeaderRule:
-    """One entry of `response.http.headers.config`: what is done to a header of each response."""
+    """An entry of `response.http.headers.config`: the change of a header in each response."""
 
     action: str  # one of HEADER_ACTIONS
     name: str
@@ -110,7 +110,7 @@ def _header_rule(text: str) -> HeaderRule:
 
 
 def bad_header_rules(text: str | None) -> str | None:
-    """What is wrong with the first bad rule of `response.http.headers.config`."""
+    """The problem of the first invalid rule of `response.http.headers.config`."""
     try:
         parse_header_rules(text or "")
     except ConfigInvalid as problem:

@@ -1,4 +1,4 @@
-"""Java `.properties` files, and the files standalone mode takes connectors from.
+"""Java `.properties` files, and the connector files of standalone mode.
 
 Grammar: java.util.Properties.load (kafka-connect.md §12.3); file forms: kafka-connect.md §12.1.
 
@@ -28,7 +28,7 @@ _INITIAL_STATES: Final = ("RUNNING", "PAUSED", "STOPPED")
 
 
 def parse_properties(data: bytes) -> dict[str, str]:
-    """The settings in file order; of a setting that is given twice the last value counts.
+    """The settings in file order; of repeated settings, the last value counts.
 
     The bytes are ISO-8859-1; `\\uXXXX` says everything else. Raises ConfigInvalid for a `\\u`
     without four hexadecimal digits; any other bytes are properties of some kind.
@@ -37,7 +37,7 @@ def parse_properties(data: bytes) -> dict[str, str]:
 
 
 def parse_properties_text(text: str) -> dict[str, str]:
-    """The same of a file that was decoded already: config providers read theirs as UTF-8."""
+    """The same for decoded text: config providers read files as UTF-8."""
     settings: dict[str, str] = {}
     for line in _logical_lines(text):
         found = _LINE.fullmatch(line)
@@ -114,7 +114,7 @@ def _escaped(text: str, special: str, leading: str = "") -> str:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorFile:
-    """What a connector file asks for; `config` holds `name` too. A None is a JSON null."""
+    """The content of a connector file; `config` includes `name`. None is JSON's null."""
 
     name: str
     config: Mapping[str, str | None]
@@ -122,7 +122,7 @@ class ConnectorFile:
 
 
 def load_connector_file(data: bytes, path: str) -> ConnectorFile:
-    """The connector a file describes, in whichever of the three forms it is written.
+    """The connector in a file of one of three forms.
 
     Tried in turn: a JSON object of texts, a JSON create request (`name`, `config`,
     `initial_state`; other members are ignored), Java properties. Numbers and booleans count as
@@ -165,7 +165,7 @@ def _create_request(document: dict[str, object], path: str) -> ConnectorFile | N
 
 
 def _json_object(data: bytes) -> dict[str, object] | None:
-    """The JSON object the bytes start with, numbers left as they are written."""
+    """The JSON object at the start of the bytes, with numbers as text."""
     try:
         # Not orjson: a number has to stay the text it was, as Jackson's coercion keeps it.
         decoder = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_no_constant)
@@ -180,7 +180,7 @@ def _no_constant(name: str) -> object:
 
 
 def _texts(members: dict[str, object]) -> dict[str, str | None] | None:
-    """The members as texts; None when one of them is an object or array."""
+    """The members as texts; None if one of them is an object or array."""
     config: dict[str, str | None] = {}
     for name, value in members.items():
         match value:

@@ -1,5 +1,5 @@
-"""Placeholders in configurations, `${provider:path:key}` and `${provider:key}`: found, replaced and
-put back. What they stand for is asked of config providers (kafka-connect.md §13; KIP-297, KIP-421).
+"""Placeholders in configurations, `${provider:path:key}` and `${provider:key}`: found, replaced by
+the values of config providers, and restored (kafka-connect.md §13; KIP-297, KIP-421).
 
     >>> vault = {"orders": Lookup({"password": "s3cret"})}
     >>> found = transformed(
@@ -11,7 +11,7 @@ put back. What they stand for is asked of config providers (kafka-connect.md §1
     >>> restored({"login": "me:${vault:orders:password}"}, {"login": "me:s3cret", "task": "0"})
     {'login': 'me:${vault:orders:password}', 'task': '0'}
 
-One pass: what a provider returns is not looked at again.
+One pass: placeholders in a provider's values are not replaced.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Text = TypeVar("Text", str, str | None)
 
 
 class ProviderFailed(PenstockError):
-    """A config provider cannot say what a placeholder stands for."""
+    """A config provider failed."""
 
     code = "config.provider_failed"
     java_name = "org.apache.kafka.common.config.ConfigException"
@@ -38,9 +38,9 @@ class ProviderFailed(PenstockError):
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """What a provider knows of the keys it was asked for; what it does not know is left out.
+    """A provider's values of the requested keys, without unknown ones.
 
-    `ttl_ms` is for how long that holds, from now on; None: until further notice.
+    `ttl_ms`: how long they are valid from now; None: without limit.
     """
 
     values: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -48,12 +48,12 @@ class Lookup:
 
 
 Ask = Callable[[str, frozenset[str]], Lookup]
-"""A provider: what it knows of some keys at a path; the path is empty where none was given."""
+"""A provider: looks up keys at a path, which may be empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placeholder:
-    """One placeholder: what it asks of whom."""
+    """A placeholder: provider, path and key."""
 
     provider: str
     path: str
@@ -62,10 +62,9 @@ class Placeholder:
 
 @dataclass(frozen=True, slots=True)
 class Transformed:
-    """A configuration with its placeholders replaced, and what it took.
+    """A configuration with its placeholders replaced.
 
-    `secrets` are the texts that providers returned for it; `ttl_ms` is the shortest time for which
-    one of them holds.
+    `secrets` are the values from providers; `ttl_ms` is their shortest TTL.
     """
 
     props: dict[str, str | None] = field(repr=False)
@@ -79,8 +78,8 @@ def placeholders(text: str) -> list[Placeholder]:
 
 
 def transformed(config: Mapping[str, str | None], providers: Mapping[str, Ask]) -> Transformed:
-    """The configuration with every placeholder replaced that a provider has something for; the
-    others stay as they are. Every provider is asked once per path. Raises what providers raise."""
+    """The configuration with all placeholders replaced for which a provider has a value. Every
+    provider is called once per path. Raises what providers raise."""
     wanted: dict[tuple[str, str], dict[str, None]] = {}
     for text in config.values():
         for each in placeholders(text or ""):
@@ -111,8 +110,8 @@ def transformed(config: Mapping[str, str | None], providers: Mapping[str, Ask]) 
 
 
 def restored(raw: Mapping[str, str | None], task: Mapping[str, Text]) -> dict[str, Text | str]:
-    """A task's configuration as it is stored: where the connector's own says it with a placeholder,
-    so does the task's (kafka-connect.md §3.4)."""
+    """A task's configuration as it is stored: with the connector's placeholders restored
+    (kafka-connect.md §3.4)."""
     return {
         name: text if (own := raw.get(name)) is None or not placeholders(own) else own
         for name, text in task.items()
@@ -120,7 +119,7 @@ def restored(raw: Mapping[str, str | None], task: Mapping[str, Text]) -> dict[st
 
 
 def masked(text: str, secrets: Iterable[str], mask: str) -> str:
-    """The text without the secrets, as they are or as Python quotes them.
+    """The text without the secrets, plain or quoted by Python.
 
     Very short ones stay: a trace without every 1 in it would be unreadable.
     """

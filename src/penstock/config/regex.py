@@ -1,7 +1,7 @@
 """Java's regular expressions, as settings have them, for Python's `re`.
 
-What both spell alike passes through, what is spelled differently is translated, and what Python
-cannot do is refused with the reason. Nothing is passed on that would mean something else.
+Syntax that differs is translated; what Python cannot do is refused, with the reason. No pattern has
+another meaning than in Java.
 
     >>> bool(compile_java(r"orders-\\p{Digit}+\\z").fullmatch("orders-12"))
     True
@@ -78,7 +78,7 @@ _CODES: Final = (
 
 
 class RegexInvalid(ValueError):
-    """A text is no regular expression, or none we can run; worded and laid out as Java does."""
+    """A text is not a regular expression, or an unsupported one; the message has Java's form."""
 
     def __init__(self, reason: str, pattern: str, index: int) -> None:
         self.reason = reason
@@ -134,7 +134,7 @@ class _Translation:
             self.origins.append(start)
 
     def origin(self, position: int) -> int:
-        """The index in the pattern of what became `position` in the result."""
+        """The index in the pattern for a `position` in the result."""
         for piece, start in zip(self.out, self.origins, strict=True):
             if position < len(piece):
                 return start + (position if len(piece) > 1 and piece.startswith("(") else 0)
@@ -190,7 +190,8 @@ class _Translation:
         return piece
 
     def opening(self, start: int) -> tuple[str, int]:
-        """What opens the group at `start`, and how many ")" close it: none if it is no group."""
+        """The opening of the group at `start`, and the number of ")" that close it: none if it is
+        not a group."""
         if not self.pattern.startswith("?", self.at):
             return "(", 1
         if found := self.taken(_GROUP):
@@ -245,7 +246,8 @@ class _Translation:
         return re.escape(self.character())
 
     def members(self) -> tuple[str | None, bool]:
-        """The set an escape stands for, and whether it is its complement; None: it is none."""
+        """The set of an escape, and whether the escape is its complement; None for other
+        escapes."""
         char = self.take()
         if char.lower() in _SETS:
             return _SETS[char.lower()], char.isupper()
@@ -258,7 +260,7 @@ class _Translation:
         return None, False
 
     def character(self) -> str:
-        """The character an escape stands for."""
+        """The character of an escape."""
         for form, base in _CODES:
             if found := self.taken(form):
                 code = int(found[1], base)

@@ -1,4 +1,4 @@
-"""How settings and what was found out about them are shown: REST JSON, Markdown, `--help`.
+"""Settings and validation results as REST JSON, Markdown and `--help`.
 
 The JSON is that of Kafka Connect 4.2.0, member for member and in its order; the dicts are ready
 for any JSON encoder (kafka-connect.md §1.8).
@@ -32,7 +32,7 @@ def config_infos(
     """`ConfigInfos`: the answer to a validation.
 
     `definitions` are the framework's and then the plugin's, `values` the findings about both.
-    Where two speak of the same setting the later one counts, in the place of the first. Findings
+    Of two for the same setting, the later counts, in the place of the first. Findings
     about undeclared settings come first.
     """
     keys: dict[str, Key[object]] = {}
@@ -83,7 +83,7 @@ def prefixed_infos(
 
 
 def merged_infos(name: str, *parts: Json) -> Json:
-    """One answer out of those about a connector and its parts."""
+    """Merges the responses about a connector and its parts."""
     return _infos(
         name,
         sum(part["error_count"] for part in parts),
@@ -101,7 +101,7 @@ def _messages(infos: Iterable[Json]) -> int:
 
 
 def config_key_info(key: Key[Any], prefix: str = "") -> Json:
-    """`ConfigKeyInfo`: what is declared of a setting; `GET …/config` of a plugin lists it too."""
+    """`ConfigKeyInfo`: the declaration of a setting, also in `GET …/config` of a plugin."""
     return {
         "name": prefix + key.name,
         "type": key.kind.name,
@@ -119,7 +119,7 @@ def config_key_info(key: Key[Any], prefix: str = "") -> Json:
 
 
 def config_value_info(value: ConfigValue, prefix: str = "") -> Json:
-    """`ConfigValueInfo`: what was found out about a setting. Secrets stay hidden."""
+    """`ConfigValueInfo`: the result for a setting. Secrets stay hidden."""
     return {
         "name": prefix + value.name,
         "value": written(value.value),
@@ -130,7 +130,7 @@ def config_value_info(value: ConfigValue, prefix: str = "") -> Json:
 
 
 def invalid_text(infos: Json) -> str | None:
-    """What a create or update that fails validation is answered with (400); None if it is valid."""
+    """The response (400) to a create or update that fails validation; None if it is valid."""
     count = infos["error_count"]
     if not count:
         return None

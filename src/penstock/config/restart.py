@@ -1,7 +1,7 @@
-"""How what has failed is restarted by itself: `penstock.restart.*`.
+"""Automatic restarts of what has failed: `penstock.restart.*`.
 
-A connector's own settings, and in the worker's file what counts for connectors that do not say.
-They are penstock's, so a validation only speaks of those that a connector has set.
+A connector's settings, with defaults in the worker's file. They are penstock's, so a validation
+only reports those that a connector has set.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ RESTART: Final = ConfigDef(POLICY, ATTEMPTS, BACKOFF, BACKOFF_MAX, WINDOW)
 def restart_settings(
     worker: Mapping[str, str], connector: Mapping[str, str | None]
 ) -> dict[str, str | None]:
-    """What counts for a connector: its own settings over its worker's."""
+    """The settings for a connector: its own override the worker's."""
     names = [key.name for key in RESTART.keys]
     return {
         name: source[name] for source in (worker, connector) for name in names if name in source

@@ -1,7 +1,7 @@
-"""Topic creation groups of source connectors: the settings of each, and which there are.
+"""Topic creation groups of source connectors, and their settings.
 
-Kafka Connect reads them when the connector starts and not when it is validated, which is why they
-are apart. Sources: kafka-connect.md §3.3; KIP-158.
+They are in a separate module because Kafka Connect reads them when the connector starts, not when
+it is validated. Sources: kafka-connect.md §3.3; KIP-158.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ DEFAULT_GROUP: Final = "default"
 
 
 def uses_topic_creation(props: Mapping[str, str | None]) -> bool:
-    """Whether the connector has its topics created, if the worker allows it."""
+    """Whether the connector uses topic creation, if the worker allows it."""
     return any(name.startswith(TOPIC_CREATION_PREFIX) for name in props)
 
 
@@ -47,7 +47,7 @@ def topic_creation_groups(props: Mapping[str, str | None]) -> list[str]:
 
 def with_topic_creation(definition: ConfigDef, props: Mapping[str, str | None]) -> ConfigDef:
     """`definition` with the settings of each topic creation group; unchanged when the
-    connector does not use topic creation. What a group leaves out it takes from `default`."""
+    connector does not use topic creation. A group inherits from `default`."""
     if not uses_topic_creation(props):
         return definition
     default = topic_group_keys(DEFAULT_GROUP)
@@ -67,7 +67,7 @@ def topic_group_keys(
     `inherited` are the parsed settings of the group `default`; None for that group itself.
     """
     is_default = inherited is None
-    # Kafka never looks at the patterns of `default`: it takes what no other group does.
+    # Kafka ignores the patterns of `default`, which has all topics without another group.
     patterns = non_null() if is_default else valid_regexes("regular expressions")
     own = ConfigDef(
         Key(
@@ -125,12 +125,12 @@ def _inherited(values: Mapping[str, object] | None, name: str) -> int | Required
     if values is None:
         return Required.REQUIRED
     value = values.get(f"{TOPIC_CREATION_PREFIX}{DEFAULT_GROUP}.{name}")
-    # An unusable default is reported on `default`, so -1 is only there to say nothing more.
+    # An invalid default is reported for `default`; -1 avoids a second report.
     return value if isinstance(value, int) and (value == -1 or value > 0) else -1
 
 
 def topic_group_settings(group: str, props: Mapping[str, str]) -> dict[str, str]:
-    """The settings topics of the group are created with, beyond the four it declares."""
+    """The topic settings of the group, apart from the four it declares."""
     prefix = f"{TOPIC_CREATION_PREFIX}{group}."
     declared = {key.name for key in topic_group_keys(group)}
     return under({n: value for n, value in props.items() if n not in declared}, prefix)

@@ -1,5 +1,5 @@
 """The order of plugin versions, and ranges of them: Maven's, by which Kafka Connect picks the
-highest of several copies of one class, or the one that is asked for (kafka-connect.md §15.4)."""
+highest of several versions of one class, or the requested one (kafka-connect.md §15.4)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Item = int | str | list["_Item"]
 
 @total_ordering
 class Version:
-    """A version that can be compared with others; any text is one.
+    """A comparable version; any text is one.
 
     >>> Version("1.10") > Version("1.9") > Version("1.9-rc1") > Version("1.9-beta-2")
     True
@@ -50,7 +50,7 @@ class Version:
 
 
 class VersionRange:
-    """Versions that a setting asks for: `1.2`, exactly that one, or a well-formed Maven range.
+    """The versions that a setting requests: `1.2`, exactly that one, or a well-formed Maven range.
 
     >>> [VersionRange(each).contains("4.2.0") for each in ("4.2", "[1,5)", "(,4),[4.2,)", "5", "")]
     [True, True, True, False, False]
@@ -76,8 +76,8 @@ class VersionRange:
 
 
 def mismatch(class_name: str, wanted: str | None, available: Sequence[str]) -> str | None:
-    """What is said where none of the versions there are is one that is wanted; None where one is,
-    or any will do (null, `latest`), or the range is malformed (kafka-connect.md §15.4)."""
+    """The problem if no available version is a requested one; None if one is, or any is valid
+    (null, `latest`), or the range is malformed (kafka-connect.md §15.4)."""
     if wanted is None or wanted == LATEST:
         return None
     found = VersionRange(wanted)

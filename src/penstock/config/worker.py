@@ -1,7 +1,7 @@
-"""The configuration of a worker (kafka-connect.md §2), and what follows from it alone.
+"""The configuration of a worker (kafka-connect.md §2), and what derives from it alone.
 
-The keys stand in `worker_keys`. Settings that are not declared there are kept: `config.props` has
-them, because they are meant for Kafka clients or for Spark.
+The keys stand in `worker_keys`. `config.props` also has undeclared settings, which are for Kafka
+clients or Spark.
 
     >>> config = parse_distributed({
     ...     "bootstrap.servers": "kafka:9092",
@@ -58,13 +58,13 @@ def listeners(config: Config) -> tuple[Listener, ...]:
 
 
 def admin_listeners(config: Config) -> tuple[Listener, ...] | None:
-    """Where the admin endpoints listen: None with all the others, empty nowhere."""
+    """Where the admin endpoints listen; None: like all others, empty: nowhere."""
     texts = config[ADMIN_LISTENERS]
     return None if texts is None else tuple(map(parse_listener, texts))
 
 
 def advertised_listener(config: Config) -> Listener | None:
-    """The listener others are pointed to; None when none speaks `rest.advertised.listener`."""
+    """The advertised listener; None if none has the protocol `rest.advertised.listener`."""
     protocol = _advertised_protocol(config)
     return next((each for each in listeners(config) if each.protocol == protocol), None)
 
@@ -72,7 +72,7 @@ def advertised_listener(config: Config) -> Listener | None:
 def advertised_url(config: Config, bound_port: int, local_host: str) -> str:
     """The URL of this worker for others, with a slash at the end (kafka-connect.md §1.1).
 
-    `bound_port` is the port the advertised listener really got, `local_host` the machine's name.
+    `bound_port` is the actual port of the advertised listener, `local_host` the machine's name.
     """
     return f"{_advertised_protocol(config)}://{worker_id(config, bound_port, local_host)}/"
 
@@ -98,7 +98,7 @@ def _advertised_protocol(config: Config) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TopicSettings:
-    """Settings an internal topic is created with, and names of those that were set in vain."""
+    """The settings of an internal topic, and names of those that are ignored."""
 
     settings: dict[str, str]
     dropped: tuple[str, ...]  # full names; each deserves a warning
@@ -120,7 +120,7 @@ def topic_settings(config: Config, prefix: str) -> TopicSettings:
 
 
 def client_id_base(config: Config) -> str:
-    """What the client ids of the worker's own clients start with (kafka-connect.md §4.7)."""
+    """The prefix of client ids of the worker's own clients (kafka-connect.md §4.7)."""
     client_id = config[CLIENT_ID]
     return f"{config[GROUP_ID]}-{client_id}-" if client_id else f"{config[GROUP_ID]}-"
 
@@ -141,7 +141,8 @@ def exactly_once(config: Config) -> bool:
 
 
 def transactional_id(config: Config, task: TaskId) -> str:
-    """What the producer of a source task is known by, exactly once (kafka-connect.md §4.8)."""
+    """The transactional id of a source task's producer, with exactly once (kafka-connect.md
+    §4.8)."""
     return f"{config[GROUP_ID]}-{task}"
 
 
@@ -151,7 +152,7 @@ def spark_settings(config: Config) -> dict[str, str]:
 
 
 def kafka_encrypted(config: Config) -> bool:
-    """Whether the worker, or any client that its connectors get from it, talks to Kafka by TLS."""
+    """Whether the worker, or a client of its connectors, uses TLS to Kafka."""
     return any(
         name.endswith("security.protocol") and "SSL" in text.upper()
         for name, text in config.props.items()
@@ -185,6 +186,6 @@ def from_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _spelled(underscores: re.Match[str]) -> str:
-    """One is a dot; of more, hyphens are made first, and an underscore of what is left."""
+    """One is a dot, two an underscore, three a hyphen; of more, hyphens come first."""
     length = len(underscores[0])
     return "." if length == 1 else "-" * (length // 3) + "_" * (length % 3 > 0)

@@ -27,14 +27,14 @@ CONNECT_PROTOCOLS: Final = ("eager", "compatible", "sessioned")
 
 
 def bad_connect_protocol(value: str | None) -> str | None:
-    """What is wrong with `connect.protocol`, in Kafka's words."""
+    """Kafka's message for an invalid `connect.protocol`."""
     if value is not None and value.lower() in CONNECT_PROTOCOLS:
         return None
     return "Invalid Connect protocol compatibility"
 
 
 def unsupported_mac(value: str | None) -> str | None:
-    """What is wrong with the name of a MAC algorithm; None if requests can be signed with it."""
+    """The problem of a MAC algorithm; None if requests can be signed with it."""
     if value is None or value in HMAC_DIGESTS:
         return None
     known = ", ".join(HMAC_DIGESTS)
@@ -42,7 +42,7 @@ def unsupported_mac(value: str | None) -> str | None:
 
 
 def bad_verification_algorithms(values: Sequence[str] | None) -> str | None:
-    """What is wrong with `inter.worker.verification.algorithms`."""
+    """The problem of `inter.worker.verification.algorithms`."""
     if not values:
         return "At least one signature verification algorithm must be provided"
     return next(filter(None, map(unsupported_mac, values)), None)
