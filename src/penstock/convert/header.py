@@ -28,9 +28,10 @@ _NULL: Final[Parsed] = None, None
 
 
 class SimpleHeaderConverter(HeaderConverter):
-    """Infers schemas from text when reading, also from bytes that are not text; writes text.
+    """Reads text with an inferred schema, and writes text.
 
-    A null has no schema. Values read from the same text are the same objects.
+    Malformed UTF-8 is read with U+FFFD. A null has no schema. Values of equal texts are the same
+    objects.
     """
 
     plugin = Plugin(
