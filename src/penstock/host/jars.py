@@ -78,7 +78,7 @@ def folder(which: str, say: Callable[[str], None] = lambda text: None) -> Path:
     fingerprint = hashlib.sha256("".join(jar.sha256 for jar in jars).encode()).hexdigest()[:12]
     target = home() / "jars" / f"{which}-{fingerprint}"
     if not target.is_dir():
-        with _nobody_else_fetching():
+        with _ivy_cache_locked():
             if not target.is_dir():
                 say(f"fetching {len(jars)} jars for {which}")
                 _fetch(jars, target)
@@ -86,7 +86,7 @@ def folder(which: str, say: Callable[[str], None] = lambda text: None) -> Path:
 
 
 @contextmanager
-def _nobody_else_fetching() -> Iterator[None]:
+def _ivy_cache_locked() -> Iterator[None]:
     """Locks Ivy's cache, which is for one process at a time; others wait."""
     home().mkdir(parents=True, exist_ok=True)
     with (home() / "fetching.lock").open("w") as file:

@@ -2,7 +2,7 @@
 `openapi` is generated from the table.
 
 Paths are matched on the raw request path, segment by segment, so that a connector's name may hold
-anything, percent-encoded. Every handler gets a `Call` and returns an `Response`; errors are raised.
+anything, percent-encoded. Every handler gets a `Call` and returns a `Response`; errors are raised.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ _REQUESTS_S: Final = 5  # of it, for the requests in hand
 
 
 @dataclass(frozen=True, slots=True)
-class _Door:
+class _OpenListener:
     """An open listener; with `tls` it speaks https."""
 
     listener: Listener
@@ -90,7 +90,7 @@ class Server:
             self._thread.join(_STOP_S)
         _close(self._doors)
 
-    def _advertised(self) -> _Door:
+    def _advertised(self) -> _OpenListener:
         """The advertised listener, or the first one if none has the protocol of
         `rest.advertised.listener` (a proxy in front does)."""
         listener = worker_config.advertised_listener(self._config)
@@ -116,7 +116,7 @@ def _server(app: ASGIApp, context: ssl.SSLContext | None) -> uvicorn.Server:
     )
 
 
-def _opened(config: Config) -> list[_Door]:
+def _opened(config: Config) -> list[_OpenListener]:
     """Opens every listener, or none if one fails."""
     main, admin = worker_config.listeners(config), worker_config.admin_listeners(config) or ()
     # All contexts first: an invalid certificate is found before any port is bound.
@@ -125,7 +125,7 @@ def _opened(config: Config) -> list[_Door]:
         for prefix, listeners in ((tls.MAIN, main), (tls.ADMIN, admin))
         if any(each.protocol == "https" for each in listeners)
     }
-    doors: list[_Door] = []
+    doors: list[_OpenListener] = []
     try:
         for setting, prefix, listeners in (
             (keys.LISTENERS.name, tls.MAIN, main),
@@ -133,7 +133,9 @@ def _opened(config: Config) -> list[_Door]:
         ):
             for each in listeners:
                 context = contexts[prefix] if each.protocol == "https" else None
-                doors.append(_Door(each, _bound(each, setting), context, prefix == tls.ADMIN))
+                doors.append(
+                    _OpenListener(each, _bound(each, setting), context, prefix == tls.ADMIN)
+                )
     except BaseException:
         _close(doors)
         raise
@@ -166,10 +168,10 @@ def _bound(listener: Listener, setting: str) -> socket.socket:
     return bound
 
 
-def _port(door: _Door) -> int:
+def _port(door: _OpenListener) -> int:
     return int(door.socket.getsockname()[1])
 
 
-def _close(doors: Sequence[_Door]) -> None:
+def _close(doors: Sequence[_OpenListener]) -> None:
     for door in doors:
         door.socket.close()

@@ -63,7 +63,7 @@ class TooManyTasks(PenstockError):
     code = "connector.too_many_tasks"
 
 
-def _nobody(what: str | TaskId, ms: int | None) -> None:
+def _no_reloads(what: str | TaskId, ms: int | None) -> None:
     """Restarts nothing when a secret expires."""
 
 
@@ -85,7 +85,7 @@ class Planner:
         self,
         worker: Config,
         registry: Registry,
-        holds: Callable[[str | TaskId, int | None], None] = _nobody,
+        holds: Callable[[str | TaskId, int | None], None] = _no_reloads,
     ) -> None:
         """`holds` is called whenever a connector or task starts, with the TTL of its configuration
         in milliseconds; None: no TTL."""

@@ -148,7 +148,7 @@ class GroupOfOne:
                 self._leaving.wait(_RETRY_S)
 
 
-class _Ground:
+class _LogsAndGroup:
     """Logs and group of a standalone worker (`penstock.runtime.ports.Alone`)."""
 
     def __init__(self, config: Config) -> None:
@@ -197,7 +197,7 @@ class StandaloneWorker(Worker):
             worker_id=worker_id,
             clock=clock,
             leader=leader,
-            alone=_Ground(config),
+            alone=_LogsAndGroup(config),
         )
 
     @property
