@@ -53,7 +53,7 @@ _WAITS: Final = 5
 
 
 def on_logs_ready(turn: Turn, event: e.LogsReady) -> None:
-    """The topics have been read: joins the group, or waits for Spark while others do the work."""
+    """The topics have been read: joins the group, or waits for Spark if the group has members."""
     if event.others and not turn.running.spark_ready:
         turn.membership = turn.membership.enter(AwaitingSpark())
     else:
@@ -73,7 +73,7 @@ def _join_first(turn: Turn) -> None:
 
 
 def join(turn: Turn) -> None:
-    """Asks for a rebalance, unless this worker stops or is not to be in the group now."""
+    """Requests a rebalance, unless this worker stops or is backing off."""
     membership = turn.membership
     if membership.stopping:
         return
@@ -92,7 +92,7 @@ def sync(turn: Turn) -> None:
 
 
 def on_synced(turn: Turn, in_time: bool) -> None:
-    """The config topic was read to its end for the group, or was not in time."""
+    """The config topic was read to its end for the group, or the time-out has passed."""
     turn.membership = replace(turn.membership, syncing=False)
     phase, offered = turn.membership.phase, turn.membership.offered
     if not in_time:
@@ -107,7 +107,7 @@ def on_synced(turn: Turn, in_time: bool) -> None:
 
 def _back_off(turn: Turn) -> None:
     """Leaves the group for a while: a member that cannot follow the config topic keeps the others
-    from completing a rebalance (kafka-connect.md §5.6). What it runs goes on meanwhile; after
+    from completing a rebalance (kafka-connect.md §5.6). What it runs continues meanwhile; after
     `_WAITS` attempts it is revoked. An eager member waits for `worker.unsync.backoff.ms`."""
     membership, settings = turn.membership, turn.state.settings
     if membership.stopping:
@@ -130,7 +130,7 @@ def _back_off(turn: Turn) -> None:
 
 
 def on_tick(turn: Turn) -> None:
-    """Asks for the rebalance that ends a delay, and tries to read the config topic again."""
+    """Requests the rebalance that ends a delay, and retries to read the config topic."""
     if turn.membership.rejoin_at is not None and turn.now >= turn.membership.rejoin_at:
         turn.membership = replace(turn.membership, rejoin_at=None)
         join(turn)
@@ -169,8 +169,8 @@ def tell_metadata(turn: Turn) -> None:
 
 
 def on_coordinator_lost(turn: Turn) -> None:
-    """Revokes this worker's assignment: others may be assigned it while the coordinator cannot
-    be reached (kafka-connect.md §5.6). The worker rejoins when it can."""
+    """Revokes this worker's assignment, which may be assigned to others while the coordinator
+    cannot be reached (kafka-connect.md §5.6). The worker rejoins when it can."""
     membership = replace(turn.membership, assigned=NO_WORK, handing_over=NO_WORK, rejoin_at=None)
     if membership.last is not None:
         membership = membership.rebalanced(Joining())
@@ -180,13 +180,14 @@ def on_coordinator_lost(turn: Turn) -> None:
 
 
 def on_assignment_wanted(turn: Turn, event: e.AssignmentWanted) -> None:
-    """Assigns the work as leader, at one config offset for everybody (kafka-connect.md §5.3, §5.5).
+    """Performs the assignment as leader, at one config offset for all members (kafka-connect.md
+    §5.3, §5.5).
 
     A leader that is behind a member assigns nothing: it reads the config topic first.
     """
     try:
         members = {name: decode_metadata(data) for name, data in event.members.items()}
-    except GroupBytesMalformed as error:  # a member of the group is no worker
+    except GroupBytesMalformed as error:  # a member of the group is not a worker
         turn.commands.append(e.RefuseAssignment(event.reply, str(error)))
         return
     version = VERSIONS[event.protocol]
@@ -225,7 +226,7 @@ def on_assignment_wanted(turn: Turn, event: e.AssignmentWanted) -> None:
 def _assign(
     turn: Turn, event: e.AssignmentWanted, members: Mapping[str, MemberMetadata]
 ) -> tuple[Mapping[str, MemberShare], int]:
-    """Each member's share, and the scheduled rebalance delay in ms."""
+    """Each member's assignment, and the scheduled rebalance delay in ms."""
     work = configured_work(turn.cluster)
     if VERSIONS[event.protocol] == 0:
         eager: Mapping[str, Work] = assign_eager(members.keys(), work)
@@ -245,11 +246,11 @@ def _assign(
 
 
 def on_joined(turn: Turn, event: e.Joined) -> None:
-    """A rebalance is complete: takes the assignment on, and begins with it when in sync."""
+    """A rebalance is complete: accepts the assignment, and starts it when in sync."""
     before = turn.membership.member
     try:
         given = decode_assignment(event.data)
-    except GroupBytesMalformed:  # the leader is no worker; what runs goes on meanwhile
+    except GroupBytesMalformed:  # the leader is not a worker; what runs continues
         membership = replace(turn.membership, rejoin_at=turn.now + RETRY_MIN_MS)
         turn.membership = membership.rebalanced(Joining(before, membership.offered))
         return
@@ -292,10 +293,10 @@ def _take_on(turn: Turn, given: Assignment, member: Member) -> None:
 
 
 def agree(turn: Turn, *, synced: bool) -> None:
-    """Begins with the assignment that is offered, if any, once this worker has read the config
-    topic exactly as far as the leader (kafka-connect.md §5.3).
+    """Starts the offered assignment, if any, once this worker has read the config topic exactly as
+    far as the leader (kafka-connect.md §5.3).
 
-    It reads the topic to its end first. `synced`, it has: then it asks for another rebalance.
+    It reads the topic to its end first. If it has (`synced`), it requests another rebalance.
     """
     last = turn.membership.last
     if not isinstance(last, Joining | Syncing) or last.offered is None:

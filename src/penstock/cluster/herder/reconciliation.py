@@ -1,7 +1,7 @@
-"""Reconciliation: what runs on this worker against what is assigned to it and wanted.
+"""Reconciliation: what runs on this worker against its assignment and the target states.
 
-After any event the difference is ordered: starts, stops, restarts, pauses. Nothing is a script of
-steps that could be left half done. Sources: kafka-connect.md §5.5, §5.7, §6.
+After any event the difference is commanded: starts, stops, restarts, pauses. There are no
+procedures of several steps that could stop halfway. Sources: kafka-connect.md §5.5, §5.7, §6.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ WARMING_UP: Final = "Spark is starting on this worker; the task starts as soon a
 
 
 def react(turn: Turn, changes: Changes) -> None:
-    """Marks what the records of the config topic that were just read have an effect on."""
+    """Marks what is affected by new records of the config topic."""
     if changes == NO_CHANGES:
         return
-    # Sorted, for the order of a set is not the same in every process.
+    # Sorted, as the order of a set differs between processes.
     for connector in sorted(changes.updated | changes.added):
         turn.connectors.mark_stale(connector)
     for task in sorted(changes.tasks):
@@ -57,7 +57,7 @@ def on_task_started(turn: Turn, event: e.TaskStarted) -> None:
     """A task runs."""
     run = turn.tasks.get(event.task)
     if run is None or run.run != event.run or run.phase is not Phase.STARTING:
-        return  # stopped, or failed before this could be told
+        return  # stopped, or failed meanwhile
     turn.tasks.set(event.task, replace(run, phase=Phase.RUNNING))
     if turn.is_ours(event.task):
         statuses.put_task(turn, event.task, State.RUNNING)
@@ -91,7 +91,7 @@ def on_task_stopped(turn: Turn, event: e.TaskStopped) -> None:
 
 
 def touch(turn: Turn) -> None:
-    """Marks what a change of the membership, or of Spark, may have an effect on."""
+    """Marks what a change of the membership, or of Spark, may affect."""
     before, after = turn.before.membership, turn.membership
     assigned = after.assigned
     if assigned is not before.assigned or after.stopping is not before.stopping:
@@ -107,7 +107,7 @@ def touch(turn: Turn) -> None:
 
 
 def settle_touched(turn: Turn) -> None:
-    """Orders the difference for every connector and task that was touched."""
+    """Commands the difference for every marked connector and task."""
     connectors, turn.connectors.touched = turn.connectors.touched, {}
     for connector in connectors:
         _settle_connector(turn, connector)
@@ -162,7 +162,7 @@ def _settle_task(turn: Turn, task: TaskId) -> None:
         return
     match run.phase:
         case Phase.STARTING | Phase.STOPPING:
-            return  # its TaskStarted or TaskStopped is to come
+            return  # its TaskStarted or TaskStopped will follow
         case Phase.RUNNING:
             if not wanted or run.stale:
                 turn.tasks.set(task, replace(run, phase=Phase.STOPPING))
@@ -240,8 +240,8 @@ def _start(turn: Turn, task: TaskId, number: int, *, unclean: bool) -> None:
 
 
 def finish_handing_over(turn: Turn) -> None:
-    """Rejoins once everything revoked has stopped: others are assigned it then
-    (kafka-connect.md §5.5)."""
+    """Rejoins once everything revoked has stopped, so that it can be assigned (kafka-connect.md
+    §5.5)."""
     revoked = turn.membership.handing_over
     if revoked and not any(task in turn.tasks for task in revoked.tasks):
         turn.membership = replace(turn.membership, handing_over=NO_WORK)

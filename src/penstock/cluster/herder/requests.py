@@ -1,4 +1,4 @@
-"""REST requests: when they are served, by whom, and when they are answered.
+"""REST requests: when and by which worker they are served, and when they are answered.
 
 A request is served between rebalances, and one that writes is answered once the worker has read its
 records back. Sources: kafka-connect.md §4.2, §5.7; KIP-745, KIP-875.
@@ -46,7 +46,7 @@ def on_requested(turn: Turn, event: e.Requested) -> None:
 
 
 def serve_queued(turn: Turn) -> None:
-    """Serves what waits: between rebalances, when everybody knows who leads and who owns what."""
+    """Serves queued requests, between rebalances, when leader and owners are known."""
     state, requests = turn.state, turn.requests
     if state.membership.stopping:
         for reply, _ in requests.queued:
@@ -80,7 +80,7 @@ def serve_queued(turn: Turn) -> None:
 
 
 def _serve(turn: Turn, reply: e.Reply, operation: e.Operation) -> e.Result | None:
-    """Serves a request: its answer, or None when that follows later."""
+    """Serves a request. Returns the answer, or None if it follows later."""
     match operation:
         case e.Ping():
             return e.Done()
@@ -209,7 +209,8 @@ def _serve_restart_all(turn: Turn, reply: e.Reply, operation: e.RestartAll) -> e
 
 
 def _owner_url(turn: Turn, item: Item) -> str | None:
-    """Where a request about this item goes: the leader knows its owner, others the leader."""
+    """The worker to forward a request about this item to: the leader knows its owner, others the
+    leader."""
     membership = turn.membership
     return membership.leadership.owners.get(item) if membership.leads else membership.leader_url
 
@@ -289,7 +290,7 @@ def _written_connector(operation: e.Operation) -> str | None:
 
 
 def _is_privileged(operation: e.Operation) -> bool:
-    """Whether it takes a leader with write access to the config topic."""
+    """Whether it requires a leader with write access to the config topic."""
     match operation:
         case e.SetTarget():
             return operation.target is Target.STOPPED

@@ -18,7 +18,7 @@ _PAUSED_LOOK_MS: Final = 5_000  # whether what is to be restarted may run again
 
 
 def restart(turn: Turn, request: RestartRequest) -> None:
-    """Has what this worker runs of a connector started anew (KIP-745)."""
+    """Restarts what this worker runs of a connector (KIP-745)."""
     connector, only_failed = request.connector, request.only_failed
     run = turn.connectors.get(connector)
     if run is not None and (not only_failed or run.phase is Phase.FAILED):
@@ -32,19 +32,20 @@ def restart(turn: Turn, request: RestartRequest) -> None:
 
 
 def restart_connector(turn: Turn, connector: str) -> None:
-    """Has this worker's connector instance started anew."""
+    """Restarts this worker's connector instance."""
     statuses.put_connector(turn, connector, State.RESTARTING)
     turn.connectors.mark_stale(connector)
 
 
 def restart_task(turn: Turn, task: TaskId) -> None:
-    """Has this worker's task started anew."""
+    """Restarts this worker's task."""
     statuses.put_task(turn, task, State.RESTARTING)
     turn.tasks.mark_stale(task)
 
 
 def recover(turn: Turn, item: Item, trace: str, retriable: bool) -> str:
-    """Schedules the restart of what has failed, if its policy has one; the trace that says so."""
+    """Schedules the restart of what has failed, if its policy has one. Returns the trace with a
+    note about it."""
     config = turn.cluster.config(_connector(item)) or {}
     policy = turn.state.settings.restarts(config)
     if not policy.covers(retriable):
@@ -56,12 +57,12 @@ def recover(turn: Turn, item: Item, trace: str, retriable: bool) -> str:
 
 
 def forget_recovery(turn: Turn, item: Item) -> None:
-    """Drops the past failures of what leaves this worker."""
+    """Forgets the failures of what leaves this worker."""
     turn.running = turn.running.with_recovery(item, None)
 
 
 def on_restarted(turn: Turn, item: Item) -> None:
-    """Cancels the scheduled restart of what is started now."""
+    """Cancels the scheduled restart of what starts now."""
     recovery = turn.running.recoveries.get(item)
     if recovery is not None and recovery.at is not None:
         turn.running = turn.running.with_recovery(item, recovery.restarted())

@@ -11,7 +11,7 @@ from penstock.cluster.records import State
 
 
 class Phase(Enum):
-    """Where a connector instance or task is on this worker."""
+    """The phase of a connector instance or task on this worker."""
 
     WAITING = "waiting"  # a task, for Spark to start
     FENCING = "fencing"  # a task, until the zombie tasks of its connector are fenced
@@ -58,8 +58,8 @@ SHOWN: Final[Mapping[Phase, State]] = {
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One start of a connector instance or task; `stale`: it has to be started anew; `unclean`: a
-    task whose run before may not have left its consumer group."""
+    """One start of a connector instance or task; `stale`: it must be restarted; `unclean`: a task
+    whose last run may not have left its consumer group."""
 
     run: int
     phase: Phase
@@ -74,8 +74,8 @@ K = TypeVar("K")
 class Runs(Generic[K]):
     """What runs, being changed: copied at the first change, however many follow.
 
-    `touched` are the keys to be looked at again: with a thousand tasks, one that has started must
-    not cost a look at all the others. `set` raises AssertionError for a move that `moves` lacks.
+    `touched` are the keys to reconcile: with a thousand tasks, the start of one must not cost work
+    for all others. `set` raises AssertionError for a move that `moves` lacks.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Runs(Generic[K]):
         self.touched |= dict.fromkeys(keys)
 
     def touch_unsettled(self, wanted: Iterable[K]) -> None:
-        """Touches what could not go on before, or has not begun yet."""
+        """Touches what had to wait, or has not started yet."""
         idle = (
             key for key, run in self._rows.items() if run.stale or run.phase is not Phase.RUNNING
         )

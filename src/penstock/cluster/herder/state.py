@@ -1,6 +1,6 @@
 """What a worker knows and intends, as one value with a part for each subject.
 
-`herder.step` makes the next one of it; `next_wakeup` says when time alone has to. Nothing here
+`herder.step` makes the next one; `next_wakeup` tells when time alone requires a step. Nothing here
 decides anything. Sources: kafka-connect.md §4.2, §5.3, §6; KIP-415, KIP-507, KIP-618.
 """
 
@@ -33,10 +33,10 @@ def _no_restarts(config: RawProps) -> RestartPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a worker knows of itself before anything happened.
+    """What a worker knows of itself from the start.
 
-    `is_source` says whether a connector's configuration is a source connector's, `restarts` how
-    what fails of it is restarted; both always say the same of the same configuration.
+    `is_source` tells whether a connector's configuration is a source connector's, `restarts` how
+    its failures are restarted; both are pure.
     `transactional`: leaders write in transactions; `exactly_once`: source tasks do, too.
     """
 
@@ -80,12 +80,12 @@ class Replaying:
 
 @dataclass(frozen=True, slots=True)
 class AwaitingSpark:
-    """Others do the work meanwhile: this worker joins the group once Spark has started."""
+    """The group has members, so this worker joins once Spark has started."""
 
 
 @dataclass(frozen=True, slots=True)
 class Joining:
-    """A rebalance was asked for, or is under way; `member`: as of the last one, if that counts.
+    """A rebalance was requested, or is in progress; `member`: as of the last one, if still valid.
 
     `offered`: the last one's assignment, where this worker was still `Syncing` when it asked.
     """
@@ -96,8 +96,8 @@ class Joining:
 
 @dataclass(frozen=True, slots=True)
 class Syncing:
-    """The rebalance is complete, but `offered` is not to be begun with yet: this worker reads the
-    config topic up to the leader's offset first (kafka-connect.md §5.3)."""
+    """The rebalance is complete, but `offered` must not start yet: this worker first reads the
+    config topic up to the leader's offset (kafka-connect.md §5.3)."""
 
     member: Member
     offered: Assignment
@@ -141,7 +141,7 @@ GROUP_MOVES: Final[Mapping[type[GroupPhase], frozenset[type[GroupPhase]]]] = {
 
 
 class Life(Enum):
-    """How far this worker is on its way to its end, in whichever phase its membership is."""
+    """How far this worker's shutdown is, independent of the phase of its membership."""
 
     RUNNING = "running"
     STOPPING = "stopping"
@@ -150,7 +150,7 @@ class Life(Enum):
 
 @dataclass(frozen=True, slots=True)
 class NoAccess:
-    """Leaders before this one may still write to the config topic; to be tried at `retry_at`."""
+    """Earlier leaders may still write to the config topic; the next attempt is at `retry_at`."""
 
     retry_at: int = 0
 
@@ -164,7 +164,7 @@ class AcquiringAccess:
 
 @dataclass(frozen=True, slots=True)
 class WriteAccess:
-    """No leader before this one can write any more (KIP-618)."""
+    """No earlier leader can write any more (KIP-618)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +240,7 @@ class Membership:
 
     @property
     def owned(self) -> Work:
-        """What the group has to be told this worker runs."""
+        """The assignment for this worker's metadata: what it runs."""
         # What was revoked comes first, for that is where balancing takes from: so a rebalance
         # that begins meanwhile takes it again, and not something else.
         return self.handing_over.plus(self.assigned) if self.handing_over else self.assigned
@@ -345,8 +345,9 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """A running connector generates its task configurations again every so often, next at `at`
-    (None: it does now, and `again`: that may be from before its request, so once more)."""
+    """A running connector generates its task configurations again from time to time, next at `at`
+    (None: in progress; `again`: once more afterwards, since that may have begun before the
+    request)."""
 
     at: int | None
     every_ms: int
@@ -355,7 +356,7 @@ class Asking:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """The connector instances and tasks of this worker, and when they are looked at again."""
+    """The connector instances and tasks of this worker, and when they are reconciled again."""
 
     spark_ready: bool = False
     connectors: Mapping[str, Run] = field(default_factory=dict)
@@ -388,7 +389,7 @@ class HerderState:
     next_number: int = 1  # for runs and tickets
 
     def may_write(self) -> bool:
-        """Whether this worker leads, and no leader before it can write any more."""
+        """Whether this worker leads, and no earlier leader can write any more."""
         access = self.membership.leadership.access
         return self.membership.leads and (
             not self.settings.transactional or isinstance(access, WriteAccess)

@@ -1,6 +1,6 @@
-"""What a worker says in the status topic: the statuses of what it owns, and their corrections.
+"""What a worker writes to the status topic: the statuses of what it owns, and their corrections.
 
-A status is appended, and believed once it is read back. Sources: kafka-connect.md §4.4, §5.7.
+A status counts once it is read back. Sources: kafka-connect.md §4.4, §5.7.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from penstock.ids import TaskId
 
 
 def on_statuses(turn: Turn, event: e.StatusRead) -> None:
-    """Folds what was read; the owner corrects what is wrong about its connectors and tasks."""
+    """Folds what was read; the owner corrects wrong statuses of its connectors and tasks."""
     records = [decode_status(key, value) for key, value in event.entries]
     before = turn.statuses
     turn.statuses = fold_statuses(before, records)
@@ -65,8 +65,8 @@ def on_topic_used(turn: Turn, event: e.TopicUsed) -> None:
 
 
 def clear_statuses(turn: Turn) -> None:
-    """Writes tombstones for what is not configured any more; a leader does once a rebalance is
-    complete (kafka-connect.md §5.7)."""
+    """Writes tombstones for what is no longer configured, as leader after a rebalance
+    (kafka-connect.md §5.7)."""
     cluster, statuses = turn.cluster, turn.statuses
     for connector in sorted(statuses.names() | frozenset(statuses.topics)):
         there = cluster.contains(connector)
@@ -82,7 +82,7 @@ def clear_statuses(turn: Turn) -> None:
 
 
 def correct_statuses(turn: Turn) -> None:
-    """Corrects the statuses that are known; the others may only be on their way."""
+    """Corrects the known statuses; others may not have arrived."""
     statuses = turn.statuses
     for connector in turn.connectors:
         known = statuses.connectors.get(connector)
@@ -128,7 +128,7 @@ def _correct_task(turn: Turn, task: TaskId) -> None:
 
 
 def _is_outdated(turn: Turn, cached: Status | None) -> bool:
-    """Whether the last status is by another worker, of an older generation; or there is none."""
+    """Whether there is no status, or the last is by another worker of an older generation."""
     return cached is None or (
         cached.worker_id != turn.state.settings.worker_id
         and cached.generation < turn.membership.generation

@@ -1,7 +1,7 @@
 """Task configurations: a connector instance generates them, and the leader publishes them.
 
-A running connector generates them again when it asks for a reconfiguration, and every so often
-where what it reads from may change. Sources: kafka-connect.md §5.7, §6.2.
+A running connector generates them again when it requests a reconfiguration, and periodically if
+what it reads from may change. Sources: kafka-connect.md §5.7, §6.2.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def on_planned(turn: Turn, event: e.ConnectorPlanned) -> None:
     name = event.connector
     run = turn.connectors.get(name)
     if run is None or run.run != event.run:
-        return  # revoked or started anew meanwhile
+        return  # revoked or restarted meanwhile
     if run.phase is Phase.RUNNING and not run.stale:
         _on_asked_again(turn, event)
         return
@@ -48,8 +48,8 @@ def on_planned(turn: Turn, event: e.ConnectorPlanned) -> None:
 
 
 def on_reconfiguration(turn: Turn, event: e.ReconfigurationRequested) -> None:
-    """Has a running connector generate its task configurations now; once more where it does so
-    already."""
+    """Has a running connector generate its task configurations now, and once more if it already
+    does."""
     run = turn.connectors.get(event.connector)
     if run is None or run.run != event.run or run.phase is not Phase.RUNNING:
         return  # one that starts is asked anyway
@@ -92,7 +92,7 @@ def _adopt(turn: Turn, name: str, configs: tuple[RawProps, ...]) -> None:
 
 
 def replan_later(turn: Turn, connector: str) -> None:
-    """Has a connector started anew after a while: its task set could not be published."""
+    """Restarts a connector after a delay, because its task set could not be published."""
     if connector not in turn.connectors:
         return  # revoked: its owner generates them anyway
     retry = turn.running.retries.get(connector, Retry(None, 0))
@@ -136,7 +136,7 @@ def on_forwarded(turn: Turn, event: e.TasksForwarded) -> None:
 
 
 def retry_due(turn: Turn) -> None:
-    """Has the connectors started anew whose task sets could not be published."""
+    """Restarts the connectors whose task sets could not be published."""
     for connector, retry in list(turn.running.retries.items()):
         if retry.at is not None and turn.now >= retry.at:
             turn.running = turn.running.with_retry(connector, replace(retry, at=None))
