@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from penstock.cli.records.settings import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_CREATED_MS: Final = 30_000  # until the broker knows a topic that it has created
 
 
 def _options(command: F) -> F:
@@ -191,7 +193,7 @@ def write(
     settings = _gathered(session, "producer", said)
     client = reading.connect(settings)
     if create:
-        _create(client, topic)
+        _create(session, client, topic)
     known = reading.partitions_of(client, topic, settings)
     reading.chosen(topic, known, () if partition is None else (partition,))
     writer = Writer(settings, topic, partition)
@@ -199,7 +201,8 @@ def write(
         Lines(settings, topic, form, key_separator).write(file, writer)
     finally:
         writer.close()
-    show.note(f"{writer.stored} records written to '{topic}'.")
+    plural = "" if writer.stored == 1 else "s"
+    show.note(f"{writer.stored} record{plural} written to '{topic}'.")
 
 
 def _gathered(session: Session, client: str, said: dict[str, Any]) -> Settings:
@@ -215,12 +218,21 @@ def _gathered(session: Session, client: str, said: dict[str, Any]) -> Settings:
     return settings.gather(session, options, client)
 
 
-def _create(client: AdminClient, topic: str) -> None:
+def _create(session: Session, client: AdminClient, topic: str) -> None:
+    """Creates the topic with the broker's defaults if it does not exist; returns when the broker
+    knows it. Raises CommandError."""
     from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.admin import NewTopic
 
     try:
         client.create_topics([NewTopic(topic, -1, -1)], operation_timeout=30)[topic].result()
     except KafkaException as error:
-        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            raise CommandError(f"Cannot create '{topic}': {error.args[0].str()}.") from error
+        if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
+            return
+        raise CommandError(f"Cannot create '{topic}': {error.args[0].str()}.") from error
+    deadline = session.clock.now() + _CREATED_MS
+    while session.clock.now() < deadline:
+        found = client.list_topics(timeout=_CREATED_MS / 1000).topics.get(topic)
+        if found is not None and found.error is None and found.partitions:
+            return
+        session.pause(0.1)
