@@ -284,7 +284,7 @@ def test_offsets_are_shown_set_and_forgotten(healthy: Place, source: str, tmp_pa
     running = healthy.run("offsets", "reset", source)
     assert running.returncode == 8
     assert "must be in the STOPPED state" in running.stderr
-    assert "penstock stop NAME --wait" in running.stderr
+    assert f"penstock stop {source} --wait" in running.stderr
 
     healthy.told("stop", source, "--wait")
     saved = healthy.json("offsets", "get", source)
