@@ -114,6 +114,10 @@ class BrokerProcess:
         if self._problem is not None:
             raise self._problem
 
+    def check(self) -> None:
+        """Raises StartupFailed, with the end of its log, when the broker has ended by itself."""
+        self._broker.check()
+
     def stop(self) -> None:
         self._broker.stop()
 

@@ -26,7 +26,7 @@ from penstock.demo.progress import SILENT_MS, Look, Progress
 from penstock.demo.summary import Outcome, afterwards, next_steps, rows, table, verdict
 from penstock.demo.view import View, view_for
 from penstock.demo.words import percent, size_words
-from penstock.errors import PenstockError, StartupFailed, Unavailable
+from penstock.errors import PenstockError, Unavailable
 from penstock.host import jars
 from penstock.host.processes import Process, exit_words, worker_command
 from penstock.kafka.broker import Broker, disk_free_mb, free_port
@@ -260,10 +260,8 @@ class _Demo:
     def _tick(self) -> None:
         """Waits a moment; raises when a process has ended meanwhile."""
         threading.Event().wait(_LOOK_S)
-        if self._broker is not None and not self._broker.alive:
-            raise StartupFailed(
-                f"Kafka ended by itself; see {self._folder.kafka / 'broker.log'} for the reason."
-            )
+        if self._broker is not None:
+            self._broker.check()
         if self._worker is not None:
             self._worker.check()
 

@@ -1,9 +1,14 @@
 import os
 import signal
+import sys
+from pathlib import Path
 
 import pytest
 
-from penstock.demo.processes import Interrupted, Interrupts
+from penstock.demo.processes import BrokerProcess, Interrupted, Interrupts
+from penstock.errors import StartupFailed
+from penstock.host.processes import Process
+from penstock.kafka.broker import Broker
 
 
 def interrupt(number: int = signal.SIGINT) -> None:
@@ -54,3 +59,14 @@ def test_the_handlers_of_before_are_back_afterwards() -> None:
     with Interrupts():
         assert signal.getsignal(signal.SIGTERM) != before
     assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_a_broker_that_ended_by_itself_is_reported_with_its_last_words(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    command = [sys.executable, "-c", "print('no space left')"]
+    broker._process = Process(command, tmp_path / "broker.out", name="Kafka")
+    broker._process.start()
+    broker._process.wait()
+    told = r"(?s)Kafka ended by itself \(exit code 0\); \d+ MB are free .*no space left"
+    with pytest.raises(StartupFailed, match=told):
+        BrokerProcess(broker).check()
