@@ -263,7 +263,7 @@ def test_what_the_database_says_against_the_configuration_is_told(
             3,
             "transforms.x.type",
         ),
-        ({"connector__class": "FileStreamSource", "topic": "t"}, 1, "Set 'file'."),
+        ({"connector__class": "FileStreamSource", "topic": "t"}, 3, "Set 'file'."),
     ],
 )
 def test_what_cannot_be_shown_is_refused_with_a_reason(
