@@ -1,0 +1,107 @@
+"""Moments written by the patterns of `path.format`, which are those of Joda-Time's DateTimeFormat.
+
+    'year'=YYYY/'month'=MM/'day'=dd/'hour'=HH      year=2024/month=02/day=29/hour=13
+
+Not those of Java's SimpleDateFormat: `Y` is the year, `x` the year of the week, `e` the day of the
+week. Names of months and days are English; patterns with names need `locale` to be English.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final
+
+Write = Callable[[datetime], str]
+
+_TOKEN: Final = re.compile(r"''|'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+")
+_MONTHS: Final = (
+    *("January", "February", "March", "April", "May", "June", "July"),
+    *("August", "September", "October", "November", "December"),
+)
+_DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_NUMBERS: Final[dict[str, Callable[[datetime], int]]] = {
+    "C": lambda at: at.year // 100,
+    "Y": lambda at: at.year,
+    "y": lambda at: at.year,
+    "x": lambda at: at.isocalendar().year,
+    "w": lambda at: at.isocalendar().week,
+    "e": lambda at: at.isoweekday(),
+    "D": lambda at: at.timetuple().tm_yday,
+    "M": lambda at: at.month,
+    "d": lambda at: at.day,
+    "H": lambda at: at.hour,
+    "k": lambda at: at.hour or 24,
+    "K": lambda at: at.hour % 12,
+    "h": lambda at: at.hour % 12 or 12,
+    "m": lambda at: at.minute,
+    "s": lambda at: at.second,
+}
+_YEARS: Final = frozenset("Yyx")
+
+
+class PatternInvalid(ValueError):
+    """A text is no pattern; the message says why."""
+
+
+def compile_pattern(pattern: str) -> Write:
+    """The function that writes moments by a pattern. Raises PatternInvalid."""
+    parts: list[str | Write] = []
+    at = 0
+    for token in _TOKEN.finditer(pattern):
+        if token.start() != at:
+            break
+        at = token.end()
+        text = token[0]
+        if text == "''":
+            parts.append("'")
+        elif text[0] == "'":
+            parts.append(text[1:-1].replace("''", "'"))
+        elif token[2]:
+            parts.append(_letters(token[2], len(text)))
+        else:
+            parts.append(text)
+    if at != len(pattern):
+        raise PatternInvalid("it has a quote that is not closed")
+
+    def write(moment: datetime) -> str:
+        return "".join([part if isinstance(part, str) else part(moment) for part in parts])
+
+    return write
+
+
+def has_names(pattern: str) -> bool:
+    """Whether a pattern writes names of months, days or halves of days."""
+    letters = [(token[2], len(token[0])) for token in _TOKEN.finditer(pattern) if token[2]]
+    return any(each in "Ea" or (each == "M" and count > 2) for each, count in letters)
+
+
+def _letters(letter: str, count: int) -> Write:
+    if letter == "M" and count > 2:
+        return lambda at: _MONTHS[at.month - 1][: 3 if count == 3 else None]
+    if letter == "E":
+        return lambda at: _DAYS[at.weekday()][: 3 if count < 4 else None]
+    if letter == "a":
+        return lambda at: "AM" if at.hour < 12 else "PM"
+    if letter == "G":
+        return lambda at: "AD"
+    if letter == "S":
+        return lambda at: f"{at.microsecond:06}".ljust(count, "0")[:count]
+    if letter == "z":
+        return lambda at: str(at.tzinfo) if count > 3 else (at.tzname() or "")
+    if letter == "Z":
+        if count > 2:
+            return lambda at: str(at.tzinfo)
+        return lambda at: _offset(at, ":" if count == 2 else "")
+    number = _NUMBERS.get(letter)
+    if number is None:
+        raise PatternInvalid(f"Illegal pattern component: {letter}")
+    if letter in _YEARS and count == 2:
+        return lambda at: f"{number(at) % 100:02}"
+    return lambda at: str(number(at)).zfill(count)
+
+
+def _offset(at: datetime, delimiter: str) -> str:
+    text = at.strftime("%z")
+    return f"{text[:3]}{delimiter}{text[3:5]}"

@@ -1,0 +1,138 @@
+"""Folders and names of files (connectors.md §13):
+
+<topics.dir>/<topic>/<encoded partition>/<topic>+<partition>+<first offset>.<extension>
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from penstock.api import DataError
+from penstock.api.schema import EPOCH, Value
+from penstock.connectors.files.boundaries.joda import Write
+
+_MS: Final = timedelta(milliseconds=1)
+_QUARTER_MS: Final = 900_000
+_EVEN_SINCE_MS: Final = 100_000_000_000  # since then zones differ from UTC by quarters of an hour
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """How names are put together."""
+
+    root: str  # `topics.dir`
+    delimiter: str = "/"
+    between: str = "+"
+    pad: int = 10
+
+    def path(self, topic: str, folder: str, partition: int, start: int, ending: str) -> str:
+        """The whole name of a file; `ending` begins with a dot."""
+        name = self.between.join((topic, str(partition), str(start).zfill(self.pad)))
+        parts = (self.root, topic, folder, f"{name}{ending}")
+        return self.delimiter.join(part for part in parts if part)
+
+
+def default_folder(partition: int) -> str:
+    """The folder of DefaultPartitioner."""
+    return f"partition={partition}"
+
+
+def field_text(name: str, value: Value) -> str:
+    """`name=value` of FieldPartitioner. Raises DataError for what is neither text, number nor
+    boolean."""
+    if isinstance(value, bool):
+        return f"{name}={'true' if value else 'false'}"
+    if isinstance(value, str | int):
+        return f"{name}={value}"
+    if value is None:
+        return f"{name}=null"
+    raise DataError(
+        f"partition.field.name names '{name}', whose value is {type(value).__name__}: only texts, "
+        "integers and booleans can name a folder"
+    )
+
+
+def escaped(text: str) -> str:
+    """A folder's name that leads nowhere else: a slash, a backslash, control characters and the
+    names `.` and `..` are percent-encoded. For file systems; object stores take any name.
+
+    >>> escaped("name=a/../b"), escaped("..")
+    ('name=a%2F..%2Fb', '%2E%2E')
+    """
+    if text in (".", ".."):
+        return text.replace(".", "%2E")
+    if text.isprintable() and "/" not in text and "\\" not in text:
+        return text
+    return "".join(f"%{ord(c):02X}" if c in "/\\" or ord(c) < 32 else c for c in text)
+
+
+class TimeFolders:
+    """The folders of TimeBasedPartitioner: the beginning of the period that a time is in, by the
+    clocks of a zone."""
+
+    def __init__(self, write: Write, zone: ZoneInfo, duration_ms: int) -> None:
+        self._write = write
+        self._zone = zone
+        self._duration_ms = duration_ms
+        self._known: dict[int, str] = {}
+        self._even = duration_ms % _QUARTER_MS == 0
+
+    def of(self, times: Sequence[int]) -> list[str]:
+        """The folder of each time (ms since the epoch). Raises DataError beyond year 9999."""
+        if not self._even or (times and min(times) < _EVEN_SINCE_MS):
+            return [self._folder(time) for time in times]
+        known = self._known
+        try:
+            return [known[time // _QUARTER_MS] for time in times]
+        except KeyError:
+            if len(known) > 10_000:
+                known.clear()
+        for quarter in {time // _QUARTER_MS for time in times}.difference(known):
+            known[quarter] = self._folder(quarter * _QUARTER_MS)
+        return [known[time // _QUARTER_MS] for time in times]
+
+    def _folder(self, time: int) -> str:
+        try:
+            local = to_local(time, self._zone)
+            begin = local - local % self._duration_ms
+            naive = datetime(1970, 1, 1) + begin * _MS  # noqa: DTZ001 - the zone follows
+            return self._write(
+                naive.replace(tzinfo=self._zone).astimezone(UTC).astimezone(self._zone)
+            )
+        except (OverflowError, ValueError) as cause:
+            raise DataError(f"The time {time} is outside the years 1 to 9999") from cause
+
+
+def to_local(time: int, zone: ZoneInfo) -> int:
+    """What the clocks of a zone show, as ms since the epoch if they showed UTC."""
+    offset = (EPOCH + time * _MS).astimezone(zone).utcoffset()
+    assert offset is not None, "a zone has one at any time"
+    return time + offset // _MS
+
+
+Extract = Callable[[Value], int]
+
+
+def time_of(value: Value) -> int:
+    """The time (ms) that RecordField finds in a field: a number, a Timestamp, or ISO 8601 text,
+    UTC unless it says otherwise. Raises DataError."""
+    if isinstance(value, datetime):
+        return (value - EPOCH) // _MS
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError as cause:
+            raise DataError(
+                f"timestamp.field holds {value!r}, which is no ISO 8601 time"
+            ) from cause
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return (moment - EPOCH) // _MS
+    what = "null" if value is None else type(value).__name__
+    raise DataError(f"timestamp.field holds {what}; a number, a Timestamp or a text is needed")

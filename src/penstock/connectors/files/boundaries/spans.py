@@ -1,0 +1,261 @@
+"""Where the files of a topic partition begin and end.
+
+A *span* is a run of records whose files are completed together, by a *cut*, and only offsets at
+cuts are committed. After a cut nothing is remembered, so what follows depends on nothing but the
+records from there on: whoever starts again at a committed offset makes the same files under the
+same names, however the records come in batches. The one exception is the clock:
+`rotate.schedule.interval.ms`, and partitioners that go by it.
+
+A cut is made, as by Confluent's connectors (connectors.md §13),
+
+- after a record: when the span has `flush.size` records, in all its files together;
+- before a record: when its time is `rotate.interval.ms` after that of the span's first; with
+  `rotate.interval.ms`, also when its folder is another than that of the record before it; when its
+  schema does not fit its file; when the record is a tombstone and the one before it is not, or the
+  other way round; when it would open a file too many;
+- at any time: when the clock reaches a multiple of `rotate.schedule.interval.ms`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from penstock.api.schema import Schema
+from penstock.connectors.files.boundaries.schemas import Compatibility, Fit, fit, refusal
+
+Schemas = tuple[Schema | None, Schema | None]
+"""Of a record's value and, where keys are written, of its key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """When a span ends. Times are ms; None: never for that reason."""
+
+    flush_size: int
+    interval_ms: int | None = None
+    schedule_ms: int | None = None
+    cut_on_folder: bool = True
+    max_files: int | None = None
+    compatibility: Compatibility = Compatibility.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFile:
+    """A file of the current span."""
+
+    folder: str
+    start: int  # the offset of its first record, which is in its name
+    schemas: Schemas
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The records since the last cut."""
+
+    files: Mapping[str, OpenFile] = field(default_factory=dict)  # by folder
+    count: int = 0
+    first_ms: int | None = None
+    folder: str | None = None  # of the last record
+    tombstones: bool = False  # what the last record was
+    opened_ms: int = 0  # by the clock
+
+
+EMPTY: Final = Span()
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What boundaries depend on, of neighbouring records of one topic partition.
+
+    `folders` and `tombstones` are one value for all rows, or a value for each. `times` are needed
+    with `Rules.interval_ms` only. `schemas` are runs: the row each ends before, and its schemas.
+    """
+
+    offsets: Sequence[int]
+    folders: str | Sequence[str]
+    schemas: Sequence[tuple[int, Schemas]]
+    times: Sequence[int] | None = None
+    tombstones: bool | Sequence[bool] = False
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    """These rows go to the end of that file, which is new if it was not open."""
+
+    file: OpenFile
+    rows: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """All open files are complete; `offset` may be committed when they are stored."""
+
+    offset: int
+
+
+Action = Add | Cut
+Refused = dict[int, str]
+"""Rows that go nowhere, and why."""
+
+
+def advance(rules: Rules, span: Span, rows: Rows, now: int) -> tuple[Span, list[Action], Refused]:
+    """The span after these rows, and what is to be done with them, in order."""
+    plan = _Plan(rules, span, rows, now)
+    if len(rows):
+        if span.count and is_due(rules, span, now):
+            plan.cut(rows.offsets[0])
+        if isinstance(rows.folders, str) and isinstance(rows.tombstones, bool):
+            plan.take_runs(rows.folders, rows.tombstones)
+        else:
+            plan.take_rows(0, len(rows))
+    return plan.end()
+
+
+def is_due(rules: Rules, span: Span, now: int) -> bool:
+    """Whether the clock has passed a scheduled cut since the span began. `opened_ms` and `now` are
+    local ms: the schedule counts from midnight of the time zone that is set."""
+    if rules.schedule_ms is None or not span.count:
+        return False
+    return next_scheduled(span.opened_ms, rules.schedule_ms) <= now
+
+
+def next_scheduled(after: int, every_ms: int) -> int:
+    """The next multiple of an interval since midnight. Both are local ms."""
+    midnight = after - after % 86_400_000
+    return midnight + ((after - midnight) // every_ms + 1) * every_ms
+
+
+class _Plan:
+    """The state of one `advance`."""
+
+    def __init__(self, rules: Rules, span: Span, rows: Rows, now: int) -> None:
+        self._rules = rules
+        self._rows = rows
+        self._now = now
+        self._files = dict(span.files)
+        self._count = span.count
+        self._first_ms = span.first_ms
+        self._folder = span.folder
+        self._tombstones = span.tombstones
+        self._opened_ms = span.opened_ms
+        self._adds: dict[str, list[int] | range] = {}  # since the last cut
+        self._actions: list[Action] = []
+        self._refused: Refused = {}
+
+    def end(self) -> tuple[Span, list[Action], Refused]:
+        self._put()
+        span = Span(
+            self._files,
+            self._count,
+            self._first_ms,
+            self._folder,
+            self._tombstones,
+            self._opened_ms,
+        )
+        return span if self._count else EMPTY, self._actions, self._refused
+
+    def cut(self, offset: int) -> None:
+        self._put()
+        self._actions.append(Cut(offset))
+        self._files = {}
+        self._count = 0
+        self._first_ms = None
+        self._folder = None
+
+    def take_runs(self, folder: str, tombstones: bool) -> None:
+        """All rows are of one folder: whole runs of one schema are taken at once."""
+        start = 0
+        for stop, schemas in self._rows.schemas:
+            at = start
+            while at < stop:
+                # The first row may cut before it; after that only its time or the count can.
+                self._take(at, folder, tombstones, schemas)
+                at += 1
+                if self._rules.interval_ms is not None:
+                    continue
+                if at < stop and self._count and at - 1 not in self._refused:
+                    more = min(stop - at, self._rules.flush_size - self._count)
+                    if more > 0:
+                        self._extend(folder, at, at + more)
+                        at += more
+            start = stop
+
+    def take_rows(self, start: int, stop: int) -> None:
+        """One row after the other."""
+        rows = self._rows
+        runs = iter(rows.schemas)
+        end, schemas = next(runs)
+        one_folder = rows.folders if isinstance(rows.folders, str) else None
+        one_kind = rows.tombstones if isinstance(rows.tombstones, bool) else None
+        for at in range(start, stop):
+            while at >= end:
+                end, schemas = next(runs)
+            folder = rows.folders[at] if one_folder is None else one_folder
+            kind = rows.tombstones[at] if one_kind is None else one_kind  # type: ignore[index]
+            self._take(at, folder, kind, schemas)
+
+    def _take(self, at: int, folder: str, tombstone: bool, schemas: Schemas) -> None:
+        rules, rows = self._rules, self._rows
+        time = rows.times[at] if rows.times is not None else None
+        file = self._files.get(folder)
+        if self._count:
+            cut = tombstone != self._tombstones or self._is_over(time, folder)
+            if not cut and file is None and rules.max_files is not None:
+                cut = len(self._files) >= rules.max_files
+            if not cut and file is not None and file.schemas is not schemas:
+                answer = _fit(rules.compatibility, file.schemas, schemas)
+                if answer is Fit.REFUSE:
+                    self._refused[at] = refusal(rules.compatibility, file.schemas[0], schemas[0])
+                    return
+                cut = answer is Fit.CUT
+            if cut:
+                self.cut(rows.offsets[at])
+                file = None
+        if not self._count:
+            self._first_ms = time
+            self._opened_ms = self._now
+        if file is None:
+            self._files[folder] = OpenFile(folder, rows.offsets[at], schemas)
+        self._folder = folder
+        self._tombstones = tombstone
+        self._extend(folder, at, at + 1)
+
+    def _is_over(self, time: int | None, folder: str) -> bool:
+        interval_ms = self._rules.interval_ms
+        if interval_ms is None:
+            return False
+        if self._rules.cut_on_folder and folder != self._folder:
+            return True
+        return (
+            time is not None and self._first_ms is not None and time - self._first_ms >= interval_ms
+        )
+
+    def _extend(self, folder: str, start: int, stop: int) -> None:
+        """Adds neighbouring rows to an open file, and cuts where that fills the span."""
+        rows = self._adds.get(folder)
+        if rows is None:
+            self._adds[folder] = range(start, stop)
+        elif isinstance(rows, range) and rows.stop == start:
+            self._adds[folder] = range(rows.start, stop)
+        else:
+            if isinstance(rows, range):
+                rows = self._adds[folder] = list(rows)
+            rows.extend(range(start, stop))
+        self._count += stop - start
+        if self._count >= self._rules.flush_size:
+            self.cut(self._rows.offsets[stop - 1] + 1)
+
+    def _put(self) -> None:
+        self._actions += [Add(self._files[folder], rows) for folder, rows in self._adds.items()]
+        self._adds = {}
+
+
+def _fit(compatibility: Compatibility, file: Schemas, record: Schemas) -> Fit:
+    if file[1] != record[1]:
+        return Fit.CUT  # keys are never projected
+    return fit(compatibility, file[0], record[0])
