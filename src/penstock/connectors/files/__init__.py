@@ -3,4 +3,5 @@
 Tables that combine freely (docs/decisions, 20). Imports point down:
 
     boundaries     *how*: where files begin and end, and their names; pure
+    formats        *what*: records as bytes of a file
 """

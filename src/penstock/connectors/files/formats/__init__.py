@@ -1,0 +1,1 @@
+"""What files hold: records as bytes, by the table in `formats`."""

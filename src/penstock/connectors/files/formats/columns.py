@@ -1,0 +1,141 @@
+"""Files of columns: Parquet and ORC."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.api import Column, Failed
+from penstock.api.schema import Schema
+from penstock.connectors.files.formats.arrow import batch_of, file_schema
+from penstock.connectors.files.formats.codecs import Handle
+from penstock.connectors.files.formats.format import Encoder, Format, Out
+
+_GROUP_ROWS: Final = 1 << 17
+_GROUP_BYTES: Final = 16 << 20  # as Arrow has them
+
+PARQUET_CODECS: Final[Mapping[str, tuple[str, str]]] = {
+    "none": ("none", ""),
+    "uncompressed": ("none", ""),
+    "snappy": ("snappy", ".snappy"),
+    "gzip": ("gzip", ".gz"),
+    "zstd": ("zstd", ".zstd"),
+    "lz4": ("lz4", ".lz4"),
+    "brotli": ("brotli", ".br"),
+}
+"""Codecs by the names that settings have for them: Arrow's name, and what a file's name gets."""
+
+
+class _ColumnEncoder(Encoder[Any]):
+    """Collects batches, and writes them in groups of rows."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._columns = file_schema(schema)
+        self._batches: list[Any] = []
+        self._rows = 0
+        self._bytes = 0
+
+    def encode(self, column: Column) -> Any | Failed:
+        return batch_of(self._schema, column)
+
+    def append(self, encoded: Any) -> None:
+        # A group ends at the same row however the rows come, unless it ends by its bytes.
+        while self._rows + len(encoded) >= _GROUP_ROWS:
+            room = _GROUP_ROWS - self._rows
+            self._hold(encoded.slice(0, room))
+            self._write_group()
+            encoded = encoded.slice(room)
+        self._hold(encoded)
+        if self._bytes >= _GROUP_BYTES:
+            self._write_group()
+
+    def finish(self) -> None:
+        if self._rows:
+            self._write_group()
+        self.end()
+
+    def _hold(self, batch: Any) -> None:
+        if len(batch):
+            self._batches.append(batch)
+            self._rows += len(batch)
+            self._bytes += batch.nbytes
+
+    def _write_group(self) -> None:
+        table = pa.Table.from_batches(self._batches, self._columns).combine_chunks()
+        self._batches = []
+        self._rows = 0
+        self._bytes = 0
+        self.write(table)
+
+    @abstractmethod
+    def write(self, table: Any) -> None:
+        """Writes a group of rows."""
+
+    @abstractmethod
+    def end(self) -> None:
+        """Writes what a file ends with."""
+
+
+class Parquet(Format):
+    """Parquet files."""
+
+    needs_schema = True
+
+    def __init__(self, codec: str = "snappy") -> None:
+        self._codec, self._ending = PARQUET_CODECS[codec]
+
+    @property
+    def ending(self) -> str:
+        return f"{self._ending}.parquet"
+
+    def open(self, schema: Schema | None, out: Out, seed: str) -> Encoder[Any]:
+        return _ParquetEncoder(self.require(schema, "Parquet"), self._codec, out)
+
+
+class _ParquetEncoder(_ColumnEncoder):
+    def __init__(self, schema: Schema, codec: str, out: Out) -> None:
+        super().__init__(schema)
+        target = pa.PythonFile(Handle(out), "w")
+        self._writer = pq.ParquetWriter(target, self._columns, compression=codec)
+
+    def write(self, table: Any) -> None:
+        self._writer.write_table(table, row_group_size=_GROUP_ROWS)
+
+    def end(self) -> None:
+        self._writer.close()
+
+
+class Orc(Format):
+    """ORC files. Times of day, which ORC has no type for, are ms of the day."""
+
+    needs_schema = True
+
+    @property
+    def ending(self) -> str:
+        return ".orc"
+
+    def open(self, schema: Schema | None, out: Out, seed: str) -> Encoder[Any]:
+        return _OrcEncoder(self.require(schema, "ORC"), out)
+
+
+class _OrcEncoder(_ColumnEncoder):
+    def __init__(self, schema: Schema, out: Out) -> None:
+        from pyarrow import orc  # some 10 MB that only these files need
+
+        super().__init__(schema)
+        self._writer = orc.ORCWriter(pa.PythonFile(Handle(out), "w"), compression="zlib")
+
+    def write(self, table: Any) -> None:
+        for at, field in enumerate(table.schema):
+            if pa.types.is_time(field.type):
+                days = table.column(at).cast(pa.int32())
+                table = table.set_column(at, pa.field(field.name, pa.int32()), days)
+        self._writer.write(table)
+
+    def end(self) -> None:
+        self._writer.close()
