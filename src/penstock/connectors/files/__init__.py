@@ -1,7 +1,11 @@
 """Files, wherever they are: topics as files of a folder or of an object store.
 
-Tables that combine freely (docs/decisions, 20). Imports point down:
+Three tables that combine freely (docs/decisions, 20). Imports point down:
 
+    local          the connectors
+    settings       what configurations may say, and the entries of the tables that they name
+    write          records into files: open files, uploads, what may be committed
     boundaries     *how*: where files begin and end, and their names; pure
     formats        *what*: records as bytes of a file
+    stores         *where*: a file that exists when it is complete, or not at all
 """

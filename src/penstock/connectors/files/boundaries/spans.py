@@ -48,6 +48,7 @@ class OpenFile:
     folder: str
     start: int  # the offset of its first record, which is in its name
     schemas: Schemas
+    tombstones: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,13 @@ def is_due(rules: Rules, span: Span, now: int) -> bool:
     if rules.schedule_ms is None or not span.count:
         return False
     return next_scheduled(span.opened_ms, rules.schedule_ms) <= now
+
+
+def is_over(rules: Rules, span: Span, time: int) -> bool:
+    """Whether a record of that time would cut before it."""
+    if rules.interval_ms is None or span.first_ms is None:
+        return False
+    return time - span.first_ms >= rules.interval_ms
 
 
 def next_scheduled(after: int, every_ms: int) -> int:
@@ -220,7 +228,7 @@ class _Plan:
             self._first_ms = time
             self._opened_ms = self._now
         if file is None:
-            self._files[folder] = OpenFile(folder, rows.offsets[at], schemas)
+            self._files[folder] = OpenFile(folder, rows.offsets[at], schemas, tombstone)
         self._folder = folder
         self._tombstones = tombstone
         self._extend(folder, at, at + 1)

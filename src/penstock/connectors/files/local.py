@@ -1,0 +1,53 @@
+"""The sink to a local folder, or one that is mounted."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from penstock.api import VERSION, Finding, Plugin, Props, SinkConnector, SinkContext, SinkWriter
+from penstock.api.settings import Config
+from penstock.connectors.files.settings.extra import FILES, modules_of
+from penstock.connectors.files.settings.local import LOCAL_SINK, STORE_URL, folder_of, local_plan
+from penstock.connectors.files.stores.local import LocalStore
+from penstock.connectors.files.write.writer import FileWriter
+
+CLASS: Final = "io.penstock.files.LocalFileSinkConnector"
+
+
+class LocalFileSink(SinkConnector):
+    """Writes records into files of a local folder."""
+
+    plugin = Plugin(class_name=CLASS, version=VERSION, config=LOCAL_SINK, extra=FILES)
+
+    def required_modules(self, config: Config) -> Collection[str]:
+        return modules_of(config)
+
+    def validate_live(self, config: Config) -> Iterable[Finding]:
+        folder = folder_of(config)
+        while not folder.exists() and folder != folder.parent:
+            folder = folder.parent
+        problem = _problem(folder)
+        if problem is not None:
+            yield Finding(STORE_URL.name, f"Cannot write to {folder_of(config)}: {problem}.")
+
+    def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
+        return [config.props] * max_tasks
+
+    def alter_offsets(self, config: Config, offsets: Mapping[tuple[str, int], int | None]) -> bool:
+        return True
+
+    def open(self, config: Config, context: SinkContext) -> SinkWriter:
+        store = LocalStore(folder_of(config))
+        return FileWriter(local_plan(config), store, context, lambda: time.time_ns() // 1_000_000)
+
+
+def _problem(folder: Path) -> str | None:
+    if not folder.is_dir():
+        return f"{folder} is not a folder"
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return f"this worker's user may not write to {folder}"
+    return None

@@ -1,0 +1,27 @@
+"""What has to be installed for a configuration."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.api import Extra
+from penstock.api.settings import Config
+from penstock.connectors.files.settings.sink import (
+    FORMAT_CLASS,
+    HEADERS_FORMAT,
+    KEYS_FORMAT,
+    STORE_HEADERS,
+    STORE_KEYS,
+)
+from penstock.connectors.files.settings.tables import FORMAT, FORMATS, entry
+
+FILES: Final = Extra("files", "Connectors to files", ("boto3", "fastavro"))
+
+
+def modules_of(config: Config) -> list[str]:
+    """The modules that the formats of a configuration need."""
+    given = [config[FORMAT_CLASS]]
+    given += [config[KEYS_FORMAT]] if config[STORE_KEYS] else []
+    given += [config[HEADERS_FORMAT]] if config[STORE_HEADERS] else []
+    avro = any(entry(FORMATS, FORMAT, each) == "Avro" for each in given)
+    return ["fastavro"] if avro else []

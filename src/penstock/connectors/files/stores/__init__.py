@@ -1,0 +1,1 @@
+"""Where files are: stores, behind the interface in `store`."""

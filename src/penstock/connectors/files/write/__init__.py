@@ -1,0 +1,1 @@
+"""Records into files: which go where, open files, and what may be committed."""

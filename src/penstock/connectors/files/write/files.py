@@ -1,0 +1,172 @@
+"""Files that are open, and spans that are being stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.api import Column, DataError, Failed, Header, Records
+from penstock.api.schema import ProjectionError, Schema, Value, projector, text
+from penstock.connectors.files.boundaries.spans import Schemas
+from penstock.connectors.files.formats.format import Encoder, Format
+from penstock.connectors.files.stores.store import NewFile, Store
+from penstock.connectors.files.write.rows import HEADERS
+
+Side = Callable[[Records, Failed], Column]
+"""What of records goes to one of the files: their values, keys or headers."""
+
+
+@dataclass(slots=True)
+class _Part:
+    """One of the files that go together."""
+
+    side: Side
+    file: NewFile
+    encoder: Encoder[Any]
+
+
+class OpenFiles:
+    """The file of a folder, with those of its keys and headers: all of them hold the same rows."""
+
+    def __init__(
+        self,
+        store: Store,
+        schemas: Schemas,
+        formats: Sequence[tuple[str, Format]],
+        path: Callable[[str], str],
+    ) -> None:
+        """`formats` are those of what is written, by `values`, `keys` or `headers`; `path` gives
+        the name of a file by its ending. Raises DataError for what a format does not have."""
+        self.rows = 0
+        self._parts: list[_Part] = []
+        for what, format in formats:
+            ending = format.ending if what == "values" else f".{what}{format.ending}"
+            file = store.create(path(ending))
+            schema, side = _side(what, schemas)
+            self._parts.append(_Part(side, file, format.open(schema, file, file.path)))
+
+    @property
+    def files(self) -> list[NewFile]:
+        return [part.file for part in self._parts]
+
+    def write(self, records: Records, rows: Sequence[int], failed: Failed) -> None:
+        """Adds these rows, but those that get an entry in `failed`: rows of `records`."""
+        places = rows
+        some = records if len(rows) == len(records) else records.only(rows)
+        while len(some):
+            bad: Failed = {}
+            encoded: list[Any] = []
+            for part in self._parts:
+                column = part.side(some, bad)
+                if bad:
+                    break
+                result = part.encoder.encode(column)
+                if isinstance(result, dict):
+                    bad = result
+                    break
+                encoded.append(result)
+            if not bad:
+                for part, each in zip(self._parts, encoded, strict=True):
+                    part.encoder.append(each)
+                self.rows += len(some)
+                return
+            failed.update((places[row], error) for row, error in bad.items())
+            good = [row for row in range(len(some)) if row not in bad]
+            places = [places[row] for row in good]
+            some = some.only(good)
+
+    def settle(self) -> None:
+        """See `NewFile.settle`."""
+        for part in self._parts:
+            part.file.settle()
+
+    def finish(self) -> list[NewFile]:
+        """The files, with all that belongs in them."""
+        for part in self._parts:
+            part.encoder.finish()
+        return self.files
+
+    def drop(self) -> None:
+        for part in self._parts:
+            part.file.drop()
+
+
+def _side(what: str, schemas: Schemas) -> tuple[Schema | None, Side]:
+    value, key = schemas
+    if what == "keys":
+        return key, lambda records, failed: records.keys
+    if what == "headers":
+        return HEADERS, lambda records, failed: _headers(records)
+    return value, lambda records, failed: _projected(records.values, value, failed)
+
+
+def _headers(records: Records) -> Column:
+    each: Sequence[Sequence[Header]] = records.headers or [()] * len(records)
+    rows: list[Value] = [
+        [{"key": name, "value": text(schema, value)} for name, value, schema in row] for row in each
+    ]
+    return Column.of(rows, HEADERS)
+
+
+def _projected(column: Column, schema: Schema | None, failed: Failed) -> Column:
+    """The values as those of the file's schema."""
+    if all(run.schema is schema or run.schema == schema for run in column.runs):
+        return column
+    values: list[Value] = []
+    for source, start, stop in column.slices():
+        project = projector(source, schema)
+        for row in range(start, stop):
+            value = column.values[row]
+            try:
+                value = project(value)
+            except (ProjectionError, DataError) as error:
+                failed[row] = error
+            values.append(value)
+    return Column.of(values, schema)
+
+
+class Storing:
+    """A span whose files are complete, and are being stored by other threads."""
+
+    def __init__(self, offset: int, files: Sequence[NewFile], pool: Executor) -> None:
+        self.offset = offset
+        self._pool = pool
+        self._under_way = [(file, pool.submit(file.commit)) for file in files]
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether all files are stored."""
+        return all(future.done() and _error(future) is None for _, future in self._under_way)
+
+    def try_again(self) -> None:
+        """Has files stored that could not be before."""
+        for at, (file, future) in enumerate(self._under_way):
+            if future.done() and _error(future) is not None:
+                self._under_way[at] = (file, self._pool.submit(file.commit))
+
+    def wait_for_all(self) -> None:
+        """Returns when no file is being stored any more, whatever came of it."""
+        for _, future in self._under_way:
+            _error(future)
+
+    def wait(self) -> None:
+        """Returns when all files are stored. Raises the error of one that could not be."""
+        for _, future in self._under_way:
+            error = _error(future)
+            if error is not None:
+                raise error
+
+    def drop(self) -> None:
+        """Gives up what is not stored, when nobody is storing it any more."""
+        for file, future in self._under_way:
+            future.cancel()
+            if not future.cancelled():
+                _error(future)
+            file.drop()
+
+
+def _error(future: Future[None]) -> BaseException | None:
+    """Waits for the end of it."""
+    return future.exception()

@@ -1,0 +1,93 @@
+"""penstock without the packages of its extra `files`, in processes that cannot import them."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import textwrap
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from penstock.connectors.files.settings.extra import FILES
+
+ABSENT = """
+import sys
+from importlib.abc import MetaPathFinder
+
+class Absent(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("boto3", "botocore", "fastavro"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        return None
+
+sys.meta_path.insert(0, Absent())
+"""
+
+
+def without_extra(script: str, *arguments: str) -> Any:
+    """What a script prints last, as JSON, where none of the packages is installed."""
+    code = ABSENT + textwrap.dedent(script)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_every_module_can_be_imported() -> None:
+    imported = without_extra(
+        """
+        import importlib, json, pkgutil
+        import penstock.connectors.files as files
+
+        names = [each.name for each in pkgutil.walk_packages(files.__path__, files.__name__ + ".")]
+        for name in names:
+            importlib.import_module(name)
+        print(json.dumps(names))
+        """
+    )
+    assert "penstock.connectors.files.formats.avro" in imported
+
+
+def test_files_that_need_no_package_are_written(tmp_path: Path) -> None:
+    failed = without_extra(
+        """
+        import json
+        from penstock.api import NotInstalled
+        from penstock.connectors.files.local import LocalFileSink
+        from penstock.testing.conformance import records_of
+        from penstock.testing.contexts import SinkContextStub
+
+        sink = LocalFileSink()
+        props = {"store.url": sys.argv[1], "format.class": "JsonFormat", "flush.size": "2"}
+        config = sink.plugin.config.parse(props)
+        sink.check_installed(config)
+        writer = sink.open(config, SinkContextStub())
+        writer.write(records_of([1, 2]), {})
+        writer.flush()
+        writer.close()
+        try:
+            sink.check_installed(sink.plugin.config.parse({**props, "format.class": "AvroFormat"}))
+        except NotInstalled as error:
+            print(json.dumps(str(error)))
+        """,
+        str(tmp_path),
+    )
+    assert failed == (
+        "Connectors to files need packages that are not installed (fastavro); install them with: "
+        "pip install 'penstock[files]'"
+    )
+    (file,) = tmp_path.rglob("*.json")
+    assert file.read_text() == "1\n2\n"
+
+
+def test_the_extra_that_is_declared_is_the_one_that_installs_them() -> None:
+    root = Path(__file__).parents[4]
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    declared = project["optional-dependencies"]
+    assert tuple(re.split(r"\W", each)[0] for each in declared[FILES.name]) == FILES.modules
+    assert f"penstock[{FILES.name}]" in declared["all"]
+    assert FILES.missing() == []

@@ -1,0 +1,465 @@
+"""Records into files: what is open, what is stored, what may be committed."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping, Sequence
+from io import BytesIO
+
+import fastavro
+import pytest
+
+from penstock.api import Column, Failed, Header, Records, TopicPartition
+from penstock.api.schema import INT32, INT64, OPTIONAL_INT64, STRING, Schema, Value, struct
+from penstock.connectors.files.settings.local import LOCAL_SINK, local_plan
+from penstock.connectors.files.stores.store import NewFile, Store, StoreUnavailable
+from penstock.connectors.files.write.writer import FileWriter
+from penstock.testing.contexts import SinkContextStub
+
+
+class MemoryStore(Store):
+    """Its files are in a dict, which several may share."""
+
+    def __init__(self, files: dict[str, bytes], chance: random.Random | None = None) -> None:
+        self.files = files
+        self.away = False
+        self.chance = chance  # fails one time in three by it
+        self.commits: list[str] = []
+
+    def create(self, path: str) -> NewFile:
+        return _MemoryFile(path, self)
+
+    def check(self) -> None:
+        if self.away or (self.chance is not None and self.chance.random() < 0.3):
+            raise StoreUnavailable("the store is away")
+
+
+class _MemoryFile(NewFile):
+    def __init__(self, path: str, store: MemoryStore) -> None:
+        super().__init__(path)
+        self._store = store
+
+    def settle(self) -> None:
+        self._store.check()
+
+    def commit(self) -> None:
+        self._store.check()
+        self._store.commits.append(self.path)
+        self._store.files[self.path] = b"".join(self.held)
+
+    def drop(self) -> None:
+        self.held = []
+
+
+AT = TopicPartition("orders", 3)
+BASE = {"store.url": "/store", "format.class": "JsonFormat", "flush.size": "3"}
+HOURLY = {"partitioner.class": "HourlyPartitioner", "timezone": "UTC"}
+
+
+class Clock:
+    """A clock that is set by hand, in ms."""
+
+    now = 1_700_000_000_000
+
+    def __call__(self) -> int:
+        return self.now
+
+
+class Task:
+    """A writer, called as a worker calls it."""
+
+    def __init__(
+        self,
+        settings: Mapping[str, str] = {},
+        store: MemoryStore | None = None,
+        *,
+        start: int = 0,
+        tolerates_errors: bool = False,
+    ) -> None:
+        self.store = MemoryStore({}) if store is None else store
+        self.clock = Clock()
+        plan = local_plan(LOCAL_SINK.parse({**BASE, **settings}))
+        context = SinkContextStub(tolerates_errors=tolerates_errors)
+        self.writer = FileWriter(plan, self.store, context, self.clock)
+        self.writer.assigned({AT: start})
+        self.reached = start
+
+    def write(self, records: Records) -> Failed:
+        failed: Failed = {}
+        self.writer.write(records, failed)
+        if len(records):
+            self.reached = records.offsets[-1] + 1
+        return failed
+
+    def flush(self) -> None:
+        self.writer.flush()
+
+    def committed(self) -> int | None:
+        self.writer.flush()
+        return self.writer.pre_commit({AT: self.reached}).get(AT)
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        return {
+            name.removeprefix("topics/orders/"): data for name, data in self.store.files.items()
+        }
+
+
+def batch(
+    values: Sequence[Value],
+    *,
+    first: int = 0,
+    schema: Schema | None = None,
+    keys: Sequence[Value] | None = None,
+    key_schema: Schema | None = None,
+    times: Sequence[int | None] | None = None,
+    headers: Sequence[Sequence[Header]] = (),
+) -> Records:
+    count = len(values)
+    return Records(
+        topics=[AT.topic] * count,
+        partitions=[AT.partition] * count,
+        timestamps=[1_700_000_000_000] * count if times is None else list(times),
+        keys=Column.of([None] * count if keys is None else list(keys), key_schema),
+        values=Column.of(list(values), schema),
+        offsets=list(range(first, first + count)),
+        headers=list(headers),
+    )
+
+
+def numbers(first: int, stop: int) -> Records:
+    return batch(list(range(first, stop)), first=first)
+
+
+def test_only_complete_files_are_there_and_committed() -> None:
+    task = Task()
+    assert task.committed() == 0
+    task.write(numbers(0, 2))
+    assert task.committed() is None
+    assert task.files == {}
+    task.write(numbers(2, 8))
+    assert task.committed() == 6
+    assert task.files == {
+        "partition=3/orders+3+0000000000.json": b"0\n1\n2\n",
+        "partition=3/orders+3+0000000003.json": b"3\n4\n5\n",
+    }
+    task.write(numbers(8, 9))
+    assert task.committed() == 9
+    task.writer.close()
+
+
+def test_what_is_not_complete_is_dropped_when_its_partition_goes() -> None:
+    task = Task()
+    task.write(numbers(0, 5))
+    task.flush()
+    task.writer.revoked(frozenset({AT}), lost=False)
+    assert task.committed() == 3
+    task.writer.assigned({AT: 3})
+    task.write(numbers(3, 6))
+    assert task.committed() == 6
+    task.writer.revoked(frozenset({AT}), lost=True)
+    task.writer.close()
+    assert sorted(task.files.values()) == [b"0\n1\n2\n", b"3\n4\n5\n"]
+
+
+def test_nothing_is_committed_beyond_a_file_that_is_not_stored() -> None:
+    task = Task()
+    task.store.away = True
+    task.write(numbers(0, 7))
+    with pytest.raises(StoreUnavailable):
+        task.flush()
+    assert task.writer.pre_commit({AT: 7}) == {}
+    with pytest.raises(StoreUnavailable):
+        task.write(numbers(7, 8))
+    task.store.away = False
+    task.write(numbers(7, 8))
+    assert task.committed() == 6
+    assert sorted(task.files.values()) == [b"0\n1\n2\n", b"3\n4\n5\n"]
+    task.writer.close()
+
+
+def test_a_batch_that_the_store_does_not_take_yet_is_not_half_written() -> None:
+    task = Task({"flush.size": "1"})
+    task.store.away = True
+
+    def write_all() -> None:
+        for number in range(100):
+            task.write(numbers(number, number + 1))
+
+    with pytest.raises(StoreUnavailable):
+        write_all()
+    written = task.reached
+    assert written < 20  # what is complete does not pile up
+    task.store.away = False
+    task.write(numbers(written, 100))
+    assert task.committed() == 100
+    assert sorted(int(data) for data in task.files.values()) == list(range(100))
+    task.writer.close()
+
+
+def test_keys_and_headers_have_files_of_the_same_rows() -> None:
+    settings = {
+        "store.kafka.keys": "true",
+        "store.kafka.headers": "true",
+        "headers.format.class": "JsonFormat",
+    }
+    task = Task(settings)
+    headers = [[Header("a", 1), Header("a", "x")], [], [], [Header("b", True)]]
+    failed = task.write(
+        batch(["v0", "\ud800", "v2", "v3"], keys=["k0", "k1", None, "k3"], key_schema=STRING,
+              headers=headers)
+    )  # fmt: skip
+    assert sorted(failed) == [1, 2]
+    task.write(batch(["v4"], first=4, keys=["k4"], key_schema=STRING))
+    task.flush()
+    files = {name.partition(".")[2]: data for name, data in task.files.items()}
+    assert files["json"] == b'"v0"\n"v3"\n'
+    assert list(fastavro.reader(BytesIO(files["keys.avro"]))) == ["k0", "k3"]
+    assert [json.loads(line) for line in files["headers.json"].splitlines()] == [
+        [{"key": "a", "value": "1"}, {"key": "a", "value": "x"}],
+        [{"key": "b", "value": "true"}],
+    ]
+    assert len(task.files) == 3
+    task.writer.close()
+
+
+def test_a_refused_record_counts_for_where_a_file_ends() -> None:
+    task = Task()
+    task.write(batch(["a", "\ud800", "c", "\ud801", "\ud802", "\ud803", "g"]))
+    assert task.committed() == 6
+    assert list(task.files.values()) == [b'"a"\n"c"\n']
+    task.writer.close()
+
+
+NULLS = ["a", None, None, "d", "e"]
+
+
+def test_records_without_a_value_are_errors() -> None:
+    task = Task()
+    failed = task.write(batch(NULLS))
+    assert sorted(failed) == [1, 2]
+    assert task.committed() == 5
+    assert list(task.files.values()) == [b'"a"\n"d"\n"e"\n']
+    task.writer.close()
+
+
+@pytest.mark.parametrize(("tolerates", "reported"), [(True, [1, 2]), (False, [])])
+def test_records_without_a_value_are_left_out(tolerates: bool, reported: list[int]) -> None:
+    task = Task({"behavior.on.null.values": "ignore"}, tolerates_errors=tolerates)
+    assert sorted(task.write(batch(NULLS))) == reported
+    assert list(task.files.values()) == [b'"a"\n"d"\n"e"\n']
+    task.write(batch([None], first=5))
+    assert task.committed() == 6
+    task.writer.close()
+
+
+def test_keys_of_records_without_a_value_have_a_folder() -> None:
+    settings = {
+        "behavior.on.null.values": "write",
+        "store.kafka.keys": "true",
+        "keys.format.class": "JsonFormat",
+    }
+    task = Task(settings)
+    task.write(batch(NULLS, keys=["k0", "k1", "k2", "k3", "k4"]))
+    task.flush()
+    assert task.files == {
+        "partition=3/orders+3+0000000000.json": b'"a"\n',
+        "partition=3/orders+3+0000000000.keys.json": b'"k0"\n',
+        "tombstone/orders+3+0000000001.keys.json": b'"k1"\n"k2"\n',
+    }
+    task.writer.close()
+
+
+def test_a_schema_that_a_format_does_not_have_is_the_fault_of_its_records() -> None:
+    task = Task({"format.class": "ParquetFormat"})
+    assert list(task.write(numbers(0, 4))) == [0, 1, 2, 3]
+    assert task.committed() == 3
+    task.writer.close()
+
+
+OLD = struct({"id": INT32}, name="row", version=1)
+NEW = struct({"id": INT64, "size": OPTIONAL_INT64}, name="row", version=2)
+
+
+def test_older_schemas_are_projected() -> None:
+    task = Task({"schema.compatibility": "BACKWARD", "flush.size": "4"})
+    new: list[Value] = [{"id": 1, "size": 2}]
+    records = Records.together(batch(new, schema=NEW), batch([{"id": 2}, {"id": 3}], schema=OLD))
+    records = batch(new * 3).with_values(
+        Column.gather([{"id": 1, "size": 2}, {"id": 2}, {"id": None}], [NEW, OLD, OLD])
+    )
+    failed = task.write(records)
+    assert list(failed) == [2]
+    task.write(batch([{"id": 4}], first=3, schema=OLD))
+    task.flush()
+    (data,) = task.files.values()
+    assert [json.loads(line) for line in data.splitlines()] == [
+        {"id": 1, "size": 2},
+        {"id": 2, "size": None},
+        {"id": 4, "size": None},
+    ]
+    task.writer.close()
+
+
+def test_folders_of_times() -> None:
+    hour = 3_600_000
+    task = Task({**HOURLY, "timestamp.extractor": "Record", "rotate.interval.ms": str(hour)})
+    times = [0, hour - 1, None, hour, hour + 5]
+    assert list(task.write(batch(list("abcde"), times=times))) == [2]
+    assert task.committed() == 3
+    assert task.files == {
+        "year=1970/month=01/day=01/hour=00/orders+3+0000000000.json": b'"a"\n"b"\n'
+    }
+    task.writer.close()
+
+
+def test_times_in_fields() -> None:
+    settings = {"timestamp.extractor": "RecordField", "timestamp.field": "at.ms", "flush.size": "4"}
+    task = Task({**HOURLY, **settings})
+    values: list[Value] = [{"at": {"ms": 0}}, {"at": 5}, {"at": {"ms": "1970-01-01T02:00:00"}}, 7]
+    failed = task.write(batch(values))
+    assert [str(failed[row]) for row in (1, 3)] == [
+        "The record has no field 'at.ms', which timestamp.field names"
+    ] * 2
+    task.write(batch(values[:1] * 2, first=4))
+    task.flush()
+    assert sorted(task.files) == [
+        "year=1970/month=01/day=01/hour=00/orders+3+0000000000.json",
+        "year=1970/month=01/day=01/hour=02/orders+3+0000000002.json",
+    ]
+    task.writer.close()
+
+
+def test_folders_of_fields() -> None:
+    field = {"partitioner.class": "FieldPartitioner", "partition.field.name": "a,b"}
+    task = Task(field)
+    values = [{"a": "x/y", "b": 1}, {"a": None, "b": True}, {"a": "x/y", "b": 1}, {"a": "z"}]
+    assert list(task.write(batch(values))) == [3]
+    task.flush()
+    assert sorted(task.files) == [
+        "a=null/b=true/orders+3+0000000001.json",
+        "a=x%2Fy/b=1/orders+3+0000000000.json",
+    ]
+    task.writer.close()
+
+
+def test_files_are_completed_by_the_clock_when_no_records_come() -> None:
+    task = Task({"rotate.schedule.interval.ms": "60000", "timezone": "Asia/Kolkata"})
+    assert task.writer.idle_ms
+    task.write(numbers(0, 2))
+    task.writer.idle()
+    assert task.committed() is None
+    task.clock.now += 60_000
+    task.writer.idle()
+    assert task.committed() == 2
+    assert list(task.files.values()) == [b"0\n1\n"]
+    task.writer.idle()
+    task.writer.close()
+
+
+def test_with_wallclock_files_are_completed_when_no_records_come() -> None:
+    task = Task({**HOURLY, "rotate.interval.ms": "60000"})
+    task.write(numbers(0, 2))
+    task.clock.now += 60_000
+    task.writer.idle()
+    assert task.committed() == 2
+    task.writer.close()
+
+
+def test_without_a_schedule_nobody_asks_for_the_clock() -> None:
+    assert Task().writer.idle_ms == 0
+
+
+def test_rotation_by_time_needs_to_be_told_by_which(caplog: pytest.LogCaptureFixture) -> None:
+    task = Task({"rotate.interval.ms": "10", "retry.backoff.ms": "1"})
+    assert "Ignoring rotate.interval.ms" in caplog.text
+    task.write(batch(["a", "b"], times=[0, 100]))
+    assert task.committed() is None
+    other = Task({"rotate.interval.ms": "10", "timestamp.extractor": "Record"})
+    other.write(batch(["a", "b"], times=[0, 100]))
+    assert other.committed() == 1
+    for each in (task, other):
+        each.writer.close()
+
+
+KILLED: dict[str, dict[str, str]] = {
+    "default": {"flush.size": "7"},
+    "fields": {
+        "flush.size": "20",
+        "partitioner.class": "FieldPartitioner",
+        "partition.field.name": "kind",
+    },
+    "times": {
+        **HOURLY,
+        "timestamp.extractor": "Record",
+        "rotate.interval.ms": "600000",
+        "flush.size": "15",
+    },
+    "avro with keys": {
+        "format.class": "AvroFormat",
+        "store.kafka.keys": "true",
+        "flush.size": "11",
+        "schema.compatibility": "BACKWARD",
+    },
+    "compressed": {"flush.size": "9", "penstock.compression.type": "gzip"},
+}
+
+
+def a_topic(chance: random.Random, count: int) -> list[Records]:
+    """Records one by one, some without a timestamp, of two versions of a schema."""
+    time = 1_700_000_000_000
+    records = []
+    for offset in range(count):
+        time += chance.choice([1_000, 30_000, 400_000, -20_000])
+        old = chance.random() < 0.2
+        value = {"id": offset, "kind": chance.choice("abc")} | ({} if old else {"more": offset})
+        fields = {"id": INT64, "kind": STRING} | ({} if old else {"more": OPTIONAL_INT64})
+        schema = struct(fields, name="row", version=1 if old else 2)
+        stamp = None if chance.random() < 0.05 else time
+        records.append(
+            batch([value], first=offset, schema=schema, keys=[f"k{offset}"], key_schema=STRING,
+                  times=[stamp])
+        )  # fmt: skip
+    return records
+
+
+def joined(records: Sequence[Records]) -> Records:
+    for place, record in enumerate(records):
+        record.origins = [place]
+    return Records.together(*records)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("settings", KILLED.values(), ids=KILLED)
+def test_whoever_is_killed_at_any_instant_leaves_neither_a_gap_nor_a_duplicate(
+    settings: dict[str, str], seed: int
+) -> None:
+    chance = random.Random(seed)
+    topic = a_topic(chance, 400)
+    undisturbed = Task(settings)
+    undisturbed.write(joined(topic))
+    undisturbed.flush()
+    undisturbed.writer.close()
+    store = MemoryStore({}, random.Random(seed))
+    committed, kills = 0, 0
+    while kills < 60:
+        task = Task(settings, store, start=committed)
+        while task.reached < len(topic) and chance.random() > 0.15:
+            some = topic[task.reached : task.reached + chance.randint(1, 40)]
+            try:
+                task.write(joined(some))
+                if chance.random() < 0.4:
+                    reached = task.committed()
+                    committed = committed if reached is None else reached
+            except StoreUnavailable:
+                continue
+        task.writer.close()
+        kills += 1
+    store.chance = None
+    task = Task(settings, store, start=committed)
+    task.write(joined(topic[committed:]) if committed < len(topic) else Records.none())
+    task.flush()
+    task.writer.close()
+    assert store.files == undisturbed.store.files
+    assert len(store.files) > 10
