@@ -2,7 +2,7 @@
 
 Three tables that combine freely (docs/decisions, 20). Imports point down:
 
-    local          the connectors
+    local, s3      the connectors
     settings       what configurations may say, and the entries of the tables that they name
     write          records into files: open files, uploads, what may be committed
     boundaries     *how*: where files begin and end, and their names; pure

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Final
 
 from penstock.api import PenstockError, Unavailable
@@ -39,6 +40,9 @@ class NewFile(ABC):
         self.path = path
         self.size = 0
         """Bytes written so far."""
+        self.about: Mapping[str, str] = {}
+        """What a store may keep beside the file: `startOffset`, `endOffset` and `recordCount`. Set
+        before `commit`."""
         self.held: list[bytes | memoryview] = []
         """What the store does not have yet, in order."""
         self.held_bytes = 0

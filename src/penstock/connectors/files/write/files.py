@@ -40,6 +40,7 @@ class OpenFiles:
         """`formats` are those of what is written, by `values`, `keys` or `headers`; `path` gives
         the name of a file by its ending. Raises DataError for what a format does not have."""
         self.rows = 0
+        self._offsets = (0, 0)  # of the first and the last record
         self._parts: list[_Part] = []
         for what, format in formats:
             ending = format.ending if what == "values" else f".{what}{format.ending}"
@@ -70,6 +71,8 @@ class OpenFiles:
             if not bad:
                 for part, each in zip(self._parts, encoded, strict=True):
                     part.encoder.append(each)
+                first = self._offsets[0] if self.rows else some.offsets[0]
+                self._offsets = (first, some.offsets[-1])
                 self.rows += len(some)
                 return
             failed.update((places[row], error) for row, error in bad.items())
@@ -84,8 +87,14 @@ class OpenFiles:
 
     def finish(self) -> list[NewFile]:
         """The files, with all that belongs in them."""
+        start, end = self._offsets
         for part in self._parts:
             part.encoder.finish()
+            part.file.about = {
+                "startOffset": str(start),
+                "endOffset": str(end),
+                "recordCount": str(self.rows),
+            }
         return self.files
 
     def drop(self) -> None:

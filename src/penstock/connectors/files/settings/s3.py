@@ -1,0 +1,445 @@
+"""The settings of the sink to S3, under the names of Confluent's connector (connectors.md §13)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from penstock.api import DataError
+from penstock.api.settings import (
+    BOOLEAN,
+    HIGH,
+    INT,
+    LOW,
+    MEDIUM,
+    PASSWORD,
+    STRING,
+    Config,
+    ConfigDef,
+    Key,
+    Secret,
+    at_least,
+    between,
+    checking,
+    invalid,
+    non_empty,
+    one_of,
+)
+from penstock.connectors.files.settings.sink import (
+    COMPRESSION_CHECK,
+    COMPRESSION_DOC,
+    IGNORED,
+    LEVEL_CHECK,
+    LEVEL_DOC,
+    SINK_KEYS,
+    SINK_RULES,
+    plan_of,
+)
+from penstock.connectors.files.stores.s3 import Role, S3Options, proxy_url
+from penstock.connectors.files.write.plan import SinkPlan
+
+_S3: Final = "S3"
+_LONGEST: Final = 900  # bytes of a folder's name; an object's has 1,024
+_MAX_PART: Final = 2**31 - 1
+
+BUCKET: Final = Key(
+    "s3.bucket.name",
+    STRING,
+    importance=HIGH,
+    check=non_empty(),
+    doc="The bucket, which has to exist.",
+    group=_S3,
+    order=1,
+)
+REGION: Final = Key(
+    "s3.region",
+    STRING,
+    default="us-west-2",
+    importance=MEDIUM,
+    check=non_empty(),
+    doc="The bucket's region.",
+    group=_S3,
+    order=2,
+)
+STORE_URL: Final = Key(
+    "store.url",
+    STRING,
+    default=None,
+    importance=HIGH,
+    check=checking(
+        "a URL",
+        lambda url: (
+            None
+            if not url or url.startswith(("http://", "https://"))
+            else "It is not of the form http://host:port"
+        ),
+    ),
+    doc="The address of a store other than Amazon's: http://host:port.",
+    group=_S3,
+    order=3,
+)
+PATH_STYLE: Final = Key(
+    "s3.path.style.access.enabled",
+    BOOLEAN,
+    default=True,
+    importance=LOW,
+    doc="Whether the bucket is in the path of requests, and not in the name of the host.",
+    group=_S3,
+    order=4,
+)
+ACCESS_KEY: Final = Key(
+    "aws.access.key.id",
+    STRING,
+    default="",
+    importance=HIGH,
+    doc="The key's id. Without one, credentials are from the environment, a profile, or the "
+    "machine, as for every program of Amazon's SDKs.",
+    group=_S3,
+    order=5,
+)
+SECRET_KEY: Final = Key(
+    "aws.secret.access.key",
+    PASSWORD,
+    default=Secret(""),
+    importance=HIGH,
+    doc="The key's secret.",
+    group=_S3,
+    order=6,
+)
+SESSION_TOKEN: Final = Key(
+    "penstock.s3.session.token",
+    PASSWORD,
+    default=Secret(""),
+    importance=LOW,
+    doc="The token of a key that is temporary.",
+    group=_S3,
+    order=7,
+)
+PROFILE: Final = Key(
+    "penstock.s3.profile",
+    STRING,
+    default="",
+    importance=LOW,
+    doc="A profile of the AWS configuration files on the machines that run tasks.",
+    group=_S3,
+    order=8,
+)
+_PROVIDERS: Final = {
+    "DefaultAWSCredentialsProviderChain": "default",
+    "DefaultCredentialsProvider": "default",
+    "AnonymousAWSCredentials": "anonymous",
+    "AnonymousCredentialsProvider": "anonymous",
+    "AwsAssumeRoleCredentialsProvider": "role",
+}
+
+
+def _provider_problem(given: str | None) -> str | None:
+    if given is None or given.rpartition(".")[2] in _PROVIDERS:
+        return None
+    return f"It is none of {', '.join(_PROVIDERS)}"
+
+
+PROVIDER: Final = Key(
+    "s3.credentials.provider.class",
+    STRING,
+    default="com.amazonaws.auth.DefaultAWSCredentialsProviderChain",
+    importance=LOW,
+    check=checking(", ".join(_PROVIDERS), _provider_problem),
+    doc="Where credentials are from, by a class in any package: the default chain, nowhere, or a "
+    "role that is assumed.",
+    group=_S3,
+    order=9,
+)
+ROLE_ARN: Final = Key(
+    "s3.credentials.provider.sts.role.arn",
+    STRING,
+    default="",
+    importance=LOW,
+    doc="The role that is assumed.",
+    group=_S3,
+    order=10,
+)
+ROLE_SESSION: Final = Key(
+    "s3.credentials.provider.sts.role.session.name",
+    STRING,
+    default="",
+    importance=LOW,
+    doc="The name of its sessions; by default the connector's.",
+    group=_S3,
+    order=11,
+)
+ROLE_EXTERNAL_ID: Final = Key(
+    "s3.credentials.provider.sts.role.external.id",
+    STRING,
+    default="",
+    importance=LOW,
+    doc="The external id that the role asks for.",
+    group=_S3,
+    order=12,
+)
+PART_SIZE: Final = Key(
+    "s3.part.size",
+    INT,
+    default=26_214_400,
+    importance=HIGH,
+    check=between(5_242_880, _MAX_PART),
+    doc="Bytes of a part. Larger objects are uploaded in parts while they are written; an open "
+    "file holds up to three in memory.",
+    group=_S3,
+    order=13,
+)
+PART_RETRIES: Final = Key(
+    "s3.part.retries",
+    INT,
+    default=3,
+    importance=MEDIUM,
+    check=at_least(0),
+    doc="How often a request is repeated at once. After that the task waits and tries again, "
+    "without end.",
+    group=_S3,
+    order=14,
+)
+COMPRESSION: Final = Key(
+    "s3.compression.type",
+    STRING,
+    default="none",
+    importance=LOW,
+    check=COMPRESSION_CHECK,
+    doc=COMPRESSION_DOC,
+    group=_S3,
+    order=15,
+)
+LEVEL: Final = Key(
+    "s3.compression.level",
+    INT,
+    default=-1,
+    importance=LOW,
+    check=LEVEL_CHECK,
+    doc=LEVEL_DOC,
+    group=_S3,
+    order=16,
+)
+SSE: Final = Key(
+    "s3.ssea.name",
+    STRING,
+    default="",
+    importance=LOW,
+    check=one_of("", "AES256", "aws:kms"),
+    doc="How the store encrypts objects: AES256 or aws:kms.",
+    group=_S3,
+    order=17,
+)
+SSE_CUSTOMER_KEY: Final = Key(
+    "s3.sse.customer.key",
+    PASSWORD,
+    default=Secret(""),
+    importance=LOW,
+    doc="A key of 32 characters that objects are encrypted with, which the store does not keep.",
+    group=_S3,
+    order=18,
+)
+SSE_KMS_KEY: Final = Key(
+    "s3.sse.kms.key.id",
+    STRING,
+    default="",
+    importance=LOW,
+    doc="The key of aws:kms.",
+    group=_S3,
+    order=19,
+)
+ACL: Final = Key(
+    "s3.acl.canned",
+    STRING,
+    default="",
+    importance=LOW,
+    check=one_of(
+        *("", "private", "public-read", "public-read-write", "authenticated-read"),
+        *("aws-exec-read", "bucket-owner-read", "bucket-owner-full-control", "log-delivery-write"),
+    ),
+    doc="The canned ACL that objects get.",
+    group=_S3,
+    order=20,
+)
+STORAGE_CLASS: Final = Key(
+    "penstock.s3.storage.class",
+    STRING,
+    default="",
+    importance=LOW,
+    doc="The storage class that objects get, such as STANDARD_IA.",
+    group=_S3,
+    order=21,
+)
+TAGGING: Final = Key(
+    "s3.object.tagging",
+    BOOLEAN,
+    default=False,
+    importance=LOW,
+    doc="Whether objects are tagged with startOffset, endOffset and recordCount.",
+    group=_S3,
+    order=22,
+)
+ACCELERATE: Final = Key(
+    "s3.wan.mode",
+    BOOLEAN,
+    default=False,
+    importance=MEDIUM,
+    doc="Whether Amazon's accelerated endpoint is used.",
+    group=_S3,
+    order=23,
+)
+PROXY_URL: Final = Key(
+    "s3.proxy.url",
+    STRING,
+    default="",
+    importance=LOW,
+    doc="An HTTP proxy: http://host:port.",
+    group=_S3,
+    order=24,
+)
+PROXY_USER: Final = Key(
+    "s3.proxy.user",
+    STRING,
+    default="",
+    importance=LOW,
+    doc="The proxy's user.",
+    group=_S3,
+    order=25,
+)
+PROXY_PASSWORD: Final = Key(
+    "s3.proxy.password",
+    PASSWORD,
+    default=Secret(""),
+    importance=LOW,
+    doc="The proxy's password.",
+    group=_S3,
+    order=26,
+)
+
+S3_IGNORED: Final = (
+    *IGNORED,
+    "enable.conditional.writes",
+    "max.files.scan.limit",
+    "s3.elastic.buffer.enable",
+    "s3.elastic.buffer.init.capacity",
+    "s3.http.send.expect.continue",
+    "s3.retry.backoff.ms",
+    "s3.schema.partition.affix.type",
+)
+
+
+def _credentials_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
+    """A key is an id and a secret; a role has a name."""
+    id, secret = parsed.get(ACCESS_KEY.name), parsed.get(SECRET_KEY.name)
+    given = isinstance(secret, Secret) and bool(secret.value)
+    if bool(id) != given:
+        name = SECRET_KEY.name if id else ACCESS_KEY.name
+        yield name, f"{ACCESS_KEY.name} and {SECRET_KEY.name} have to be set together"
+    provider = str(parsed.get(PROVIDER.name) or "").rpartition(".")[2]
+    if _PROVIDERS.get(provider) == "role" and not parsed.get(ROLE_ARN.name):
+        yield ROLE_ARN.name, invalid(ROLE_ARN.name, "", f"{provider} needs a role")
+
+
+def _store_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
+    """Amazon's endpoints know buckets by the names of hosts only, where they are accelerated."""
+    if parsed.get(ACCELERATE.name) and parsed.get(STORE_URL.name):
+        text = f"{ACCELERATE.name} is for Amazon's own store, and {STORE_URL.name} names another"
+        yield ACCELERATE.name, invalid(ACCELERATE.name, True, text)
+
+
+S3_SINK: Final = ConfigDef(
+    BUCKET,
+    REGION,
+    STORE_URL,
+    PATH_STYLE,
+    ACCESS_KEY,
+    SECRET_KEY,
+    SESSION_TOKEN,
+    PROFILE,
+    PROVIDER,
+    ROLE_ARN,
+    ROLE_SESSION,
+    ROLE_EXTERNAL_ID,
+    PART_SIZE,
+    PART_RETRIES,
+    COMPRESSION,
+    LEVEL,
+    SSE,
+    SSE_CUSTOMER_KEY,
+    SSE_KMS_KEY,
+    ACL,
+    STORAGE_CLASS,
+    TAGGING,
+    ACCELERATE,
+    PROXY_URL,
+    PROXY_USER,
+    PROXY_PASSWORD,
+    *SINK_KEYS,
+    rules=(*SINK_RULES, _credentials_rule, _store_rule),
+)
+
+
+def s3_options(config: Config, connector: str) -> S3Options:
+    """What a valid configuration says of the bucket."""
+    provider = _PROVIDERS[config[PROVIDER].rpartition(".")[2]]
+    role = None
+    if provider == "role":
+        session = config[ROLE_SESSION] or connector or "penstock"
+        role = Role(config[ROLE_ARN], session, config[ROLE_EXTERNAL_ID] or None)
+    proxy = config[PROXY_URL]
+    return S3Options(
+        bucket=config[BUCKET],
+        region=config[REGION],
+        url=config[STORE_URL] or None,
+        path_style=config[PATH_STYLE] and not config[ACCELERATE],
+        accelerate=config[ACCELERATE],
+        key=config[ACCESS_KEY] or None,
+        secret=_given(config[SECRET_KEY]),
+        token=_given(config[SESSION_TOKEN]),
+        profile=config[PROFILE] or None,
+        anonymous=provider == "anonymous",
+        role=role,
+        proxy=proxy_url(proxy, config[PROXY_USER], config[PROXY_PASSWORD]) if proxy else None,
+        retries=config[PART_RETRIES],
+        part_bytes=config[PART_SIZE],
+        tags=config[TAGGING],
+        extra=_extra(config),
+    )
+
+
+def _given(secret: Secret) -> Secret | None:
+    return secret if secret.value else None
+
+
+def _extra(config: Config) -> dict[str, str]:
+    customer = config[SSE_CUSTOMER_KEY].value
+    about = {
+        "ServerSideEncryption": "" if customer else config[SSE],
+        "SSEKMSKeyId": config[SSE_KMS_KEY],
+        "SSECustomerAlgorithm": (config[SSE] or "AES256") if customer else "",
+        "SSECustomerKey": customer,
+        "ACL": config[ACL],
+        "StorageClass": config[STORAGE_CLASS],
+    }
+    return {name: value for name, value in about.items() if value}
+
+
+def _named(text: str) -> str:
+    """A folder's name, as it is. Raises DataError where it is none."""
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as cause:
+        raise DataError(f"{text!r} is no text, and so no name of an object") from cause
+    if size > _LONGEST:
+        raise DataError(f"{text[:40]!r}… is too long for the name of an object: {size} bytes")
+    return text
+
+
+def s3_plan(config: Config) -> SinkPlan:
+    """What a valid configuration says of files."""
+    return plan_of(
+        config,
+        compression=config[COMPRESSION],
+        level=config[LEVEL],
+        named=_named,
+        ignored=S3_IGNORED,
+    )

@@ -1,0 +1,347 @@
+"""Objects of a bucket: Amazon S3, or a store that speaks its protocol.
+
+Small objects are put with one request. Of larger ones parts are uploaded while they are written,
+by threads of the store; the object exists when the upload is completed. What a killed worker has
+uploaded stays as an incomplete upload, which the bucket's lifecycle rules remove.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import quote, urlencode, urlsplit
+
+from penstock.api.settings import Secret
+from penstock.connectors.files.stores.store import (
+    NewFile,
+    Store,
+    StoreRefused,
+    StoreUnavailable,
+)
+
+_CONNECTIONS: Final = 16
+_THREADS: Final = 4
+_PARTS_AHEAD: Final = 2  # parts of a file that are uploaded at once, before its task waits
+_TRANSIENT: Final = frozenset(
+    """
+    InternalError OperationAborted RequestLimitExceeded RequestThrottled RequestThrottledException
+    RequestTimeout RequestTimeoutException ServiceUnavailable SlowDown Throttling
+    ThrottlingException TooManyRequestsException PriorRequestNotComplete
+    """.split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A role that is assumed for its credentials."""
+
+    arn: str
+    session: str
+    external_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class S3Options:
+    """How a bucket is reached, and what objects in it get."""
+
+    bucket: str
+    region: str
+    url: str | None = None
+    path_style: bool = True
+    accelerate: bool = False
+    key: str | None = None
+    secret: Secret | None = None
+    token: Secret | None = None
+    profile: str | None = None
+    anonymous: bool = False
+    role: Role | None = None
+    proxy: str | None = None
+    retries: int = 3
+    part_bytes: int = 26_214_400
+    tags: bool = False
+    timeout_s: int = 60
+    extra: Mapping[str, str] = field(default_factory=dict)
+    """Arguments of every upload: encryption, ACL, storage class."""
+
+
+class S3Store(Store):
+    """The objects of a bucket."""
+
+    def __init__(self, options: S3Options) -> None:
+        self.options = options
+        self._made: Any = None
+        self._making = threading.Lock()
+        self.pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="s3-parts")
+
+    @property
+    def client(self) -> Any:
+        """The client of all threads; made when it is first needed."""
+        with self._making:
+            if self._made is None:
+                with told(self.options):
+                    self._made = client_of(self.options)
+            return self._made
+
+    def create(self, path: str) -> NewFile:
+        return _Object(path, self)
+
+    def close(self) -> None:
+        self.pool.shutdown(wait=True, cancel_futures=True)
+        if self._made is not None:
+            self._made.close()
+            self._made = None
+
+    def check(self, path: str) -> None:
+        """Raises what an upload to this name would: an upload is begun and given up."""
+        about = {"Bucket": self.options.bucket, "Key": path}
+        with told(self.options):
+            begun = self.client.create_multipart_upload(**about, **self.options.extra)
+            self.client.abort_multipart_upload(**about, UploadId=begun["UploadId"])
+
+
+@dataclass(slots=True)
+class _Part:
+    number: int
+    data: bytes  # until the store has it
+    upload: Future[str] | None = None
+    tag: str | None = None
+
+
+class _Object(NewFile):
+    """One object."""
+
+    def __init__(self, path: str, store: S3Store) -> None:
+        super().__init__(path)
+        self._store = store
+        self._about = {"Bucket": store.options.bucket, "Key": path}
+        self._upload: str | None = None
+        self._parts: list[_Part] = []
+        self._is_there = False
+        self._is_tagged = False
+
+    def settle(self) -> None:
+        """Uploads full parts; waits where the store is slower than the task."""
+        part_bytes = self._store.options.part_bytes
+        if self.held_bytes >= part_bytes:
+            self._begin()
+            data = b"".join(self.held)
+            full = len(data) - len(data) % part_bytes
+            for start in range(0, full, part_bytes):
+                self._add_part(data[start : start + part_bytes])
+            self._hold(data[full:])
+        for part in self._parts[:-_PARTS_AHEAD]:
+            self._await(part)
+
+    def commit(self) -> None:
+        options = self._store.options
+        if not self._is_there and self._upload is None:
+            self._put()
+        elif not self._is_there:
+            self._complete()
+        if options.tags and not self._is_tagged:
+            tags = [{"Key": name, "Value": value} for name, value in self.about.items()]
+            with told(options):
+                self._store.client.put_object_tagging(**self._about, Tagging={"TagSet": tags})
+            self._is_tagged = True
+
+    def drop(self) -> None:
+        self.held = []
+        for part in self._parts:
+            if part.upload is not None:
+                part.upload.cancel()
+        if self._upload is not None and not self._is_there:
+            for part in self._parts:
+                if part.upload is not None and not part.upload.cancelled():
+                    part.upload.exception()  # a part that comes later would stay
+            with suppress(Exception):
+                self._store.client.abort_multipart_upload(**self._about, UploadId=self._upload)
+        self._parts = []
+
+    def _put(self) -> None:
+        options = self._store.options
+        tagging = {"Tagging": urlencode(self.about)} if options.tags else {}
+        data = b"".join(self.held)
+        with told(options):
+            self._store.client.put_object(**self._about, Body=data, **tagging, **options.extra)
+        self._is_there = self._is_tagged = True
+        self.held = []
+
+    def _complete(self) -> None:
+        if self.held_bytes:
+            self._add_part(b"".join(self.held))
+            self._hold(b"")
+        for part in self._parts:
+            self._await(part)
+        parts = [{"PartNumber": part.number, "ETag": part.tag} for part in self._parts]
+        with told(self._store.options):
+            try:
+                self._store.client.complete_multipart_upload(
+                    **self._about, UploadId=self._upload, MultipartUpload={"Parts": parts}
+                )
+            except Exception as error:
+                # Completed before, and the answer was lost.
+                if _code(error) != "NoSuchUpload" or not self._has(len(parts)):
+                    raise
+        self._is_there = True
+
+    def _has(self, parts: int) -> bool:
+        """Whether the store has an object of so many parts and this size."""
+        found = self._store.client.head_object(**self._about)
+        tag = str(found["ETag"]).strip('"')
+        return found["ContentLength"] == self.size and tag.endswith(f"-{parts}")
+
+    def _begin(self) -> None:
+        if self._upload is None:
+            options = self._store.options
+            with told(options):
+                begun = self._store.client.create_multipart_upload(**self._about, **options.extra)
+            self._upload = begun["UploadId"]
+
+    def _hold(self, data: bytes) -> None:
+        self.held = [data] if data else []
+        self.held_bytes = len(data)
+
+    def _add_part(self, data: bytes) -> None:
+        part = _Part(len(self._parts) + 1, data)
+        self._parts.append(part)
+        part.upload = self._store.pool.submit(self._upload_part, part)
+
+    def _await(self, part: _Part) -> None:
+        """Waits until the store has the part. Where the last try has failed there is another."""
+        if part.tag is not None:
+            return
+        if part.upload is None:
+            part.upload = self._store.pool.submit(self._upload_part, part)
+        try:
+            part.tag = part.upload.result()
+        finally:
+            part.upload = None
+        part.data = b""
+
+    def _upload_part(self, part: _Part) -> str:
+        options = self._store.options
+        with told(options):
+            answer = self._store.client.upload_part(
+                **self._about,
+                **{k: v for k, v in options.extra.items() if k.startswith("SSECustomer")},
+                UploadId=self._upload,
+                PartNumber=part.number,
+                Body=part.data,
+            )
+        return str(answer["ETag"])
+
+
+def client_of(options: S3Options) -> Any:
+    """A client for a bucket. Opens nothing."""
+    import boto3
+    from botocore import UNSIGNED
+    from botocore.config import Config
+
+    settings: dict[str, Any] = {
+        "region_name": options.region,
+        "s3": {
+            "addressing_style": "path" if options.path_style else "virtual",
+            "use_accelerate_endpoint": options.accelerate,
+        },
+        "retries": {"mode": "standard", "total_max_attempts": 1 + options.retries},
+        "max_pool_connections": _CONNECTIONS,
+        "connect_timeout": min(options.timeout_s, 10),
+        "read_timeout": options.timeout_s,
+    }
+    if options.proxy:
+        settings["proxies"] = {"http": options.proxy, "https": options.proxy}
+    if options.anonymous:
+        settings["signature_version"] = UNSIGNED
+    if options.url:
+        # Other stores do not know the checksums that Amazon's has had since 2025.
+        settings["request_checksum_calculation"] = "when_required"
+        settings["response_checksum_validation"] = "when_required"
+    session = boto3.session.Session(
+        aws_access_key_id=options.key,
+        aws_secret_access_key=options.secret.value if options.secret else None,
+        aws_session_token=options.token.value if options.token else None,
+        profile_name=options.profile,
+        region_name=options.region,
+    )
+    if options.role is not None:
+        _assume(session, options.role)
+    return session.client("s3", endpoint_url=options.url or None, config=Config(**settings))
+
+
+def _assume(session: Any, role: Role) -> None:
+    """Has a session use the credentials of a role, and renew them in time."""
+    from botocore.credentials import DeferredRefreshableCredentials
+
+    sts = session.client("sts")
+    about = {"RoleArn": role.arn, "RoleSessionName": role.session}
+    if role.external_id:
+        about["ExternalId"] = role.external_id
+
+    def refresh() -> dict[str, str]:
+        given = sts.assume_role(**about)["Credentials"]
+        return {
+            "access_key": given["AccessKeyId"],
+            "secret_key": given["SecretAccessKey"],
+            "token": given["SessionToken"],
+            "expiry_time": given["Expiration"].isoformat(),
+        }
+
+    session._session._credentials = DeferredRefreshableCredentials(refresh, "sts-assume-role")
+
+
+@contextmanager
+def told(options: S3Options) -> Iterator[None]:
+    """Tells what the client says in the words of a store."""
+    from botocore.exceptions import (
+        BotoCoreError,
+        ClientError,
+        ConnectionError,
+        HTTPClientError,
+    )
+
+    place = options.url or f"S3 in {options.region}"
+    try:
+        yield
+    except ClientError as error:
+        code = _code(error) or "unknown"
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        message = error.response.get("Error", {}).get("Message", "")
+        text = f"Bucket '{options.bucket}' at {place}: {message or 'no message'} ({code}, {status})"
+        if status >= 500 or status == 429 or code in _TRANSIENT:
+            raise StoreUnavailable(text) from error
+        raise Refused(text, code) from error
+    except (HTTPClientError, ConnectionError) as error:
+        text = f"Bucket '{options.bucket}' at {place} does not answer: {error}"
+        raise StoreUnavailable(text) from error
+    except (BotoCoreError, ValueError) as error:
+        raise Refused(f"Bucket '{options.bucket}' at {place}: {error}", "") from error
+
+
+class Refused(StoreRefused):
+    """What S3 refuses, by its code."""
+
+    def __init__(self, text: str, s3_code: str) -> None:
+        self.s3_code = s3_code
+        super().__init__(text)
+
+
+def _code(error: Exception) -> str | None:
+    response = getattr(error, "response", None)
+    return response.get("Error", {}).get("Code") if isinstance(response, dict) else None
+
+
+def proxy_url(url: str, user: str | None, password: Secret | None) -> str:
+    """A proxy's address with a user and a password in it.
+
+    >>> proxy_url("http://proxy:8080", "me", Secret("p@ss"))
+    'http://me:p%40ss@proxy:8080'
+    """
+    if not user:
+        return url
+    parts = urlsplit(url)
+    secret = f":{quote(password.value, safe='')}" if password and password.value else ""
+    return parts._replace(netloc=f"{quote(user, safe='')}{secret}@{parts.netloc}").geturl()

@@ -1,0 +1,142 @@
+"""An S3 for tests: moto's server in a process of its own, and a proxy in front of it that fails
+when it is told to. Both listen on loopback."""
+
+from __future__ import annotations
+
+import http.client
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
+from types import TracebackType
+from typing import Final
+from urllib.request import urlopen
+
+from penstock.kafka.broker import free_port
+from penstock.testing.waiting import wait_until
+
+INSTALL: Final = "pip install 'moto[server]'"
+"""What installs the server."""
+
+_START_S: Final = 60.0
+
+
+def is_installed() -> bool:
+    """Whether there is a server to be started."""
+    return find_spec("moto") is not None and find_spec("flask") is not None
+
+
+class ObjectStore:
+    """A store, until it is closed. Takes any key."""
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+        def answers() -> bool:
+            assert self._process.poll() is None, "moto's server has ended"
+            try:
+                with urlopen(f"{self.url}/moto-api/data.json", timeout=5):
+                    return True
+            except OSError:
+                return False
+
+        wait_until(answers, _START_S, "moto's server")
+
+    def close(self) -> None:
+        self._process.terminate()
+        self._process.wait(10)
+
+    def __enter__(self) -> ObjectStore:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+Fault = Callable[[str, str], str | None]
+"""What happens to a request, by its method and path: None, `answer CODE STATUS`, `cut` (the
+connection ends within the request's body), `lose` (the request is done, and its answer is lost)."""
+
+
+class FaultyProxy:
+    """Passes requests on to a store, but where `fault` says otherwise."""
+
+    def __init__(self, port: int) -> None:
+        self.fault: Fault = lambda method, path: None
+        self.requests: list[tuple[str, str]] = []
+        proxy = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def _pass(self) -> None:
+                proxy.requests.append((self.command, self.path))
+                fault = proxy.fault(self.command, self.path)
+                size = int(self.headers.get("Content-Length") or 0)
+                if fault == "cut":
+                    self.rfile.read(size // 2)
+                    self.close_connection = True
+                    return
+                body = self.rfile.read(size)
+                if fault is not None and fault.startswith("answer"):
+                    _, code, status = fault.split()
+                    self._answer(
+                        int(status),
+                        {"Content-Type": "application/xml"},
+                        f"<Error><Code>{code}</Code><Message>a fault</Message></Error>".encode(),
+                    )
+                    return
+                onward = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+                try:
+                    onward.request(self.command, self.path, body, dict(self.headers))
+                    answer = onward.getresponse()
+                    data = answer.read()
+                finally:
+                    onward.close()
+                if fault == "lose":
+                    self.close_connection = True
+                    return
+                self._answer(answer.status, dict(answer.getheaders()), data)
+
+            def _answer(self, status: int, headers: dict[str, str], data: bytes) -> None:
+                self.send_response(status)
+                length = headers.get("Content-Length", "0")
+                for name, value in headers.items():
+                    if name.lower() not in ("content-length", "transfer-encoding", "connection"):
+                        self.send_header(name, value)
+                head = self.command == "HEAD"
+                self.send_header("Content-Length", length if head else str(len(data)))
+                self.end_headers()
+                if not head:
+                    self.wfile.write(data)
+
+            do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _pass
+
+            def log_message(self, format: str, *arguments: object) -> None:
+                return None
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.05,), name="proxy", daemon=True
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(10)

@@ -1,0 +1,393 @@
+"""The S3 sink, against moto's server."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from io import BytesIO
+from itertools import count
+from typing import Any, ClassVar
+
+import boto3
+import pyarrow.parquet as pq
+import pytest
+from botocore.config import Config
+
+from penstock.api import Failed, PenstockError, Records, TopicPartition, Unavailable
+from penstock.api.schema import INT64, STRING, struct
+from penstock.connectors.files.s3 import S3Sink
+from penstock.connectors.files.settings.s3 import S3_SINK, s3_options
+from penstock.connectors.files.stores.s3 import S3Store
+from penstock.connectors.files.stores.store import StoreRefused, StoreUnavailable
+from penstock.testing.conformance import SinkConformance, records_of
+from penstock.testing.contexts import SinkContextStub
+from penstock.testing.object_store import INSTALL, FaultyProxy, ObjectStore, is_installed
+
+pytestmark = pytest.mark.skipif(not is_installed(), reason=f"{INSTALL} for an S3")
+
+BUCKET = "penstock-tests"
+ROW = struct({"id": INT64, "name": STRING}, name="row")
+PART = 5_242_880
+NUMBERS = count()
+
+
+def client_for(store: ObjectStore) -> Any:
+    """A client of the tests' own."""
+    return boto3.client(
+        "s3",
+        endpoint_url=store.url,
+        region_name="us-west-2",
+        aws_access_key_id="key",
+        aws_secret_access_key="secret",
+        config=Config(s3={"addressing_style": "path"}),
+    )
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[ObjectStore]:
+    with ObjectStore() as running:
+        client = client_for(running)
+        client.create_bucket(
+            Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-west-2"}
+        )
+        client.close()
+        yield running
+
+
+@pytest.fixture
+def proxy(store: ObjectStore) -> Iterator[FaultyProxy]:
+    proxy = FaultyProxy(store.port)
+    yield proxy
+    proxy.close()
+
+
+@pytest.fixture
+def client(store: ObjectStore) -> Iterator[Any]:
+    client = client_for(store)
+    yield client
+    client.close()
+
+
+def settings(url: str, **changes: str) -> dict[str, str]:
+    return {
+        "s3.bucket.name": BUCKET,
+        "store.url": url,
+        "storage.class": "io.confluent.connect.s3.storage.S3Storage",
+        "aws.access.key.id": "key",
+        "aws.secret.access.key": "secret",
+        "format.class": "io.confluent.connect.s3.format.json.JsonFormat",
+        "flush.size": "3",
+        "s3.part.retries": "0",
+        "topics.dir": f"test-{next(NUMBERS)}",
+        **{name.replace("_", "."): value for name, value in changes.items()},
+    }
+
+
+def objects(client: Any, root: str) -> dict[str, bytes]:
+    """What is in the bucket, by names within `topics.dir`."""
+    pages = client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=f"{root}/")
+    names = [each["Key"] for page in pages for each in page.get("Contents", ())]
+    return {
+        name.removeprefix(f"{root}/"): client.get_object(Bucket=BUCKET, Key=name)["Body"].read()
+        for name in names
+    }
+
+
+def uploads(client: Any, root: str) -> list[str]:
+    """Uploads that are not completed."""
+    found = client.list_multipart_uploads(Bucket=BUCKET).get("Uploads", ())
+    return [each["Key"] for each in found if each["Key"].startswith(f"{root}/")]
+
+
+class TestS3(SinkConformance):
+    connector = S3Sink
+    idempotent = True
+    ordered = False
+    url: ClassVar[str]
+    bad_configs = (
+        ({"s3.bucket.name": None}, "s3.bucket.name"),
+        ({"store.url": "localhost:9000"}, "store.url"),
+        ({"format.class": None}, "format.class"),
+        ({"s3.part.size": "1000"}, "s3.part.size"),
+        ({"aws.secret.access.key": ""}, "aws.secret.access.key"),
+        ({"s3.ssea.name": "ROT13"}, "s3.ssea.name"),
+        ({"s3.acl.canned": "everybody"}, "s3.acl.canned"),
+        ({"s3.credentials.provider.class": "com.example.Vault"}, "s3.credentials.provider.class"),
+        (
+            {"s3.credentials.provider.class": "AwsAssumeRoleCredentialsProvider"},
+            "s3.credentials.provider.sts.role.arn",
+        ),
+        ({"s3.wan.mode": "true"}, "s3.wan.mode"),
+        ({"s3.compression.type": "lzo"}, "s3.compression.type"),
+        ({"flush.size": None}, "flush.size"),
+    )
+
+    @pytest.fixture(autouse=True)
+    def _store(
+        self, store: ObjectStore, proxy: FaultyProxy, client: Any, request: pytest.FixtureRequest
+    ) -> None:
+        self.proxy, self.client = proxy, client
+        # The proxy is in this process, whose open files are counted.
+        url = proxy.url if "away" in request.node.name else store.url
+        self.given = settings(url, flush_size="1", errors_tolerance="all")
+
+    def config(self) -> dict[str, str]:
+        return self.given
+
+    def records(self, numbers: range, *, schema: bool) -> Records | None:
+        rows = [{"id": number, "name": f"row {number}"} for number in numbers]
+        kind = ROW if schema else None
+        return records_of(rows, schema=kind, keys=list(numbers), first=numbers.start)
+
+    def contents(self) -> list[Any]:
+        found = objects(self.client, self.given["topics.dir"])
+        return [json.loads(line) for name in sorted(found) for line in found[name].splitlines()]
+
+    def bad_records(self) -> Records | None:
+        return records_of([{"id": 1, "name": "\ud800"}, {"id": 2, "name": "\udfff"}], schema=ROW)
+
+    def target_away(self) -> AbstractContextManager[object] | None:
+        @contextmanager
+        def away() -> Iterator[None]:
+            self.proxy.fault = lambda method, path: "answer SlowDown 503"
+            try:
+                yield
+            finally:
+                self.proxy.fault = lambda method, path: None
+
+        return away()
+
+
+AT = TopicPartition("orders", 7)
+
+
+class Task:
+    """A writer, called as a worker calls it."""
+
+    def __init__(self, props: dict[str, str], start: int = 0) -> None:
+        self.root = props["topics.dir"]
+        config = S3_SINK.parse(props)
+        self.writer = S3Sink().open(config, SinkContextStub())
+        self.writer.assigned({AT: start})
+        self.reached = start
+
+    def write(self, first: int, stop: int, size: int = 0) -> None:
+        chance = random.Random(first)
+        rows = [
+            {"id": number, "name": chance.randbytes(size).hex() if size else f"row {number}"}
+            for number in range(first, stop)
+        ]
+        records = records_of(rows, schema=ROW, topic=AT.topic, first=first)
+        records.partitions = [AT.partition] * len(records)
+        failed: Failed = {}
+        self.writer.write(records, failed)
+        assert failed == {}
+        self.reached = stop
+
+    def committed(self) -> int | None:
+        self.writer.flush()
+        return self.writer.pre_commit({AT: self.reached}).get(AT)
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+def ids(data: bytes) -> list[int]:
+    return [json.loads(line)["id"] for line in data.splitlines()]
+
+
+def test_names_are_those_of_confluent(store: ObjectStore, client: Any) -> None:
+    props = settings(
+        store.url,
+        format_class="io.confluent.connect.s3.format.parquet.ParquetFormat",
+        partitioner_class="io.confluent.connect.storage.partitioner.HourlyPartitioner",
+        timestamp_extractor="Record",
+        timezone="UTC",
+    )
+    task = Task(props)
+    task.write(0, 6)
+    assert task.committed() == 6
+    task.close()
+    found = objects(client, task.root)
+    folder = "orders/year=2023/month=11/day=14/hour=22"
+    assert sorted(found) == [
+        f"{folder}/orders+7+0000000000.snappy.parquet",
+        f"{folder}/orders+7+0000000003.snappy.parquet",
+    ]
+    rows = pq.ParquetFile(BytesIO(found[sorted(found)[1]])).read().to_pylist()
+    assert [row["id"] for row in rows] == [3, 4, 5]
+
+
+def test_large_objects_are_uploaded_in_parts(proxy: FaultyProxy, client: Any) -> None:
+    props = settings(proxy.url, flush_size="2000", s3_part_size=str(PART))
+    task = Task(props)
+    for first in range(0, 2000, 100):
+        task.write(first, first + 100, size=3000)
+    assert task.committed() == 2000
+    task.close()
+    (data,) = objects(client, task.root).values()
+    assert ids(data) == list(range(2000))
+    parts = [path for method, path in proxy.requests if method == "PUT" and "partNumber=" in path]
+    assert len(parts) == len(data) // PART + 1
+    assert uploads(client, task.root) == []
+
+
+def test_what_objects_get(store: ObjectStore, client: Any) -> None:
+    props = settings(
+        store.url,
+        s3_object_tagging="true",
+        s3_ssea_name="AES256",
+        penstock_s3_storage_class="STANDARD_IA",
+        s3_compression_type="gzip",
+        s3_acl_canned="public-read",
+        flush_size="2",
+    )
+    task = Task(props)
+    task.write(0, 2)
+    assert task.committed() == 2
+    task.close()
+    name = f"{task.root}/orders/partition=7/orders+7+0000000000.json.gz"
+    found = client.get_object(Bucket=BUCKET, Key=name)
+    assert found["ServerSideEncryption"] == "AES256"
+    assert found["StorageClass"] == "STANDARD_IA"
+    assert ids(gzip.decompress(found["Body"].read())) == [0, 1]
+    tags = client.get_object_tagging(Bucket=BUCKET, Key=name)["TagSet"]
+    assert {each["Key"]: each["Value"] for each in tags} == {
+        "startOffset": "0",
+        "endOffset": "1",
+        "recordCount": "2",
+    }
+    grants = client.get_object_acl(Bucket=BUCKET, Key=name)["Grants"]
+    assert any(each["Permission"] == "READ" for each in grants)
+
+
+@pytest.mark.parametrize(
+    "fault", ["answer SlowDown 503", "answer InternalError 500", "cut", "lose"]
+)
+def test_faults_are_tried_again_and_leave_no_half_object(
+    fault: str, proxy: FaultyProxy, client: Any
+) -> None:
+    chance = random.Random(fault)
+    props = settings(proxy.url, flush_size="500", s3_part_size=str(PART))
+    task = Task(props)
+    proxy.fault = lambda method, path: fault if chance.random() < 0.4 else None
+    rows = 0
+    for _ in range(300):
+        try:
+            if rows < 2000:
+                task.write(rows, rows + 100, size=8000)
+                rows += 100
+            elif task.committed() == 2000:
+                break
+        except Unavailable:
+            pass
+        for data in objects(client, task.root).values():
+            assert len(ids(data)) == 500
+    task.close()
+    proxy.fault = lambda method, path: None
+    found = objects(client, task.root)
+    assert [row for name in sorted(found) for row in ids(found[name])] == list(range(2000))
+
+
+def test_what_is_given_up_is_removed(proxy: FaultyProxy, client: Any) -> None:
+    task = Task(settings(proxy.url, flush_size="100000", s3_part_size=str(PART)))
+    for first in range(0, 800, 100):
+        task.write(first, first + 100, size=8000)
+    task.close()
+    assert objects(client, task.root) == {}
+    assert uploads(client, task.root) == []
+
+
+def test_without_a_bucket_a_task_fails(store: ObjectStore) -> None:
+    task = Task(settings(store.url, s3_bucket_name="nobodys-bucket"))
+    task.write(0, 3)
+    with pytest.raises(StoreRefused, match=r"Bucket 'nobodys-bucket' at .*NoSuchBucket, 404"):
+        task.committed()
+    task.close()
+
+
+def findings(props: dict[str, str]) -> dict[str, str | None]:
+    told = S3Sink().validate_live(S3_SINK.parse(props))
+    return {each.setting: each.error for each in told}
+
+
+def test_a_bucket_that_can_be_written_has_no_findings(store: ObjectStore, client: Any) -> None:
+    props = settings(store.url)
+    assert findings(props) == {}
+    assert objects(client, props["topics.dir"]) == {}
+    assert uploads(client, props["topics.dir"]) == []
+
+
+def test_a_missing_bucket_is_told(store: ObjectStore) -> None:
+    (told,) = findings(settings(store.url, s3_bucket_name="nobodys-bucket")).items()
+    assert told[0] == "s3.bucket.name"
+    assert "The specified bucket does not exist (NoSuchBucket, 404)" in (told[1] or "")
+
+
+@pytest.mark.parametrize(
+    ("answer", "setting"),
+    [
+        ("InvalidAccessKeyId 403", "aws.access.key.id"),
+        ("SignatureDoesNotMatch 403", "aws.secret.access.key"),
+        ("AccessDenied 403", "s3.bucket.name"),
+        ("IllegalLocationConstraintException 400", "s3.region"),
+        ("SlowDown 503", "store.url"),
+    ],
+)
+def test_what_the_store_refuses_is_told(answer: str, setting: str, proxy: FaultyProxy) -> None:
+    proxy.fault = lambda method, path: f"answer {answer}"
+    told = findings(settings(proxy.url))
+    assert list(told) == [setting]
+    assert answer.split()[0] in (told[setting] or "")
+
+
+def test_a_store_that_is_not_there_is_told() -> None:
+    told = findings(settings("http://127.0.0.1:9"))
+    assert list(told) == ["store.url"]
+    assert "does not answer" in (told["store.url"] or "")
+
+
+def test_a_role_is_assumed(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", store.url)
+    props = settings(
+        store.url,
+        s3_credentials_provider_class="io.confluent.connect.s3.auth.AwsAssumeRoleCredentialsProvider",
+        s3_credentials_provider_sts_role_arn="arn:aws:iam::123456789012:role/writer",
+    )
+    assert findings(props) == {}
+
+
+def test_credentials_are_found_in_the_environment_and_in_profiles(
+    store: ObjectStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    props = settings(store.url)
+    del props["aws.access.key.id"], props["aws.secret.access.key"]
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    assert "Unable to locate credentials" in (findings(props)["s3.bucket.name"] or "")
+    (tmp_path / "credentials").write_text(
+        "[writer]\naws_access_key_id = a\naws_secret_access_key = b\n"
+    )
+    assert findings({**props, "penstock.s3.profile": "writer"}) == {}
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
+    assert findings(props) == {}
+    options = s3_options(S3_SINK.parse({**props, "penstock.s3.profile": "nobodys"}), "name")
+    with pytest.raises(PenstockError, match="nobodys"):
+        S3Store(options).check("x")
+
+
+def test_a_name_the_store_does_not_take_yet_is_tried_again(proxy: FaultyProxy) -> None:
+    task = Task(settings(proxy.url))
+    proxy.fault = lambda method, path: "answer SlowDown 503"
+    task.write(0, 3)
+    with pytest.raises(StoreUnavailable):
+        task.committed()
+    proxy.fault = lambda method, path: None
+    assert task.committed() == 3
+    task.close()
