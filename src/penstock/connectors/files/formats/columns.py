@@ -17,6 +17,7 @@ from penstock.connectors.files.formats.format import Encoder, Format, Out
 
 _GROUP_ROWS: Final = 1 << 17
 _GROUP_BYTES: Final = 16 << 20  # as Arrow has them
+_BATCHES: Final = 256  # that are held one by one: a small one is mostly overhead
 
 PARQUET_CODECS: Final[Mapping[str, tuple[str, str]]] = {
     "none": ("none", ""),
@@ -38,7 +39,7 @@ class _ColumnEncoder(Encoder[Any]):
         self._columns = file_schema(schema)
         self._batches: list[Any] = []
         self._rows = 0
-        self._bytes = 0
+        self.held_bytes = 0
 
     def encode(self, column: Column) -> Any | Failed:
         return batch_of(self._schema, column)
@@ -51,26 +52,34 @@ class _ColumnEncoder(Encoder[Any]):
             self._write_group()
             encoded = encoded.slice(room)
         self._hold(encoded)
-        if self._bytes >= _GROUP_BYTES:
+        if self.held_bytes >= _GROUP_BYTES:
+            self._write_group()
+
+    def relieve(self) -> None:
+        if self._rows:
             self._write_group()
 
     def finish(self) -> None:
-        if self._rows:
-            self._write_group()
+        self.relieve()
         self.end()
 
     def _hold(self, batch: Any) -> None:
         if len(batch):
             self._batches.append(batch)
             self._rows += len(batch)
-            self._bytes += batch.nbytes
+            self.held_bytes += batch.nbytes
+            if len(self._batches) >= _BATCHES:
+                self._batches = self._together().to_batches()
 
     def _write_group(self) -> None:
-        table = pa.Table.from_batches(self._batches, self._columns).combine_chunks()
+        table = self._together()
         self._batches = []
         self._rows = 0
-        self._bytes = 0
+        self.held_bytes = 0
         self.write(table)
+
+    def _together(self) -> Any:
+        return pa.Table.from_batches(self._batches, self._columns).combine_chunks()
 
     @abstractmethod
     def write(self, table: Any) -> None:

@@ -20,7 +20,11 @@ class Out(Protocol):
 
 
 class Encoder(ABC, Generic[E]):
-    """Writes one file. What is written depends on the records alone, not on how they come."""
+    """Writes one file. What is written depends on the records alone, not on how they come, unless
+    memory is short (`relieve`)."""
+
+    held_bytes: int = 0
+    """About how much of what was appended is still here."""
 
     @abstractmethod
     def encode(self, column: Column) -> E | Failed:
@@ -30,6 +34,9 @@ class Encoder(ABC, Generic[E]):
     @abstractmethod
     def append(self, encoded: E) -> None:
         """Writes what the last `encode` made."""
+
+    def relieve(self) -> None:
+        """Writes what is held, for others need the memory."""
 
     @abstractmethod
     def finish(self) -> None:

@@ -25,6 +25,8 @@ from penstock.connectors.files.stores.store import (
 
 _CONNECTIONS: Final = 16
 _THREADS: Final = 4
+_HELD_BYTES: Final = 256 << 20  # by all objects that are being written
+_SMALLEST_PART: Final = 5 << 20
 _PARTS_AHEAD: Final = 2  # parts of a file that are uploaded at once, before its task waits
 _TRANSIENT: Final = frozenset(
     """
@@ -75,6 +77,7 @@ class S3Store(Store):
         self.options = options
         self._made: Any = None
         self._making = threading.Lock()
+        self._open = 0  # objects that are being written
         self.pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="s3-parts")
 
     @property
@@ -87,7 +90,20 @@ class S3Store(Store):
             return self._made
 
     def create(self, path: str) -> NewFile:
+        self.count(1)
         return _Object(path, self)
+
+    def count(self, change: int) -> None:
+        """So many more objects are being written."""
+        with self._making:
+            self._open += change
+
+    @property
+    def part_bytes(self) -> int:
+        """How large parts are: smaller where many objects are open, but no smaller than S3 has
+        them."""
+        share = _HELD_BYTES // max(self._open, 1)
+        return max(min(self.options.part_bytes, share), _SMALLEST_PART)
 
     def close(self) -> None:
         self.pool.shutdown(wait=True, cancel_futures=True)
@@ -120,12 +136,13 @@ class _Object(NewFile):
         self._about = {"Bucket": store.options.bucket, "Key": path}
         self._upload: str | None = None
         self._parts: list[_Part] = []
+        self._counts = True
         self._is_there = False
         self._is_tagged = False
 
     def settle(self) -> None:
         """Uploads full parts; waits where the store is slower than the task."""
-        part_bytes = self._store.options.part_bytes
+        part_bytes = self._store.part_bytes
         if self.held_bytes >= part_bytes:
             self._begin()
             data = b"".join(self.held)
@@ -138,6 +155,7 @@ class _Object(NewFile):
 
     def commit(self) -> None:
         options = self._store.options
+        self._is_written()
         if not self._is_there and self._upload is None:
             self._put()
         elif not self._is_there:
@@ -149,6 +167,7 @@ class _Object(NewFile):
             self._is_tagged = True
 
     def drop(self) -> None:
+        self._is_written()
         self.held = []
         for part in self._parts:
             if part.upload is not None:
@@ -160,6 +179,11 @@ class _Object(NewFile):
             with suppress(Exception):
                 self._store.client.abort_multipart_upload(**self._about, UploadId=self._upload)
         self._parts = []
+
+    def _is_written(self) -> None:
+        if self._counts:
+            self._counts = False
+            self._store.count(-1)
 
     def _put(self) -> None:
         options = self._store.options

@@ -80,6 +80,16 @@ class OpenFiles:
             places = [places[row] for row in good]
             some = some.only(good)
 
+    @property
+    def held_bytes(self) -> int:
+        """About what the formats hold."""
+        return sum(part.encoder.held_bytes for part in self._parts)
+
+    def relieve(self) -> None:
+        """Has the formats hold nothing."""
+        for part in self._parts:
+            part.encoder.relieve()
+
     def settle(self) -> None:
         """See `NewFile.settle`."""
         for part in self._parts:

@@ -44,6 +44,7 @@ log = logging.getLogger(__name__)
 _THREADS: Final = 8
 _SPANS: Final = 8  # of one topic partition that are stored at once, before its task waits
 _IDLE_MS: Final = 1_000
+_HELD_BYTES: Final = 128 << 20  # by the formats of all open files of a task
 
 
 @dataclass(slots=True)
@@ -116,6 +117,7 @@ class FileWriter(SinkWriter):
                 case Cut(offset):
                     self._cut(partition, offset)
         partition.span = span
+        self._limit_memory()
         partition.next = records.offsets[-1] + 1
         for row, error in bad.items():
             failed[row if places is None else places[row]] = error
@@ -212,6 +214,23 @@ class FileWriter(SinkWriter):
                 opened.drop()
         partition.open = {}
         partition.storing.append(Storing(offset, files, self._pool))
+
+    def _limit_memory(self) -> None:
+        """Has formats write what they hold, those first that hold most, until it is little."""
+        opened = [
+            each
+            for partition in self._partitions.values()
+            for each in partition.open.values()
+            if isinstance(each, OpenFiles)
+        ]
+        held = sum(each.held_bytes for each in opened)
+        if held <= _HELD_BYTES:
+            return
+        for each in sorted(opened, key=lambda each: -each.held_bytes):
+            held -= each.held_bytes
+            each.relieve()
+            if held <= _HELD_BYTES // 2:
+                return
 
     def _settle(self, partition: _Partition) -> None:
         """Has the store take what is due, and does not let complete files pile up."""

@@ -337,3 +337,18 @@ def test_what_a_format_cannot_hold_is_refused_by_row(format: Format) -> None:
 def test_schemas_that_avro_does_not_have(schema: Schema, text: str) -> None:
     with pytest.raises(DataError, match=text):
         Avro().open(schema, io.BytesIO(), "a name")
+
+
+def test_memory_that_others_need_is_given_up() -> None:
+    out = io.BytesIO()
+    encoder = Parquet().open(INT64, out, "a name")
+    for first in range(0, 3000, 3):
+        encoder.append(encoder.encode(Column.of(list(range(first, first + 3)), INT64)))
+        if first == 1500:
+            assert encoder.held_bytes > 1500 * 8
+            encoder.relieve()
+            encoder.relieve()
+            assert encoder.held_bytes == 0
+    encoder.finish()
+    assert [row["value"] for row in parquet_rows(out.getvalue())] == list(range(3000))
+    assert pq.read_metadata(io.BytesIO(out.getvalue())).num_row_groups == 2
