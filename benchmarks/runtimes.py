@@ -15,6 +15,7 @@ from urllib.parse import quote
 from penstock.testing.processes import WorkerProcess, worker_settings
 from penstock.testing.reference import reference_worker
 from penstock.testing.topics import Topics
+from penstock.testing.waiting import wait_until
 
 PENSTOCK: Final = "penstock"
 REFERENCE: Final = "reference"
@@ -79,7 +80,7 @@ class Session:
 
     def _start(self, worker: WorkerProcess) -> None:
         worker.start()
-        _wait_until(worker.answers, START_S, "REST to answer")
+        wait_until(worker.answers, START_S, "REST to answer", _LOOK_S)
 
     def close(self) -> None:
         """Ends all workers, those that joined first."""
@@ -110,7 +111,9 @@ class Session:
         for connector in connectors:
             self._ask("DELETE", _path(connector))
         for connector in connectors:
-            _wait_until(partial(self._gone, connector), SETTLE_S, f"'{connector}' to be gone")
+            wait_until(
+                partial(self._gone, connector), SETTLE_S, f"'{connector}' to be gone", _LOOK_S
+            )
 
     @contextlib.contextmanager
     def running(self, configs: Mapping[str, Mapping[str, str]]) -> Iterator[float]:
@@ -172,7 +175,7 @@ class Session:
             self.check()
             return there()
 
-        _wait_until(found, timeout_s, what, look_s)
+        wait_until(found, timeout_s, what, look_s)
 
     def tasks(self) -> dict[str, tuple[str, str]]:
         """The state of every task and who says so; a task's name is `⟨connector⟩-⟨number⟩`."""
@@ -217,13 +220,3 @@ def session(
 
 def _path(connector: str) -> str:
     return f"/connectors/{quote(connector, safe='')}"
-
-
-def _wait_until(
-    there: Callable[[], bool], timeout_s: float, what: str, look_s: float = _LOOK_S
-) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not there():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"waited {timeout_s:.0f} s for {what}")
-        threading.Event().wait(look_s)

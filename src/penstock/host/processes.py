@@ -13,12 +13,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from penstock.errors import StartupFailed
+from penstock.host.waiting import POLL_S, wait_until
 
+_STOP_S: Final = 30.0
 _LEFTOVERS_S: Final = 5.0
 _LAST_WORDS: Final = 12  # lines
 
@@ -27,12 +29,24 @@ class Process:
     """One program, with its output appended to `log`; can be started again after it has ended.
 
     `folder` is its working directory, by default the starter's. It leads a session and a process
-    group, which includes its children.
+    group, which includes its children. Messages call it `name`, and end with the last lines of its
+    log, and of the `logs` it writes itself. As a context manager it is started, and stopped on the
+    way out.
     """
 
-    def __init__(self, command: Sequence[str], log: Path, folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        log: Path,
+        folder: Path | None = None,
+        *,
+        name: str = "The worker",
+        logs: Sequence[Path] = (),
+    ) -> None:
         self.command = tuple(command)
         self.log = log
+        self.name = name
+        self._logs = (log, *logs)
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -63,14 +77,28 @@ class Process:
                 cwd=self._folder,
             )
 
-    def check(self, what: str = "The worker") -> None:
-        """Raises StartupFailed, with the end of the log, when the process has ended."""
+    def check(self, remark: Callable[[], str] = lambda: "") -> None:
+        """Raises StartupFailed, with the end of the log, when the process has ended; a `remark`
+        follows the exit code."""
         code = self.ended
         if code is not None:
+            said = "\n".join(last_words(log) for log in self._logs if log.exists())
             raise StartupFailed(
-                f"{what} ended by itself ({exit_words(code)}). The end of its log, from "
-                f"{self.log}:\n{last_words(self.log)}"
+                f"{self.name} ended by itself ({exit_words(code)}){remark()}. The end of its log, "
+                f"from {self.log}:\n{said}"
             )
+
+    def wait_for(
+        self, condition: Callable[[], bool], timeout_s: float, what: str, poll_s: float = POLL_S
+    ) -> None:
+        """Waits until `condition` holds. Raises StartupFailed when the process ends before that,
+        TimeoutError, naming `what`, when it takes too long."""
+
+        def holds() -> bool:
+            self.check()
+            return condition()
+
+        wait_until(holds, timeout_s, what, poll_s)
 
     def end(self, timeout_s: float) -> int:
         """Sends SIGTERM, and returns the exit code. Raises TimeoutError when it takes too long."""
@@ -111,6 +139,13 @@ class Process:
         """Kills it with its group, without waiting; safe to call from a signal handler."""
         if self._process is not None and self._process.poll() is None:
             _signal_group(self._process.pid, signal.SIGKILL)
+
+    def __enter__(self) -> Process:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop(_STOP_S)
 
     def _stop_leftovers(self, group: int) -> None:
         """Waits for a worker's JVM, which ends by itself, or kills it."""

@@ -25,7 +25,7 @@ from confluent_kafka.admin import AdminClient
 
 from penstock.errors import StartupFailed
 from penstock.host import jars
-from penstock.host.processes import Process, exit_words, last_words
+from penstock.host.processes import Process
 
 START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 30
@@ -112,7 +112,12 @@ class Broker:
             self._say("formatting the broker's storage")
             self._format(base, properties)
         self._say(f"starting Kafka on {self.bootstrap}")
-        self._process = Process([*base, "kafka.Kafka", str(properties)], self.folder / "broker.out")
+        self._process = Process(
+            [*base, "kafka.Kafka", str(properties)],
+            self.folder / "broker.out",
+            name="Kafka",
+            logs=[self.folder / "broker.log"],
+        )
         self._process.start()
         self._await_answer()
         return self
@@ -131,12 +136,9 @@ class Broker:
 
     def check(self) -> None:
         """Raises StartupFailed, with the end of its log, when the broker has ended by itself."""
-        code = self._process.ended if self._process else None
-        if code is not None:
-            raise StartupFailed(
-                f"Kafka ended by itself ({exit_words(code)}); "
-                f"{disk_free_mb(self.folder)} MB are free where it keeps its data. "
-                f"The end of its log, from {self.folder}:\n{self._last_words()}"
+        if self._process:
+            self._process.check(
+                lambda: f"; {disk_free_mb(self.folder)} MB are free where it keeps its data"
             )
 
     def wait(self) -> int:
@@ -213,10 +215,6 @@ class Broker:
         raise StartupFailed(
             f"Kafka did not answer within {START_TIMEOUT_S} s; see {self.folder / 'broker.log'}."
         )
-
-    def _last_words(self) -> str:
-        files = [self.folder / "broker.out", self.folder / "broker.log"]
-        return "\n".join(last_words(file) for file in files if file.exists())
 
 
 def _cluster_id() -> str:

@@ -103,7 +103,11 @@ class DatabaseServer(ABC):
 
     def start(self) -> None:
         """Starts the server, and returns when it answers."""
-        self._process = Process(self._as_other(self._command()), self._folder / "log")
+        self._process = Process(
+            self._as_other(self._command()),
+            self._folder / "log",
+            name=f"The server {type(self).__name__}",
+        )
         self._process.start()
         self._await()
 
@@ -156,17 +160,15 @@ class DatabaseServer(ABC):
         """Creates user and database."""
 
     def _await(self) -> None:
-        process = self._process
-        assert process is not None
+        assert self._process is not None
 
         def answers() -> bool:
-            process.check(f"The server {type(self).__name__}")
             with contextlib.suppress(OSError):
                 socket.create_connection(("127.0.0.1", self.port), 1).close()
                 return self._takes_clients()
             return False
 
-        wait_until(answers, _READY_S, f"a server at port {self.port}")
+        self._process.wait_for(answers, _READY_S, f"a server at port {self.port}")
 
     def _takes_clients(self) -> bool:
         """Whether it does more than listen."""

@@ -33,7 +33,6 @@ from starlette.routing import Route
 from penstock.host.processes import Process
 from penstock.kafka.broker import free_port
 from penstock.schema_registry.memory import MemoryRegistry, Response
-from penstock.testing.waiting import wait_until
 
 CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 _METHODS: Final = ["GET", "POST", "PUT", "DELETE"]
@@ -122,7 +121,9 @@ class RegistryProcess:
         ):
             if text is not None:
                 command += [option, str(text)]
-        self._process = Process(command, folder / f"registry-{self.port}.log", folder)
+        self._process = Process(
+            command, folder / f"registry-{self.port}.log", folder, name="The registry"
+        )
 
     def start(self) -> None:
         """Starts the process and waits until it answers. StartupFailed when it ends instead."""
@@ -131,12 +132,11 @@ class RegistryProcess:
         with httpx.Client(base_url=self.url, verify=False, trust_env=False) as client:
 
             def answers() -> bool:
-                self._process.check("The registry")
                 with contextlib.suppress(httpx.TransportError):
                     return client.get("/subjects").status_code in (200, 401)
                 return False
 
-            wait_until(answers, 30, f"an answer from {self.url}")
+            self._process.wait_for(answers, 30, f"an answer from {self.url}")
 
     def stop(self) -> None:
         """Ends it, and with it everything it knew."""

@@ -67,7 +67,7 @@ class SparkCluster:
     def start(self) -> SparkCluster:
         """Starts the processes and waits until all workers are registered."""
         self._master.start()
-        wait_until(self._answers, _START_S, "the Spark master to answer")
+        self._master.wait_for(self._answers, _START_S, "the Spark master to answer")
         for worker in self.workers:
             worker.process.start()
         wait_until(lambda: self.alive_workers() == len(self.workers), _START_S, "the Spark workers")
@@ -98,7 +98,6 @@ class SparkCluster:
         assert answer.status_code < 400, answer.text
 
     def _answers(self) -> bool:
-        self._master.check("The Spark master")
         try:
             return bool(self._state()["url"] == self.url)
         except (httpx.TransportError, ValueError):
@@ -138,7 +137,7 @@ class SparkCluster:
         }
         command = ["env", "-i", *(f"{key}={value}" for key, value in environment.items())]
         command += [str(home / "bin" / "spark-class"), main, "--host", _HOST, *arguments]
-        return Process(command, self.folder / f"{name}.log")
+        return Process(command, self.folder / f"{name}.log", name=f"The Spark {name}")
 
     def __enter__(self) -> SparkCluster:
         try:

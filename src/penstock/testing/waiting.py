@@ -1,28 +1,5 @@
 """Waiting for a condition: bounded, and clear about what did not happen."""
 
-from __future__ import annotations
+from penstock.host.waiting import wait_until
 
-import threading
-import time
-from collections.abc import Callable
-from typing import Final, TypeVar
-
-T = TypeVar("T")
-
-_POLL_S: Final = 0.05
-
-
-def wait_until(
-    condition: Callable[[], T], timeout_s: float, what: str, poll_s: float = _POLL_S
-) -> T:
-    """The first true value of `condition`; raises TimeoutError, naming `what`, if there is none.
-    A condition that costs something to look at is looked at less often."""
-    deadline = time.monotonic() + timeout_s
-    pause = threading.Event()
-    while True:
-        value = condition()
-        if value:
-            return value
-        if time.monotonic() >= deadline:
-            raise TimeoutError(f"waited {timeout_s:.0f} s for {what}; last seen: {value!r}")
-        pause.wait(poll_s)
+__all__ = ["wait_until"]

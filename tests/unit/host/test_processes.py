@@ -15,6 +15,7 @@ Make = Callable[[str], Process]
 
 ASKED_TO_END = "import signal; signal.signal(signal.SIGTERM, lambda *_: exit(3))\n"
 DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+FOREVER = "import threading; threading.Event().wait(60)"
 PARENT = "import subprocess, sys; child = subprocess.Popen(['sleep', '60']); print(child.pid)\n"
 WAITING = "import signal; print('ready', flush=True); signal.pause()\n"
 
@@ -63,6 +64,36 @@ def test_one_that_ended_by_itself_is_reported_with_its_last_words(make: Make) ->
     wait_until(lambda: process.ended is not None, 30, "its end")
     with pytest.raises(StartupFailed, match=r"(?s)The worker .*exit code 1.*no such setting"):
         process.check()
+
+
+def test_what_it_says_elsewhere_and_a_remark_are_reported_too(tmp_path: Path) -> None:
+    (tmp_path / "own.log").write_text("the disk is full\n")
+    command = [sys.executable, "-c", "import sys; sys.exit('so it ends')"]
+    process = Process(command, tmp_path / "log", name="Kafka", logs=[tmp_path / "own.log"])
+    process.start()
+    process.wait()
+    told = (
+        r"(?s)Kafka ended by itself \(exit code 1\); 3 MB are free\. .*so it ends\nthe disk is full"
+    )
+    with pytest.raises(StartupFailed, match=told):
+        process.check(lambda: "; 3 MB are free")
+
+
+def test_a_condition_is_waited_for_while_it_lives(make: Make) -> None:
+    process = make(f"print('ready', flush=True); {FOREVER}")
+    process.start()
+    process.wait_for(lambda: "ready" in process.log.read_text(), 30, "it to be ready")
+    process.kill()
+    with pytest.raises(StartupFailed, match=r"(?s)killed by SIGKILL.*ready"):
+        process.wait_for(lambda: False, 30, "what never is")
+
+
+def test_waiting_for_a_condition_is_bounded(make: Make) -> None:
+    with make(FOREVER) as process:
+        assert process.alive
+        with pytest.raises(TimeoutError, match="what never is"):
+            process.wait_for(lambda: False, 0, "what never is")
+    assert not process.alive
 
 
 def test_it_is_asked_to_end_and_its_exit_code_told(make: Make) -> None:
