@@ -7,7 +7,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from penstock.api import Use
+from penstock.schema_registry.avro import AVRO_CONVERTER, AvroConverter
 from penstock.schema_registry.transport import MockTransport
+
+from .avro_examples import Make
 
 _numbers = itertools.count(1)
 
@@ -35,3 +39,16 @@ def ask(scope: str) -> Callable[..., tuple[int, object]]:
         return answer.status, answer.body
 
     return request
+
+
+@pytest.fixture
+def avro(registry_url: str) -> Make:
+    """Makes a converter on the test's own registry; settings with `_` for `.`."""
+
+    def converter(use: Use = Use.VALUE, **props: str) -> AvroConverter:
+        given = {name.replace("_", "."): text for name, text in props.items()}
+        return AvroConverter(
+            AVRO_CONVERTER.parse({"schema.registry.url": registry_url, **given}), use
+        )
+
+    return converter
