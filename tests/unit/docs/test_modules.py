@@ -14,7 +14,10 @@ MODULES = {
 }
 
 MOST_LINES = 600
-TABLES = {"config/worker_keys.py": "the catalogue of a worker's settings"}
+TABLES = {
+    "config/worker_keys.py": "the catalogue of a worker's settings",
+    "connectors/files/settings/sink.py": "the catalogue of the settings of sinks of files",
+}
 BANNER = re.compile(r"^\s*(?:#|//)\s*[─━═=*#~_-]{2}")
 
 
