@@ -46,7 +46,7 @@ check: $(READY) ## format, lint, types, import layers, unit and property tests: 
 ALONE := tests/integration/test_jdbc_driver.py
 
 # Faults, and what takes a minute or more.
-SLOW := churn exactly_once faults_connectors faults_workers jdbc_faults plugins spark_cluster tutorial worker_that_dies
+SLOW := churn exactly_once faults_connectors faults_workers files jdbc_faults plugins spark_cluster tutorial worker_that_dies
 
 REAL := $(BIN)/pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder --ignore=$(ALONE)
 

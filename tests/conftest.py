@@ -36,6 +36,7 @@ LONGEST: Final = (
     "parity/test_exactly_once.py",
     "e2e/test_plugins.py",
     "e2e/test_jdbc_faults.py",
+    "e2e/test_files.py",
     "parity/test_parity.py",
     "e2e/test_cli.py",
     "e2e/test_worker_that_dies.py",
