@@ -57,6 +57,7 @@ class _Partition:
     storing: deque[Storing] = field(default_factory=deque)
     stored: int | None = None  # the last cut whose files are stored, and all before it
     next: int = 0  # the offset after the last record
+    revoked: bool = False
 
 
 class FileWriter(SinkWriter):
@@ -87,8 +88,6 @@ class FileWriter(SinkWriter):
         self._closes_when_idle = plan.clock is Clock.WALL and plan.rules.interval_ms is not None
         if plan.rules.schedule_ms is not None or self._closes_when_idle:
             self.idle_ms = _IDLE_MS
-
-    # ── records ──────────────────────────────────────────────────────────────────────────────
 
     def write(self, records: Records, failed: Failed) -> None:
         if not len(records):
@@ -126,6 +125,8 @@ class FileWriter(SinkWriter):
         now = self._now()
         local = self._local(now)
         for partition in self._partitions.values():
+            if partition.revoked:
+                continue
             due = is_due(self._plan.rules, partition.span, local)
             if self._closes_when_idle:
                 due = due or is_over(self._plan.rules, partition.span, now)
@@ -156,8 +157,6 @@ class FileWriter(SinkWriter):
                 allowed[at] = partition.stored
         return allowed
 
-    # ── partitions ───────────────────────────────────────────────────────────────────────────
-
     def assigned(self, partitions: Mapping[TopicPartition, int]) -> None:
         for at, offset in partitions.items():
             self._drop(at)
@@ -170,6 +169,7 @@ class FileWriter(SinkWriter):
                 self._partitions.pop(at, None)
             elif (partition := self._partitions.get(at)) is not None:
                 # Its next owner writes these again. The span stays, and holds their offsets back.
+                partition.revoked = True
                 self._drop_open(partition)
 
     def close(self) -> None:
@@ -178,8 +178,6 @@ class FileWriter(SinkWriter):
         self._partitions = {}
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._store.close()
-
-    # ── files ────────────────────────────────────────────────────────────────────────────────
 
     def _opened(self, partition: _Partition, file: OpenFile) -> OpenFiles | DataError:
         """The file, new if it is not open; or why there cannot be one."""

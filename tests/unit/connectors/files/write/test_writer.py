@@ -358,6 +358,17 @@ def test_files_are_completed_by_the_clock_when_no_records_come() -> None:
     task.writer.close()
 
 
+def test_the_clock_does_not_complete_what_another_task_writes_again() -> None:
+    task = Task({"rotate.schedule.interval.ms": "60000", "timezone": "UTC"})
+    task.write(numbers(0, 2))
+    task.writer.revoked(frozenset({AT}), lost=False)
+    task.clock.now += 60_000
+    task.writer.idle()
+    assert task.committed() is None
+    assert task.files == {}
+    task.writer.close()
+
+
 def test_with_wallclock_files_are_completed_when_no_records_come() -> None:
     task = Task({**HOURLY, "rotate.interval.ms": "60000"})
     task.write(numbers(0, 2))
