@@ -258,9 +258,7 @@ def _key_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
     fields = parsed.get(PK_FIELDS.name)
     count = len(fields) if isinstance(fields, tuple) else 0
     if parsed.get(DELETE_ENABLED.name) and mode != "record_key":
-        text = "Deletes are only supported for pk.mode record_key"
-        yield DELETE_ENABLED.name, text
-        yield PK_MODE.name, text
+        yield DELETE_ENABLED.name, "Deletes are only supported for pk.mode record_key"
     if write in ("upsert", "update") and mode == "none":
         yield (
             PK_MODE.name,

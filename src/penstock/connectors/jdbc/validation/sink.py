@@ -24,7 +24,32 @@ from penstock.connectors.jdbc.write.settings import KeyMode, WriteSettings, dial
 
 def sink_findings(config: Config) -> Iterator[Finding]:
     """What there is to say of a sink's configuration."""
+    yield from _primitive_keys(config)
     yield from look_at(config, _sink)
+
+
+_PRIMITIVE: Final = frozenset(
+    """
+    BooleanConverter ByteArrayConverter DoubleConverter FloatConverter IntegerConverter
+    LongConverter ShortConverter StringConverter
+    """.split()
+)
+"""Converters of which every value is a primitive one."""
+
+
+def _primitive_keys(config: Config) -> Iterator[Finding]:
+    """Keys that a converter makes primitive fill one column, which `pk.fields` has to name."""
+    mode, names = str(config[s.PK_MODE]).lower(), config[s.PK_FIELDS]
+    side = {"record_key": "key", "record_value": "value"}.get(mode)
+    if side is None or len(names) == 1 or config.props.get("transforms", "").strip():
+        return
+    converter = _simple(config.props.get(f"{side}.converter", ""))
+    if converter in _PRIMITIVE:
+        yield Finding(
+            s.PK_FIELDS.name,
+            f"With pk.mode={mode} and {converter}, pk.fields has to name exactly one column, for "
+            f"the whole {side}; it names {len(names)}",
+        )
 
 
 _KEEP_TOPICS: Final = frozenset(

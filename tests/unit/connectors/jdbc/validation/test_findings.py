@@ -351,6 +351,20 @@ def test_what_is_no_table_of_a_wanted_kind_is_an_error(shop: Shop) -> None:
             "pk.mode",
             'a unique index of table "free" over any columns; it has none.',
         ),
+        (
+            {"pk__mode": "record_key", "key__converter": "org.example.StringConverter"},
+            "pk.fields",
+            "pk.fields has to name exactly one column, for the whole key; it names 0",
+        ),
+        (
+            {
+                "pk__mode": "record_value",
+                "value__converter": "org.apache.kafka.connect.converters.LongConverter",
+                "pk__fields": "id,note",
+            },
+            "pk.fields",
+            "With pk.mode=record_value and LongConverter, pk.fields has to name exactly one",
+        ),
     ],
 )
 def test_keys_that_the_table_has_not_are_errors(
@@ -369,6 +383,8 @@ def test_keys_that_the_table_has_not_are_errors(
         {"pk__mode": "record_value", "pk__fields": "id,note", "insert__mode": "upsert"},
         {"pk__mode": "record_value", "pk__fields": "nr", "auto__evolve": True},
         {"pk__mode": "none", "pk__fields": "nr"},
+        {"pk__mode": "record_key", "pk__fields": "id", "key__converter": "a.StringConverter"},
+        {"pk__mode": "record_key", "key__converter": "a.StringConverter", "transforms": "HoistKey"},
         {"pk__mode": "record_key", "pk__fields": "note", "insert__mode": "update"},
         {"topics": "twin", "pk__mode": "record_key", "pk__fields": "a,b", "insert__mode": "upsert"},
     ],
