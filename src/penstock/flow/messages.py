@@ -45,7 +45,7 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Stops a task at a record boundary; after `grace_s` it is cut off. May come again, with less
+    """Stops a task at a record boundary; after `grace_s` it is cancelled. May come again, with less
     time."""
 
     id: int
@@ -165,7 +165,7 @@ class TransactionCommitted:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """A task has stopped; `in_time`: it was not cut off. `stuck`: its thread has not come back."""
+    """A task has stopped; `in_time`: it was not cancelled. `stuck`: its thread is not back yet."""
 
     id: int
     in_time: bool

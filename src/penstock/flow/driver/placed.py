@@ -27,7 +27,7 @@ class Placed:
     stopped: Future[bool] | None = None  # set once it is to stop
     running: bool = False  # its writer or reader is open
     moving: bool = False
-    own: bool = False  # it is to have, or has, a slot of its own
+    own: bool = False  # it is to have, or has, a dedicated slot
     deaths: int = 0  # slots that died while it was on them
     busy_s: float = 0.0
     in_call: bool = False

@@ -1,9 +1,9 @@
 """Which slot a task is placed on, and when it moves: decisions over figures.
 
 Quiet tasks share slots, about one per core. A task that was busy for half of the last seconds
-beside others gets a slot of its own, while there are free ones; when it has been quiet for a while
+beside others gets a dedicated slot, while there are free ones; when it has been quiet for a while
 it returns to a shared slot. A task whose slot's process died while it was at work starts again on a
-slot of its own, so that it can harm nobody if that was its doing.
+dedicated slot, so that it can harm nobody if that was its doing.
 """
 
 from __future__ import annotations

@@ -144,7 +144,7 @@ class Tasks:
             raise
 
     def stop(self, task: TaskId, timeout_s: float) -> bool:
-        """Stops a task; False when it had to be cut off: what it has not reported is done again."""
+        """Stops a task; False if it had to be cancelled: what it has not reported is done again."""
         with self._lock:
             placed = self._placed.pop(task, None)
             if placed is None:
@@ -357,7 +357,7 @@ class Tasks:
 
     def _slot_over(self, slot: Slot, why: Trace | None) -> None:
         """A slot is over: its tasks start again elsewhere. One that was alone on it has failed, for
-        it may have been its doing; and what was at work at that moment gets a slot of its own."""
+        it may have been its doing; and what was at work at that moment gets a dedicated slot."""
         with self._lock:
             self._pool.slots.pop(slot.number, None)
             left = self._on(slot)
@@ -542,7 +542,7 @@ class Tasks:
             "task %s moves from slot %d to %s",
             placed.plan.task,
             placed.slot.number,
-            "a slot of its own" if own else "a shared slot",
+            "a dedicated slot" if own else "a shared slot",
         )
         placed.moving = True
         placed.own = own

@@ -1,6 +1,6 @@
 """A connector task on a slot: one thread, which runs the connector's code and may block.
 
-Whatever a task does that others see, it does through `Hosted`: once it is cut off, because it did
+Whatever a task does that others see, it does through `Hosted`: once it is cancelled, because it did
 not stop in time, nothing of it reaches Kafka or the worker any more, whenever its thread returns.
 """
 
@@ -184,12 +184,12 @@ class Hosted(ABC):
             raise Interrupted
 
     def say(self, news: News) -> None:
-        """Tells the worker, unless the task is cut off."""
+        """Tells the worker, unless the task is cancelled."""
         if not self.cut_off:
             self._host.send([news])
 
     def time_left(self) -> float:
-        """Until a task that is stopping is cut off, in seconds."""
+        """Until a task that is stopping is cancelled, in seconds."""
         return max(0.0, self._deadline - time.monotonic()) if self.stopping else _AT_LEISURE_S
 
     def _run(self) -> None:
@@ -209,7 +209,7 @@ class Hosted(ABC):
         with self.turn:
             over, self._over = self._over, True
         if over:
-            return  # it was cut off, and that was said
+            return  # it was cancelled, and that was said
         if trace is not None and self.stopping:
             log.warning("failed to stop the task cleanly: %s", trace.text)
         last: News = Stopped(self.id, in_time=True)

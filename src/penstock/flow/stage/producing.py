@@ -63,7 +63,7 @@ class Producing(Hosted):
             self._sending.drop()
 
     def _check_still_ours(self) -> None:
-        """Raises Interrupted when the task is cut off: its records are somebody else's now."""
+        """Raises Interrupted when the task is cancelled: its records are somebody else's now."""
         if self.cut_off:
             raise Interrupted
 

@@ -363,7 +363,7 @@ class SourceTask(Producing):
 
     def _abort(self) -> None:
         """Ends the open transaction, so that consumers need not wait for its time-out. Fenced or
-        cut off, it ends without us."""
+        cancelled, it ends without us."""
         if not self._in_transaction:
             return
         self._in_transaction = False
