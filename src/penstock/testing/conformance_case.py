@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Final, cast
 
 import orjson
 import pytest
@@ -141,18 +141,19 @@ class SinkCase(Case):
         return None
 
 
+OTHER_RECORDS: Final = "the target has other records than were written; see `expected`"
+
+
 def compare(case: SinkCase, found: list[Any], expected: list[Any]) -> None:
     """Fails when the target does not have what was written, or has it in another order."""
     same = Counter(map(repr, found)) == Counter(map(repr, expected))
     if case.ordered:
         hint = "; set `ordered = False` if the target does not keep the order of writes"
         assert found == expected, (
-            f"the target has the records in another order{hint}"
-            if same
-            else "the target has other records than were written; see `expected`"
+            f"the target has the records in another order{hint}" if same else OTHER_RECORDS
         )
     else:
-        assert same, "the target has other records than were written; see `expected`"
+        assert same, OTHER_RECORDS
 
 
 def either_records(case: SinkCase, numbers: range) -> tuple[Records, bool]:

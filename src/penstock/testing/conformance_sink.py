@@ -18,7 +18,7 @@ from penstock.api import (
     TopicPartition,
 )
 from penstock.api.settings import Config
-from penstock.testing.conformance_case import SinkCase, compare, either_records
+from penstock.testing.conformance_case import OTHER_RECORDS, SinkCase, compare, either_records
 from penstock.testing.conformance_connector import ConnectorChecks, open_files
 from penstock.testing.contexts import SinkContextStub
 
@@ -171,7 +171,9 @@ class SinkConformance(ConnectorChecks, SinkCase):
         another.write(records.only(rest))
         another.stop()
         expected = Counter(map(repr, self.expected(records)))
-        assert Counter(map(repr, self.contents())) >= expected
+        assert Counter(map(repr, self.contents())) >= expected, (
+            "the target does not have all records whose offsets may be committed; see `expected`"
+        )
 
     def test_partitions_may_go_and_come_back(self, task: _SinkTask) -> None:
         records = self._some(range(10))
@@ -229,7 +231,9 @@ class SinkConformance(ConnectorChecks, SinkCase):
         failed = task.write(batch)
         assert set(failed) <= {1}, "a tombstone affected other records of its batch"
         for neighbour in self.expected(around.only([0, 2])):
-            assert neighbour in self.contents()
+            assert neighbour in self.contents(), (
+                "the target does not have the neighbours of a tombstone; see `expected`"
+            )
 
     def test_a_record_that_is_refused_is_named_and_its_neighbours_are_written(
         self, task: _SinkTask
@@ -314,12 +318,13 @@ class SinkConformance(ConnectorChecks, SinkCase):
         expected = Counter(map(repr, self.expected(records)))
         found = Counter(map(repr, self.contents()))
         if self.idempotent:
+            assert found.keys() == expected.keys(), OTHER_RECORDS
             assert found == expected, (
                 "a repeated write changed the target; set `idempotent = False` if records that are "
                 "written again may leave duplicates"
             )
         else:
-            assert found.keys() == expected.keys()
+            assert found.keys() == expected.keys(), OTHER_RECORDS
             assert all(found[entry] >= count for entry, count in expected.items())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, ClassVar, cast
@@ -193,10 +194,27 @@ def only_with_schemas(case: ShelfCase, numbers: range, *, schema: bool) -> Recor
     return SinkConformance.records(case, numbers, schema=True) if schema else None
 
 
-def test_expected() -> None:
-    case = sink(expected=lambda self, records: [f"<{text}>" for text in records.values.values])
+@pytest.mark.parametrize("idempotent", [True, False])
+@pytest.mark.parametrize(
+    "check",
+    [
+        flushed,
+        lambda case: case.test_what_may_be_committed_is_not_needed_again(),
+        lambda case: case.test_partitions_may_go_and_come_back(case._open()),
+        lambda case: case.test_records_that_are_written_again(),
+        lambda case: case.test_a_tombstone_is_written_or_refused_and_its_neighbours_are_written(
+            case._open()
+        ),
+    ],
+    ids=["flushed", "committed", "revoked", "rewritten", "tombstone"],
+)
+def test_expected(check: Callable[[ShelfCase], None], idempotent: bool) -> None:
+    case = sink(
+        idempotent=idempotent,
+        expected=lambda self, records: [f"<{text}>" for text in records.values.values],
+    )
     with pytest.raises(AssertionError, match="see `expected`"):
-        flushed(case)
+        check(case)
 
 
 def test_bad_records() -> None:
