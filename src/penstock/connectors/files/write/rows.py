@@ -19,7 +19,7 @@ from penstock.connectors.files.boundaries.paths import (
 from penstock.connectors.files.boundaries.spans import Rows, Schemas
 from penstock.connectors.files.write.plan import ByFields, ByPartition, Clock, Nulls, SinkPlan
 
-HEADERS: Final = array(struct({"key": STRING, "value": STRING}, name="RecordHeader"))
+HEADERS: Final = array(struct({"key": STRING, "value": STRING}))
 """What files of headers hold: the headers of a record in their order, their values as text."""
 
 
