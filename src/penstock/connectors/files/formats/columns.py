@@ -94,6 +94,7 @@ class Parquet(Format):
     """Parquet files."""
 
     needs_schema = True
+    structs_only = True
 
     def __init__(self, codec: str = "snappy") -> None:
         self._codec, self._ending = PARQUET_CODECS[codec]

@@ -47,6 +47,9 @@ class Format(ABC):
     """How records become a file."""
 
     needs_schema: ClassVar[bool] = False
+    structs_only: ClassVar[bool] = False
+    """Whether keys and headers are written as the only field of a struct, `RecordKey` and
+    `RecordHeaders`, as Confluent's connectors do in Parquet."""
 
     @property
     @abstractmethod

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from penstock.api import Column, DataError, Failed, Header, Records
-from penstock.api.schema import ProjectionError, Schema, Value, projector, text
+from penstock.api.schema import ProjectionError, Schema, Value, projector, struct, text
 from penstock.connectors.files.boundaries.spans import Schemas
 from penstock.connectors.files.formats.format import Encoder, Format
 from penstock.connectors.files.stores.store import NewFile, Store
 from penstock.connectors.files.write.rows import HEADERS
+
+_WRAPPERS: Final = {"keys": ("RecordKey", "key"), "headers": ("RecordHeaders", "headers")}
 
 Side = Callable[[Records, Failed], Column]
 """What of records goes to one of the files: their values, keys or headers."""
@@ -46,6 +48,8 @@ class OpenFiles:
             ending = format.ending if what == "values" else f".{what}{format.ending}"
             file = store.create(path(ending))
             schema, side = _side(what, schemas)
+            if what != "values" and schema is not None and format.structs_only:
+                schema, side = _wrapped(_WRAPPERS[what], schema, side)
             self._parts.append(_Part(side, file, format.open(schema, file, file.path)))
 
     @property
@@ -119,6 +123,17 @@ def _side(what: str, schemas: Schemas) -> tuple[Schema | None, Side]:
     if what == "headers":
         return HEADERS, lambda records, failed: _headers(records)
     return value, lambda records, failed: _projected(records.values, value, failed)
+
+
+def _wrapped(names: tuple[str, str], schema: Schema, side: Side) -> tuple[Schema, Side]:
+    """The same as the only field of a struct: the struct's name and that of its field."""
+    name, field = names
+    outer = struct({field: schema}, name=name)
+
+    def wrapped(records: Records, failed: Failed) -> Column:
+        return Column.of([{field: each} for each in side(records, failed).values], outer)
+
+    return outer, wrapped
 
 
 def _headers(records: Records) -> Column:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from io import BytesIO
 
 import fastavro
+import pyarrow.parquet as pq
 import pytest
 
 from penstock.api import Column, Failed, Header, Records, TopicPartition
@@ -221,6 +222,35 @@ def test_keys_and_headers_have_files_of_the_same_rows() -> None:
         [{"key": "b", "value": "true"}],
     ]
     assert len(task.files) == 3
+    task.writer.close()
+
+
+def test_in_parquet_keys_and_headers_are_the_only_field_of_a_struct() -> None:
+    task = Task(
+        {
+            "store.kafka.keys": "true",
+            "keys.format.class": "ParquetFormat",
+            "store.kafka.headers": "true",
+            "headers.format.class": "ParquetFormat",
+        }
+    )
+    keys, headers = ["k0", "k1", "k2"], [[Header("a", 1)], [], []]
+    task.write(batch(["v0", "v1", "v2"], keys=keys, key_schema=STRING, headers=headers))
+    task.flush()
+    files = {name.partition(".")[2]: data for name, data in task.files.items()}
+    rows = {
+        ending: pq.read_table(BytesIO(data)).to_pylist()
+        for ending, data in files.items()
+        if ending.endswith("parquet")
+    }
+    assert rows == {
+        "keys.snappy.parquet": [{"key": key} for key in keys],
+        "headers.snappy.parquet": [
+            {"headers": [{"key": "a", "value": "1"}]},
+            {"headers": []},
+            {"headers": []},
+        ],
+    }
     task.writer.close()
 
 
