@@ -536,7 +536,7 @@ def test_kafka_connect_client(site: Site, node_modules: Path) -> None:
     assert "TypeError" in told["getTopics"]["error"]
     bodies = {what: each.get("body") for what, each in told.items()}
     assert bodies["getCluster"]["version"] == "4.2.0"
-    assert len(bodies["getConnectorPlugins"]) == 4 < len(bodies["getConnectorPlugins all"])
+    assert len(bodies["getConnectorPlugins"]) == 6 < len(bodies["getConnectorPlugins all"])
     assert bodies["validate"]["error_count"] == 0
     assert bodies["validate bad"]["error_count"] == 1
     assert told["createConnector"]["location"] == f"{site.url}/connectors/{name}"

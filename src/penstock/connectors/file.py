@@ -78,11 +78,9 @@ _LINE_END: Final = re.compile("\r\n|\n|\r")
 
 
 def _findings(file: str | None, unset: str) -> Iterable[Finding]:
-    """What is wrong with `file` whatever is in it; on a Spark cluster as this machine sees it."""
+    """What is wrong with `file` on whichever machine the task runs."""
     if not file:
         yield Finding("file", unset)
-    elif os.path.isdir(file):
-        yield Finding("file", f"Invalid value {file} for configuration file: it is a directory")
 
 
 class FileStreamSource(SourceConnector):

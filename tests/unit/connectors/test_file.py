@@ -490,17 +490,14 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [FileStreamSource, FileStreamSink])
-@pytest.mark.parametrize(
-    ("file", "said"),
-    [(None, "Set 'file'."), ("", "Set 'file'."), (tempfile.gettempdir(), "it is a directory")],
-)
-def test_what_no_task_could_use_is_refused_when_it_is_validated(
-    kind: type[FileStreamSource | FileStreamSink], file: str | None, said: str
+@pytest.mark.parametrize("file", [None, ""])
+def test_a_connector_without_a_file_is_refused_when_it_is_validated(
+    kind: type[FileStreamSource | FileStreamSink], file: str | None
 ) -> None:
     given = {"topic": "t", **({} if file is None else {"file": file})}
     [finding] = kind().validate_live(kind.plugin.config.parse(given))
     assert finding.setting == "file"
-    assert said in (finding.error or "")
+    assert "Set 'file'." in (finding.error or "")
     assert list(kind().validate_live(kind.plugin.config.parse({**given, "file": "/new"}))) == []
 
 
