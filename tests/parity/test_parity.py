@@ -153,7 +153,7 @@ ACCEPTED: Final = (
         lambda ask, reply: (
             reply.status in (200, 400)
             and b"FileStream" in (ask.bytes or b"")
-            and b'"file": ' not in (ask.bytes or b"")
+            and not re.search(rb'"file": (?!null)', ask.bytes or b"")
             and ask.method in ("POST", "PUT")
         ),
         _same_but_file,
