@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from penstock.host import jars
-from penstock.testing.processes import WorkerProcess
+from penstock.testing.processes import STOP_S, WorkerProcess
+from penstock.testing.waiting import wait_until
 
 MAIN_CLASS: Final = "org.apache.kafka.connect.cli.ConnectDistributed"
 STANDALONE: Final = "org.apache.kafka.connect.cli.ConnectStandalone"
@@ -39,6 +40,20 @@ rootLogger.appenderRef.file.ref = file
 """
 
 
+class ReferenceWorker(WorkerProcess):
+    """A worker of Kafka Connect."""
+
+    def stop(self, timeout_s: float = STOP_S) -> int:
+        """The same, but a process that hangs is killed: now and then the end of Kafka Connect's
+        REST server and that of Jetty, which begins by itself, wait for each other for ever."""
+        try:
+            return super().stop(timeout_s)
+        except TimeoutError:
+            self.kill()
+            wait_until(lambda: self.exit_code is not None, timeout_s, "the killed process to end")
+            return self.exit_code or 0
+
+
 def script_options(environment: Mapping[str, str] | None = None) -> list[str]:
     """The JVM's options as Kafka's scripts choose them from the environment."""
     given = os.environ if environment is None else environment
@@ -53,7 +68,7 @@ def reference_worker(
     options: Sequence[str] | None = None,
     main: str = MAIN_CLASS,
     files: Sequence[Path] = (),
-) -> WorkerProcess:
+) -> ReferenceWorker:
     """A worker of Kafka Connect, not yet started; `options` are its JVM's (`script_options`), and
     `files` describe the connectors of a `STANDALONE` one.
 
@@ -72,6 +87,6 @@ def reference_worker(
     java = [jars.java(), *(script_options() if options is None else options)]
     java += [f"-Dlog4j2.configurationFile={logging}", "-cp", os.pathsep.join(classes), main]
     own = {**settings, "plugin.path": str(plugins)}
-    return WorkerProcess(
+    return ReferenceWorker(
         folder, own, name, lambda properties: [*java, *map(str, (properties, *files))]
     )

@@ -56,3 +56,12 @@ def test_the_file_connectors_are_a_plugin_and_not_on_the_class_path(
         connect / "connect-file-4.2.0.jar"
     )
     assert f"-Dlog4j2.configurationFile={home / 'reference.log4j2.properties'}" in said
+
+
+def test_one_that_does_not_end_when_it_is_asked_to_is_killed(connect: Path, tmp_path: Path) -> None:
+    (tmp_path / "java").write_text("#!/bin/sh\ntrap '' TERM\necho up\nwhile :; do sleep 1; done\n")
+    worker = reference_worker(tmp_path, worker_settings("localhost:9092", "cluster"))
+    with worker:
+        wait_until(lambda: "up" in worker.log_text(), 30, "the program to begin")
+        assert worker.stop(0.5) == -9
+        assert not worker.alive
