@@ -19,6 +19,7 @@ Traceback (most recent call last):
 penstock.data.projection.ProjectionError: Error projecting x
 """
 
+from penstock.data.java_maps import map_order
 from penstock.data.logical import (
     EPOCH,
     MS_PER_DAY,
@@ -146,6 +147,7 @@ __all__ = [
     "int_to_bytes",
     "java_class",
     "map_of",
+    "map_order",
     "ms_to_time",
     "ms_to_timestamp",
     "pairs",

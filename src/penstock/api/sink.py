@@ -8,7 +8,7 @@ A sink task is a `SinkWriter` that writes batches, in a thread of its own inside
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -96,6 +96,13 @@ class SinkConnector(Connector):
         reset) are committed. Raise PenstockError to refuse them. Return True if no offsets have to
         be altered outside of Kafka (KIP-875)."""
         return False
+
+    def open_preview(
+        self, config: Config, context: SinkContext, tell: Callable[[str], None]
+    ) -> SinkWriter | None:
+        """A writer that changes nothing, and tells instead what it would write: a line for every
+        file, document or statement. For `penstock preview`; None: this sink has none."""
+        return None
 
     @abstractmethod
     def open(self, config: Config, context: SinkContext) -> SinkWriter:

@@ -53,6 +53,17 @@ class SinkContext(TaskContext, Protocol):
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Resumes the delivery."""
 
+    def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Continues the delivery of partitions at these offsets, back or ahead, for targets that
+        know by themselves what they have.
+
+        When the current call of the writer has returned, no record that was read before is
+        delivered any more; also not again, if the call raised a retriable error. These offsets are
+        committed next, if `pre_commit` lets them be. Partitions that are not assigned are left out;
+        beyond the records of a topic `consumer.override.auto.offset.reset` decides. Raises
+        ValueError for an offset below 0.
+        """
+
 
 class SourceContext(TaskContext, Protocol):
     """The context of a source task."""

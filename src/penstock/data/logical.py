@@ -98,6 +98,6 @@ def timestamp_to_ms(value: datetime) -> int:
 def ms_to_timestamp(ms: int) -> datetime:
     """The moment that many milliseconds after the epoch, in UTC."""
     try:
-        return EPOCH + timedelta(milliseconds=ms)
+        return EPOCH + timedelta(0, 0, 0, ms)
     except OverflowError as cause:
         raise DataError(f"Timestamp {ms} is outside the years 1 to 9999") from cause

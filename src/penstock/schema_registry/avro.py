@@ -17,12 +17,12 @@ from penstock.api.plugin import Plugin
 from penstock.config.define import BOOLEAN, LOW, MEDIUM, Config, Key
 from penstock.convert.lru import LruCache
 from penstock.convert.runs import RunStarts
+from penstock.data.avro import schema as names
+from penstock.data.avro.read import ReadBytes, ReadSettings, connect_schema, reader
 from penstock.data.records import Column, Failed
 from penstock.data.schema import Schema, Value
 from penstock.errors import DataError, PenstockError
-from penstock.schema_registry import avro_schema as names
 from penstock.schema_registry import settings, wire
-from penstock.schema_registry.avro_read import ReadBytes, ReadSettings, connect_schema, reader
 from penstock.schema_registry.avro_write import WriteBytes, writer
 from penstock.schema_registry.avro_write_schema import WriteSettings, avro_schema
 from penstock.schema_registry.client import (
@@ -34,6 +34,7 @@ from penstock.schema_registry.client import (
 )
 from penstock.schema_registry.compatibility import avro_obstacles, parse_avro
 from penstock.schema_registry.subjects import SubjectNames
+from penstock.schema_registry.wire import HEAD_SIZE
 
 ENHANCED: Final = Key(
     "enhanced.avro.schema.support",
@@ -213,7 +214,7 @@ class AvroConverter(Converter):
                 f"Error retrieving Avro {self._what} schema version for id {schema_id}",
             ) from cause
         schema = connect_schema(node, named, self._reading, place.version)
-        return _Plan(schema, reader(node, named, self._reading))
+        return _Plan(schema, reader(node, named, self._reading, HEAD_SIZE))
 
     def _explained(self, cause: Exception, topic: str, what: str) -> PenstockError:
         return explained(

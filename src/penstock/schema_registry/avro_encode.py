@@ -16,9 +16,9 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Any, Final
 
-from penstock.schema_registry import avro_schema as names
-from penstock.schema_registry.avro_schema import Node, Nodes, kind_of, resolved
-from penstock.schema_registry.avro_source import Source
+from penstock.data.avro import schema as names
+from penstock.data.avro.schema import Node, Nodes, kind_of, resolved
+from penstock.data.avro.source import Source
 
 Encode = Callable[[Any], bytes]
 

@@ -14,6 +14,9 @@ from typing import Any, Final
 
 from penstock.convert.logical import TEMPORAL_WRITERS
 from penstock.convert.shapes import Convert, FieldWork, Shapes
+from penstock.data.avro import schema as names
+from penstock.data.avro.read import is_union
+from penstock.data.avro.schema import Node, Nodes, kind_of, resolved
 from penstock.data.schema import (
     INT_BITS,
     Logical,
@@ -27,11 +30,9 @@ from penstock.data.schema import (
     within,
 )
 from penstock.errors import DataError
-from penstock.schema_registry import avro_schema as names
 from penstock.schema_registry.avro_decimal import decimal_writer
 from penstock.schema_registry.avro_encode import encoder, is_direct
-from penstock.schema_registry.avro_schema import Node, Nodes, kind_of, resolved
-from penstock.schema_registry.avro_write_schema import WriteSettings, is_fixed, is_union
+from penstock.schema_registry.avro_write_schema import WriteSettings, is_fixed
 
 WriteBytes = Callable[[Value], bytes | None]
 """The bytes of a value that is not null; None for a union whose fields are all null."""

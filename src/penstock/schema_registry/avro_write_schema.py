@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from penstock.convert.logical import TEMPORAL_WRITERS
+from penstock.data.avro import schema as names
+from penstock.data.avro.read import is_union
+from penstock.data.avro.schema import Node
 from penstock.data.schema import Logical, Schema, Type, Value, pairs
 from penstock.errors import DataError
-from penstock.schema_registry import avro_schema as names
 from penstock.schema_registry.avro_decimal import decimal_writer
-from penstock.schema_registry.avro_schema import Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +54,6 @@ class WriteSettings:
         return (
             key is not None and key.type is Type.STRING and (not key.optional or self.optional_keys)
         )
-
-
-def is_union(schema: Schema) -> bool:
-    """Whether a STRUCT is an Avro union, with a field for each branch."""
-    return schema.name == names.UNION or names.SHARED_UNION in (schema.parameters or {})
 
 
 def is_fixed(schema: Schema) -> bool:

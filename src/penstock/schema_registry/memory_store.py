@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from penstock.data.avro.schema import parse
+from penstock.data.json_text import compact
 from penstock.errors import DataError
-from penstock.schema_registry.avro_schema import parse
 from penstock.schema_registry.compatibility import (
     parse_avro,
     parse_json,
 )
-from penstock.schema_registry.json_text import compact
 
 Body = Mapping[str, Any]
 TYPES: Final = ("JSON", "PROTOBUF", "AVRO")

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.schema_registry.avro_decode import Malformed, decoder
+from penstock.data.avro.decode import Malformed, decoder
+from penstock.data.avro.schema import parse
 from penstock.schema_registry.avro_encode import encoder
-from penstock.schema_registry.avro_schema import parse
 
 
 def encoded(schema: Any, datum: Any) -> bytes:

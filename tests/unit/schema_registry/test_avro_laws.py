@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.api.converter import Use
+from penstock.data.avro.schema import parse, text_of
 from penstock.data.records import Column, Failed
 from penstock.data.schema import (
     BOOLEAN,
@@ -38,7 +39,6 @@ from penstock.data.schema import (
 )
 from penstock.schema_registry import wire
 from penstock.schema_registry.avro import AVRO_CONVERTER, AvroConverter
-from penstock.schema_registry.avro_schema import parse, text_of
 from penstock.schema_registry.avro_write_schema import WriteSettings, avro_schema
 from penstock.schema_registry.compatibility import avro_obstacles, parse_avro
 from penstock.schema_registry.transport import MockTransport

@@ -1,6 +1,6 @@
 """Avro to Connect: converts a schema, and makes the reader of its data (kafka-connect.md §9.5).
 
-Functions from `avro_decode` decode the data.
+Functions from `decode` decode the data.
 """
 
 from __future__ import annotations
@@ -10,6 +10,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from penstock.data import schema as connect
+from penstock.data.avro import decode
+from penstock.data.avro import schema as names
+from penstock.data.avro.decode import Decode
+from penstock.data.avro.schema import Node, Nodes, kind_of, resolved
+from penstock.data.json_text import compact
 from penstock.data.logical import (
     bytes_to_decimal,
     days_to_date,
@@ -18,12 +23,6 @@ from penstock.data.logical import (
 )
 from penstock.data.schema import Logical, Schema, Type, Value, check, fields_of, wrap_int
 from penstock.errors import DataError
-from penstock.schema_registry import avro_schema as names
-from penstock.schema_registry.avro_decode import decoder
-from penstock.schema_registry.avro_schema import Node, Nodes, kind_of, resolved
-from penstock.schema_registry.avro_write_schema import is_union
-from penstock.schema_registry.json_text import compact
-from penstock.schema_registry.wire import HEAD_SIZE
 
 ReadBytes = Callable[[bytes], Value]
 
@@ -37,6 +36,9 @@ class ReadSettings:
     shared_sum_types: bool = False
     discard_doc_default: bool = False
     flatten_singletons: bool = True
+    all_moments: bool = False
+    """Whether times and timestamps of µs and ns, and local ones, are Time and Timestamp too, cut to
+    ms; Confluent's converter reads them as INT64."""
 
 
 def connect_schema(
@@ -61,6 +63,9 @@ _LOGICAL: Final[Mapping[tuple[str, str], Schema]] = {
     ("int", "date"): connect.DATE,
     ("int", "time-millis"): connect.TIME,
     ("long", "timestamp-millis"): connect.TIMESTAMP,
+}
+_MOMENTS: Final[Mapping[tuple[str, str], Schema]] = {
+    each: connect.TIME if each[1] == "time-micros" else connect.TIMESTAMP for each in decode.MOMENTS
 }
 _PRIMITIVES: Final[Mapping[str, Schema]] = {
     "boolean": connect.BOOLEAN,
@@ -127,7 +132,10 @@ class _SchemaReader:
                 return small
             case _ if kind in _PRIMITIVES:
                 logical = str(node.get("logicalType", "")).lower()
-                return _LOGICAL.get((kind, logical), _PRIMITIVES[kind])
+                schema = _LOGICAL.get((kind, logical))
+                if schema is None and self.settings.all_moments:
+                    schema = _MOMENTS.get((kind, logical))
+                return schema or _PRIMITIVES[kind]
         raise DataError(f"Couldn't translate unsupported schema type {kind}.")
 
     def _element(self, node: Node) -> Schema | None:
@@ -395,10 +403,12 @@ def _from_json(schema: Schema | None, node: Node, value: Any, named: Nodes) -> V
             return bytes_to_decimal(value.encode("latin-1"), schema.scale)
         case Logical.DATE:
             return days_to_date(value)
-        case Logical.TIME:
-            return ms_to_time(value)
-        case Logical.TIMESTAMP:
-            return ms_to_timestamp(value)
+        case Logical.TIME | Logical.TIMESTAMP:
+            logical = node.get("logicalType") if isinstance(node, dict) else None
+            other = decode.MOMENTS.get((kind_of(node, named), str(logical).lower()))
+            if other is not None:
+                return other(value)
+            return ms_to_time(value) if schema.logical is Logical.TIME else ms_to_timestamp(value)
     match schema.type:
         case Type.INT8 | Type.INT16:
             return wrap_int(value, schema.type)
@@ -438,19 +448,14 @@ def _from_json(schema: Schema | None, node: Node, value: Any, named: Nodes) -> V
             return value
 
 
-def reader(node: Node, named: Nodes, settings: ReadSettings) -> ReadBytes:
-    """The function that reads messages of an Avro schema as values of its Connect schema.
+def is_union(schema: Schema) -> bool:
+    """Whether a STRUCT is an Avro union, with a field for each branch."""
+    return schema.name == names.UNION or names.SHARED_UNION in (schema.parameters or {})
 
-    The function takes the whole message, whose data begin after the schema id, and ignores bytes
-    after them. BYTES at the top are the rest of the message. It raises various exceptions for
-    malformed data.
-    """
-    if kind_of(node, named) == "bytes":
-        schema = connect_schema(node, named, settings, None)
-        if schema is not None and schema.logical is Logical.DECIMAL:
-            scale = schema.scale
-            return lambda cell: bytes_to_decimal(cell[HEAD_SIZE:], scale)
-        return lambda cell: cell[HEAD_SIZE:]
+
+def decoder(node: Node, named: Nodes, settings: ReadSettings) -> Decode:
+    """The function that decodes data of an Avro schema into values of its Connect schema. It raises
+    various exceptions for malformed data."""
 
     def labels(union: list[Node]) -> list[str] | None:
         single = len(union) == 1 and settings.flatten_singletons
@@ -461,5 +466,21 @@ def reader(node: Node, named: Nodes, settings: ReadSettings) -> ReadBytes:
         schema = connect_schema(key, named, settings, None)
         return schema is None or schema.type.is_primitive
 
-    decode = decoder(node, named, labels, simple_key)
-    return lambda cell: decode(cell, HEAD_SIZE)[0]
+    return decode.decoder(node, named, labels, simple_key, settings.all_moments)
+
+
+def reader(node: Node, named: Nodes, settings: ReadSettings, head: int) -> ReadBytes:
+    """The function that reads messages of an Avro schema as values of its Connect schema.
+
+    The function takes the whole message, whose data begin after `head` bytes, and ignores bytes
+    after them. BYTES at the top are the rest of the message. It raises various exceptions for
+    malformed data.
+    """
+    if kind_of(node, named) == "bytes":
+        schema = connect_schema(node, named, settings, None)
+        if schema is not None and schema.logical is Logical.DECIMAL:
+            scale = schema.scale
+            return lambda cell: bytes_to_decimal(cell[head:], scale)
+        return lambda cell: cell[head:]
+    read = decoder(node, named, settings)
+    return lambda cell: read(cell, head)[0]

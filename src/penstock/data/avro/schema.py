@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote_plus
 
+from penstock.data.json_text import compact
 from penstock.errors import DataError
-from penstock.schema_registry.json_text import compact
 
 Node = Any
 Nodes = Mapping[str, Node]

@@ -29,11 +29,11 @@ from decimal import Decimal
 from struct import Struct
 from typing import Any, Final
 
+from penstock.data.avro import schema as names
+from penstock.data.avro.schema import Node, Nodes, kind_of, resolved
+from penstock.data.avro.source import Source
 from penstock.data.logical import bytes_to_decimal, days_to_date, ms_to_time, ms_to_timestamp
 from penstock.data.schema import Type, Value, wrap_int
-from penstock.schema_registry import avro_schema as names
-from penstock.schema_registry.avro_schema import Node, Nodes, kind_of, resolved
-from penstock.schema_registry.avro_source import Source
 
 Decode = Callable[[bytes, int], tuple[Value, int]]
 """Takes data and a position in it; returns the value and the position after it."""
@@ -46,13 +46,19 @@ class Malformed(ValueError):
     """The bytes are not data of the schema."""
 
 
-def decoder(node: Node, named: Nodes, labels: Labels, simple_key: Callable[[Node], bool]) -> Decode:
+def decoder(
+    node: Node,
+    named: Nodes,
+    labels: Labels,
+    simple_key: Callable[[Node], bool],
+    all_moments: bool = False,
+) -> Decode:
     """The function that decodes data of `node`.
 
-    `simple_key` tells whether the key of a map entry can be a dict's. The function raises various
-    exceptions for malformed data.
+    `simple_key` tells whether the key of a map entry can be a dict's; with `all_moments`, those of
+    `MOMENTS` are read as well. The function raises various exceptions for malformed data.
     """
-    return _Compiler(named, labels, simple_key).function(node)
+    return _Compiler(named, labels, simple_key, all_moments).function(node)
 
 
 _CONVERSIONS: Final[Mapping[tuple[str, str], Callable[[int], Value]]] = {
@@ -60,6 +66,15 @@ _CONVERSIONS: Final[Mapping[tuple[str, str], Callable[[int], Value]]] = {
     ("int", "time-millis"): ms_to_time,
     ("long", "timestamp-millis"): ms_to_timestamp,
 }
+MOMENTS: Final[Mapping[tuple[str, str], Callable[[int], Value]]] = {
+    ("long", "time-micros"): lambda us: ms_to_time(us // 1000),
+    ("long", "timestamp-micros"): lambda us: ms_to_timestamp(us // 1000),
+    ("long", "timestamp-nanos"): lambda ns: ms_to_timestamp(ns // 1_000_000),
+    ("long", "local-timestamp-millis"): ms_to_timestamp,
+    ("long", "local-timestamp-micros"): lambda us: ms_to_timestamp(us // 1000),
+    ("long", "local-timestamp-nanos"): lambda ns: ms_to_timestamp(ns // 1_000_000),
+}
+"""Times that Connect does not have, cut to ms."""
 _KINDS: Final = ("boolean", "bytes", "double", "float", "int", "long", "string", "array", "map")
 """The fields of `Anything`; the first in this order that is set counts."""
 
@@ -77,8 +92,15 @@ def _int16(value: int) -> int:
 
 
 class _Compiler:
-    def __init__(self, named: Nodes, labels: Labels, simple_key: Callable[[Node], bool]) -> None:
+    def __init__(
+        self,
+        named: Nodes,
+        labels: Labels,
+        simple_key: Callable[[Node], bool],
+        all_moments: bool,
+    ) -> None:
         self._named = named
+        self._conversions = {**_CONVERSIONS, **(MOMENTS if all_moments else {})}
         self._labels = labels
         self._simple_key = simple_key
         self._source = Source(
@@ -254,7 +276,7 @@ class _Compiler:
                 raw = self._raw(32 if kind == "int" else 64)
                 number = f"({raw} >> 1) ^ -({raw} & 1)"
                 small = {"int8": _int8, "int16": _int16}.get(properties.get(names.TYPE_PROP, ""))
-                convert = _CONVERSIONS.get((kind, logical))
+                convert = self._conversions.get((kind, logical))
                 if convert is None and kind == "int" and "logicalType" not in properties:
                     convert = small
                 shown = number if convert is None else f"{self._constant(convert)}({number})"

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from penstock.schema_registry import avro_schema as names
-from penstock.schema_registry.avro_schema import Node, Nodes, resolved
+from penstock.data.avro import schema as names
+from penstock.data.avro.schema import Node, Nodes, resolved
 
 _MOST_INDENT: Final = 12  # Python limits the nesting
 

@@ -1,0 +1,1 @@
+"""Avro: schemas as trees, the Connect schemas they mean, and decoding of data."""
