@@ -60,6 +60,8 @@ class SinkContextStub(_TaskContextStub):
         """The records that were reported, with their errors, in order."""
         self.paused: frozenset[TopicPartition] = frozenset()
         """The partitions that are paused now."""
+        self.sought: list[Mapping[TopicPartition, int]] = []
+        """The offsets that the writer asked to go on at, in order."""
 
     @property
     def tolerates_errors(self) -> bool:
@@ -73,6 +75,9 @@ class SinkContextStub(_TaskContextStub):
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         self.paused -= frozenset(partitions)
+
+    def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self.sought.append(dict(offsets))
 
 
 class SourceContextStub(_TaskContextStub):

@@ -10,7 +10,7 @@ import pytest
 from penstock import api
 from penstock.errors import PenstockError
 
-DOORS = ("penstock.api", "penstock.api.settings", "penstock.api.schema")
+DOORS = ("penstock.api", "penstock.api.settings", "penstock.api.schema", "penstock.api.avro")
 
 
 @pytest.mark.parametrize("door", DOORS)

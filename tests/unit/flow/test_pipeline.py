@@ -183,6 +183,15 @@ def test_headers_are_converted_and_a_bad_one_fails_its_record() -> None:
     ]
 
 
+def test_a_header_that_records_share_fails_all_of_them_and_no_other() -> None:
+    bad, good = Header("h", b"bad"), Header("h", b"1")
+    headers = [[good, bad], [good], [bad], [], [good, good]]
+    values = [str(row).encode() for row in range(len(headers))]
+    records, failures = sink().run(batch(*values, headers=headers))
+    assert sorted(failure.origin for failure in failures) == [0, 2]
+    assert [len(each) for each in records.headers] == [1, 0, 2]
+
+
 def test_a_source_transforms_then_converts_headers_keys_values() -> None:
     steps = source_steps(Conversion(TEXT, TEXT, TEXT, (SHOUT,)))
     assert [step.stage for step in steps] == [

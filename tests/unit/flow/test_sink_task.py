@@ -309,3 +309,83 @@ def test_a_consumer_that_fails_fails_the_task(start: Callable[..., Run]) -> None
     run.task.join(10)
     assert "java.lang.Exception: no" in run.host.sent[-1].trace.summary  # type: ignore[union-attr]
     assert run.target.calls == ["close"]
+
+
+def test_a_writer_may_have_a_partition_read_from_elsewhere(start: Callable[..., Run]) -> None:
+    run = start(interval_ms=50)
+    run.host.answer = run.event
+    run.assign(position=7)
+    run.frame(b"old", first=7)
+    wait_until(lambda: run.target.batches, 10, "a batch")
+    run.target.context.seek({AT: 2, TopicPartition("other", 0): 5})
+    [seek] = wait_until(lambda: run.host.commands("seek"), 10, "the consumer to be told")
+    assert seek["partitions"] == [[*AT, 3, 2]]
+    run.frame(b"older", first=8)  # read before the consumer moved
+    run.event("sought", id=seek["id"], partitions=[[*AT, 4, 2]])
+    wait_until(lambda: run.task.positions == {AT: 2}, 10, "the new position")
+    wait_until(
+        lambda: [[*AT, 2]] in [each["offsets"] for each in run.host.commands("commit")],
+        10,
+        "the position to be committed, though it is lower",
+    )
+    run.task.take_frame(frame([None], [b"new"], first=2, epoch=4))
+    wait_until(lambda: len(run.target.batches) == 2, 10, "the next batch")
+    assert run.target.batches == [["old"], ["new"]]
+
+
+def test_only_the_last_of_several_seeks_counts(start: Callable[..., Run]) -> None:
+    run = start()
+    run.assign()
+    wait_until(lambda: run.task.positions, 10, "the assignment")
+    for offset in (5, 9):
+        run.target.context.seek({AT: offset})
+        wait_until(lambda: run.host.commands("seek")[-1:], 10, "the consumer to be told")
+    wait_until(lambda: len(run.host.commands("seek")) == 2, 10, "both")
+    first, second = run.host.commands("seek")
+    run.event("sought", id=first["id"], partitions=[[*AT, 4, 5]])
+    run.task.take_frame(frame([None], [b"first"], first=5, epoch=4))
+    run.event("sought", id=second["id"], partitions=[[*AT, 5, 9]])
+    run.task.take_frame(frame([None], [b"second"], first=9, epoch=5))
+    wait_until(lambda: run.target.batches, 10, "a batch")
+    assert run.target.batches == [["second"]]
+
+
+def test_a_seek_of_an_assignment_that_is_over_is_forgotten(start: Callable[..., Run]) -> None:
+    run = start()
+    run.assign()
+    wait_until(lambda: run.task.positions, 10, "the assignment")
+    run.target.context.seek({AT: 5})
+    [seek] = wait_until(lambda: run.host.commands("seek"), 10, "the consumer to be told")
+    run.event("lost", partitions=[[*AT]])
+    run.assign(epoch=6, position=1)
+    run.event("sought", id=seek["id"], partitions=[])
+    run.task.take_frame(frame([None], [b"x"], first=1, epoch=6))
+    wait_until(lambda: run.target.batches, 10, "a batch")
+    assert run.task.positions == {AT: 2}
+
+
+def test_records_are_not_written_again_when_their_partition_is_read_from_elsewhere(
+    start: Callable[..., Run],
+) -> None:
+    run = start()
+    run.assign()
+    run.target.away = True
+    run.frame(b"a", b"b")
+    wait_until(lambda: "away" in run.target.calls, 10, "a write")
+    run.target.context.seek({AT: 1})
+    wait_until(lambda: run.host.commands("seek"), 10, "the consumer to be told")
+    tries = run.target.calls.count("away")
+    run.target.away = False
+    run.event("sought", id=1, partitions=[[*AT, 4, 1]])
+    run.task.take_frame(frame([None], [b"b"], first=1, epoch=4))
+    wait_until(lambda: run.target.batches, 10, "a batch")
+    assert run.target.batches == [["b"]]
+    assert run.target.calls.count("away") == tries
+
+
+def test_an_offset_below_zero_cannot_be_sought(start: Callable[..., Run]) -> None:
+    run = start()
+    run.assign()
+    wait_until(lambda: run.task.positions, 10, "the assignment")
+    with pytest.raises(ValueError, match="offset -1"):
+        run.target.context.seek({AT: -1})

@@ -43,6 +43,7 @@ class SlotConsumer implements Runnable, ConsumerRebalanceListener {
     private final LinkedBlockingQueue commands = new LinkedBlockingQueue();
     private final AtomicLong held = new AtomicLong(); // bytes that the stage has not processed
     private final Map epochs = new HashMap(); // TopicPartition -> Integer
+    private final Map assignments = new HashMap(); // TopicPartition -> Integer, the epoch that it began with
     private final Map heads = new HashMap(); // TopicPartition -> byte[], the head of the latest values
     private final Set pausedByTask = new HashSet();
     private final Chunk chunk = new Chunk();
@@ -207,7 +208,32 @@ class SlotConsumer implements Runnable, ConsumerRebalanceListener {
             slot.give(event);
         } else if (what.equals("pause")) {
             pause(partitions(told), told.get("paused").asBoolean());
+        } else if (what.equals("seek")) {
+            seek(told);
         }
+    }
+
+    /** Reads partitions from elsewhere; those of assignments that are over are left out. Every seek begins an epoch. */
+    private void seek(JsonNode told) {
+        epoch++;
+        ObjectNode event = Slot.event("sought", task);
+        event.put("id", told.get("id").asInt());
+        ArrayNode rows = event.putArray("partitions");
+        Iterator each = told.get("partitions").elements();
+        while (each.hasNext()) {
+            JsonNode row = (JsonNode) each.next();
+            TopicPartition partition =
+                new TopicPartition(((JsonNode) row.get(0)).asText(), ((JsonNode) row.get(1)).asInt());
+            Integer since = (Integer) assignments.get(partition);
+            if (since == null || since.intValue() != ((JsonNode) row.get(2)).asInt()) {
+                continue;
+            }
+            long offset = ((JsonNode) row.get(3)).asLong();
+            consumer.seek(partition, offset);
+            epochs.put(partition, Integer.valueOf(epoch));
+            rows.addArray().add(partition.topic()).add(partition.partition()).add(epoch).add(offset);
+        }
+        slot.give(event);
     }
 
     private void pause(List partitions, boolean paused) {
@@ -331,6 +357,7 @@ class SlotConsumer implements Runnable, ConsumerRebalanceListener {
         while (each.hasNext()) {
             TopicPartition partition = (TopicPartition) each.next();
             epochs.put(partition, Integer.valueOf(epoch));
+            assignments.put(partition, Integer.valueOf(epoch));
             rows.addArray().add(partition.topic()).add(partition.partition()).add(epoch).add(position(partition));
         }
         if (full) {
@@ -388,6 +415,7 @@ class SlotConsumer implements Runnable, ConsumerRebalanceListener {
         while (each.hasNext()) {
             TopicPartition partition = (TopicPartition) each.next();
             epochs.remove(partition);
+            assignments.remove(partition);
             heads.remove(partition);
             pausedByTask.remove(partition);
             rows.addArray().add(partition.topic()).add(partition.partition());

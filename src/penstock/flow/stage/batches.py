@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from penstock.data.records import Records
 from penstock.flow.stage import failures
@@ -33,8 +33,18 @@ class Originals:
             self._bases.append(base)
             base += len(part.chunk.records)
 
-    def bases(self) -> Iterable[tuple[int, Converted]]:
-        return zip(self._bases, self._parts, strict=True)
+    def together(self) -> Records | None:
+        """The records of all of it, where there are any."""
+        pieces = [
+            replace(part.records, origins=[at + base for at in part.records.origins])
+            if base
+            else part.records
+            for base, part in zip(self._bases, self._parts, strict=True)
+            if len(part.records)
+        ]
+        if not pieces:
+            return None
+        return pieces[0] if len(pieces) == 1 else Records.together(*pieces)
 
     def chunk(self, origin: int) -> Chunk:
         """The chunk of a record, which knows its place in Kafka whatever transforms made of it."""

@@ -41,6 +41,16 @@ class TaskFailed(PenstockError):
     code = "task.failed"
 
 
+class ConsumerFailed(PenstockError):
+    """The task's consumer cannot go on."""
+
+    code = "task.consumer_failed"
+
+    def __init__(self, trace: str) -> None:
+        """`trace` is Java's."""
+        super().__init__(f"The task's consumer failed: {trace}")
+
+
 class ToleranceExceeded(TaskFailed):
     """A record failed and `errors.tolerance` is `none`."""
 

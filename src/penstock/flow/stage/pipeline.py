@@ -280,25 +280,37 @@ ConvertHeaders = Callable[[Sequence[str], list[Header], Failed], Iterable[Header
 
 
 def _headers(convert: ConvertHeaders) -> Apply:
-    """Headers are converted all together; a record fails if one of its headers does."""
+    """Headers are converted all together, and one that neighbours for the same topic share once; a
+    record fails if one of its headers does."""
 
     def apply(records: Records, failed: Failed) -> Records:
         if not any(records.headers):
             return records
         topics: list[str] = []
-        rows: list[int] = []
-        flat: list[Header] = []
-        for row, headers in enumerate(records.headers):
-            flat += headers
-            rows += [row] * len(headers)
-            topics += [records.topics[row]] * len(headers)
+        flat: list[Header] = []  # holds them, so that no id is used again
+        rows: list[list[int]] = []  # the places in `flat` of a record's headers
+        known: dict[int, int] = {}
+        last: str | None = None
+        for topic, headers in zip(records.topics, records.headers, strict=True):
+            if topic != last:
+                known = {}
+                last = topic
+            places: list[int] = []
+            for header in headers:
+                place = known.setdefault(id(header), len(flat))
+                if place == len(flat):
+                    flat.append(header)
+                    topics.append(topic)
+                places.append(place)
+            rows.append(places)
         badly: Failed = {}
-        converted: list[Sequence[Header]] = [[] for _ in records.headers]
-        for row, header in zip(rows, convert(topics, flat, badly), strict=True):
-            converted[row].append(header)  # type: ignore[attr-defined]  # a list, see above
-        for place, error in sorted(badly.items(), reverse=True):
-            failed[rows[place]] = error  # the first one of a record stands
-        return records.with_headers(converted)
+        converted = list(convert(topics, flat, badly))
+        if badly:
+            for row, places in enumerate(rows):
+                first = next((place for place in places if place in badly), None)
+                if first is not None:
+                    failed[row] = badly[first]
+        return records.with_headers([[converted[place] for place in places] for places in rows])
 
     return apply
 

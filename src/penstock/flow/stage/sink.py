@@ -21,16 +21,16 @@ import pyarrow as pa
 
 from penstock.api import Batching, Failed, RecordRef, SinkWriter, TopicPartition
 from penstock.data.records import Records
-from penstock.errors import PenstockError
 from penstock.flow.messages import OffsetsCommitted, Running
 from penstock.flow.plan import SinkPlan
 from penstock.flow.stage import failures
 from penstock.flow.stage.batches import Converted, Originals
-from penstock.flow.stage.chunks import chunk
-from penstock.flow.stage.failures import Failures, ToleranceExceeded
+from penstock.flow.stage.chunks import Chunk, chunk
+from penstock.flow.stage.failures import ConsumerFailed, Failures, ToleranceExceeded
 from penstock.flow.stage.hosted import Hosted, HostPort
 from penstock.flow.stage.pipeline import Backoff, Failure, Pipeline, Stage, retriable, sink_steps
-from penstock.ids import TaskId
+from penstock.flow.stage.seeking import SEEKING, Seeks
+from penstock.flow.stage.sink_context import StageSinkContext
 from penstock.kafka.group_members import remove_member
 
 log = logging.getLogger(__name__)
@@ -47,16 +47,6 @@ _REJOIN_S: Final = 0.1
 _CLOSE_MS: Final = 1_000
 _PUT_DELAY_MAX_MS: Final = 5_000
 _REJOINING: Final = ("RebalanceInProgressException", "rebalance")
-
-
-class ConsumerFailed(PenstockError):
-    """The task's consumer cannot go on."""
-
-    code = "task.consumer_failed"
-
-    def __init__(self, trace: str) -> None:
-        """`trace` is Java's."""
-        super().__init__(f"The task's consumer failed: {trace}")
 
 
 class SinkTask(Hosted):
@@ -78,7 +68,9 @@ class SinkTask(Hosted):
         self._reached: dict[TopicPartition, int] = {}  # written, and not known to be committed
         self._committed: dict[TopicPartition, int] = {}
         self._barrier: dict[TopicPartition, int] = {}  # nothing from there on is committed
-        self._commits: dict[int, tuple[float, Mapping[TopicPartition, int]]] = {}
+        self._seeks = Seeks()
+        self._moves = 0  # how often partitions came, went, or are read from elsewhere
+        self._commits: dict[int, tuple[float, dict[TopicPartition, int]]] = {}
         self._undone = 0  # bytes that the task is done with, and the consumer was not told
         self._tickets = 0
         self._commit_at = 0.0
@@ -148,12 +140,18 @@ class SinkTask(Hosted):
     def pause(self, partitions: Iterable[TopicPartition], paused: bool) -> None:
         self._tell("pause", partitions=[list(each) for each in partitions], paused=paused)
 
+    def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """See `SinkContext.seek`."""
+        with self.turn:
+            self._seeks.ask(offsets)
+        self.take_event({"event": "seek"})
+
     def work(self) -> None:
         plan = self._plan
         with self.busy():
             connector = plan.connector()
             connector.check_installed(plan.config)
-            self._writer = connector.open(plan.config, _Context(self))
+            self._writer = connector.open(plan.config, StageSinkContext(self))
             steps = sink_steps(plan.conversion, fields=self._writer.takes_fields)
             self._pipeline = Pipeline(steps, plan.tolerance, self.wait_to_try_again)
         if self.stopping:
@@ -217,7 +215,27 @@ class SinkTask(Hosted):
             events, self._events = self._events, deque()
         for event in events:
             self._handle(event)
+        self._obey_seeks()
         return bool(events)
+
+    def _obey_seeks(self) -> None:
+        """Has the consumer read from where the writer asked for. What was read before is dropped,
+        and what was reached is forgotten."""
+        if not self._seeks.asked:
+            return
+        with self.turn:
+            ticket, rows = self._seeks.start()
+            for at in rows:
+                self._epochs[at] = SEEKING
+                self._reached.pop(at, None)
+                self._committed.pop(at, None)
+            for _, offsets in self._commits.values():
+                for at in rows:
+                    offsets.pop(at, None)
+        if rows:
+            self._moves += 1
+            self._drop(frozenset(rows))
+            self._tell("seek", id=ticket, partitions=list(rows.values()))
 
     def _handle(self, event: dict[str, Any]) -> None:
         match event["event"]:
@@ -227,8 +245,11 @@ class SinkTask(Hosted):
                     at = TopicPartition(topic, partition)
                     starts[at] = position
                     self._epochs[at] = epoch
+                self._moves += 1
                 with self.turn:
                     self._positions |= starts
+                    for at in starts:
+                        self._seeks.assigned(at, self._epochs[at])
                 with self.busy():
                     self._writer.assigned(starts)
             case "revoked":
@@ -240,6 +261,13 @@ class SinkTask(Hosted):
                 self._forget(gone)
                 with self.busy():
                     self._writer.revoked(gone, lost=True)
+            case "sought":
+                with self.turn:
+                    for topic, partition, epoch, position in event["partitions"]:
+                        at = TopicPartition(topic, partition)
+                        if self._seeks.arrived(at, event["id"]):
+                            self._epochs[at] = epoch
+                            self._positions[at] = self._reached[at] = position
             case "committed":
                 self._on_committed(event["id"], event.get("error"))
             case "closed":
@@ -265,6 +293,8 @@ class SinkTask(Hosted):
                 self._reached.pop(at, None)
                 self._committed.pop(at, None)
                 self._barrier.pop(at, None)
+            self._seeks.forget(gone)
+        self._moves += 1
         self._drop(gone)
 
     def _drop(self, gone: frozenset[TopicPartition]) -> None:
@@ -302,7 +332,7 @@ class SinkTask(Hosted):
 
     def _convert(self, frame: pa.Buffer) -> None:
         taken = chunk(frame)
-        if self._epochs.get(taken.partition) != taken.epoch:
+        if not self._is_ours(taken):
             self._done(len(frame))  # of an assignment that is over
             return
         original = failures.consumed(taken.records, taken.timestamp_type)
@@ -323,7 +353,9 @@ class SinkTask(Hosted):
         try:
             if batching.by_partition:
                 for partition in dict.fromkeys(each.chunk.partition for each in parts):
-                    self._write_batch([e for e in parts if e.chunk.partition == partition])
+                    some = [each for each in parts if each.chunk.partition == partition]
+                    if self._is_ours(some[0].chunk):
+                        self._write_batch(some)
             else:
                 self._write_batch(parts)
         finally:
@@ -333,20 +365,15 @@ class SinkTask(Hosted):
     def _write_batch(self, parts: Sequence[Converted]) -> None:
         """Writes chunks in one or more calls; the offsets they reach count as they are written."""
         originals = Originals(parts)
-        pieces = [
-            replace(part.records, origins=[at + base for at in part.records.origins])
-            if base
-            else part.records
-            for base, part in originals.bases()
-            if len(part.records)
-        ]
-        if pieces:
-            whole = pieces[0] if len(pieces) == 1 else Records.together(*pieces)
+        whole = originals.together()
+        if whole is not None:
             most = self._writer.batching.records or len(whole)
+            moves = self._moves
             for start in range(0, len(whole), most):
                 rows = range(start, min(start + most, len(whole)))
                 batch = whole if len(rows) == len(whole) else whole.only(rows)
-                self._put(replace(batch, source=originals), originals)
+                batch = replace(batch, source=originals)
+                self._put(batch if moves == self._moves else self._still_ours(batch), originals)
                 if rows.stop < len(whole):
                     for row in rows:
                         source = originals.chunk(whole.origins[row])
@@ -362,15 +389,16 @@ class SinkTask(Hosted):
 
     def _put(self, records: Records, originals: failures.Original) -> None:
         """Gives records to the writer, again and again while it asks for that, without those whose
-        partitions are revoked meanwhile."""
+        partitions are revoked meanwhile, or are to be read from elsewhere."""
         delay_max = min(self._plan.tolerance.retry_delay_max_ms, _PUT_DELAY_MAX_MS)
         backoff = Backoff(-1, delay_max, self._wait_for_event)
-        epochs = dict(self._epochs)
+        moves = self._moves
         failed: Failed = {}
         while len(records):
             failed = {}
             try:
                 self._writer.write(records, failed)
+                self._obey_seeks()
                 break
             except Exception as error:
                 if not retriable(error):
@@ -378,9 +406,13 @@ class SinkTask(Hosted):
                 log.warning("write failed, retrying: %s", error)
                 with self.counted() as counts:
                     counts.retries += 1
-                backoff.again()
-                if self._handle_events():
-                    records = self._still_ours(records, epochs)
+                self._obey_seeks()
+                if moves == self._moves:
+                    backoff.again()
+                    self._handle_events()
+                if moves != self._moves:
+                    moves = self._moves
+                    records = self._still_ours(records)
         refused = [
             Failure(records.origins[row], Stage.TASK_PUT, self._class_name, failed[row])
             for row in sorted(failed)
@@ -392,14 +424,16 @@ class SinkTask(Hosted):
             counts.failed += len(refused)
             counts.done += len(records) - len(refused)
 
-    def _still_ours(self, records: Records, epochs: Mapping[TopicPartition, int]) -> Records:
-        """Without records of assignments that are over since the task had `epochs`."""
-        gone = {at for at, epoch in epochs.items() if self._epochs.get(at) != epoch}
-        if not gone:
-            return records
+    def _still_ours(self, records: Records) -> Records:
+        """Without records of assignments that are over, and of partitions that are to be read from
+        elsewhere."""
         assert isinstance(records.source, Originals)
-        places = [records.source.chunk(origin).partition for origin in records.origins]
-        return records.only([row for row, place in enumerate(places) if place not in gone])
+        chunks = map(records.source.chunk, records.origins)
+        rows = [row for row, chunk in enumerate(chunks) if self._is_ours(chunk)]
+        return records if len(rows) == len(records) else records.only(rows)
+
+    def _is_ours(self, chunk: Chunk) -> bool:
+        return self._epochs.get(chunk.partition) == chunk.epoch
 
     def _wait_for_event(self, seconds: float) -> None:
         """Waits; less long when the consumer has an event, raises Interrupted when stopping."""
@@ -441,6 +475,7 @@ class SinkTask(Hosted):
         """Whether the target has everything; if not, nothing may be committed for now."""
         try:
             self._writer.flush()
+            self._obey_seeks()
         except Exception as error:
             if not retriable(error):
                 raise
@@ -469,7 +504,7 @@ class SinkTask(Hosted):
     def _ticket(self, offsets: Mapping[TopicPartition, int]) -> int:
         self._tickets += 1
         if offsets:
-            self._commits[self._tickets] = time.monotonic(), offsets
+            self._commits[self._tickets] = time.monotonic(), dict(offsets)
         return self._tickets
 
     def _on_committed(self, ticket: int, error: str | None) -> None:
@@ -559,37 +594,3 @@ class SinkTask(Hosted):
 
 def _rows(offsets: Mapping[TopicPartition, int]) -> list[list[Any]]:
     return [[*at, offset] for at, offset in offsets.items()]
-
-
-class _Context:
-    """What the writer may ask for: a `SinkContext`."""
-
-    def __init__(self, task: SinkTask) -> None:
-        self._task = task
-
-    @property
-    def task(self) -> TaskId:
-        return self._task.task
-
-    @property
-    def is_running(self) -> bool:
-        return not self._task.stopping
-
-    def wait(self, seconds: float) -> bool:
-        return self._task.wait(seconds)
-
-    def request_commit(self) -> None:
-        self._task.request_commit()
-
-    @property
-    def tolerates_errors(self) -> bool:
-        return self._task.tolerates_errors
-
-    def report(self, record: RecordRef, error: Exception) -> None:
-        self._task.report(record, error)
-
-    def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        self._task.pause(partitions, True)
-
-    def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        self._task.pause(partitions, False)
