@@ -1,0 +1,96 @@
+"""A JVM inside the Python process, for connectors whose target has no way in but Java.
+
+Records are read and written in Python processes, often many of them and on other machines, which
+have no way into Spark's own JVM. So a process that needs Java starts a JVM of its own, by JPype,
+when it first connects: never earlier, for what is forked from a process with a JVM has a broken one
+(Spark's daemon forks before it runs any task). All connectors of a process share it. It leaves
+signals and the end of the process to Python, takes no more than `HEAP`, and has UTC as its time
+zone.
+
+Each set of jars has a class loader of its own, so that two connectors may use two versions of a
+library.
+"""
+
+from __future__ import annotations
+
+import atexit
+import glob
+import os
+import threading
+from collections.abc import Iterable
+from functools import cache
+from importlib.util import find_spec
+from typing import Any, Final
+
+from penstock.api import ConfigInvalid, PenstockError
+
+HEAP: Final = "512m"
+
+_starting = threading.Lock()
+_process: int | None = None  # which one the JVM is in
+
+
+def jvm(user: str) -> Any:
+    """JPype, with a JVM running. ConfigInvalid says what is missing; `user` is who needs it."""
+    global _process
+    try:
+        import jpype
+        import jpype.config
+    except ImportError as error:
+        raise ConfigInvalid([f"{user} needs JPype, which cannot be imported: {error}"]) from error
+    with _starting:
+        if _process == os.getpid():
+            return jpype
+        if _process is not None:
+            raise PenstockError("This process was forked from one with a JVM, which it cannot use.")
+        jpype.config.onexit = False  # it would wait for threads of Java libraries to end
+        options = ["-Xrs", "-Xms16m", f"-Xmx{HEAP}", "-XX:+UseSerialGC", "-Duser.timezone=UTC"]
+        try:
+            if not jpype.isJVMStarted():
+                jpype.startJVM(*options, classpath=[], convertStrings=False, interrupt=False)
+        except (jpype.JVMNotFoundException, jpype.JVMNotSupportedException, OSError) as error:
+            raise ConfigInvalid(
+                [f"no JVM can be started for {user}; is JAVA_HOME set? {error}"]
+            ) from error
+        _process = os.getpid()
+        atexit.register(_leave_python, jpype)
+        # Another part of the process may have started it with other options.
+        jpype.JClass("java.util.TimeZone").setDefault(
+            jpype.JClass("java.util.TimeZone").getTimeZone("UTC")
+        )
+    return jpype
+
+
+def _leave_python(jpype: Any) -> None:
+    """At the end of the process: nothing in the JVM calls Python from now on. JPype's thread that
+    gives up Python's objects would be ended inside Java, which aborts the process."""
+    if _process != os.getpid():
+        return  # a fork, to which the JVM did not come along
+    jpype.JClass("org.jpype.ref.JPypeReferenceQueue").getInstance().stop()
+
+
+@cache
+def loader_of(jars: tuple[str, ...], name: str = "") -> Any:
+    """The class loader of these jars, one for each `name`. The JVM runs already."""
+    import jpype
+
+    uris = [jpype.JClass("java.io.File")(jar).toURI().toURL() for jar in jars]
+    urls = jpype.JArray(jpype.JClass("java.net.URL"))(uris)
+    return jpype.JClass("java.net.URLClassLoader")(urls)
+
+
+def spark_jars(names: Iterable[str], user: str) -> list[str]:
+    """The jars of Spark with these names, without their versions. Raises ConfigInvalid where one is
+    missing; `user` is who needs them."""
+    spec = find_spec("pyspark")
+    places = [*(spec.submodule_search_locations or ())] if spec else []
+    if spark := os.environ.get("SPARK_HOME"):
+        places.append(spark)
+    for place in places:
+        found = [sorted(glob.glob(f"{place}/jars/{name}-[0-9]*.jar")) for name in names]
+        if all(found):
+            return [each for each, *_ in found]
+    where = " or ".join(f"{place}/jars" for place in places) or "any known place"
+    raise ConfigInvalid(
+        [f"the jars of Spark, which {user} needs, are not in {where}; set SPARK_HOME"]
+    )
