@@ -11,8 +11,11 @@ import boto3
 import pytest
 from botocore.config import Config
 
+from penstock.connectors.files.hdfs import HdfsSink
 from penstock.connectors.files.local import LocalFileSink
 from penstock.connectors.files.s3 import S3Sink
+from penstock.connectors.files.stores.hadoop import Hadoop, HadoopOptions
+from penstock.testing.hadoop import HadoopServer
 from penstock.testing.object_store import INSTALL, ObjectStore, is_installed
 from penstock.testing.processes import WorkerProcess
 from penstock.testing.topics import Topics
@@ -65,7 +68,9 @@ def filled(topics: Topics, name: str) -> str:
     return topic
 
 
-def config(kind: type[LocalFileSink | S3Sink], topic: str, **settings: str) -> dict[str, str]:
+def config(
+    kind: type[LocalFileSink | S3Sink | HdfsSink], topic: str, **settings: str
+) -> dict[str, str]:
     return {
         "connector.class": kind.plugin.class_name,
         "topics": topic,
@@ -76,15 +81,17 @@ def config(kind: type[LocalFileSink | S3Sink], topic: str, **settings: str) -> d
     }
 
 
-def check(files: dict[str, bytes], topic: str) -> None:
-    """Every record is there once, in order, in the files that its offset says."""
+def check(files: dict[str, bytes], topic: str, *, ends: bool = False) -> None:
+    """Every record is there once, in order, in the files that its offset says. `ends`: names have
+    the last offset, too."""
     expected = {}
     for partition in range(PARTITIONS):
         numbers = range(partition, RECORDS, PARTITIONS)
         for start in range(0, len(numbers), PER_FILE):
             lines = "".join(f'{{"id":{number}}}\n' for number in numbers[start : start + PER_FILE])
-            name = f"topics/{topic}/partition={partition}/{topic}+{partition}+{start:010}.json"
-            expected[name] = lines.encode()
+            end = f"+{start + PER_FILE - 1:010}" if ends else ""
+            name = f"{topic}/partition={partition}/{topic}+{partition}+{start:010}{end}.json"
+            expected[f"topics/{name}"] = lines.encode()
     assert files.keys() == expected.keys()
     assert files == expected
 
@@ -120,6 +127,41 @@ def test_a_worker_that_is_killed_leaves_neither_gaps_nor_duplicates(
     check(files, topic)
     worker.request("DELETE", "/connectors/killed-files")
     worker.stop()
+
+
+def test_a_worker_that_is_killed_leaves_whole_files_in_hdfs(
+    make: Callable[[], WorkerProcess], topics: Topics
+) -> None:
+    topic = filled(topics, "hdfs-files")
+    with HadoopServer() as server:
+        hadoop = Hadoop(HadoopOptions(server.url))
+        worker = make().start()
+        worker.await_rest()
+        worker.create("hdfs-files", config(HdfsSink, topic, store_url=server.url))
+
+        def count() -> int:
+            return sum(1 for _ in hadoop.names(f"/topics/{topic}"))
+
+        total = RECORDS // PER_FILE
+        for share in (0.1, 0.5):
+            wait_until(lambda: count() >= total * share, WAIT_S, "files", poll_s=0.1)  # noqa: B023
+            worker.kill()
+            worker = make().start()
+            worker.await_rest()
+
+        def committed() -> bool:
+            return sum(topics.committed("connect-hdfs-files", topic).values()) == RECORDS
+
+        wait_until(committed, WAIT_S, "all offsets to be committed", poll_s=0.2)
+        files = {
+            f"{folder.path}/{name}".removeprefix("/"): hadoop.read(f"{folder.path}/{name}")
+            for folder in hadoop.entries(f"/topics/{topic}")
+            for name in hadoop.names(folder.path)
+        }
+        check(files, topic, ends=True)
+        worker.request("DELETE", "/connectors/hdfs-files")
+        worker.stop()
+        hadoop.close()
 
 
 def test_a_topic_becomes_objects(

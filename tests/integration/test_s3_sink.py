@@ -6,7 +6,7 @@ import gzip
 import json
 import random
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from io import BytesIO
 from itertools import count
 from typing import Any, ClassVar
@@ -170,7 +170,8 @@ class Task:
     def __init__(self, props: dict[str, str], start: int = 0) -> None:
         self.root = props["topics.dir"]
         config = S3_SINK.parse(props)
-        self.writer = S3Sink().open(config, SinkContextStub())
+        self.context = SinkContextStub()
+        self.writer = S3Sink().open(config, self.context)
         self.writer.assigned({AT: start})
         self.reached = start
 
@@ -290,6 +291,79 @@ def test_faults_are_tried_again_and_leave_no_half_object(
     proxy.fault = lambda method, path: None
     found = objects(client, task.root)
     assert [row for name in sorted(found) for row in ids(found[name])] == list(range(2000))
+
+
+def scheduled(url: str, **changes: str) -> dict[str, str]:
+    """Files end by the clock, or after four records."""
+    return settings(
+        url,
+        flush_size="4",
+        rotate_schedule_interval_ms="3600000",
+        timezone="UTC",
+        **changes,
+    )
+
+
+def test_objects_of_another_task_are_neither_replaced_nor_repeated(
+    store: ObjectStore, client: Any
+) -> None:
+    props = scheduled(store.url)
+    first = Task(props)
+    first.write(0, 4)
+    first.writer.flush()
+    first.close()  # killed before its offsets are committed
+    second = Task({**props, "flush.size": "3"})
+    second.write(0, 6)
+    with suppress(Unavailable):
+        second.committed()
+    assert second.context.sought == [{AT: 0}]
+    second.write(0, 7)
+    assert second.committed() == 7
+    second.close()
+    found = objects(client, second.root)
+    assert [ids(found[name]) for name in sorted(found)] == [[0, 1, 2, 3], [4, 5, 6]]
+
+
+def test_an_object_that_was_stored_before_its_answer_was_lost_is_its_writers_own(
+    proxy: FaultyProxy, client: Any
+) -> None:
+    task = Task(scheduled(proxy.url))
+    lost = iter([True])
+    proxy.fault = lambda method, path: "lose" if method == "PUT" and next(lost, False) else None
+    task.write(0, 4)
+    with pytest.raises(Unavailable):
+        task.committed()
+    assert task.committed() == 4
+    assert task.context.sought == []
+    task.close()
+    assert list(map(ids, objects(client, task.root).values())) == [[0, 1, 2, 3]]
+
+
+@pytest.mark.parametrize("conditional", ["true", "false"])
+def test_an_object_that_does_not_say_where_it_ends_is_replaced(
+    store: ObjectStore, client: Any, conditional: str
+) -> None:
+    task = Task(scheduled(store.url, enable_conditional_writes=conditional))
+    name = f"{task.root}/orders/partition=7/orders+7+0000000000.json"
+    client.put_object(Bucket=BUCKET, Key=name, Body=b'{"id":0}\n')
+    task.write(0, 4)
+    assert task.committed() == 4
+    task.close()
+    assert list(map(ids, objects(client, task.root).values())) == [[0, 1, 2, 3]]
+
+
+def test_a_store_without_conditions_is_written_without_them(
+    proxy: FaultyProxy, client: Any
+) -> None:
+    task = Task(scheduled(proxy.url))
+    refused = iter([True])
+    proxy.fault = lambda method, path: (
+        "answer NotImplemented 501" if method == "PUT" and next(refused, False) else None
+    )
+    task.write(0, 4)
+    assert task.committed() == 4
+    task.close()
+    assert list(map(ids, objects(client, task.root).values())) == [[0, 1, 2, 3]]
 
 
 def test_what_is_given_up_is_removed(proxy: FaultyProxy, client: Any) -> None:

@@ -244,6 +244,56 @@ def test_a_paused_partition_rests_until_it_is_resumed(
     assert not flow.ended
 
 
+class Seeking(DiaryWriter):
+    """Goes on at the offset that a record names, once."""
+
+    batching = Batching(records=1)
+
+    def write(self, records: Records, failed: Failed) -> None:
+        super().write(records, failed)
+        (value,) = records.values.values
+        if str(value).startswith("to ") and not calls(self.folder, "sought"):
+            self.note("sought")
+            place = TopicPartition(records.topics[0], records.partitions[0] or 0)
+            self.context.seek({place: int(str(value).removeprefix("to "))})
+
+
+@pytest.mark.parametrize("target", [1, 6])
+def test_a_writer_may_go_on_elsewhere(
+    target: int, flow: Flow, topics: Topics, unique: Unique, tmp_path: Path
+) -> None:
+    topic, name = topics.create(unique("lines")), unique("snk")
+    topics.append(topic, [*values(0, 1), b"to %d" % target, *values(*range(3, 10))])
+    flow.start(flow.sink(name, topic, **keeper(Seeking, tmp_path)))
+    wait_until(lambda: "9" in written(tmp_path), 30, "the last record")
+    every = [row[1] for rows in batches(tmp_path) for row in rows]
+    assert every == [0, 1, 2, *range(target, 10)]
+    wait_until(lambda: topics.committed(f"connect-{name}", topic) == {0: 10}, 10, "the commit")
+
+
+def test_an_offset_that_was_sought_is_committed(
+    flow: Flow, topics: Topics, unique: Unique, tmp_path: Path
+) -> None:
+    topic, name = topics.create(unique("lines")), unique("snk")
+    topics.append(topic, values(*range(4)))
+    first = flow.start(flow.sink(name, topic, **keeper(DiaryWriter, tmp_path / "first")))
+    flow.await_done(first, 4)
+    assert flow.stop(first)
+    assert topics.committed(f"connect-{name}", topic) == {0: 4}
+
+    class Back(DiaryWriter):
+        def assigned(self, partitions: Mapping[TopicPartition, int]) -> None:
+            super().assigned(partitions)
+            self.context.seek(dict.fromkeys(partitions, 2))
+
+        def pre_commit(self, reached: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+            return dict.fromkeys(reached, 2)
+
+    flow.start(flow.sink(name, topic, **keeper(Back, tmp_path / "second")))
+    wait_until(lambda: written(tmp_path / "second") == ["2", "3"], 30, "those records again")
+    wait_until(lambda: topics.committed(f"connect-{name}", topic) == {0: 2}, 10, "the commit")
+
+
 class Requesting(DiaryWriter):
     def write(self, records: Records, failed: Failed) -> None:
         super().write(records, failed)

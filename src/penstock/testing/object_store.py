@@ -4,23 +4,25 @@ when it is told to. Both listen on loopback."""
 from __future__ import annotations
 
 import http.client
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Final
 from urllib.request import urlopen
 
+from penstock.host.processes import Process
 from penstock.kafka.broker import free_port
-from penstock.testing.waiting import wait_until
 
 INSTALL: Final = "pip install 'moto[server]'"
 """What installs the server."""
 
 _START_S: Final = 60.0
+_STOP_S: Final = 10.0
 
 
 def is_installed() -> bool:
@@ -34,25 +36,29 @@ class ObjectStore:
     def __init__(self) -> None:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self._process = subprocess.Popen(
+        self._folder = TemporaryDirectory(prefix="penstock-s3-")
+        self._process = Process(
             [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            Path(self._folder.name) / "moto.log",
+            name="moto's server",
         )
+        self._process.start()
+        try:
+            self._process.wait_for(self._answers, _START_S, "moto's server")
+        except BaseException:
+            self.close()
+            raise
 
-        def answers() -> bool:
-            assert self._process.poll() is None, "moto's server has ended"
-            try:
-                with urlopen(f"{self.url}/moto-api/data.json", timeout=5):
-                    return True
-            except OSError:
-                return False
-
-        wait_until(answers, _START_S, "moto's server")
+    def _answers(self) -> bool:
+        try:
+            with urlopen(f"{self.url}/moto-api/data.json", timeout=5):
+                return True
+        except OSError:
+            return False
 
     def close(self) -> None:
-        self._process.terminate()
-        self._process.wait(10)
+        self._process.stop(_STOP_S)
+        self._folder.cleanup()
 
     def __enter__(self) -> ObjectStore:
         return self

@@ -28,7 +28,7 @@ from penstock.api import (
 )
 from penstock.api import schema as s
 from penstock.api.settings import INT, STRING, Config, ConfigDef, Key
-from penstock.cli import preview
+from penstock.cli.previews import source as preview
 from penstock.convert.header import SimpleHeaderConverter
 from penstock.convert.json import JsonConverter
 from penstock.plugins import path as plugin_path

@@ -2,8 +2,9 @@
 
 Three tables that combine freely (docs/decisions, 20). Imports point down:
 
-    local, s3      the connectors
+    aiven, ftp, hdfs, local, s3   the connectors
     settings       what configurations may say, and the entries of the tables that they name
+    monitor        files into records, as they change
     write          records into files: open files, uploads, what may be committed
     boundaries     *how*: where files begin and end, and their names; pure
     formats        *what*: records as bytes of a file

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +13,7 @@ from penstock.api.settings import Config
 from penstock.connectors.files.settings.extra import FILES, modules_of
 from penstock.connectors.files.settings.local import LOCAL_SINK, STORE_URL, folder_of, local_plan
 from penstock.connectors.files.stores.local import LocalStore
+from penstock.connectors.files.stores.told import ToldStore
 from penstock.connectors.files.write.writer import FileWriter
 
 CLASS: Final = "io.penstock.files.LocalFileSinkConnector"
@@ -41,8 +42,16 @@ class LocalFileSink(SinkConnector):
         return True
 
     def open(self, config: Config, context: SinkContext) -> SinkWriter:
-        store = LocalStore(folder_of(config))
-        return FileWriter(local_plan(config), store, context, lambda: time.time_ns() // 1_000_000)
+        return FileWriter(local_plan(config), LocalStore(folder_of(config)), context, _now)
+
+    def open_preview(
+        self, config: Config, context: SinkContext, tell: Callable[[str], None]
+    ) -> SinkWriter:
+        return FileWriter(local_plan(config), ToldStore(tell), context, _now)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _problem(folder: Path) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -22,6 +22,7 @@ from penstock.connectors.files.settings.extra import FILES, modules_of
 from penstock.connectors.files.settings.sink import TOPICS_DIR
 from penstock.connectors.files.stores.s3 import Refused, S3Store
 from penstock.connectors.files.stores.store import StoreUnavailable
+from penstock.connectors.files.stores.told import ToldStore
 from penstock.connectors.files.write.writer import FileWriter
 
 _CHECK_S: Final = 5
@@ -73,6 +74,11 @@ class S3Sink(SinkConnector):
     def open(self, config: Config, context: SinkContext) -> SinkWriter:
         store = S3Store(keys.s3_options(config, context.task.connector))
         return FileWriter(keys.s3_plan(config), store, context, _now)
+
+    def open_preview(
+        self, config: Config, context: SinkContext, tell: Callable[[str], None]
+    ) -> SinkWriter:
+        return FileWriter(keys.s3_plan(config), ToldStore(tell), context, _now)
 
 
 def _now() -> int:

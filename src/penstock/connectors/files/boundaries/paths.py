@@ -1,6 +1,8 @@
 """Folders and names of files (connectors.md §13):
 
 <topics.dir>/<topic>/<encoded partition>/<topic>+<partition>+<first offset>.<extension>
+
+with `+<last offset>` after the first one in HDFS (connectors.md §14).
 """
 
 from __future__ import annotations
@@ -28,12 +30,19 @@ class Naming:
     delimiter: str = "/"
     between: str = "+"
     pad: int = 10
+    has_end: bool = False
+    """Whether names have the last offset, too."""
 
-    def path(self, topic: str, folder: str, partition: int, start: int, ending: str) -> str:
-        """The whole name of a file; `ending` begins with a dot."""
-        name = self.between.join((topic, str(partition), str(start).zfill(self.pad)))
-        parts = (self.root, topic, folder, f"{name}{ending}")
-        return self.delimiter.join(part for part in parts if part)
+    def path(
+        self, topic: str, folder: str, partition: int, start: int, ending: str, end: int = 0
+    ) -> str:
+        """The whole name of a file; `ending` begins with a dot. `end` is its last offset, as far as
+        it is known."""
+        offsets = (start, end) if self.has_end else (start,)
+        parts = (topic, str(partition), *(str(each).zfill(self.pad) for each in offsets))
+        name = self.between.join(parts)
+        places = (self.root, topic, folder, f"{name}{ending}")
+        return self.delimiter.join(place for place in places if place)
 
 
 def default_folder(partition: int) -> str:
@@ -54,6 +63,11 @@ def field_text(name: str, value: Value) -> str:
         f"partition.field.name names '{name}', whose value is {type(value).__name__}: only texts, "
         "integers and booleans can name a folder"
     )
+
+
+def schema_text(name: str | None) -> str:
+    """The folder of the records whose schema has that name; None: they have none."""
+    return f"schema_name={'null' if name is None else name}"
 
 
 def escaped(text: str) -> str:

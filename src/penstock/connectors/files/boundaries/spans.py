@@ -39,6 +39,8 @@ class Rules:
     cut_on_folder: bool = True
     max_files: int | None = None
     compatibility: Compatibility = Compatibility.NONE
+    by_span: bool = False
+    """Whether files have the first offset of their span in their names, and not their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,7 @@ class Span:
     folder: str | None = None  # of the last record
     tombstones: bool = False  # what the last record was
     opened_ms: int = 0  # by the clock
+    start: int = 0  # the offset of the first record
 
 
 EMPTY: Final = Span()
@@ -151,6 +154,7 @@ class _Plan:
         self._folder = span.folder
         self._tombstones = span.tombstones
         self._opened_ms = span.opened_ms
+        self._start = span.start
         self._adds: dict[str, list[int] | range] = {}  # since the last cut
         self._actions: list[Action] = []
         self._refused: Refused = {}
@@ -164,6 +168,7 @@ class _Plan:
             self._folder,
             self._tombstones,
             self._opened_ms,
+            self._start,
         )
         return span if self._count else EMPTY, self._actions, self._refused
 
@@ -227,8 +232,10 @@ class _Plan:
         if not self._count:
             self._first_ms = time
             self._opened_ms = self._now
+            self._start = rows.offsets[at]
         if file is None:
-            self._files[folder] = OpenFile(folder, rows.offsets[at], schemas, tombstone)
+            start = self._start if rules.by_span else rows.offsets[at]
+            self._files[folder] = OpenFile(folder, start, schemas, tombstone)
         self._folder = folder
         self._tombstones = tombstone
         self._extend(folder, at, at + 1)

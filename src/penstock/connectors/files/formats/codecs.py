@@ -67,6 +67,61 @@ class _Zstd:
         self._stream.close()
 
 
+_SNAPPY_BLOCK: Final = 1 << 17  # Hadoop decompresses up to 256 KB at once
+
+
+class _Snappy:
+    """In Hadoop's framing, which Spark reads too: the size of a block, and the block with its
+    compressed size."""
+
+    def __init__(self, out: Out) -> None:
+        self._out = out
+        self._held = bytearray()
+
+    def write(self, data: Data) -> int:
+        self._held += data
+        while len(self._held) >= _SNAPPY_BLOCK:
+            self._write_block(bytes(self._held[:_SNAPPY_BLOCK]))
+            del self._held[:_SNAPPY_BLOCK]
+        return len(data)
+
+    def finish(self) -> None:
+        if self._held:
+            self._write_block(bytes(self._held))
+
+    def _write_block(self, data: bytes) -> None:
+        compressed: bytes = pa.compress(data, "snappy", asbytes=True)
+        self._out.write(len(data).to_bytes(4) + len(compressed).to_bytes(4) + compressed)
+
+
+class _Xerial:
+    """As Java's SnappyOutputStream frames it: a head, and blocks of 32 KB with their sizes."""
+
+    _HEAD: Final = b"\x82SNAPPY\x00" + (1).to_bytes(4) * 2
+    _BLOCK: Final = 32 << 10
+
+    def __init__(self, out: Out) -> None:
+        self._out = out
+        self._held = bytearray()
+        out.write(self._HEAD)
+
+    def write(self, data: Data) -> int:
+        self._held += data
+        full = len(self._held) - len(self._held) % self._BLOCK
+        if full:
+            self._put(bytes(self._held[:full]))
+            del self._held[:full]
+        return len(data)
+
+    def finish(self) -> None:
+        self._put(bytes(self._held))
+
+    def _put(self, data: bytes) -> None:
+        for start in range(0, len(data), self._BLOCK):
+            block = pa.compress(data[start : start + self._BLOCK], "snappy", asbytes=True)
+            self._out.write(len(block).to_bytes(4) + block)
+
+
 class Handle:
     """What Arrow takes for a file that is open for writing."""
 
@@ -82,7 +137,13 @@ class Handle:
         return None
 
 
-FILE_CODECS: Final[Mapping[str, str]] = {"none": "", "gzip": ".gz", "bzip2": ".bz2", "zstd": ".zst"}
+FILE_CODECS: Final[Mapping[str, str]] = {
+    "none": "",
+    "gzip": ".gz",
+    "bzip2": ".bz2",
+    "zstd": ".zst",
+    "snappy": ".snappy",
+}
 """Codecs of whole files, and what they add to a file's name."""
 
 
@@ -96,6 +157,10 @@ def compressing(codec: str, level: int | None, out: Out) -> Stream:
         return _Compressed(out, bz2.BZ2Compressor(9 if level is None else level))
     if codec == "zstd":
         return _Zstd(out)
+    if codec == "snappy":
+        return _Snappy(out)
+    if codec == "xerial":
+        return _Xerial(out)
     return Plain(out)
 
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from abc import abstractmethod
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.api import Column, Failed
+from penstock.api import Column, DataError, Failed
 from penstock.api.schema import Schema
 from penstock.connectors.files.formats.arrow import batch_of, file_schema
+from penstock.connectors.files.formats.avro import avro_schema
 from penstock.connectors.files.formats.codecs import Handle
 from penstock.connectors.files.formats.format import Encoder, Format, Out
+
+AVRO_SCHEMA: Final = b"parquet.avro.schema"
+"""Where Confluent's connectors, and others that write by Avro, leave the schema."""
 
 _GROUP_ROWS: Final = 1 << 17
 _GROUP_BYTES: Final = 16 << 20  # as Arrow has them
@@ -96,8 +102,10 @@ class Parquet(Format):
     needs_schema = True
     structs_only = True
 
-    def __init__(self, codec: str = "snappy") -> None:
-        self._codec, self._ending = PARQUET_CODECS[codec]
+    def __init__(self, codec: str = "snappy", *, bare: bool = False) -> None:
+        """`bare`: names of files do not tell the codec."""
+        self._codec, ending = PARQUET_CODECS[codec]
+        self._ending = "" if bare else ending
 
     @property
     def ending(self) -> str:
@@ -112,12 +120,24 @@ class _ParquetEncoder(_ColumnEncoder):
         super().__init__(schema)
         target = pa.PythonFile(Handle(out), "w")
         self._writer = pq.ParquetWriter(target, self._columns, compression=codec)
+        declared = _in_avro(schema)
+        if declared is not None:
+            self._writer.add_key_value_metadata({AVRO_SCHEMA: declared})
 
     def write(self, table: Any) -> None:
         self._writer.write_table(table, row_group_size=_GROUP_ROWS)
 
     def end(self) -> None:
         self._writer.close()
+
+
+@lru_cache(maxsize=256)
+def _in_avro(schema: Schema) -> bytes | None:
+    """The schema as readers with Kafka Connect look for it; None if Avro has no word for it."""
+    try:
+        return json.dumps(avro_schema(schema), separators=(",", ":")).encode()
+    except DataError:
+        return None
 
 
 class Orc(Format):

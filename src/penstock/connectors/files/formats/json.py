@@ -92,7 +92,7 @@ def _one_by_one(plain: Plain | None, values: list[Value]) -> list[bytes] | Faile
     failed: Failed = {}
     for row, value in enumerate(values):
         try:
-            lines.append(_line(value if plain is None else plain(value)))
+            lines.append(line(value if plain is None else plain(value)))
         except DataError as error:
             failed[row] = error
         except Exception as error:
@@ -100,7 +100,8 @@ def _one_by_one(plain: Plain | None, values: list[Value]) -> list[bytes] | Faile
     return failed or lines
 
 
-def _line(value: Any) -> bytes:
+def line(value: Any) -> bytes:
+    """What `plain_of` made, as a line."""
     try:
         return orjson.dumps(value, _other, _OPTIONS)
     except TypeError:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import csv
+import re
 from base64 import b64encode
+from collections.abc import Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
-from io import StringIO
 from typing import Any
-
-import orjson
 
 from penstock.api import Column, DataError, Failed
 from penstock.api.schema import Schema, Type, Value, column_texts, decimal_text, utf8
 from penstock.connectors.files.formats.codecs import FILE_CODECS, compressing
 from penstock.connectors.files.formats.format import Encoder, Format, Out
-from penstock.connectors.files.formats.json import plain_of
+from penstock.connectors.files.formats.json import line, plain_of
 
 
 class TextLines(Format):
@@ -134,6 +132,7 @@ class _CsvEncoder(Encoder[tuple[list[str], list[str]]]):
         self._stream = stream
         self._delimiter = delimiter
         self._header = header
+        self._special = re.compile(f'["\\r\\n{re.escape(delimiter)}]').search
         self._names = None if schema is None else list(schema.field_names)
         self._began = False
 
@@ -141,8 +140,6 @@ class _CsvEncoder(Encoder[tuple[list[str], list[str]]]):
         failed: Failed = {}
         names = self._names
         lines: list[str] = []
-        sheet = StringIO()
-        writer = self._writer(sheet)
         for row, value in enumerate(column.values):
             try:
                 if not isinstance(value, dict):
@@ -151,8 +148,7 @@ class _CsvEncoder(Encoder[tuple[list[str], list[str]]]):
                     names = list(map(str, value))
                 elif self._schema is None and not (len(value) == len(names) >= 1):
                     raise DataError(f"The members are not those of the file: {', '.join(names)}")
-                writer.writerow(self._cells(value, names))
-                text = sheet.getvalue()
+                text = self._line(self._cells(value, names))
                 text.encode()
                 lines.append(text)
             except (DataError, UnicodeEncodeError, KeyError, TypeError) as error:
@@ -161,8 +157,6 @@ class _CsvEncoder(Encoder[tuple[list[str], list[str]]]):
                     if isinstance(error, DataError)
                     else DataError(f"The value cannot be written as CSV: {error}")
                 )
-            sheet.seek(0)
-            sheet.truncate()
         return failed or (names or [], lines)
 
     def append(self, encoded: tuple[list[str], list[str]]) -> None:
@@ -173,18 +167,24 @@ class _CsvEncoder(Encoder[tuple[list[str], list[str]]]):
             self._began = True
             self._names = names
             if self._header:
-                sheet = StringIO()
-                self._writer(sheet).writerow(names)
-                self._stream.write(sheet.getvalue().encode())
+                self._stream.write(self._line(names).encode())
         self._stream.write("".join(lines).encode())
 
     def finish(self) -> None:
         self._stream.finish()
 
-    def _writer(self, sheet: StringIO) -> Any:
-        return csv.writer(sheet, delimiter=self._delimiter, lineterminator="\n")
+    def _line(self, cells: Sequence[object]) -> str:
+        if len(cells) == 1 and cells[0] is None:
+            return '""\n'  # an empty line is no record
+        parts = []
+        for cell in cells:
+            text = "" if cell is None else str(cell)
+            if self._special(text) or text == cell == "":
+                text = '"' + text.replace('"', '""') + '"'
+            parts.append(text)
+        return self._delimiter.join(parts) + "\n"
 
-    def _cells(self, value: Value, names: list[str]) -> list[object]:
+    def _cells(self, value: Value, names: list[str]) -> Sequence[object]:
         if self._schema is None:
             return [_cell(None, value[name]) for name in names]
         return [_cell(field.schema, value.get(field.name)) for field in self._schema.fields]
@@ -208,5 +208,5 @@ def _cell(schema: Schema | None, value: Value) -> object:
             return value.isoformat()
         case list() | dict():
             plain = plain_of(schema, True)
-            return orjson.dumps(value if plain is None else plain(value)).decode()
+            return line(value if plain is None else plain(value)).decode().removesuffix("\n")
     return value

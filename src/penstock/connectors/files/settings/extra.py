@@ -15,7 +15,7 @@ from penstock.connectors.files.settings.sink import (
 )
 from penstock.connectors.files.settings.tables import FORMAT, FORMATS, entry
 
-FILES: Final = Extra("files", "Connectors to files", ("boto3", "fastavro"))
+FILES: Final = Extra("files", "Connectors to files", ("boto3", "fastavro", "asyncssh", "jpype"))
 
 
 def modules_of(config: Config) -> list[str]:

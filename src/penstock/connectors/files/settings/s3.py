@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from penstock.api import DataError
@@ -36,7 +37,7 @@ from penstock.connectors.files.settings.sink import (
     plan_of,
 )
 from penstock.connectors.files.stores.s3 import Role, S3Options, proxy_url
-from penstock.connectors.files.write.plan import SinkPlan
+from penstock.connectors.files.write.plan import SchemaFolder, SinkPlan
 
 _S3: Final = "S3"
 _LONGEST: Final = 900  # bytes of a folder's name; an object's has 1,024
@@ -315,19 +316,41 @@ PROXY_PASSWORD: Final = Key(
     order=26,
 )
 
+SCHEMA_AFFIX: Final = Key(
+    "s3.schema.partition.affix.type",
+    STRING,
+    default=SchemaFolder.NONE.value,
+    importance=MEDIUM,
+    check=one_of(*(each.value for each in SchemaFolder)),
+    doc="Whether the name of a record's schema is a folder, `schema_name=…`, before (PREFIX) or "
+    "behind (SUFFIX) that of the partitioner.",
+    group=_S3,
+    order=27,
+)
+
+CONDITIONAL: Final = Key(
+    "enable.conditional.writes",
+    BOOLEAN,
+    default=True,
+    importance=LOW,
+    doc="Whether, with `rotate.schedule.interval.ms` and without files of keys and headers, "
+    "objects that another task has stored are left as they are, so that a restart repeats no "
+    "record.",
+    group=_S3,
+    order=28,
+)
+
 S3_IGNORED: Final = (
     *IGNORED,
-    "enable.conditional.writes",
     "max.files.scan.limit",
     "s3.elastic.buffer.enable",
     "s3.elastic.buffer.init.capacity",
     "s3.http.send.expect.continue",
     "s3.retry.backoff.ms",
-    "s3.schema.partition.affix.type",
 )
 
 
-def _credentials_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
+def credentials_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
     """A key is an id and a secret; a role has a name."""
     id, secret = parsed.get(ACCESS_KEY.name), parsed.get(SECRET_KEY.name)
     given = isinstance(secret, Secret) and bool(secret.value)
@@ -339,7 +362,7 @@ def _credentials_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]
         yield ROLE_ARN.name, invalid(ROLE_ARN.name, "", f"{provider} needs a role")
 
 
-def _store_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
+def store_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
     """Amazon's endpoints know buckets by the names of hosts only, where they are accelerated."""
     if parsed.get(ACCELERATE.name) and parsed.get(STORE_URL.name):
         text = f"{ACCELERATE.name} is for Amazon's own store, and {STORE_URL.name} names another"
@@ -373,13 +396,15 @@ S3_SINK: Final = ConfigDef(
     PROXY_URL,
     PROXY_USER,
     PROXY_PASSWORD,
+    SCHEMA_AFFIX,
+    CONDITIONAL,
     *SINK_KEYS,
-    rules=(*SINK_RULES, _credentials_rule, _store_rule),
+    rules=(*SINK_RULES, credentials_rule, store_rule),
 )
 
 
-def s3_options(config: Config, connector: str) -> S3Options:
-    """What a valid configuration says of the bucket."""
+def s3_connection(config: Config, connector: str) -> S3Options:
+    """What a valid configuration, also of a source, says of how the bucket is reached."""
     provider = _PROVIDERS[config[PROVIDER].rpartition(".")[2]]
     role = None
     if provider == "role":
@@ -400,6 +425,14 @@ def s3_options(config: Config, connector: str) -> S3Options:
         role=role,
         proxy=proxy_url(proxy, config[PROXY_USER], config[PROXY_PASSWORD]) if proxy else None,
         retries=config[PART_RETRIES],
+        extra=_customer_key(config, "AES256"),
+    )
+
+
+def s3_options(config: Config, connector: str) -> S3Options:
+    """What a valid configuration of a sink says of the bucket."""
+    return replace(
+        s3_connection(config, connector),
         part_bytes=config[PART_SIZE],
         tags=config[TAGGING],
         extra=_extra(config),
@@ -410,20 +443,24 @@ def _given(secret: Secret) -> Secret | None:
     return secret if secret.value else None
 
 
-def _extra(config: Config) -> dict[str, str]:
+def _customer_key(config: Config, algorithm: str) -> dict[str, str]:
     customer = config[SSE_CUSTOMER_KEY].value
+    return {"SSECustomerAlgorithm": algorithm, "SSECustomerKey": customer} if customer else {}
+
+
+def _extra(config: Config) -> dict[str, str]:
+    customer = _customer_key(config, config[SSE] or "AES256")
     about = {
         "ServerSideEncryption": "" if customer else config[SSE],
         "SSEKMSKeyId": config[SSE_KMS_KEY],
-        "SSECustomerAlgorithm": (config[SSE] or "AES256") if customer else "",
-        "SSECustomerKey": customer,
+        **customer,
         "ACL": config[ACL],
         "StorageClass": config[STORAGE_CLASS],
     }
     return {name: value for name, value in about.items() if value}
 
 
-def _named(text: str) -> str:
+def named_object(text: str) -> str:
     """A folder's name, as it is. Raises DataError where it is none."""
     try:
         size = len(text.encode())
@@ -436,10 +473,18 @@ def _named(text: str) -> str:
 
 def s3_plan(config: Config) -> SinkPlan:
     """What a valid configuration says of files."""
-    return plan_of(
+    plan = plan_of(
         config,
         compression=config[COMPRESSION],
         level=config[LEVEL],
-        named=_named,
+        named=named_object,
         ignored=S3_IGNORED,
+    )
+    return replace(
+        plan,
+        schema_folder=SchemaFolder(config[SCHEMA_AFFIX]),
+        anew=config[CONDITIONAL]
+        and plan.rules.schedule_ms is not None
+        and plan.keys is None
+        and plan.headers is None,
     )

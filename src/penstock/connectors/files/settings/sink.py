@@ -520,15 +520,22 @@ def plan_of(
     level: int,
     named: Callable[[str], str],
     ignored: Iterable[str] = IGNORED,
+    hdfs: bool = False,
 ) -> SinkPlan:
-    """What a valid configuration says. `named`: see `SinkPlan`."""
+    """What a valid configuration says. `named`: see `SinkPlan`. `hdfs`: names and rotation are
+    those of Confluent's HDFS connector."""
     _log_ignored(config, ignored)
     zone = ZoneInfo(config[TIMEZONE] or "UTC")
     naming = Naming(
-        config[TOPICS_DIR], config[DIRECTORY_DELIM], config[FILE_DELIM], config[ZERO_PAD_WIDTH]
+        config[TOPICS_DIR].strip("/") if hdfs else config[TOPICS_DIR],
+        config[DIRECTORY_DELIM],
+        config[FILE_DELIM],
+        config[ZERO_PAD_WIDTH],
+        has_end=hdfs,
     )
     folders = _folders(config, zone, naming.delimiter)
-    clock = _clock(config, folders)
+    clock = _clock(config, folders, by_wall=hdfs)
+    options = _format_options(config, compression, level, bare_parquet=hdfs)
     return SinkPlan(
         rules=Rules(
             flush_size=config[FLUSH_SIZE],
@@ -546,11 +553,9 @@ def plan_of(
         nulls=Nulls(config[BEHAVIOR_ON_NULL_VALUES].lower()),
         report_nulls=config[REPORT_NULLS],
         tombstone_folder=config[TOMBSTONE_PARTITION],
-        values=_format(config, FORMAT_CLASS, compression, level),
-        keys=_format(config, KEYS_FORMAT, compression, level) if config[STORE_KEYS] else None,
-        headers=(
-            _format(config, HEADERS_FORMAT, compression, level) if config[STORE_HEADERS] else None
-        ),
+        values=_format(config, FORMAT_CLASS, options),
+        keys=_format(config, KEYS_FORMAT, options) if config[STORE_KEYS] else None,
+        headers=_format(config, HEADERS_FORMAT, options) if config[STORE_HEADERS] else None,
         named=named,
     )
 
@@ -587,15 +592,20 @@ def _duration_ms(config: Config, period: Period) -> int:
     return config[PARTITION_DURATION_MS] if period.duration_ms is None else period.duration_ms
 
 
-def _clock(config: Config, folders: ByPartition | ByFields | ByTime) -> Clock | None:
+def _clock(
+    config: Config, folders: ByPartition | ByFields | ByTime, *, by_wall: bool
+) -> Clock | None:
     """Where times are from, if they matter. As with Confluent's connectors `rotate.interval.ms` is
-    for partitioners by time; here also for others, if it is said where times are from."""
+    for partitioners by time; here also for others, if it is said where times are from. `by_wall`:
+    it is the clock's for these, as with Confluent's HDFS connector."""
     if isinstance(folders, ByTime):
         return Clock(config[TIMESTAMP_EXTRACTOR])
     if _positive(config[ROTATE_INTERVAL_MS]) is None:
         return None
     if TIMESTAMP_EXTRACTOR.name in config.props:
         return Clock(config[TIMESTAMP_EXTRACTOR])
+    if by_wall:
+        return Clock.WALL
     log.warning(
         "Ignoring %s: the partitioner does not go by time, and %s does not say by which time files "
         "are to be rotated",
@@ -605,19 +615,25 @@ def _clock(config: Config, folders: ByPartition | ByFields | ByTime) -> Clock | 
     return None
 
 
-def _format(config: Config, key: Key[str], compression: str, level: int) -> Format:
+def _format(config: Config, key: Key[str], options: FormatOptions) -> Format:
     name = entry(FORMATS, FORMAT, config[key])
     assert name is not None, "it is checked"
+    return FORMATS[name](options)
+
+
+def _format_options(
+    config: Config, compression: str, level: int, *, bare_parquet: bool
+) -> FormatOptions:
     separator = config[BYTES_SEPARATOR]
-    options = FormatOptions(
+    return FormatOptions(
         compression=compression,
         level=None if level < 0 else level,
         avro_codec=config[AVRO_CODEC],
         parquet_codec=config[PARQUET_CODEC],
+        bare_parquet=bare_parquet,
         numeric_decimals=config[JSON_DECIMAL_FORMAT].upper() == "NUMERIC",
         extension=config[BYTES_EXTENSION],
         separator=b"\n" if separator is None else separator.encode(),
         csv_delimiter=config[CSV_DELIMITER],
         csv_header=config[CSV_HEADER],
     )
-    return FORMATS[name](options)

@@ -3,10 +3,15 @@
 Small objects are put with one request. Of larger ones parts are uploaded while they are written,
 by threads of the store; the object exists when the upload is completed. What a killed worker has
 uploaded stays as an incomplete upload, which the bucket's lifecycle rules remove.
+
+An object that has to be `anew` says in its metadata who wrote it and where it ends, and is put on
+the condition that there is none (`If-None-Match`). That is known in time for small objects only:
+one that is uploaded in parts replaces whatever is there.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,23 +19,31 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
+from uuid import uuid4
 
 from penstock.api.settings import Secret
 from penstock.connectors.files.stores.store import (
+    FileExists,
     NewFile,
     Store,
     StoreRefused,
     StoreUnavailable,
 )
 
+log = logging.getLogger(__name__)
+
 _CONNECTIONS: Final = 16
 _THREADS: Final = 4
 _HELD_BYTES: Final = 256 << 20  # by all objects that are being written
 _SMALLEST_PART: Final = 5 << 20
+_WRITER: Final = "penstock-writer"
+_END: Final = "penstock-end-offset"
+_UNKNOWN: Final = "NotImplemented"  # what a store says that does not know conditions
 _PARTS_AHEAD: Final = 2  # parts of a file that are uploaded at once, before its task waits
 _TRANSIENT: Final = frozenset(
     """
-    InternalError OperationAborted RequestLimitExceeded RequestThrottled RequestThrottledException
+    ConditionalRequestConflict InternalError OperationAborted RequestLimitExceeded
+    RequestThrottled RequestThrottledException
     RequestTimeout RequestTimeoutException ServiceUnavailable SlowDown Throttling
     ThrottlingException TooManyRequestsException PriorRequestNotComplete
     """.split()
@@ -44,6 +57,8 @@ class Role:
     arn: str
     session: str
     external_id: str | None = None
+    duration_s: int | None = None
+    url: str | None = None  # of the service that gives the credentials
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +154,7 @@ class _Object(NewFile):
         self._counts = True
         self._is_there = False
         self._is_tagged = False
+        self._writer = uuid4().hex
 
     def settle(self) -> None:
         """Uploads full parts; waits where the store is slower than the task."""
@@ -189,10 +205,35 @@ class _Object(NewFile):
         options = self._store.options
         tagging = {"Tagging": urlencode(self.about)} if options.tags else {}
         data = b"".join(self.held)
-        with told(options):
-            self._store.client.put_object(**self._about, Body=data, **tagging, **options.extra)
+        about = {**self._about, **tagging, **options.extra, "Body": data}
+        if not self.anew or not self._put_anew(about):
+            with told(options):
+                self._store.client.put_object(**about)
         self._is_there = self._is_tagged = True
         self.held = []
+
+    def _put_anew(self, about: Mapping[str, Any]) -> bool:
+        """Puts the object if there is none; False where the store cannot tell what is there.
+        Raises FileExists."""
+        metadata = {_WRITER: self._writer, _END: self.about["endOffset"]}
+        try:
+            with told(self._store.options):
+                self._store.client.put_object(**about, Metadata=metadata, IfNoneMatch="*")
+        except Refused as error:
+            if error.s3_code == _UNKNOWN:
+                return False
+            if error.s3_code not in ("PreconditionFailed", "412"):
+                raise
+        else:
+            return True
+        with told(self._store.options):
+            found = self._store.client.head_object(**self._about).get("Metadata", {})
+        if found.get(_WRITER) == self._writer:
+            return True  # put before, and the answer was lost
+        if _END in found:
+            raise FileExists(self.path, int(found[_END]))
+        log.warning("Replacing %s, which does not say where it ends", self.path)
+        return False
 
     def _complete(self) -> None:
         if self.held_bytes:
@@ -300,8 +341,10 @@ def _assume(session: Any, role: Role) -> None:
     """Has a session use the credentials of a role, and renew them in time."""
     from botocore.credentials import DeferredRefreshableCredentials
 
-    sts = session.client("sts")
-    about = {"RoleArn": role.arn, "RoleSessionName": role.session}
+    sts = session.client("sts", endpoint_url=role.url)
+    about: dict[str, Any] = {"RoleArn": role.arn, "RoleSessionName": role.session}
+    if role.duration_s:
+        about["DurationSeconds"] = role.duration_s
     if role.external_id:
         about["ExternalId"] = role.external_id
 
@@ -335,7 +378,7 @@ def told(options: S3Options) -> Iterator[None]:
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         message = error.response.get("Error", {}).get("Message", "")
         text = f"Bucket '{options.bucket}' at {place}: {message or 'no message'} ({code}, {status})"
-        if status >= 500 or status == 429 or code in _TRANSIENT:
+        if code != _UNKNOWN and (status >= 500 or status == 429 or code in _TRANSIENT):
             raise StoreUnavailable(text) from error
         raise Refused(text, code) from error
     except (HTTPClientError, ConnectionError) as error:

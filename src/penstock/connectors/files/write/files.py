@@ -11,8 +11,9 @@ from penstock.api import Column, DataError, Failed, Header, Records
 from penstock.api.schema import ProjectionError, Schema, Value, projector, struct, text
 from penstock.connectors.files.boundaries.spans import Schemas
 from penstock.connectors.files.formats.format import Encoder, Format
-from penstock.connectors.files.stores.store import NewFile, Store
+from penstock.connectors.files.stores.store import FileExists, NewFile
 from penstock.connectors.files.write.rows import HEADERS
+from penstock.connectors.files.write.shapes import Shape
 
 _WRAPPERS: Final = {"keys": ("RecordKey", "key"), "headers": ("RecordHeaders", "headers")}
 
@@ -25,6 +26,7 @@ class _Part:
     """One of the files that go together."""
 
     side: Side
+    ending: str
     file: NewFile
     encoder: Encoder[Any]
 
@@ -34,23 +36,29 @@ class OpenFiles:
 
     def __init__(
         self,
-        store: Store,
+        create: Callable[[str], NewFile],
         schemas: Schemas,
         formats: Sequence[tuple[str, Format]],
-        path: Callable[[str], str],
+        path: Callable[[str, int], str],
+        shape: Shape | None = None,
+        *,
+        anew: bool = False,
     ) -> None:
         """`formats` are those of what is written, by `values`, `keys` or `headers`; `path` gives
-        the name of a file by its ending. Raises DataError for what a format does not have."""
+        the name of a file by its ending and its last offset. Raises DataError for what a format
+        does not have."""
         self.rows = 0
+        self._path = path
         self._offsets = (0, 0)  # of the first and the last record
         self._parts: list[_Part] = []
         for what, format in formats:
             ending = format.ending if what == "values" else f".{what}{format.ending}"
-            file = store.create(path(ending))
-            schema, side = _side(what, schemas)
+            file = create(path(ending, 0))
+            file.anew = anew
+            schema, side = _side(what, schemas, shape)
             if what != "values" and schema is not None and format.structs_only:
                 schema, side = _wrapped(_WRAPPERS[what], schema, side)
-            self._parts.append(_Part(side, file, format.open(schema, file, file.path)))
+            self._parts.append(_Part(side, ending, file, format.open(schema, file, file.path)))
 
     @property
     def files(self) -> list[NewFile]:
@@ -104,6 +112,7 @@ class OpenFiles:
         start, end = self._offsets
         for part in self._parts:
             part.encoder.finish()
+            part.file.path = self._path(part.ending, end)
             part.file.about = {
                 "startOffset": str(start),
                 "endOffset": str(end),
@@ -116,8 +125,10 @@ class OpenFiles:
             part.file.drop()
 
 
-def _side(what: str, schemas: Schemas) -> tuple[Schema | None, Side]:
+def _side(what: str, schemas: Schemas, shape: Shape | None) -> tuple[Schema | None, Side]:
     value, key = schemas
+    if shape is not None:
+        return shape.schema(schemas), lambda records, failed: shape.column(records, schemas, failed)
     if what == "keys":
         return key, lambda records, failed: records.keys
     if what == "headers":
@@ -162,42 +173,102 @@ def _projected(column: Column, schema: Schema | None, failed: Failed) -> Column:
 
 
 class Storing:
-    """A span whose files are complete, and are being stored by other threads."""
+    """A span whose files are complete, and are being stored by other threads, once it `begin`s."""
 
-    def __init__(self, offset: int, files: Sequence[NewFile], pool: Executor) -> None:
+    def __init__(
+        self,
+        offset: int,
+        files: Sequence[tuple[str, NewFile]],
+        pool: Executor,
+        publish: Callable[[Sequence[NewFile], int], None] | None = None,
+        before: Storing | None = None,
+    ) -> None:
+        """`files`, each with its folder. With `publish`, that is called when all files are
+        committed, and when it has been for the span `before`."""
         self.offset = offset
+        self._files = files
         self._pool = pool
-        self._under_way = [(file, pool.submit(file.commit)) for file in files]
+        self._publish = publish
+        self._before = before
+        self._commits: list[Future[None]] | None = None
+        self._publication: Future[None] | None = None
+
+    def begin(self) -> None:
+        """Has the files stored, if that has not begun."""
+        if self._commits is None:
+            self._commits = [self._pool.submit(file.commit) for _, file in self._files]
+            if self._publish is not None:
+                self._submit_publication()
+
+    def _submit_publication(self) -> None:
+        """To be called after what is waited for is submitted: so the pool, which takes jobs in
+        turn, is at work on that, or done with it."""
+        waits = list(self._commits or ())
+        if self._before is not None and self._before._publication is not None:
+            waits.append(self._before._publication)
+
+        def publish() -> None:
+            assert self._publish is not None, "it is why this was submitted"
+            for future in waits:
+                future.result()
+            self._publish([file for _, file in self._files], self.offset)
+            self._before = None
+
+        self._publication = self._pool.submit(publish)
+
+    def _futures(self) -> list[Future[None]]:
+        commits = list(self._commits or ())
+        return commits if self._publication is None else [*commits, self._publication]
 
     @property
     def is_stored(self) -> bool:
         """Whether all files are stored."""
-        return all(future.done() and _error(future) is None for _, future in self._under_way)
+        return self._commits is not None and all(
+            future.done() and _error(future) is None for future in self._futures()
+        )
+
+    def ends_of_others(self) -> dict[str, int]:
+        """The last offsets of files that other writers have stored under the same names, by
+        folder."""
+        found: dict[str, int] = {}
+        for (folder, _), future in zip(self._files, self._commits or (), strict=False):
+            error = _error(future) if future.done() else None
+            if isinstance(error, FileExists):
+                found[folder] = max(error.end, found.get(folder, error.end))
+        return found
 
     def try_again(self) -> None:
-        """Has files stored that could not be before."""
-        for at, (file, future) in enumerate(self._under_way):
+        """Has files stored that could not be before. Of spans in order the first one first."""
+        if self._commits is None:
+            return
+        for at, future in enumerate(self._commits):
             if future.done() and _error(future) is not None:
-                self._under_way[at] = (file, self._pool.submit(file.commit))
+                self._commits[at] = self._pool.submit(self._files[at][1].commit)
+        last = self._publication
+        if last is not None and last.done() and _error(last) is not None:
+            self._submit_publication()
 
     def wait_for_all(self) -> None:
         """Returns when no file is being stored any more, whatever came of it."""
-        for _, future in self._under_way:
+        for future in self._futures():
             _error(future)
 
     def wait(self) -> None:
         """Returns when all files are stored. Raises the error of one that could not be."""
-        for _, future in self._under_way:
+        self.begin()
+        for future in self._futures():
             error = _error(future)
             if error is not None:
                 raise error
 
     def drop(self) -> None:
         """Gives up what is not stored, when nobody is storing it any more."""
-        for file, future in self._under_way:
+        for future in reversed(self._futures()):
             future.cancel()
+        for future in self._futures():
             if not future.cancelled():
                 _error(future)
+        for _, file in self._files:
             file.drop()
 
 

@@ -10,7 +10,9 @@ from zoneinfo import ZoneInfo
 from penstock.connectors.files.boundaries.joda import Write
 from penstock.connectors.files.boundaries.paths import Naming
 from penstock.connectors.files.boundaries.spans import Rules
+from penstock.connectors.files.boundaries.templates import Template, TemplateNaming
 from penstock.connectors.files.formats.format import Format
+from penstock.connectors.files.write.shapes import Shape
 
 
 class Clock(Enum):
@@ -27,6 +29,15 @@ class Nulls(Enum):
     FAIL = "fail"
     IGNORE = "ignore"
     WRITE = "write"
+    KEEP = "keep"  # they are as others are
+
+
+class SchemaFolder(Enum):
+    """Where the folder named after a record's schema is."""
+
+    NONE = "NONE"
+    PREFIX = "PREFIX"
+    SUFFIX = "SUFFIX"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +62,20 @@ class ByTime:
 
 
 @dataclass(frozen=True, slots=True)
+class ByTemplate:
+    """A file for what a template says of time and key."""
+
+    template: Template
+    zone: ZoneInfo
+
+
+@dataclass(frozen=True, slots=True)
 class SinkPlan:
     """What a sink does."""
 
     rules: Rules
-    naming: Naming
-    folders: ByPartition | ByFields | ByTime
+    naming: Naming | TemplateNaming
+    folders: ByPartition | ByFields | ByTime | ByTemplate
     zone: ZoneInfo  # by whose midnight scheduled cuts are made
     clock: Clock | None  # None: times do not matter
     time_field: tuple[str, ...]
@@ -68,6 +87,15 @@ class SinkPlan:
     headers: Format | None
     named: Callable[[str], str]
     """What a folder's name that is from a record becomes where it might lead elsewhere."""
+    schema_folder: SchemaFolder = SchemaFolder.NONE
+    anew: bool = False
+    """Whether files of other writers are left as they are, where the clock says when files end."""
+    shape: Shape | None = None
+    """What of records is written, if that is not their values."""
+    latest_only: bool = False
+    """Whether a file holds one record, the latest."""
+    cut_on_flush: bool = False
+    """Whether files are complete when offsets are to be committed."""
 
     @property
     def goes_by_the_clock(self) -> bool:

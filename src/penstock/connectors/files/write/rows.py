@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
 
 from penstock.api import DataError, Failed, Fields, Records
-from penstock.api.schema import STRING, Value, array, struct
+from penstock.api.schema import STRING, Value, array, struct, text
 from penstock.connectors.files.boundaries.paths import (
     TimeFolders,
     default_folder,
     field_text,
+    schema_text,
     time_of,
 )
 from penstock.connectors.files.boundaries.spans import Rows, Schemas
-from penstock.connectors.files.write.plan import ByFields, ByPartition, Clock, Nulls, SinkPlan
+from penstock.connectors.files.boundaries.templates import Stamps, folder_of
+from penstock.connectors.files.write.plan import (
+    ByFields,
+    ByPartition,
+    ByTemplate,
+    Clock,
+    Nulls,
+    SchemaFolder,
+    SinkPlan,
+)
 
 HEADERS: Final = array(struct({"key": STRING, "value": STRING}))
 """What files of headers hold: the headers of a record in their order, their values as text."""
@@ -33,6 +43,38 @@ class Taken:
     rows: Rows
 
 
+def behind(taken: Taken, ends: Mapping[str, int]) -> Taken:
+    """The records without those that the files of their folders have already: up to these
+    offsets."""
+    folders = taken.rows.folders
+    offsets = taken.records.offsets
+    each = [folders] * len(offsets) if isinstance(folders, str) else folders
+    without = {
+        row
+        for row, (folder, offset) in enumerate(zip(each, offsets, strict=True))
+        if offset <= ends.get(folder, -1)
+    }
+    if not without:
+        return taken
+    kept, places = _but(taken.records, without, taken.places)
+    rows = taken.rows
+    left = [row for row in range(len(offsets)) if row not in without]
+    runs = [(sum(1 for row in left if row < stop), schemas) for stop, schemas in rows.schemas]
+    return Taken(
+        kept,
+        places,
+        Rows(
+            kept.offsets,
+            folders if isinstance(folders, str) else [folders[row] for row in left],
+            [run for at, run in enumerate(runs) if run[0] > (runs[at - 1][0] if at else 0)],
+            None if rows.times is None else [rows.times[row] for row in left],
+            rows.tombstones
+            if isinstance(rows.tombstones, bool)
+            else [rows.tombstones[row] for row in left],
+        ),
+    )
+
+
 class RowReader:
     """Reads batches of one sink."""
 
@@ -40,7 +82,10 @@ class RowReader:
         self._plan = plan
         folders = plan.folders
         self._periods: TimeFolders | None = None
-        if not isinstance(folders, ByPartition | ByFields):
+        self._stamps: Stamps | None = None
+        if isinstance(folders, ByTemplate):
+            self._stamps = Stamps(folders.template.units, folders.zone)
+        elif not isinstance(folders, ByPartition | ByFields):
             self._periods = TimeFolders(folders.write, folders.zone, folders.duration_ms)
 
     def read(
@@ -79,6 +124,8 @@ class RowReader:
                 else [time for row, time in enumerate(times) if row not in bad]
             )
             kept, places = _but(kept, bad.keys(), places)
+        if self._plan.schema_folder is not SchemaFolder.NONE:
+            folders = self._by_schemas(kept, folders)
         kinds: bool | list[bool] = False
         if tombstones and self._plan.nulls is Nulls.WRITE:
             kinds = [value is None for value in kept.values.values]
@@ -100,7 +147,7 @@ class RowReader:
     ) -> set[int]:
         """The rows of these that are ignored."""
         match self._plan.nulls:
-            case Nulls.WRITE:
+            case Nulls.WRITE | Nulls.KEEP:
                 return set()
             case Nulls.IGNORE:
                 for row in rows:
@@ -151,6 +198,8 @@ class RowReader:
             return default_folder(records.partitions[0] or 0) if len(records) else ""
         if isinstance(folders, ByFields):
             return self._by_fields(records, folders.fields, bad)
+        if isinstance(folders, ByTemplate):
+            return self._by_template(records, times, folders.template.has_key, bad)
         assert self._periods is not None, "made for time"
         assert times is not None, "folders of times need them"
         try:
@@ -195,9 +244,48 @@ class RowReader:
             return columns[0]
         return list(map(self._plan.naming.delimiter.join, zip(*columns, strict=True)))
 
+    def _by_schemas(self, records: Records, folders: str | list[str]) -> str | list[str]:
+        """The folders with those of the names of schemas before or behind them."""
+        first = self._plan.schema_folder is SchemaFolder.PREFIX
+        delimiter = self._plan.naming.delimiter
+        found: list[str] = []
+        for schema, start, stop in records.values.slices():
+            name = self._plan.named(schema_text(None if schema is None else schema.name))
+            each = [folders] if isinstance(folders, str) else folders[start:stop]
+            joined = [
+                delimiter.join((name, folder) if first else (folder, name)) for folder in each
+            ]
+            if isinstance(folders, str) and len(records.values.runs) == 1:
+                return joined[0]
+            found += joined * (stop - start) if isinstance(folders, str) else joined
+        return found
+
+    def _by_template(
+        self, records: Records, times: list[int] | None, has_key: bool, bad: Failed
+    ) -> str | list[str]:
+        assert self._stamps is not None, "made for templates"
+        if times is None and not has_key:
+            return folder_of("", "")
+        texts: list[str] = []
+        for row in range(len(records)):
+            key = ""
+            try:
+                if has_key:
+                    cell = records.keys.values[row]
+                    schema = records.keys.schemas()[row] if cell is not None else None
+                    key = "null" if cell is None else self._plan.named(text(schema, cell) or "")
+                texts.append(folder_of("" if times is None else self._stamps.of(times[row]), key))
+            except DataError as error:
+                bad[row] = error
+                texts.append("")
+        return texts
+
     def _schemas(self, records: Records) -> list[tuple[int, Schemas]]:
+        shape = self._plan.shape
+        if shape is not None and not shape.by_schema:
+            return [(len(records), (None, None))]
         values = records.values.runs
-        if self._plan.keys is None:
+        if self._plan.keys is None and shape is None:
             return [(run.stop, (run.schema, None)) for run in values]
         keys = iter(records.keys.runs)
         found: list[tuple[int, Schemas]] = []

@@ -3,14 +3,19 @@
 Files of a span are open until a cut completes them (`boundaries.spans`), then a few threads store
 them while the next ones are written. Offsets are committed up to the last cut before the first file
 that is not stored.
+
+Where files end by the clock (`rotate.schedule.interval.ms`), a task that goes on for another one
+may find that files of the same names are there, and end elsewhere. If the store knows where, the
+task goes back to its last cut, and leaves out what these files have.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -34,16 +39,24 @@ from penstock.connectors.files.boundaries.spans import (
     is_over,
 )
 from penstock.connectors.files.formats.format import Format
-from penstock.connectors.files.stores.store import Store
+from penstock.connectors.files.stores.store import (
+    Claim,
+    FileExists,
+    FileLost,
+    Store,
+    StoreUnavailable,
+)
 from penstock.connectors.files.write.files import OpenFiles, Storing
 from penstock.connectors.files.write.plan import Clock, SinkPlan
-from penstock.connectors.files.write.rows import RowReader
+from penstock.connectors.files.write.rows import RowReader, behind
 
 log = logging.getLogger(__name__)
 
 _THREADS: Final = 8
 _SPANS: Final = 8  # of one topic partition that are stored at once, before its task waits
 _IDLE_MS: Final = 1_000
+_LOST_S: Final = 0.2  # before records are read again whose file was lost
+_LOST_MAX_S: Final = 3.0
 _HELD_BYTES: Final = 128 << 20  # by the formats of all open files of a task
 
 
@@ -57,7 +70,28 @@ class _Partition:
     storing: deque[Storing] = field(default_factory=deque)
     stored: int | None = None  # the last cut whose files are stored, and all before it
     next: int = 0  # the offset after the last record
+    begin: int = 0  # the offset that the assignment began with
+    claim: Claim | None = None
+    losses: int = 0  # of files, since one was stored
+    unclaimed: bool = False  # the store claims partitions, and could not yet
+    back_at: int | None = None  # where it goes on, until records from there on come
+    others: dict[str, int] = field(default_factory=dict)
+    """The last offsets of files that other tasks have stored, by folder."""
+    last_of_others: int = -1
+    """The greatest of them. No offset up to there is committed: whoever began there would not find
+    these files by their names."""
     revoked: bool = False
+
+    def note_stored(self, cut: int) -> None:
+        """All files up to a cut are stored."""
+        if cut > self.last_of_others:
+            self.stored = cut
+            self.others = {}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether everything that was written is stored."""
+        return not self.storing and not self.span.count
 
 
 class FileWriter(SinkWriter):
@@ -86,7 +120,7 @@ class FileWriter(SinkWriter):
         if plan.headers is not None:
             self._formats.append(("headers", plan.headers))
         self._closes_when_idle = plan.clock is Clock.WALL and plan.rules.interval_ms is not None
-        if plan.rules.schedule_ms is not None or self._closes_when_idle:
+        if plan.rules.schedule_ms is not None or self._closes_when_idle or store.claims:
             self.idle_ms = _IDLE_MS
 
     def write(self, records: Records, failed: Failed) -> None:
@@ -97,9 +131,20 @@ class FileWriter(SinkWriter):
         partition = self._partitions.get(at)
         if partition is None:
             partition = self._partitions[at] = _Partition(at)
-        self._settle(partition)
+        partition.back_at = None
+        if partition.unclaimed and self._claim([partition]):
+            return  # these records are delivered again, if they are needed
+        try:
+            self._settle(partition)
+        except FileLost as lost:
+            self._begin_again(partition, lost)
+            return
+        if self._goes_back(partition):
+            return
         now = self._now()
         taken = self._reader.read(records, now, failed, lambda row: self._ignore(row, failed))
+        if partition.others:
+            taken = behind(taken, partition.others)
         places = taken.places
         span, actions, refused = advance(
             self._plan.rules, partition.span, taken.rows, self._local(now)
@@ -108,6 +153,11 @@ class FileWriter(SinkWriter):
         for action in actions:
             match action:
                 case Add(file, rows):
+                    if self._plan.latest_only:
+                        rows = rows[-1:]
+                        older = partition.open.pop(file.folder, None)
+                        if isinstance(older, OpenFiles):
+                            older.drop()
                     opened = self._opened(partition, file)
                     if isinstance(opened, DataError):
                         bad.update(dict.fromkeys(rows, opened))
@@ -124,8 +174,9 @@ class FileWriter(SinkWriter):
     def idle(self) -> None:
         now = self._now()
         local = self._local(now)
+        self._claim_late()
         for partition in self._partitions.values():
-            if partition.revoked:
+            if partition.revoked or self._goes_back(partition):
                 continue
             due = is_due(self._plan.rules, partition.span, local)
             if self._closes_when_idle:
@@ -135,13 +186,25 @@ class FileWriter(SinkWriter):
                 partition.span = EMPTY
 
     def flush(self) -> None:
+        for partition in self._partitions.values():
+            self._goes_back(partition)
+        if self._plan.cut_on_flush:
+            for partition in self._partitions.values():
+                if partition.span.count and not partition.revoked:
+                    self._cut(partition, partition.next)
+                    partition.span = EMPTY
         self._try_again()
         # Nothing is under way when an error is raised, so the next try is one of everything.
         for partition in self._partitions.values():
             for storing in partition.storing:
                 storing.wait_for_all()
         for partition in self._partitions.values():
-            self._take_stored(partition, wait_for=0)
+            if self._goes_back(partition):
+                continue
+            try:
+                self._take_stored(partition, wait_for=0)
+            except FileLost as lost:
+                self._begin_again(partition, lost)
 
     def pre_commit(self, reached: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         allowed: dict[TopicPartition, int] = {}
@@ -150,9 +213,20 @@ class FileWriter(SinkWriter):
             if partition is None:
                 allowed[at] = offset
                 continue
+            if partition.unclaimed:
+                continue
             self._take_stored(partition, wait_for=None)
-            if not partition.storing and not partition.span.count:
+            if partition.back_at is not None:
+                # What was reached beyond that is not known to be forgotten yet.
+                allowed[at] = min(offset, partition.back_at)
+                if offset <= partition.back_at:
+                    partition.back_at = None
+            elif partition.is_empty and offset > partition.last_of_others:
+                partition.note_stored(offset)  # as good as a cut
                 allowed[at] = offset
+                if partition.claim is not None:
+                    with suppress(StoreUnavailable):  # what is read again is left out again
+                        partition.claim.note(offset)
             elif partition.stored is not None:
                 allowed[at] = partition.stored
         return allowed
@@ -160,7 +234,10 @@ class FileWriter(SinkWriter):
     def assigned(self, partitions: Mapping[TopicPartition, int]) -> None:
         for at, offset in partitions.items():
             self._drop(at)
-            self._partitions[at] = _Partition(at, next=offset)
+            self._partitions[at] = _Partition(
+                at, next=offset, begin=offset, unclaimed=self._store.claims
+            )
+        self._claim_late()
 
     def revoked(self, partitions: frozenset[TopicPartition], *, lost: bool) -> None:
         for at in partitions:
@@ -171,10 +248,15 @@ class FileWriter(SinkWriter):
                 # Its next owner writes these again. The span stays, and holds their offsets back.
                 partition.revoked = True
                 self._drop_open(partition)
+                if partition.claim is not None and not partition.storing:
+                    partition.claim.release()
 
     def close(self) -> None:
         for at in list(self._partitions):
             self._drop(at)
+        for partition in self._partitions.values():
+            if partition.claim is not None:
+                partition.claim.release()
         self._partitions = {}
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._store.close()
@@ -188,12 +270,14 @@ class FileWriter(SinkWriter):
             formats = self._formats[1:] if file.tombstones else self._formats
             try:
                 opened = OpenFiles(
-                    self._store,
+                    self._store.create if partition.claim is None else partition.claim.create,
                     file.schemas,
                     formats,
-                    lambda ending: self._plan.naming.path(
-                        topic, file.folder, number, file.start, ending
+                    lambda ending, end: self._plan.naming.path(
+                        topic, file.folder, number, file.start, ending, end
                     ),
+                    self._plan.shape,
+                    anew=self._plan.anew,
                 )
             except DataError as error:
                 opened = error
@@ -203,15 +287,94 @@ class FileWriter(SinkWriter):
     def _cut(self, partition: _Partition, offset: int) -> None:
         """Completes all open files."""
         files = []
-        for opened in partition.open.values():
+        for folder, opened in partition.open.items():
             if isinstance(opened, DataError):
                 continue
             if opened.rows:
-                files += opened.finish()
+                files += [(folder, file) for file in opened.finish()]
             else:
                 opened.drop()
         partition.open = {}
-        partition.storing.append(Storing(offset, files, self._pool))
+        before = partition.storing[-1] if partition.storing else None
+        publish = None if partition.claim is None else partition.claim.publish
+        partition.storing.append(Storing(offset, files, self._pool, publish, before))
+        self._begin(partition)
+
+    def _begin(self, partition: _Partition) -> None:
+        """Has spans stored: all of them at once, but one after the other where files of other
+        writers are to be found, for only the first one is looked for."""
+        for storing in partition.storing:
+            storing.begin()
+            if self._plan.anew:
+                return
+
+    def _goes_back(self, partition: _Partition) -> bool:
+        """Whether another task has stored files of the same names: then this one goes on at its
+        last cut, and knows what it is not to write."""
+        others: dict[str, int] = {}
+        for storing in partition.storing:
+            others |= storing.ends_of_others()
+        if not others:
+            return False
+        offset = partition.begin if partition.stored is None else partition.stored
+        log.info(
+            "Going back to offset %d of %s, for files from there on are stored already",
+            offset,
+            partition.at,
+        )
+        self._drop(partition.at)
+        for folder, end in others.items():
+            partition.others[folder] = max(end, partition.others.get(folder, end))
+            partition.last_of_others = max(end, partition.last_of_others)
+        partition.span = EMPTY
+        partition.next = partition.back_at = offset
+        if not partition.revoked:
+            self._context.seek({partition.at: offset})
+        return True
+
+    def _claim_late(self) -> None:
+        """Claims the partitions that are not claimed yet, if the store answers; else it is tried
+        again when there are records, or time has passed."""
+        late = [each for each in self._partitions.values() if each.unclaimed]
+        if late:
+            try:
+                self._claim(late)
+            except StoreUnavailable as error:
+                log.warning("Cannot claim %d partitions yet: %s", len(late), error)
+
+    def _claim(self, partitions: Sequence[_Partition]) -> bool:
+        """Claims partitions, and has them read from where the store says; whether that is another
+        offset than the next one."""
+        claimed = self._store.claim([partition.at for partition in partitions])
+        offsets = {}
+        for partition in partitions:
+            claim = partition.claim = claimed[partition.at]
+            partition.unclaimed = False
+            begin = partition.begin if claim.next is None else claim.next
+            if begin != partition.next:
+                log.info(
+                    "%s goes on at offset %d, which its files say, and not at %d",
+                    partition.at,
+                    begin,
+                    partition.next,
+                )
+                offsets[partition.at] = partition.next = partition.back_at = begin
+        if offsets:
+            self._context.seek(offsets)
+        return bool(offsets)
+
+    def _begin_again(self, partition: _Partition, error: FileLost) -> None:
+        """Has a partition read again from its last file on, for one that is open is lost."""
+        log.warning("Writing the records of %s again: %s", partition.at, error)
+        self._context.wait(min(_LOST_S * 2**partition.losses, _LOST_MAX_S))
+        partition.losses += 1
+        self._drop(partition.at)
+        partition.span = EMPTY
+        partition.stored = None
+        partition.claim = None
+        partition.unclaimed = True
+        partition.next = -1  # wherever that is
+        self._claim_late()
 
     def _limit_memory(self) -> None:
         """Has formats write what they hold, those first that hold most, until it is little."""
@@ -249,10 +412,15 @@ class FileWriter(SinkWriter):
         storing = partition.storing
         while storing:
             if wait_for is not None and len(storing) > wait_for:
-                storing[0].wait()
+                try:
+                    storing[0].wait()
+                except FileExists:
+                    return  # see `_goes_back`
             elif not storing[0].is_stored:
                 return
-            partition.stored = storing.popleft().offset
+            partition.note_stored(storing.popleft().offset)
+            partition.losses = 0
+            self._begin(partition)
 
     def _drop_open(self, partition: _Partition) -> None:
         for opened in partition.open.values():

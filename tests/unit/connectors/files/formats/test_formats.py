@@ -289,7 +289,7 @@ def test_csv_is_read_by_others() -> None:
 def test_csv_of_maps_has_the_columns_of_the_first() -> None:
     format = Csv(delimiter=";")
     data = written(format, None, [{"a": 1, "b": "x;y"}], [{"b": None, "a": ""}])
-    assert data == b'a;b\n1;"x;y"\n;\n'
+    assert data == b'a;b\n1;"x;y"\n"";\n'
     assert list(refused(format, None, [{"a": 1}, {"b": 1}, {"a": 1, "c": 2}, "text"])) == [1, 2, 3]
     assert written(Csv(header=False), None, [{"a": 1}]) == b"1\n"
 

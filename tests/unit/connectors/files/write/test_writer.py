@@ -5,16 +5,24 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from io import BytesIO
 
 import fastavro
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.api import Column, Failed, Header, Records, TopicPartition
+from penstock.api import Column, Failed, Header, Records, Run, TopicPartition
 from penstock.api.schema import INT32, INT64, OPTIONAL_INT64, STRING, Schema, Value, struct
 from penstock.connectors.files.settings.local import LOCAL_SINK, local_plan
-from penstock.connectors.files.stores.store import NewFile, Store, StoreUnavailable
+from penstock.connectors.files.stores.store import (
+    FileExists,
+    NewFile,
+    Store,
+    StoreUnavailable,
+)
+from penstock.connectors.files.write.plan import SchemaFolder
 from penstock.connectors.files.write.writer import FileWriter
 from penstock.testing.contexts import SinkContextStub
 
@@ -27,6 +35,7 @@ class MemoryStore(Store):
         self.away = False
         self.chance = chance  # fails one time in three by it
         self.commits: list[str] = []
+        self.ends: dict[str, int] = {}  # the last offset in each file
 
     def create(self, path: str) -> NewFile:
         return _MemoryFile(path, self)
@@ -46,6 +55,9 @@ class _MemoryFile(NewFile):
 
     def commit(self) -> None:
         self._store.check()
+        if self.anew and self._store.ends.get(self.path) is not None:
+            raise FileExists(self.path, self._store.ends[self.path])
+        self._store.ends[self.path] = int(self.about["endOffset"])
         self._store.commits.append(self.path)
         self._store.files[self.path] = b"".join(self.held)
 
@@ -77,12 +89,18 @@ class Task:
         *,
         start: int = 0,
         tolerates_errors: bool = False,
+        schema_folder: SchemaFolder = SchemaFolder.NONE,
+        anew: bool = False,
     ) -> None:
         self.store = MemoryStore({}) if store is None else store
         self.clock = Clock()
-        plan = local_plan(LOCAL_SINK.parse({**BASE, **settings}))
-        context = SinkContextStub(tolerates_errors=tolerates_errors)
-        self.writer = FileWriter(plan, self.store, context, self.clock)
+        plan = replace(
+            local_plan(LOCAL_SINK.parse({**BASE, **settings})),
+            schema_folder=schema_folder,
+            anew=anew,
+        )
+        self.context = SinkContextStub(tolerates_errors=tolerates_errors)
+        self.writer = FileWriter(plan, self.store, self.context, self.clock)
         self.writer.assigned({AT: start})
         self.reached = start
 
@@ -137,7 +155,7 @@ def test_only_complete_files_are_there_and_committed() -> None:
     task = Task()
     assert task.committed() == 0
     task.write(numbers(0, 2))
-    assert task.committed() is None
+    assert task.committed() == 0
     assert task.files == {}
     task.write(numbers(2, 8))
     assert task.committed() == 6
@@ -374,6 +392,34 @@ def test_folders_of_fields() -> None:
     task.writer.close()
 
 
+@pytest.mark.parametrize(
+    ("where", "settings", "folders"),
+    [
+        (
+            SchemaFolder.PREFIX,
+            {},
+            ["schema_name=a%2Fb/partition=3", "schema_name=null/partition=3"],
+        ),
+        (
+            SchemaFolder.SUFFIX,
+            {"partitioner.class": "FieldPartitioner", "partition.field.name": "id"},
+            ["id=1/schema_name=a%2Fb", "id=2/schema_name=a%2Fb", "id=3/schema_name=null"],
+        ),
+    ],
+)
+def test_names_of_schemas_are_folders(
+    where: SchemaFolder, settings: Mapping[str, str], folders: list[str]
+) -> None:
+    named, unnamed = struct({"id": INT64}, name="a/b"), struct({"id": INT64})
+    records = batch([{"id": 1}, {"id": 2}, {"id": 3}])
+    records.values.runs[:] = [Run(2, named), Run(3, unnamed)]
+    task = Task({**settings, "flush.size": "3"}, schema_folder=where)
+    assert task.write(records) == {}
+    task.flush()
+    assert sorted(name.rpartition("/")[0] for name in task.files) == folders
+    task.writer.close()
+
+
 def test_files_are_completed_by_the_clock_when_no_records_come() -> None:
     task = Task({"rotate.schedule.interval.ms": "60000", "timezone": "Asia/Kolkata"})
     assert task.writer.idle_ms
@@ -504,3 +550,55 @@ def test_whoever_is_killed_at_any_instant_leaves_neither_a_gap_nor_a_duplicate(
     task.writer.close()
     assert store.files == undisturbed.store.files
     assert len(store.files) > 10
+
+
+SCHEDULED = {
+    "default": {"flush.size": "1000"},
+    "small": {"flush.size": "5"},
+    "fields": {
+        "flush.size": "50",
+        "partitioner.class": "FieldPartitioner",
+        "partition.field.name": "kind",
+    },
+}
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("settings", SCHEDULED.values(), ids=SCHEDULED)
+def test_with_a_schedule_files_that_others_stored_are_neither_replaced_nor_repeated(
+    settings: dict[str, str], seed: int
+) -> None:
+    """Tasks are killed again and again between the end of files and their commit, at other times
+    of the clock, so that the next one would end files elsewhere."""
+    chance = random.Random(seed)
+    count = 400
+    rows = [{"id": n, "kind": chance.choice("abc")} for n in range(count)]
+    store = MemoryStore({}, random.Random(seed))
+    schedule = {**settings, "rotate.schedule.interval.ms": "1000", "timezone": "UTC"}
+    committed = 0
+    for kill in range(1_000):
+        task = Task(schedule, store, start=committed, anew=True)
+        task.clock.now += chance.randrange(100_000)
+        life = chance.randrange(1, 40) if kill < 60 else 10_000
+        while life and committed < count:
+            life -= 1
+            task.clock.now += chance.randrange(600)
+            with suppress(StoreUnavailable):
+                some = rows[task.reached : task.reached + chance.randrange(1, 12)]
+                if some and chance.random() < 0.7:
+                    task.write(batch(some, first=task.reached))
+                elif chance.random() < 0.5:
+                    task.writer.idle()
+                else:
+                    offset = task.committed()
+                    if offset is not None and chance.random() < 0.5:
+                        assert offset >= committed
+                        committed = offset
+            while task.context.sought:  # as a worker does after every call
+                task.reached = task.context.sought.pop(0)[AT]
+        task.writer.close()
+        if committed == count:
+            break
+    ids = [json.loads(line)["id"] for data in store.files.values() for line in data.splitlines()]
+    assert sorted(ids) == list(range(count))
+    assert len(store.commits) == len(set(store.commits))

@@ -1,5 +1,4 @@
-"""`penstock preview`: the first records that a source connector would send, read in this process,
-without a cluster, and not sent."""
+"""The first records that the tasks of a source would send."""
 
 from __future__ import annotations
 
@@ -7,26 +6,19 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from penstock.cli import files, show
-from penstock.cli.connectors import config_errors, file_argument, name_option, set_option
-from penstock.cli.exits import HasFailed, NotThere, NotValid, Unusable
-from penstock.cli.session import Session, pass_session
-from penstock.errors import PenstockError
+from penstock.cli import show
+from penstock.cli.exits import HasFailed
 
 if TYPE_CHECKING:
     from penstock.api import Polled, SourceReader
-    from penstock.config.properties import ConnectorFile
     from penstock.data.records import Records
     from penstock.data.schema import Schema
     from penstock.flow.plan import ConverterPlan, SourcePlan
     from penstock.flow.stage.pipeline import Pipeline
-    from penstock.plugins.registry import Registry
-    from penstock.runtime.planning import Planner
 
 _WINDOW_BYTES: Final = 1 << 20
 """About how much a poll is to read: small, for only the first records are shown."""
@@ -37,151 +29,16 @@ _MOST_READ: Final = 10_000
 _MOST_POLLS: Final = 1_000
 _IDLE_MS: Final = 100  # before the next poll of a reader that would wait in it
 
-_JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
-_WORKER: Final[Mapping[str, str]] = {
-    "bootstrap.servers": "localhost:9092",
-    "group.id": "penstock-preview",
-    "key.converter": _JSON,
-    "value.converter": _JSON,
-    "config.storage.topic": "penstock-preview-configs",
-    "offset.storage.topic": "penstock-preview-offsets",
-    "status.storage.topic": "penstock-preview-status",
-}
-"""What a worker needs to be told to plan; nothing here is ever reached."""
 
-
-@click.command()
-@file_argument
-@click.option(
-    "--rows",
-    type=click.IntRange(min=1),
-    default=10,
-    show_default=True,
-    help="The maximum number of records of each topic.",
-)
-@click.option(
-    "--wait",
-    "wait_s",
-    type=click.FloatRange(min=0),
-    default=0,
-    metavar="SECONDS",
-    help="How long to wait for records; by default not at all.",
-)
-@click.option(
-    "--worker",
-    "worker_file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="A worker's settings, for its plugin.path and config providers.",
-)
-@name_option
-@set_option
-@pass_session
-def preview(
-    session: Session,
-    file: str,
-    rows: int,
-    wait_s: float,
-    worker_file: Path | None,
-    name: str | None,
-    pairs: tuple[str, ...],
-) -> None:
-    """Show the first records that the source in FILE would send.
-
-    Reads from the beginning (it looks up no offsets), in this process, and sends nothing. Prints a
-    JSON object for each: its topic, its key and value after the transforms, as the
-    JsonConverter writes them without schemas, decimals as numbers. Before the first one of a
-    topic, and when they change, one with the schemas; `?` marks what may be null.
-
-    Exits with 3 if the configuration is invalid, with 4 if the task would fail.
-    """
-    wanted = files.read_connector(file, name, files.settings(pairs))
-    planner, registry = _planner(session, worker_file)
-    try:
-        _demand_source(registry, wanted)
-        _demand_valid(planner, wanted)
-        plans = _plans(planner, wanted)
-    finally:
-        planner.providers.close()
-    deadline = session.clock.now() + int(wait_s * 1000)
-
-    def again(idle_ms: int) -> bool:
-        """Waits a little; False, at once, when it was long enough."""
-        left = deadline - session.clock.now()
-        if left > 0:
-            session.pause(min(idle_ms, left) / 1000)
-        return left > 0
-
-    shown = _Shown(rows)
-    for plan in plans:
-        try:
-            _Preview(plan, shown).run(again)
-        except PenstockError:
-            raise
-        except Exception as error:  # other people's code may raise anything
-            raise HasFailed(
-                f"The task {plan.task} would fail: {type(error).__name__}: {error}"
-            ) from error
-    if not shown.lines:
-        left_out = " that the transforms do not leave out" if shown.read else ""
-        show.note(f"'{wanted.name}' finds no records{left_out}.")
-
-
-def _planner(session: Session, worker_file: Path | None) -> tuple[Planner, Registry]:
-    """What plans as a worker with these settings would."""
-    from penstock.cli import start
-    from penstock.config.worker import parse_distributed
-    from penstock.plugins import path as plugin_path
-    from penstock.runtime.planning import Planner
-    from penstock.runtime.providers import resolved_worker
-
-    settings = {**_WORKER, **start.worker_settings(worker_file, session.environ)}
-    registry = plugin_path.registry(settings)
-    return Planner(parse_distributed(resolved_worker(settings, registry)), registry), registry
-
-
-def _demand_source(registry: Registry, wanted: ConnectorFile) -> None:
-    from penstock.plugins.registry import Kind
-
-    named = wanted.config.get("connector.class")
-    if not named:
-        raise NotValid('Missing required configuration "connector.class".')
-    found = registry.find_connector(named)
-    if found is None:
-        raise NotThere(
-            f"There is no connector '{named}' here.",
-            "`penstock plugins doctor` lists the plugins; --worker names a plugin.path.",
-        )
-    if found.kind is Kind.SINK:
-        raise Unusable(
-            f"'{wanted.name}' is a sink connector.",
-            "Only source connectors have a preview.",
-        )
-
-
-def _demand_valid(planner: Planner, wanted: ConnectorFile) -> None:
-    errors = config_errors(planner.validate(wanted.config))
-    if errors:
-        told = [f"{key}: {error}" for key, _, error in errors]
-        raise NotValid("\n".join(["The configuration is invalid.", *told]))
-
-
-def _plans(planner: Planner, wanted: ConnectorFile) -> list[SourcePlan]:
-    """The plans of the tasks, with what is shown in place of what would be sent."""
-    from penstock.flow.plan import SourcePlan
-    from penstock.ids import TaskId
-
+def as_shown(plan: SourcePlan) -> SourcePlan:
+    """The plan with what is shown in place of what would be sent."""
     json_converter = _json_converter()
-    plans = []
-    for number, config in enumerate(planner.planned(wanted.name, wanted.config).configs):
-        plan = planner.flow(TaskId(wanted.name, number), 1, wanted.config, config)
-        assert isinstance(plan, SourcePlan)
-        conversion = replace(
-            plan.conversion, key=json_converter, value=json_converter, header=json_converter
-        )
-        # Whoever looks on is told at once.
-        tolerance = replace(plan.tolerance, retry_timeout_ms=0)
-        plans.append(replace(plan, conversion=conversion, tolerance=tolerance))
-    return plans
+    conversion = replace(
+        plan.conversion, key=json_converter, value=json_converter, header=json_converter
+    )
+    # Whoever looks on is told at once.
+    tolerance = replace(plan.tolerance, retry_timeout_ms=0)
+    return replace(plan, conversion=conversion, tolerance=tolerance)
 
 
 def _json_converter() -> ConverterPlan:
@@ -192,7 +49,7 @@ def _json_converter() -> ConverterPlan:
     return ConverterPlan(JsonConverter, JsonConverter.plugin.config.parse(settings))
 
 
-class _Shown:
+class Shown:
     """What was printed so far. A topic is full when it has enough records, or will not have."""
 
     def __init__(self, rows: int) -> None:
@@ -205,10 +62,10 @@ class _Shown:
         return self.lines[topic] >= self.rows or self.read[topic] >= _MOST_READ
 
 
-class _Preview:
+class SourcePreview:
     """Reads the beginning of one task's share."""
 
-    def __init__(self, plan: SourcePlan, shown: _Shown) -> None:
+    def __init__(self, plan: SourcePlan, shown: Shown) -> None:
         from penstock.flow.stage.pipeline import Pipeline, source_steps
 
         steps = source_steps(plan.conversion)

@@ -1,0 +1,152 @@
+"""What a sink would write of the records that its topics have now."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from penstock.cli import show
+from penstock.cli.exits import HasFailed, NotThere
+from penstock.cli.records import reading
+from penstock.cli.records.settings import Settings
+from penstock.data.records import Column, Header, Records
+from penstock.data.schema import BYTES
+from penstock.flow.stage.failures import told
+from penstock.flow.stage.pipeline import Failure, Pipeline, Stage, sink_steps
+from penstock.ids import TopicPartition
+from penstock.testing.contexts import SinkContextStub
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
+
+    from penstock.api import SinkWriter
+    from penstock.cli.session import Session
+    from penstock.flow.plan import SinkPlan
+
+_SHOWN: Final = 20  # records that are refused
+
+
+class SinkPreview:
+    """Runs a task's records through its pipeline, and through a writer that writes nothing."""
+
+    def __init__(
+        self, session: Session, plan: SinkPlan, origin: str, rows: int, start: str
+    ) -> None:
+        """`origin`: who says where Kafka is; `rows`: records of each partition."""
+        self._session = session
+        self._plan = plan
+        self._settings = Settings(plan.consumer["bootstrap.servers"], origin, plan.consumer, {})
+        self._rows = rows
+        self._start = reading.start_of(start, session.clock.now())
+        self._read = 0
+        self._refused = 0
+        plugin = plan.connector.plugin
+        self._class_name = plugin.task_class or plugin.class_name
+
+    def run(self) -> None:
+        """Prints what would be written. Raises CommandError."""
+        plan = self._plan
+        client = reading.connect(self._settings)
+        topics = self._topics(sorted(client.list_topics(timeout=reading.CONNECT_S).topics))
+        connector = plan.connector()
+        connector.check_installed(plan.config)
+        context = SinkContextStub(plan.task, tolerates_errors=plan.tolerance.tolerate_all)
+        writer = connector.open_preview(plan.config, context, _print)
+        assert writer is not None, "the command has looked whether there is a preview"
+        pipeline = Pipeline(sink_steps(plan.conversion, fields=writer.takes_fields), plan.tolerance)
+        try:
+            for topic in topics:
+                known = reading.partitions_of(client, topic, self._settings)
+                wanted = {
+                    number: reading.Range(each.begin, min(each.end, each.begin + self._rows))
+                    for number, each in reading.ranges(client, topic, known, self._start).items()
+                }
+                writer.assigned(
+                    {TopicPartition(topic, number): each.begin for number, each in wanted.items()}
+                )
+                batches = reading.messages(
+                    self._settings, topic, wanted, self._session.clock, follow=False
+                )
+                with contextlib.closing(batches):
+                    for batch in batches:
+                        self._write(writer, pipeline, batch)
+            writer.flush()
+        finally:
+            pipeline.close()
+            writer.close()
+        for record, error in context.reported:
+            self._tell(f"{record.topic}-{record.partition} offset {record.offset}: {error}")
+        self._note()
+
+    def _topics(self, known: Sequence[str]) -> list[str]:
+        if self._plan.topics_regex is None:
+            return list(self._plan.topics)
+        found = [name for name in known if re.fullmatch(self._plan.topics_regex, name)]
+        if not found:
+            raise NotThere(f"No topic matches topics.regex={self._plan.topics_regex}.")
+        return found
+
+    def _write(self, writer: SinkWriter, pipeline: Pipeline, batch: list[Message]) -> None:
+        by_partition: dict[int, list[Message]] = {}
+        for message in batch:
+            by_partition.setdefault(message.partition() or 0, []).append(message)
+        for messages in by_partition.values():
+            given = records_of(messages)
+            self._read += len(given)
+            records, failures = pipeline.run(given)
+            refused: dict[int, Exception] = {}
+            if len(records):
+                writer.write(records, refused)
+            failures += [
+                Failure(records.origins[row], Stage.TASK_PUT, self._class_name, error)
+                for row, error in refused.items()
+            ]
+            for failure in failures:
+                at = f"{given.topics[0]}-{given.partitions[0]}"
+                self._tell(f"{at} offset {given.offsets[failure.origin]}: {told(failure)}")
+
+    def _tell(self, refused: str) -> None:
+        if not self._plan.tolerance.tolerate_all:
+            raise HasFailed(
+                f"The task {self._plan.task} would fail at {refused}",
+                "errors.tolerance=all skips such records.",
+            )
+        self._refused += 1
+        if self._refused <= _SHOWN:
+            show.note(f"A record is skipped: {refused}")
+
+    def _note(self) -> None:
+        refused = f", {self._refused} of them refused" if self._refused else ""
+        show.note(
+            f"{self._read} records read at {self._settings.bootstrap} "
+            f"({self._settings.origin}){refused}; nothing was written."
+        )
+
+
+def records_of(messages: Sequence[Message]) -> Records:
+    """Neighbouring records of one partition as the engine gives them to a pipeline."""
+    keys = [message.key() for message in messages]
+    values = [message.value() for message in messages]
+    headers = [_headers(message) for message in messages]
+    return Records(
+        topics=[message.topic() or "" for message in messages],
+        partitions=[message.partition() for message in messages],
+        timestamps=[message.timestamp()[1] for message in messages],
+        keys=Column.of(keys, BYTES),
+        values=Column.of(values, BYTES),
+        offsets=[message.offset() or 0 for message in messages],
+        headers=headers if any(headers) else [],
+    )
+
+
+def _headers(message: Message) -> Sequence[Header]:
+    found = message.headers() or []
+    return [Header(*pair) for pair in (found.items() if isinstance(found, dict) else found)]
+
+
+def _print(line: str) -> None:
+    click.echo(line)

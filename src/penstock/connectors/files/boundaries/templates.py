@@ -1,0 +1,175 @@
+"""Names of files by Aiven's templates (connectors.md §13):
+
+{{topic}}-{{partition:padding=true}}-{{start_offset}}-{{timestamp:unit=yyyy}}.gz
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from penstock.api import DataError
+
+_VARIABLE: Final = re.compile(r"\{\{\s*(\w+)?(:?)([\w=]+)?\s*\}\}")
+_PADDING: Final = ("true", "false")
+_UNITS: Final = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H"}
+_PARAMETERS: Final = {
+    "topic": None,
+    "key": None,
+    "partition": ("padding", _PADDING),
+    "start_offset": ("padding", _PADDING),
+    "timestamp": ("unit", tuple(_UNITS)),
+}
+_CHANGES: Final = frozenset({"topic", "partition", "start_offset"})
+_SEPARATOR: Final = "\x1f"
+_MS: Final = timedelta(milliseconds=1)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_QUARTER_MS: Final = 900_000
+
+
+class TemplateInvalid(ValueError):
+    """A text is no template; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A place of a template."""
+
+    name: str
+    value: str = ""  # of its parameter
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """Texts and variables, in their order."""
+
+    parts: tuple[str | Variable, ...]
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(part.name for part in self.parts if isinstance(part, Variable))
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """The units of its timestamps, each once."""
+        units = [
+            part.value
+            for part in self.parts
+            if isinstance(part, Variable) and part.name == "timestamp"
+        ]
+        return tuple(dict.fromkeys(units))
+
+    @property
+    def has_key(self) -> bool:
+        return "key" in self.names
+
+    @property
+    def is_compact(self) -> bool:
+        """Whether a file holds the latest record of a key, and nothing else."""
+        return self.has_key and "start_offset" not in self.names
+
+
+def compile_template(text: str) -> Template:
+    """The template that a text is. Raises TemplateInvalid."""
+    parts: list[str | Variable] = []
+    at = 0
+    for found in _VARIABLE.finditer(text):
+        parts.append(text[at : found.start()])
+        at = found.end()
+        parts.append(_variable(found[1], found[2], found[3]))
+    parts.append(text[at:])
+    template = Template(tuple(part for part in parts if part != ""))
+    names = template.names
+    required = names - {"timestamp"}
+    if not (
+        required in (_CHANGES, _CHANGES | {"key"})
+        or (names <= {"key", "topic", "partition"} and "key" in names)
+    ):
+        raise TemplateInvalid(
+            "it has to have topic, partition and start_offset, and may have timestamp and key; or "
+            "it has key, and may have topic and partition"
+        )
+    return template
+
+
+def _variable(name: str | None, colon: str, parameter: str | None) -> Variable:
+    if name not in _PARAMETERS:
+        raise TemplateInvalid(f"it has no variable '{name or ''}': {', '.join(_PARAMETERS)}")
+    known = _PARAMETERS[name]
+    if parameter is None:
+        if colon or name == "timestamp":
+            raise TemplateInvalid(f"{name} needs a parameter, as in timestamp:unit=yyyy")
+        return Variable(name)
+    key, _, value = parameter.partition("=")
+    if name == "timestamp" and value == "YYYY":
+        value = "yyyy"  # as it was written once
+    if known is None or key != known[0] or value not in known[1]:
+        raise TemplateInvalid(f"{name} cannot have the parameter {parameter}")
+    return Variable(name, value)
+
+
+def folder_of(stamp: str, key: str) -> str:
+    """What of a record's time and key names its file, as one text."""
+    return f"{stamp}{_SEPARATOR}{key}"
+
+
+class Stamps:
+    """The units of times, as templates need them."""
+
+    def __init__(self, units: Iterable[str], zone: ZoneInfo) -> None:
+        self._format = _SEPARATOR.join(_UNITS[unit] for unit in units)
+        self._zone = zone
+        self._known: dict[int, str] = {}
+
+    def of(self, time: int) -> str:
+        """The units of a time (ms), in their order. Raises DataError beyond year 9999."""
+        quarter = time // _QUARTER_MS
+        stamp = self._known.get(quarter)
+        if stamp is None:
+            if len(self._known) > 10_000:
+                self._known.clear()
+            try:
+                local = (_EPOCH + quarter * _QUARTER_MS * _MS).astimezone(self._zone)
+                stamp = local.strftime(self._format)
+            except (OverflowError, ValueError) as cause:
+                raise DataError(f"The time {time} is outside the years 1 to 9999") from cause
+            self._known[quarter] = stamp
+        return stamp
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateNaming:
+    """Names of files by a template; see `paths.Naming`."""
+
+    template: Template
+    delimiter: str = "/"
+    has_end: bool = False
+
+    def path(
+        self, topic: str, folder: str, partition: int, start: int, ending: str, end: int = 0
+    ) -> str:
+        """The whole name of a file, which has what endings it has in the template."""
+        *stamp, key = folder.split(_SEPARATOR, len(self.template.units))
+        if not self.template.units:
+            _, key = folder.split(_SEPARATOR, 1)
+        values = dict(zip(self.template.units, stamp, strict=False))
+        texts: list[str] = []
+        for part in self.template.parts:
+            match part:
+                case str():
+                    texts.append(part)
+                case Variable("topic"):
+                    texts.append(topic)
+                case Variable("key"):
+                    texts.append(key)
+                case Variable("partition", value):
+                    texts.append(str(partition).zfill(10 if value == "true" else 0))
+                case Variable("start_offset", value):
+                    texts.append(str(start).zfill(20 if value == "true" else 0))
+                case Variable("timestamp", value):
+                    texts.append(values[value])
+        return "".join(texts)

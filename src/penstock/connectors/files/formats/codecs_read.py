@@ -1,0 +1,372 @@
+"""Decompression: of whole files, and of the blocks of Avro files.
+
+Files may have several members or frames, one after the other. A file that ends within one raises
+Truncated, once what is there before has been read; one that does not begin as its codec says raises
+NotThisFormat.
+"""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import lzma
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, Protocol
+
+import pyarrow as pa
+
+from penstock.api import DataError
+from penstock.connectors.files.formats.codecs import FILE_CODECS
+from penstock.connectors.files.formats.decoder import Input, NotThisFormat, Truncated
+
+PIECE: Final = 1 << 16
+"""Bytes that are read at once, at least."""
+
+_LARGEST_BLOCK: Final = 1 << 28
+_ENDS_EARLY: Final = "The file ends in the middle of compressed data"
+
+
+class Stream(Protocol):
+    """The bytes of a file as its format has them."""
+
+    def read(self, n: int, /) -> bytes:
+        """At least one byte, about `n` at most; b"" at the end."""
+
+
+def codec_of(name: str) -> str:
+    """The codec of a file by the ending of its name.
+
+    >>> codec_of("topics/a/a+0+0.json.gz"), codec_of("a.json")
+    ('gzip', 'none')
+    """
+    lower = name.lower()
+    endings = {**FILE_CODECS, "none": "/", "framed": ".sz"}
+    found = next((codec for codec, ending in endings.items() if lower.endswith(ending)), "none")
+    return "snappy" if found == "framed" else found
+
+
+def decompressing(codec: str, source: Input) -> Stream:
+    """The content of a file, from the place on where `source` is: its beginning."""
+    match codec:
+        case "gzip":
+            return _Members(source, _Gzip, b"\x1f\x8b")
+        case "bzip2":
+            return _Members(source, bz2.BZ2Decompressor, b"BZh")
+        case "zstd":
+            return _Zstd(source)
+        case "snappy":
+            return _Blocks(source)
+    return source
+
+
+def _require_magic(source: Input, magic: bytes) -> None:
+    """Raises NotThisFormat for a file that does not begin with these bytes; one that ends within
+    them may."""
+    head = source.read(len(magic))
+    source.seek(0)
+    if not magic.startswith(head):
+        raise NotThisFormat("The file is not compressed as its name or the setting says")
+
+
+class _Gzip:
+    """A member of a gzip file, with the interface of `bz2`."""
+
+    def __init__(self) -> None:
+        self._inside = zlib.decompressobj(wbits=31)
+        self._rest = b""
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        out = self._inside.decompress(self._rest + data, max_length)
+        self._rest = self._inside.unconsumed_tail
+        return out
+
+    @property
+    def eof(self) -> bool:
+        return self._inside.eof
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._rest
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._inside.unused_data
+
+
+class _Members:
+    """Decompresses members, one after the other. Zeros between and after them are padding."""
+
+    def __init__(self, source: Input, member: Callable[[], Any], magic: bytes) -> None:
+        _require_magic(source, magic)
+        self._source = source
+        self._make = member
+        self._member: Any = None
+        self._data = b""
+
+    def read(self, n: int) -> bytes:
+        while True:
+            if not self._data and (self._member is None or self._member.needs_input):
+                self._data = self._source.read(PIECE)
+                ended = not self._data
+            else:
+                ended = False
+            if self._member is None:
+                self._data = self._data.lstrip(b"\0")
+                if ended:
+                    return b""
+                if not self._data:
+                    continue
+                self._member = self._make()
+            member = self._member
+            try:
+                out: bytes = member.decompress(self._data, n)
+            except (zlib.error, OSError, EOFError) as error:
+                raise Truncated(f"The compressed data is damaged: {error}") from error
+            self._data = b""
+            if member.eof:
+                self._data = member.unused_data
+                self._member = None
+            if out:
+                return out
+            if ended and not member.eof:
+                raise Truncated(_ENDS_EARLY)
+
+
+class Held:
+    """What Arrow takes for a file that is open for reading; it does not close it."""
+
+    closed = False
+    fault: Exception | None = None
+    """What the input raised, for Arrow tells it no better than what is wrong with a file."""
+
+    def __init__(self, source: Input) -> None:
+        self._source = source
+        self.tell = source.tell
+        self._seek = source.seek
+        self._size = source.size
+
+    def size(self) -> int:
+        return self._size
+
+    def read(self, n: int = -1) -> bytes:
+        """So many bytes, unless the file ends: Arrow takes fewer for the end."""
+        left = n if n >= 0 else max(0, self._size - self.tell())
+        data = self._read(left) if left else b""
+        if len(data) == left or not data:
+            return data
+        pieces = [data]
+        left -= len(data)
+        while left and (data := self._read(left)):
+            pieces.append(data)
+            left -= len(data)
+        return b"".join(pieces)
+
+    def _read(self, n: int) -> bytes:
+        try:
+            return self._source.read(n)
+        except Exception as error:
+            self.fault = error
+            raise
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, position: int, whence: int = 0) -> int:
+        at = position + (0, self.tell(), self._size)[whence]
+        self._seek(at)
+        return at
+
+    def close(self) -> None:
+        return None
+
+    flush = close
+
+
+class _Zstd:
+    """By Arrow: Python has none yet."""
+
+    def __init__(self, source: Input) -> None:
+        _require_magic(source, b"\x28\xb5\x2f\xfd")
+        self._held = Held(source)
+        self._inside = pa.CompressedInputStream(pa.PythonFile(self._held, "r"), "zstd")
+
+    def read(self, n: int) -> bytes:
+        try:
+            data: bytes = self._inside.read(n)
+        except (pa.ArrowException, OSError) as error:
+            if self._held.fault is not None:
+                raise self._held.fault from None
+            raise Truncated(f"The compressed data is damaged: {error}") from error
+        return data
+
+
+class _Blocks:
+    """Snappy, in the framings there are: Hadoop's (`.snappy`, as Spark writes it), snappy's own
+    (`.sz`; its checksums are not verified), and that of snappy-java."""
+
+    def __init__(self, source: Input) -> None:
+        self._source = source
+        self._blocks = self._begin()
+
+    def read(self, n: int) -> bytes:
+        return next(self._blocks, b"")
+
+    def _begin(self) -> Iterator[bytes]:
+        head = self._some(4)
+        if not head:
+            return iter(())
+        if head == _FRAMED[:4]:
+            return self._framed(head)
+        if head == _XERIAL[:4]:
+            return self._xerial(head)
+        return self._hadoop(head)
+
+    def _hadoop(self, head: bytes) -> Iterator[bytes]:
+        began = False
+        while head:
+            left = self._number(head, began)
+            while left:
+                piece = self._piece(self._number(self._exactly(4), began), began)
+                if len(piece) > left:
+                    raise NotThisFormat("The file is not compressed with snappy")
+                left -= len(piece)
+                began = True
+                if piece:
+                    yield piece
+            head = self._some(4)
+
+    def _xerial(self, head: bytes) -> Iterator[bytes]:
+        while head:
+            if head == _XERIAL[:4]:
+                if self._exactly(4) != _XERIAL[4:]:
+                    raise NotThisFormat("The file is not compressed with snappy")
+                self._exactly(8)  # versions
+            else:
+                piece = self._piece(self._number(head, True), True)
+                if piece:
+                    yield piece
+            head = self._some(4)
+
+    def _framed(self, head: bytes) -> Iterator[bytes]:
+        while head:
+            kind, size = head[0], int.from_bytes(head[1:], "little")
+            data = self._exactly(size)
+            if kind == 0:
+                yield _unsnap(data[4:])
+            elif kind == 1:
+                yield data[4:]
+            elif kind < 0x80:
+                raise Truncated(f"A chunk of snappy is of the unknown type {kind}")
+            elif kind == 0xFF and data != _FRAMED[4:]:
+                raise NotThisFormat("The file is not compressed with snappy")
+            head = self._some(4)
+
+    def _piece(self, size: int, began: bool) -> bytes:
+        data = self._exactly(size)
+        try:
+            return _unsnap(data)
+        except DataError as error:
+            if began:
+                raise
+            raise NotThisFormat("The file is not compressed with snappy") from error
+
+    def _number(self, data: bytes, began: bool) -> int:
+        number = int.from_bytes(data)
+        if number > _LARGEST_BLOCK:
+            kind = Truncated if began else NotThisFormat
+            raise kind("The file is not compressed with snappy, or damaged")
+        return number
+
+    def _some(self, size: int) -> bytes:
+        """So many bytes, or none at the end."""
+        data = self._source.read(size)
+        while 0 < len(data) < size:
+            more = self._source.read(size - len(data))
+            if not more:
+                raise Truncated(_ENDS_EARLY)
+            data += more
+        return data
+
+    def _exactly(self, size: int) -> bytes:
+        data = self._some(size) if size else b""
+        if len(data) < size:
+            raise Truncated(_ENDS_EARLY)
+        return data
+
+
+_FRAMED: Final = b"\xff\x06\x00\x00sNaPpY"
+_XERIAL: Final = b"\x82SNAPPY\x00"
+
+
+def _unsnap(data: bytes) -> bytes:
+    """A block of snappy, which begins with its size."""
+    size = shift = 0
+    for byte in data[:5]:
+        size |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            break
+    if not data or size > _LARGEST_BLOCK:
+        raise Truncated("The compressed data is damaged")
+    try:
+        return pa.decompress(data, size, "snappy", asbytes=True)  # type: ignore[no-any-return]
+    except (pa.ArrowException, OSError) as error:
+        raise Truncated(f"The compressed data is damaged: {error}") from error
+
+
+class Transcoded:
+    """Text of another encoding as UTF-8. Raises DataError for bytes that are none of it."""
+
+    def __init__(self, stream: Stream, encoding: str) -> None:
+        self._stream = stream
+        self._encoding = encoding
+        self._decoder = codecs.getincrementaldecoder(encoding)()
+
+    def read(self, n: int) -> bytes:
+        while True:
+            data = self._stream.read(n)
+            try:
+                text = self._decoder.decode(data, not data)
+            except UnicodeDecodeError as error:
+                if not data:
+                    raise Truncated(
+                        f"The file ends in the middle of a character: {error}"
+                    ) from error
+                raise DataError(f"The file is no text in {self._encoding}: {error}") from error
+            if text or not data:
+                return text.encode("utf-8", "surrogatepass")
+
+
+def _inflate(data: bytes) -> bytes:
+    inside = zlib.decompressobj(wbits=-15)
+    out = inside.decompress(data)
+    if not inside.eof:
+        raise Truncated("A compressed block is damaged")
+    return out
+
+
+def _snappy(data: bytes) -> bytes:
+    out = _unsnap(data[:-4])
+    if zlib.crc32(out) != int.from_bytes(data[-4:]):
+        raise Truncated("A compressed block is damaged: its checksum is another")
+    return out
+
+
+def _zstandard(data: bytes) -> bytes:
+    inside = pa.CompressedInputStream(pa.BufferReader(data), "zstd")
+    return inside.read()  # type: ignore[no-any-return]
+
+
+AVRO_DECODERS: Final[Mapping[str, Callable[[bytes], bytes]]] = {
+    "null": lambda data: data,
+    "deflate": _inflate,
+    "snappy": _snappy,
+    "zstandard": _zstandard,
+    "bzip2": bz2.decompress,
+    "xz": lzma.decompress,
+}
+"""Codecs of Avro's blocks, by the names that its files have for them."""

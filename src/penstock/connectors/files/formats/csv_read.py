@@ -1,0 +1,488 @@
+"""CSV, read (RFC 4180): by Arrow, and by hand what Arrow refuses.
+
+Arrow reads a block of records into columns. If a cell is not of its column's type, all cells are
+read as text, and converted one by one: only the rows of bad cells fail. Blocks whose quotes are not
+where they should be are parsed by hand.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv as arrow_csv
+
+from penstock.api import Column, DataError, Failed, Fields
+from penstock.api.schema import (
+    INT_BITS,
+    OPTIONAL_STRING,
+    Schema,
+    Type,
+    Value,
+    int_range,
+    struct,
+    structs_of,
+)
+from penstock.connectors.files.formats.arrow_read import values_of
+from penstock.connectors.files.formats.cells import inferred, reader
+from penstock.connectors.files.formats.decoder import (
+    Chunk,
+    Decoder,
+    Input,
+    Position,
+    Reading,
+    Truncated,
+)
+from penstock.connectors.files.formats.lines_read import (
+    BOM,
+    MOST,
+    NEWLINE,
+    LineDecoder,
+    Separated,
+    separated,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How cells are separated. Delimiter and quote are characters of ASCII."""
+
+    delimiter: str = ","
+    quote: str | None = '"'
+    newlines: bool = True
+    """Whether quoted cells may hold newlines. Without, each line is a record, so that a quote that
+    is not closed costs one record, and ranges can be read by themselves."""
+
+
+RFC_4180: Final = Dialect()
+
+
+class CsvReading(Reading):
+    """CSV files.
+
+    The columns have the names of the header; else those that are given, or the schema's, or
+    `column1` and so on. With a schema, columns that it does not have are left out. Without one, the
+    types are those of the first `infer` rows; with 0 all are texts. An empty cell without quotes is
+    null, and so is one that is `null`.
+    """
+
+    def __init__(
+        self,
+        codec: str = "none",
+        *,
+        dialect: Dialect = RFC_4180,
+        header: bool = True,
+        names: Sequence[str] = (),
+        null: str = "",
+        schema: Schema | None = None,
+        infer: int = 0,
+        encoding: str = "utf-8",
+        most: int = MOST,
+    ) -> None:
+        self.codec = codec
+        self.dialect = dialect
+        self.header = header
+        self.names = tuple(names)
+        self.null = null
+        self.schema = schema
+        self.infer = infer
+        self.most = most
+        plain = codecs.lookup(encoding).name in ("utf-8", "ascii", "utf-8-sig")
+        self.encoding = None if plain else encoding
+        self.places = codec == "none" and plain
+        self.splittable = self.places and not (dialect.newlines and dialect.quote)
+
+    def open(
+        self, source: Input, start: Position, stop: int | None = None, *, growing: bool = False
+    ) -> Decoder:
+        return _LateDecoder(self, source, start, stop, growing)
+
+    def records(
+        self, source: Input, start: Position, stop: int | None, growing: bool
+    ) -> tuple[Separated, int]:
+        """Blocks of records from a position on, and how many have to be skipped."""
+        several = self.dialect.newlines and self.dialect.quote
+        return separated(
+            source,
+            start,
+            stop,
+            growing=growing,
+            codec=self.codec,
+            most=self.most,
+            encoding=self.encoding,
+            ends=(lambda data: scan(data, self.dialect)[0]) if several else None,
+        )
+
+
+class _LateDecoder(Decoder):
+    """Reads the header first, once it is there."""
+
+    def __init__(
+        self, its: CsvReading, source: Input, start: Position, stop: int | None, growing: bool
+    ) -> None:
+        self._open = (its, source, start, stop, growing)
+        self._inside: _CsvDecoder | None = None
+
+    def read(self, max_bytes: int) -> Chunk | None:
+        if self._inside is None:
+            self._inside = _opened(*self._open)
+        return None if self._inside is None else self._inside.read(max_bytes)
+
+    def close(self) -> None:
+        return None
+
+
+def _opened(
+    its: CsvReading, source: Input, start: Position, stop: int | None, growing: bool
+) -> _CsvDecoder | None:
+    """Reads what the file begins with; None if that is not there yet."""
+    lines, _ = its.records(source, Position(), None, growing)
+    rows: list[list[str | None]] = []
+    first: int | None = None
+    header: list[str | None] | None = None
+    cut_off = False
+    while (header is None or len(rows) < its.infer) and (block := lines.block(1)):
+        record = block.data.removeprefix(BOM) if block.begin == 0 else block.data
+        if not record.strip(b"\r\n"):
+            continue
+        if header is None:
+            cut_off = not block.complete
+            try:
+                header = _cells(record, its, "")
+            except DataError as error:
+                if not its.header and (its.names or its.schema):
+                    header = []
+                else:
+                    kind = Truncated if cut_off else DataError
+                    raise kind(f"The names of columns cannot be read: {error}") from error
+            if its.header:
+                first = block.begin + len(block.data)
+                continue
+            first = 0
+        try:
+            rows.append(_cells(record, its, its.null))
+        except DataError:
+            continue  # it will fail in its turn
+    if header is None or first is None or (growing and its.infer and not rows):
+        return None
+    try:
+        names = _names(its, header)
+    except DataError as error:
+        if cut_off:
+            raise Truncated(f"The file ends in its header: {error}") from error
+        raise
+    alike = [row for row in rows[: its.infer] if len(row) == len(names)]
+    schema = its.schema or _schema(names, alike)
+    if start.byte is None or not its.places or start == Position():
+        lines, _ = its.records(source, Position(), stop, growing)
+        return _CsvDecoder(its, lines, start.record + its.header, start, names, schema)
+    at = start
+    if start.record == 0:
+        at = Position(0, max(start.byte, first))
+    lines, _ = its.records(source, at, stop, growing)
+    return _CsvDecoder(its, lines, 0, start, names, schema)
+
+
+def _names(its: CsvReading, header: list[str | None]) -> list[str]:
+    if its.header:
+        names = [(name or "").strip() or f"column{at + 1}" for at, name in enumerate(header)]
+    elif its.names:
+        names = list(its.names)
+    elif its.schema is not None:
+        names = list(its.schema.field_names)
+    else:
+        names = [f"column{at + 1}" for at in range(len(header))]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise DataError(f"The file has two columns named '{twice}'")
+    if its.schema is not None:
+        for field in its.schema.fields:
+            needed = not field.schema.optional and field.schema.default is None
+            if needed and field.name not in names:
+                raise DataError(f"The file has no column '{field.name}', which the schema needs")
+    return names
+
+
+def _schema(names: list[str], rows: list[list[str | None]]) -> Schema:
+    columns = zip(*rows, strict=True) if rows else [()] * len(names)
+    return struct(
+        {
+            name: inferred(cells) if rows else OPTIONAL_STRING
+            for name, cells in zip(names, columns, strict=True)
+        }
+    )
+
+
+def scan(data: bytes, dialect: Dialect) -> tuple[Any, bool]:
+    """Where complete records of a block end, which begins with one; and whether everything is
+    where it should be, so that Arrow reads the same records."""
+    array = np.frombuffer(data, np.uint8)
+    newlines = np.flatnonzero(array == ord("\n"))
+    regular = data.count(b"\r") == data.count(b"\r\n")
+    quote = dialect.quote
+    if quote is None or quote.encode() not in data:
+        return newlines + 1, regular
+    quotes = np.flatnonzero(array == ord(quote))
+    opening, closing = quotes[0::2], quotes[1::2]
+    adjacent = quotes[1:] == quotes[:-1] + 1
+    second = np.concatenate(([False], adjacent))  # of a pair, which is a quote inside
+    first = np.concatenate((adjacent, [False]))
+    before = array[np.maximum(opening - 1, 0)]
+    opens = second[0::2] | (opening == 0) | (before == ord(dialect.delimiter))
+    opens |= before == ord("\n")
+    after = array[np.minimum(closing + 1, len(array) - 1)]
+    closes = first[1::2] | (closing == len(array) - 1) | (after == ord(dialect.delimiter))
+    closes |= (after == ord("\n")) | (after == ord("\r"))
+    regular = regular and len(quotes) % 2 == 0
+    inside = np.searchsorted(quotes, newlines) % 2 == 1
+    if not dialect.newlines:
+        return newlines + 1, bool(regular and opens.all() and closes.all() and not inside.any())
+    if opens.all() and closes.all():
+        return newlines[~inside] + 1, regular
+    pattern = _record(dialect)
+    ends: list[int] = []
+    at = 0
+    while match := pattern.match(data, at):
+        at = match.end()
+        ends.append(at)
+    return np.array(ends, np.int64), False
+
+
+@lru_cache(maxsize=16)
+def _record(dialect: Dialect) -> re.Pattern[bytes]:
+    assert dialect.quote is not None, "without quotes every line is a record"
+    quote, delimiter = (re.escape(each.encode()) for each in (dialect.quote, dialect.delimiter))
+    cell = rb"(?:Q(?>(?:[^Q]++|QQ)*)Q[^D\n]*+|(?!Q)[^D\n]*+)"
+    pattern = rb"(?:%b(?:D%b)*+)\n" % (cell, cell)
+    return re.compile(pattern.replace(b"Q", quote).replace(b"D", delimiter))
+
+
+def _cells(record: bytes, its: CsvReading, null: str) -> list[str | None]:
+    """The cells of a record, by hand. Raises DataError."""
+    try:
+        text = record.decode().removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError as error:
+        raise DataError(f"it is no text in utf-8: {error}") from error
+    delimiter, quote = its.dialect.delimiter, its.dialect.quote
+    cells: list[str | None] = []
+    at = 0
+    while True:
+        if quote is not None and text.startswith(quote, at):
+            end = at + 1
+            while True:
+                end = text.find(quote, end)
+                if end < 0:
+                    raise DataError("a quote is not closed")
+                if not text.startswith(quote, end + 1):
+                    break
+                end += 2
+            cells.append(text[at + 1 : end].replace(quote * 2, quote))
+            at = end + 1
+            if at < len(text) and not text.startswith(delimiter, at):
+                raise DataError("text follows a closing quote")
+        else:
+            end = text.find(delimiter, at)
+            end = len(text) if end < 0 else end
+            cell = text[at:end]
+            cells.append(None if cell == null else cell)
+            at = end
+        if at >= len(text):
+            return cells
+        at += 1
+
+
+_ARROW: Final[Mapping[Type, Any]] = {
+    Type.STRING: pa.large_string(),
+    Type.BOOLEAN: pa.bool_(),
+    Type.FLOAT64: pa.float64(),
+    **dict.fromkeys(INT_BITS, pa.int64()),
+}
+
+
+class _CsvDecoder(LineDecoder[bytes]):
+    blanks = b"\r\n"
+    shows_its_end = True
+
+    def __init__(
+        self,
+        its: CsvReading,
+        lines: Separated,
+        skip: int,
+        start: Position,
+        names: list[str],
+        schema: Schema,
+    ) -> None:
+        super().__init__(lines, skip, start, its.places)
+        self._its = its
+        self._names = names
+        self._schema = schema
+        self._fields = [field for field in schema.fields if field.name in names]
+        self._texts = {field.name: pa.large_string() for field in self._fields}
+        self._types = {
+            field.name: _ARROW.get(field.schema.type, pa.large_string())
+            if field.schema.logical is None
+            else pa.large_string()
+            for field in self._fields
+        }
+        self._plain = len(self._fields) == len(schema.fields) and all(
+            field.schema.logical is None and field.schema.type in _ARROW for field in schema.fields
+        )
+        self._regular = True
+
+    def find(self, data: bytes) -> Any:
+        ends, self._regular = scan(data, self._its.dialect)
+        return ends
+
+    def split(self, data: bytes, ends: Any) -> list[bytes]:
+        if data.count(NEWLINE) <= len(ends):
+            return super().split(data, ends)
+        begins = [0, *ends.tolist()]
+        return [data[begin:end].removesuffix(NEWLINE) for begin, end in pairwise(begins)]
+
+    def values(self, lines: list[bytes], failed: Failed) -> Column:
+        if not self._regular:
+            return self._by_hand(lines, failed)
+        members = self._by_arrow(lines, self._types, failed)
+        if members is not None and self._plain and self._stands(members):
+            members = {field.name: members[field.name] for field in self._schema.fields}
+            if not failed:
+                return Fields(self._schema, members, len(lines))
+        if members is None or not self._stands(members):
+            failed.clear()
+            members = self._by_arrow(lines, self._texts, failed)
+            if members is None:
+                failed.clear()
+                return self._by_hand(lines, failed)
+        columns = {name: values_of(member) for name, member in members.items()}
+        return self._converted(columns, len(lines), failed)
+
+    def _by_arrow(
+        self, lines: list[bytes], types: Mapping[str, Any], failed: Failed
+    ) -> dict[str, Any] | None:
+        """The columns of rows that have as many cells as there are names; None if that does not
+        work."""
+        data = NEWLINE.join([*lines, b""])
+        wrong: list[tuple[int | None, int]] = []
+
+        def refuse(row: Any) -> str:
+            wrong.append((row.number, row.actual_columns))
+            return "skip"
+
+        dialect = self._its.dialect
+        try:
+            table = arrow_csv.read_csv(
+                pa.BufferReader(data),
+                arrow_csv.ReadOptions(
+                    use_threads=False, block_size=len(data) + 1, column_names=self._names
+                ),
+                arrow_csv.ParseOptions(
+                    delimiter=dialect.delimiter,
+                    quote_char=dialect.quote or False,
+                    newlines_in_values=True,
+                    ignore_empty_lines=False,
+                    invalid_row_handler=refuse,
+                ),
+                arrow_csv.ConvertOptions(
+                    column_types=types,
+                    include_columns=list(types),
+                    null_values=[self._its.null],
+                    true_values=["true", "True", "TRUE", "1"],
+                    false_values=["false", "False", "FALSE", "0"],
+                    strings_can_be_null=True,
+                    quoted_strings_can_be_null=False,
+                ),
+            )
+        except (pa.ArrowException, UnicodeDecodeError):
+            return None
+        if table.num_rows + len(wrong) != len(lines):
+            return None
+        for number, cells in wrong:
+            if number is None:
+                return None
+            failed[number - 1] = self._another(cells)
+        members = {name: table.column(name).combine_chunks() for name in types}
+        if not self._its.null:
+            for field in self._fields:
+                schema = field.schema
+                if schema.type is Type.STRING and not schema.optional and schema.default is None:
+                    members[field.name] = members[field.name].fill_null("")
+        return members
+
+    def _another(self, cells: int) -> DataError:
+        return DataError(f"it has {cells} cells, and the file {len(self._names)} columns")
+
+    def _stands(self, members: Mapping[str, Any]) -> bool:
+        """Whether the cells that Arrow has converted are values of the schema."""
+        for field in self._fields:
+            schema, member = field.schema, members[field.name]
+            if member.null_count and (not schema.optional or schema.default is not None):
+                return False
+            if schema.type in INT_BITS and schema.type is not Type.INT64 and not schema.logical:
+                low, high = int_range(schema.type)
+                ends = pc.min_max(member).as_py()
+                if ends["min"] is not None and not low <= ends["min"] <= ends["max"] <= high:
+                    return False
+        return True
+
+    def _by_hand(self, lines: list[bytes], failed: Failed) -> Column:
+        rows: list[list[str | None]] = []
+        for row, line in enumerate(lines):
+            try:
+                cells = _cells(line, self._its, self._its.null)
+                if len(cells) != len(self._names):
+                    raise self._another(len(cells))
+                rows.append(cells)
+            except DataError as error:
+                failed[row] = error
+        columns = dict(zip(self._names, zip(*rows, strict=True), strict=True)) if rows else {}
+        return self._converted(columns, len(lines), failed)
+
+    def _converted(
+        self, columns: Mapping[str, Sequence[Any]], count: int, failed: Failed
+    ) -> Column:
+        """The values of columns, which have a cell for each row that is not in `failed`."""
+        if len(failed) == count:
+            return Column.of([None] * count, self._schema)
+        rows = range(count) if not failed else [row for row in range(count) if row not in failed]
+        made: list[Sequence[Value]] = []
+        for field in self._schema.fields:
+            cells = columns.get(field.name)
+            if cells is None:
+                made.append([field.schema.default] * len(rows))
+                continue
+            read = reader(field.schema, self._its.null)
+            if read is None:
+                made.append(cells)
+                continue
+            try:
+                made.append(list(map(read, cells)))
+            except DataError:
+                made.append(self._one_by_one(field.name, read, cells, rows, failed))
+        values = structs_of(self._schema.field_names)(made)
+        if len(rows) == count and not failed:
+            return Column.of(values, self._schema)
+        whole: list[Value] = [None] * count
+        for row, value in zip(rows, values, strict=True):
+            if row not in failed:
+                whole[row] = value
+        return Column.of(whole, self._schema)
+
+    def _one_by_one(
+        self, name: str, read: Any, cells: Sequence[Any], rows: Sequence[int], failed: Failed
+    ) -> list[Value]:
+        values: list[Value] = []
+        for row, cell in zip(rows, cells, strict=True):
+            try:
+                values.append(read(cell))
+            except DataError as error:
+                values.append(None)
+                failed.setdefault(row, DataError(f"column '{name}': {error}"))
+        return values

@@ -1,0 +1,211 @@
+"""Nodes of JSON as values of Connect's schemas: what `formats.json` writes, read back.
+
+Decimals are base64 of their unscaled value, or numbers. Members that the schema does not have are
+refused.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from binascii import Error as NotBase64
+from collections.abc import Callable
+from decimal import Decimal, DecimalException
+from functools import lru_cache
+
+from penstock.api import DataError
+from penstock.api.schema import (
+    INT_BITS,
+    Logical,
+    Schema,
+    Type,
+    Value,
+    bytes_to_decimal,
+    days_to_date,
+    float32,
+    int_range,
+    ms_to_time,
+    ms_to_timestamp,
+)
+
+Read = Callable[[Value], Value]
+
+
+@lru_cache(maxsize=256)
+def reader(schema: Schema | None) -> Read:
+    """The function that makes a node a value of the schema. It raises DataError."""
+    if schema is None:
+        return _same
+    make = _reader(schema)
+    default, optional, kind = schema.default, schema.optional, schema.type.name
+
+    def read(node: Value) -> Value:
+        if node is None:
+            if default is None and not optional:
+                raise DataError(f"null is no {kind}, which the schema says")
+            return default
+        return make(node)
+
+    return read
+
+
+@lru_cache(maxsize=256)
+def has_decimals(schema: Schema | None) -> bool:
+    """Whether there are Decimals in values of the schema, which a `float` does not hold."""
+    if schema is None:
+        return False
+    inside = (schema.key_schema, schema.value_schema, *(each.schema for each in schema.fields))
+    return schema.logical is Logical.DECIMAL or any(map(has_decimals, inside))
+
+
+def _same(node: Value) -> Value:
+    return node
+
+
+def _reader(schema: Schema) -> Read:
+    match schema.logical:
+        case Logical.DECIMAL:
+            return _decimal(schema.scale)
+        case Logical.DATE:
+            return lambda node: days_to_date(_of(int, node, "a Date in days"))
+        case Logical.TIME:
+            return lambda node: ms_to_time(_of(int, node, "a Time in ms"))
+        case Logical.TIMESTAMP:
+            return lambda node: ms_to_timestamp(_of(int, node, "a Timestamp in ms"))
+    match schema.type:
+        case Type.BYTES:
+            return from_base64
+        case Type.FLOAT32 | Type.FLOAT64:
+            return _float(schema.type)
+        case Type.BOOLEAN:
+            return lambda node: _of(bool, node, "a BOOLEAN")
+        case Type.STRING:
+            return lambda node: _of(str, node, "a STRING")
+        case Type.ARRAY:
+            element = reader(schema.value_schema)
+            return lambda node: [element(each) for each in _of(list, node, "an ARRAY")]
+        case Type.MAP:
+            return _map(schema)
+        case Type.STRUCT:
+            return _struct(schema)
+    return _integer(schema.type)
+
+
+def _of(kind: type, node: Value, what: str) -> Value:
+    if type(node) is not kind:
+        raise DataError(f"{_shown(node)} is not {what}")
+    return node
+
+
+def _shown(node: Value) -> str:
+    text = repr(node)
+    return text if len(text) <= 80 else f"{text[:80]}…"
+
+
+def _integer(kind: Type) -> Read:
+    low, high = int_range(kind)
+    assert kind in INT_BITS, "what is left"
+
+    def read(node: Value) -> Value:
+        if type(node) is not int or not low <= node <= high:
+            raise DataError(f"{_shown(node)} is no {kind.name}")
+        return node
+
+    return read
+
+
+def _float(kind: Type) -> Read:
+    def read(node: Value) -> Value:
+        if type(node) not in (int, float, Decimal):
+            raise DataError(f"{_shown(node)} is no {kind.name}")
+        try:
+            value = float(node)
+        except OverflowError as error:
+            raise DataError(f"{_shown(node)} is no {kind.name}") from error
+        return float32(value) if kind is Type.FLOAT32 else value
+
+    return read
+
+
+def from_base64(node: Value) -> bytes:
+    """Bytes. Raises DataError."""
+    try:
+        return b64decode(_of(str, node, "BYTES in base64"), validate=True)
+    except (NotBase64, ValueError) as error:
+        raise DataError(f"{_shown(node)} is not BYTES in base64: {error}") from error
+
+
+def _decimal(scale: int) -> Read:
+    def read(node: Value) -> Value:
+        if isinstance(node, str):
+            return bytes_to_decimal(from_base64(node), scale)
+        if isinstance(node, bool) or not isinstance(node, int | float | Decimal):
+            raise DataError(f"{_shown(node)} is no Decimal")
+        return scaled(str(node), scale)
+
+    return read
+
+
+def scaled(text: str, scale: int) -> Decimal:
+    """A number with so many digits behind the point. Raises DataError for one that has more, or is
+    none."""
+    try:
+        number = Decimal(text)
+        if text[-scale - 1 : -scale] == "." and text[-scale:].isdecimal() and text.isascii():
+            return number
+        if not number.is_finite():
+            raise DataError(f"{text} is no Decimal")
+        digits = number.as_tuple()
+        exponent = digits.exponent
+        assert isinstance(exponent, int), "finite"
+        unscaled = int("".join(map(str, digits.digits)))
+        more = exponent + scale
+        if abs(more) > _MOST_DIGITS:
+            raise DataError(f"{text} is too large for a Decimal")
+        unscaled, rest = (unscaled * 10**more, 0) if more >= 0 else divmod(unscaled, 10**-more)
+    except DecimalException as error:
+        raise DataError(f"{_shown(text)} is no Decimal") from error
+    if rest:
+        raise DataError(f"{text} has more than {scale} digits behind the point")
+    return Decimal((digits.sign, tuple(map(int, str(unscaled))), -scale))
+
+
+_MOST_DIGITS = 10_000
+
+
+def _map(schema: Schema) -> Read:
+    key, value = reader(schema.key_schema), reader(schema.value_schema)
+    keys = schema.key_schema
+    texts = keys is not None and keys.type is Type.STRING
+    primitive = keys is None or keys.type.is_primitive
+
+    def read(node: Value) -> Value:
+        if texts and type(node) is dict:
+            return {key(name): value(each) for name, each in node.items()}
+        entries = []
+        for pair in _of(list, node, "a MAP"):
+            if type(pair) is not list or len(pair) != 2:
+                raise DataError(f"{_shown(pair)} is no entry of a MAP")
+            entries.append((key(pair[0]), value(pair[1])))
+        return dict(entries) if primitive else entries
+
+    return read
+
+
+def _struct(schema: Schema) -> Read:
+    work = [(field.name, reader(field.schema)) for field in schema.fields]
+    known = frozenset(schema.field_names)
+
+    def read(node: Value) -> Value:
+        if not known.issuperset(_of(dict, node, "a STRUCT")):
+            other = next(name for name in node if name not in known)
+            raise DataError(f"The schema has no field '{other}'")
+        get = node.get
+        value = {}
+        for name, make in work:
+            try:
+                value[name] = make(get(name))
+            except DataError as error:
+                raise DataError(f"Field '{name}': {error}") from error
+        return value
+
+    return read

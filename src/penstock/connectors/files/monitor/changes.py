@@ -1,0 +1,143 @@
+"""What a change of a file means: what to read of it, and what of that to send. Pure.
+
+A file is new, or known by what was sent of it. A *whole* file is read from its beginning each time
+that its size or time differ; its hash tells whether its content does. In *slices* only what was not
+sent is read, and size and time alone tell of changes.
+
+| | a new file | it grew, the beginning is the same | other changes | only its time differs |
+|---|---|---|---|---|
+| update | whole | whole | whole | nothing |
+| tail | whole | what was appended | whole | nothing |
+| update, slices | all | all again | all again | all again |
+| tail, slices | all | what was appended | it shrank: all again | nothing |
+
+connectors.md §10 says where Stream Reactor's connector differs.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from penstock.connectors.files.monitor.known import WHOLE, Known, Seen
+
+_SHORTEST_MS: Final = 500  # after a failure, also with a refresh of 0
+_MOST_DOUBLINGS: Final = 40
+
+
+class Mode(Enum):
+    """What is sent of a file that changed."""
+
+    TAIL = "tail"
+    UPDATE = "update"
+
+
+class Shrunk(Enum):
+    """What is sent of a file that is to be tailed, and did not grow but changed."""
+
+    WHOLE = "whole"
+    SKIP = "skip"
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """What follows `start`, if the bytes before have this hash; else all of it."""
+
+    start: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class All:
+    """All of it, unless its hash is `unless`. With `silently` it is only noted."""
+
+    unless: str | None = None
+    silently: bool = False
+
+
+Look = Tail | All
+
+
+def same_time(before: Known, seen: Seen) -> bool:
+    """Whether two listings tell the same time. A less exact one names the interval that the other
+    is in: servers tell only the date of old files."""
+    precision = before.precision_ms
+    if precision is None or precision == seen.precision_ms:
+        return before.modified_ms == seen.modified_ms
+    if precision > seen.precision_ms:
+        return 0 <= seen.modified_ms - before.modified_ms < precision
+    return 0 <= before.modified_ms - seen.modified_ms < seen.precision_ms
+
+
+def look(
+    mode: Mode, before: Known | None, seen: Seen, shrunk: Shrunk = Shrunk.WHOLE
+) -> Look | None:
+    """What to read of a file that is not read in slices; None: it is as it was."""
+    if before is None:
+        return All()
+    if before.size == seen.size and same_time(before, seen) and before.sent == before.size:
+        return None
+    if mode is Mode.UPDATE or not before.hash:
+        # One that was read in slices has no hash. What was sent of it is not compared.
+        if mode is Mode.TAIL and before.offset > WHOLE and seen.size >= before.offset > 0:
+            return Tail(before.offset, "")
+        return All(before.hash if before.size == seen.size and before.hash else None)
+    if seen.size > before.size:
+        return Tail(before.size, before.hash)
+    return All(before.hash if before.size == seen.size else None, silently=shrunk is Shrunk.SKIP)
+
+
+def slice_start(
+    mode: Mode, before: Known | None, seen: Seen, shrunk: Shrunk = Shrunk.WHOLE
+) -> int | None:
+    """Where the next slice of a file begins; None: there is none."""
+    if before is None:
+        return 0 if seen.size else None
+    same = before.size == seen.size and _is_same_version(before, seen)
+    if mode is Mode.UPDATE and not same:
+        return 0 if seen.size else None
+    if before.sent == seen.size:
+        return None
+    if before.sent < seen.size:
+        return before.sent
+    return 0 if shrunk is Shrunk.WHOLE and seen.size else None
+
+
+def _is_same_version(before: Known, seen: Seen) -> bool:
+    """Whether a file of the same size is the same, where nothing but its time tells."""
+    if same_time(before, seen):
+        return True
+    # The other connector's times are those of the server's clock, by the minute or by the day. A
+    # file that was not written since then is the one that it read.
+    return before.precision_ms is None and seen.modified_ms <= before.last_inspected_ms
+
+
+def share_of(path: str, shares: int) -> int:
+    """Which of several tasks reads a file: always the same one.
+
+    >>> share_of("/a", 1), share_of("/a", 3) in range(3)
+    (0, True)
+    """
+    return zlib.crc32(path.encode("utf-8", "surrogatepass")) % shares
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """When the server is asked again: every `refresh_ms`; after failures later and later, at most
+    after `most_ms`."""
+
+    refresh_ms: int
+    most_ms: int
+    due_ms: int = 0
+    failures: int = 0
+
+    def succeeded(self, now_ms: int) -> Schedule:
+        return Schedule(self.refresh_ms, self.most_ms, now_ms + self.refresh_ms)
+
+    def failed(self, now_ms: int) -> Schedule:
+        failures = min(self.failures + 1, _MOST_DOUBLINGS)
+        step = max(self.refresh_ms, _SHORTEST_MS)
+        pause = min(step << failures, max(self.most_ms, _SHORTEST_MS))
+        return Schedule(self.refresh_ms, self.most_ms, now_ms + pause, failures)

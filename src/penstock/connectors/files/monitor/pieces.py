@@ -1,0 +1,54 @@
+"""Where the records of a file that is read in slices end. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A record of a file."""
+
+    body: bytes
+    end: int
+    """The position in the file behind it."""
+    key_offset: int
+    """What the key tells: the end of a slice, but 0 for one that ends with a line
+    (connectors.md §10)."""
+
+
+Read = Callable[[int], bytes]
+"""The next bytes: so many, or fewer at the end."""
+
+
+def slices(read: Read, start: int, stop: int, size: int) -> Iterator[Piece]:
+    """Slices of `size` bytes, the last one shorter."""
+    at = start
+    while at < stop:
+        body = read(min(size, stop - at))
+        if not body:
+            return
+        at += len(body)
+        yield Piece(body, at, at)
+
+
+def line_slices(read: Read, start: int, stop: int, size: int) -> Iterator[Piece]:
+    """As many whole lines as `size` bytes hold; more if it is one longer line. The last slice is
+    what is left, whether or not a line ends there."""
+    at = start  # up to where pieces were given
+    held = b""  # what was read behind that
+    while at < stop:
+        wanted = size - len(held)
+        while True:
+            block = read(min(wanted, stop - at - len(held)))
+            held += block
+            if not block or at + len(held) >= stop:
+                yield Piece(held, at + len(held), at + len(held))
+                return
+            if cut := held.rfind(b"\n") + 1:
+                break
+            wanted = size
+        at += cut
+        yield Piece(held[:cut], at, 0)
+        held = held[cut:]

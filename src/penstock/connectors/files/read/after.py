@@ -1,0 +1,75 @@
+"""What is done with a file when its records are in Kafka and its offset is stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+from enum import Enum
+
+from penstock.connectors.files.stores.reading import Found, ReadStore
+
+
+class Policy(Enum):
+    """What becomes of a file that was read."""
+
+    NONE = "NONE"
+    DELETE = "DELETE"
+    MOVE = "MOVE"
+    MOVEBYDATE = "MOVEBYDATE"
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """Policies for files that were read, and for those that cannot be.
+
+    >>> after = After(Policy.MOVEBYDATE, "/done/", relative_to="/in/")
+    >>> after.destination(Found("/in/b/a.csv", 1, 86_400_000))
+    '/done/b/1970-01-02/a.csv'
+    """
+
+    policy: Policy = Policy.NONE
+    folder: str = ""
+    """Where files are moved to; ends with a slash."""
+    errors: str | None = None
+    """Where files are moved to that cannot be read."""
+    relative_to: str = ""
+    """The folder from which on paths stay the same when a file is moved; "": its name alone."""
+    zone: tzinfo = UTC
+
+    @property
+    def removes(self) -> bool:
+        """Whether files are gone after they were read."""
+        return self.policy is not Policy.NONE
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The folders that files are moved to."""
+        moved = (self.folder,) if self.policy in (Policy.MOVE, Policy.MOVEBYDATE) else ()
+        return (*moved, self.errors) if self.errors else moved
+
+    def destination(self, found: Found, *, error: bool = False) -> str:
+        """The new path of a file that is moved."""
+        folder, _, name = found.path.rpartition("/")
+        within = ""
+        if self.relative_to and f"{folder}/".startswith(self.relative_to):
+            within = f"{folder}/"[len(self.relative_to) :]
+        if error:
+            return f"{self.errors}{within}{name}"
+        if self.policy is Policy.MOVEBYDATE:
+            day = datetime.fromtimestamp(found.modified_ms / 1000, self.zone)
+            within += f"{day:%Y-%m-%d}/"
+        return f"{self.folder}{within}{name}"
+
+    def apply(self, store: ReadStore, found: Found, *, error: bool) -> bool:
+        """Does what is due; again, if that was interrupted. Returns whether the file is gone."""
+        if error:
+            if self.errors is None:
+                return False
+            store.move(found, self.destination(found, error=True))
+        elif self.policy is Policy.NONE:
+            return False
+        elif self.policy is Policy.DELETE:
+            store.delete(found)
+        else:
+            store.move(found, self.destination(found))
+        return True

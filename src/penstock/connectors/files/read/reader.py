@@ -1,0 +1,326 @@
+"""Reads the files of a task."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from penstock.api import (
+    Column,
+    DataError,
+    Failed,
+    Header,
+    Offsets,
+    PenstockError,
+    Polled,
+    Records,
+    SourceContext,
+    SourceOffset,
+    SourceReader,
+)
+from penstock.connectors.files.formats.decoder import Chunk, Position
+from penstock.connectors.files.read.ledger import Progress, key_of
+from penstock.connectors.files.read.names import Target
+from penstock.connectors.files.read.opened import Opened
+from penstock.connectors.files.read.plan import SourcePlan
+from penstock.connectors.files.read.rows import Side, dressed
+from penstock.connectors.files.read.scan import Leftover, Scan, Work
+from penstock.connectors.files.stores.reading import FileChanged, Found, ReadStore
+from penstock.connectors.files.stores.store import StoreRefused, StoreUnavailable
+
+log = logging.getLogger(__name__)
+
+_TIDY_AGAIN_MS: Final = 5_000
+_LARGE: Final = 1_000
+"""So many records are not put together with others, which would have a column made anew."""
+_LOGGED: Final = 10
+"""Records of a file that are left out with a line each."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """A file that was read or given up, whose offset is not stored yet."""
+
+    found: Found
+    target: Target
+    error: bool
+
+
+class FilesReader(SourceReader):
+    """Reads one file after the other.
+
+    What was polled is in the ledger, and nowhere else: after an error the file is opened again
+    where the last poll ended.
+    """
+
+    idle_ms = 0  # `poll` waits
+
+    def __init__(
+        self,
+        plan: SourcePlan,
+        store: ReadStore,
+        context: SourceContext,
+        task: int,
+        tasks: int,
+        now: Callable[[], int],
+    ) -> None:
+        self._plan = plan
+        self._store = store
+        self._context = context
+        self._now = now
+        self._ledger = plan.ledger(context.stored_offsets, task, tasks)
+        self._scan = Scan(plan.finding, store, self._ledger, task, tasks)
+        self._work: Work | None = None
+        self._file: Opened | None = None
+        self._broken: Exception | None = None  # what follows in the file cannot be read
+        self._left_out = 0
+        self._ended: dict[str, _Ended] = {}  # by their paths
+        self._stored: list[_Ended] = []  # and its offset is stored
+        self._forgotten: list[SourceOffset] = []
+        self._tidy_at_ms = 0
+        self._halt: Exception | None = None
+
+    def poll(self, max_bytes: int, wait_ms: int) -> Polled | None:
+        now = self._now()
+        deadline = now + wait_ms
+        while True:
+            self._tidy(now)
+            if self._halt is not None and not self._ended:
+                raise self._halt
+            polled = None if self._halt is not None else self._gather(max_bytes, now)
+            if polled is not None:
+                return polled
+            now = self._now()
+            if self._halt is not None or now >= deadline or not self._context.is_running:
+                return None
+            self._context.wait(max(1, min(deadline - now, self._scan.wait_ms(now))) / 1000)
+            now = self._now()
+
+    def committed(self, offsets: Offsets) -> None:
+        if not self._ended:
+            return
+        stored = {key_of(each.partition): each.offset for each in offsets}
+        for path, each in list(self._ended.items()):
+            if self._ledger.covers(stored, each.found, each.target):
+                del self._ended[path]
+                self._stored.append(each)
+        self._context.wake()
+
+    def close(self) -> None:
+        self._close_file()
+        self._store.close()
+
+    def _gather(self, max_bytes: int, now: int) -> Polled | None:
+        """The next records: of one file, or of several small ones."""
+        gathered = _Gathered()
+        if self._scan.forgotten or self._forgotten:
+            for each in (*self._scan.forgotten, *self._forgotten):
+                gathered.add(each)
+            self._scan.forgotten = []
+            self._forgotten = []
+            return gathered.polled()
+        left = max_bytes
+        while left > 0:
+            if self._work is None:
+                work = self._next(now, gathered)
+                if work is None:
+                    break
+                self._work = work
+                if work.anew:
+                    gathered.add(self._advanced())
+            try:
+                result = self._read(left)
+            except Exception as error:
+                self._close_file()
+                if gathered.records:
+                    break  # it is told by the next poll
+                self._handle(error, gathered)
+                break
+            if result is None:
+                self._end(gathered)
+                continue
+            chunk, side = result
+            before = self._work.position
+            self._take(chunk, side, gathered)
+            after = self._work.position
+            if len(chunk.values) >= _LARGE:
+                break
+            if before.byte is not None and after.byte is not None:
+                left -= max(after.byte - before.byte, 1)
+            else:
+                left -= min(left, max(self._work.found.size, 1))
+        return gathered.polled()
+
+    def _next(self, now: int, gathered: _Gathered) -> Work | None:
+        """The next file. Those that were left when the task had stopped are cleaned up."""
+        while True:
+            try:
+                work = self._scan.next(now)
+            except StoreUnavailable:
+                if gathered.records:
+                    return None
+                raise
+            if not isinstance(work, Leftover):
+                self._left_out = 0
+                return work
+            if work.found.path not in self._ended:  # else it is not stored yet that it was read
+                self._stored.append(_Ended(work.found, work.target, work.error))
+                self._tidy(now)
+                if self._stored:
+                    return None  # the store does not answer
+
+    def _read(self, max_bytes: int) -> tuple[Chunk, Side] | None:
+        if self._broken is not None:
+            raise self._broken
+        assert self._work is not None, "there is a file"
+        if self._file is None:
+            self._file = Opened(self._plan, self._store, self._work)
+        return self._file.read(max_bytes)
+
+    def _take(self, chunk: Chunk, side: Side, gathered: _Gathered) -> None:
+        """Adds what was read, up to a record that cannot be one, unless such are left out."""
+        work = self._work
+        assert work is not None, "there is a file"
+        first = chunk.after.record - len(chunk.values)
+        failed: Failed = dict(chunk.failed)
+        records = dressed(self._plan.dress, work, first, chunk.values, side, failed)
+        position = chunk.after
+        if failed and self._plan.errors.skips_records:
+            self._leave_out(failed)
+            records = records.but(failed)
+        elif failed:
+            row = min(failed)
+            self._broken = failed[row]
+            records = records.only(range(row))
+            position = work.position if row == 0 else _position(chunk, first, row)
+        self._work = replace(work, position=position)
+        if len(records):
+            gathered.records.append(records)
+        if position != work.position:
+            gathered.add(self._advanced())
+
+    def _advanced(self, *, is_read: bool = False, error: str | None = None) -> SourceOffset:
+        """The offset for what was read of the file, which the ledger knows from now on."""
+        work = self._work
+        assert work is not None, "there is a file"
+        version = "" if self._plan.finding.tails else work.found.version
+        progress = Progress(work.position, is_read=is_read, version=version, error=error)
+        return self._ledger.advance(work.found, work.target, progress)
+
+    def _end(self, gathered: _Gathered, error: str | None = None) -> None:
+        """The file was read to its end, or is given up."""
+        work = self._work
+        assert work is not None, "there is a file"
+        self._close_file()
+        if not self._plan.finding.tails or error is not None:
+            gathered.add(self._advanced(is_read=True, error=error))
+            after = self._plan.after
+            if after.removes if error is None else after.errors is not None:
+                ended = _Ended(work.found, work.target, error is not None)
+                self._ended[work.found.path] = ended
+        self._work = None
+        self._broken = None
+
+    def _handle(self, error: Exception, gathered: _Gathered) -> None:
+        """What follows from an error of the file that is read."""
+        work = self._work
+        assert work is not None, "there is a file"
+        if not isinstance(error, DataError | StoreRefused):
+            raise error
+        if isinstance(error, FileChanged) and self._plan.finding.again:
+            log.warning("%s It is looked at again.", error)
+            self._work = self._broken = None
+            return
+        errors = self._plan.errors
+        text = f"The file '{work.found.path}' cannot be read: {str(error).rstrip('.')}."
+        if errors.skips_files:
+            log.error("%s The rest of it is left out (%s).", text, errors.setting)
+            self._end(gathered, str(error))
+            return
+        failure = DataError(
+            f"{text} {work.position.record} records of it were read. Repair or remove the file, or "
+            f"set {errors.setting} to leave such files out."
+        )
+        failure.__cause__ = error
+        if self._plan.after.errors is None:
+            raise failure
+        self._end(gathered, str(error))
+        self._halt = failure  # when the file is where such files go
+
+    def _leave_out(self, failed: Failed) -> None:
+        assert self._work is not None, "there is a file"
+        for row in sorted(failed):
+            self._left_out += 1
+            if self._left_out <= _LOGGED:
+                path = self._work.found.path
+                log.error("A record of '%s' is left out: %s", path, failed[row])
+            elif self._left_out == _LOGGED + 1:
+                log.error("More records of '%s' are left out", self._work.found.path)
+
+    def _tidy(self, now: int) -> None:
+        """Does with files what is due when their offsets are stored."""
+        if not self._stored or now < self._tidy_at_ms:
+            return
+        while self._stored:
+            each = self._stored[0]
+            try:
+                gone = self._plan.after.apply(self._store, each.found, error=each.error)
+            except StoreUnavailable as error:
+                log.warning("'%s' is not tidied up yet: %s", each.found.path, error)
+                self._tidy_at_ms = now + _TIDY_AGAIN_MS
+                return
+            except StoreRefused as error:
+                raise PenstockError(
+                    f"'{each.found.path}' was read, and cannot be removed: {error}"
+                ) from error
+            del self._stored[0]
+            if gone and (forgotten := self._ledger.forget(each.found, each.target)) is not None:
+                self._forgotten.append(forgotten)
+
+    def _close_file(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def _position(chunk: Chunk, first: int, rows: int) -> Position:
+    return Position(first + rows, chunk.ends[rows - 1] if chunk.ends is not None else None)
+
+
+class _Gathered:
+    """What a poll returns."""
+
+    def __init__(self) -> None:
+        self.records: list[Records] = []
+        self._offsets: dict[object, SourceOffset] = {}
+
+    def add(self, offset: SourceOffset) -> None:
+        self._offsets[key_of(offset.partition)] = offset
+
+    def polled(self) -> Polled | None:
+        if not self.records and not self._offsets:
+            return None
+        return Polled(_joined(self.records), list(self._offsets.values()))
+
+
+def _joined(parts: Sequence[Records]) -> Records:
+    if len(parts) < 2:
+        return parts[0] if parts else Records.none()
+    headers: list[Sequence[Header]] = []
+    if any(part.headers for part in parts):
+        headers = [row for part in parts for row in part.headers or [()] * len(part)]
+    return Records(
+        topics=[cell for part in parts for cell in part.topics],
+        partitions=[cell for part in parts for cell in part.partitions],
+        timestamps=[cell for part in parts for cell in part.timestamps],
+        keys=_column([part.keys for part in parts]),
+        values=_column([part.values for part in parts]),
+        headers=headers,
+    )
+
+
+def _column(columns: Sequence[Column]) -> Column:
+    values = [value for column in columns for value in column.values]
+    return Column.gather(values, [schema for column in columns for schema in column.schemas()])

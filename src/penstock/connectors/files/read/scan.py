@@ -1,0 +1,224 @@
+"""Which files there are to be read next.
+
+Files are listed in the order of their names, and each is read when it comes, so that memory does
+not grow with their number. What a task does not own, or has read, is passed over; where that is
+long, listing goes on behind it. When a listing is at its end, the next one begins after a pause.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from heapq import nsmallest
+from typing import Final
+
+from penstock.api import SourceOffset
+from penstock.connectors.files.formats.decoder import Position
+from penstock.connectors.files.read.ledger import Ledger, Progress
+from penstock.connectors.files.read.names import Names, Target, share_of
+from penstock.connectors.files.stores.reading import Found, ReadStore
+
+log = logging.getLogger(__name__)
+
+_PASSED: Final = 2_000
+"""Files of a lane that are passed over one by one, before listing goes on behind them."""
+_SORTED: Final = 10_000
+"""Files that are held to be sorted."""
+_SETTLED: Final = 1_000
+"""After so many files the ledger may forget some."""
+
+SortKey = Callable[[Found], tuple[object, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A file to be read, from a position on."""
+
+    found: Found
+    target: Target
+    position: Position
+    anew: bool = False
+    """Whether more of the file was read before it changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """A file that was read, and that its policy was not applied to: its task had stopped."""
+
+    found: Found
+    target: Target
+    error: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is looked for, and how."""
+
+    prefixes: Sequence[str]
+    names: Names
+    recursive: bool = True
+    poll_ms: int = 60_000
+    """From the end of a listing to the begin of the next one."""
+    since_ms: int = 0
+    """Files that were modified before are not read."""
+    start_after: str = ""
+    """Files whose paths are not greater are not read."""
+    min_age_ms: int = 0
+    """Files that were modified later than so long ago are not read yet."""
+    marker: str = ""
+    """Files beside which there is one whose name is theirs and this are left alone."""
+    below: Sequence[str] = ()
+    """Folders in which files are not looked for: those that they are moved to."""
+    again: bool = False
+    """Whether a file that is written again is read again."""
+    tails: bool = False
+    """Whether files grow."""
+    removes: bool = False
+    """Whether files are deleted or moved when they are read."""
+    order: SortKey | None = None
+    """None: by name."""
+
+
+class Scan:
+    """The files of a task."""
+
+    def __init__(
+        self, finding: Finding, store: ReadStore, ledger: Ledger, task: int, tasks: int
+    ) -> None:
+        self._finding = finding
+        self._store = store
+        self._ledger = ledger
+        self._task = task
+        self._tasks = tasks
+        self._listing: Iterator[Work | Leftover] | None = None
+        self._cursor = ""
+        self._last = ""  # the last file that was given
+        self._began_ms = 0
+        self._given = 0
+        self._held_back: set[str] = set()  # lanes
+        self._more = False  # there are more than could be sorted
+        self._marked = False  # there is a file that others work on
+        self._next_ms = 0
+        self.forgotten: list[SourceOffset] = []
+        """Offsets to be stored, because files are forgotten. Whoever stores them takes them."""
+
+    def next(self, now: int) -> Work | Leftover | None:
+        """The next file, or None if there is none now. What was given before is read or given up
+        by now. Raises what the store does, and goes on there then."""
+        if self._listing is None:
+            if now < self._next_ms:
+                return None
+            if not self._cursor:
+                self._began_ms = now
+                self._held_back = set()
+                self._marked = False
+            self._listing = self._list(now)
+        try:
+            work = next(self._listing, None)
+        except BaseException:
+            self._listing = None
+            self._cursor = self._last
+            raise
+        if work is not None:
+            self._given += 1
+            if self._given % _SETTLED == 0 and self._finding.order is None:
+                self._settle(complete=False)  # those before this one were read
+            self._last = work.found.path
+            return work
+        self._listing = None
+        if not self._more:
+            self._settle(complete=True)
+            self._next_ms = now + self._finding.poll_ms
+        self._cursor = self._last = ""
+        self._more = False
+        return None
+
+    def wait_ms(self, now: int) -> int:
+        """How long there will be none, after `next` returned None."""
+        return 0 if self._listing is not None else max(0, self._next_ms - now)
+
+    def _settle(self, *, complete: bool) -> None:
+        if self._marked:
+            return  # it may be old, and has to be read
+        cursor = "" if complete else self._last
+        self.forgotten += self._ledger.listed(cursor, self._began_ms, complete=complete)
+
+    def _list(self, now: int) -> Iterator[Work | Leftover]:
+        order = self._finding.order
+        if order is None:
+            yield from self._eligible(now)
+            return
+        works = nsmallest(_SORTED, self._eligible(now), key=lambda work: order(work.found))
+        self._more = len(works) == _SORTED
+        yield from works
+
+    def _eligible(self, now: int) -> Iterator[Work | Leftover]:
+        for prefix in self._finding.prefixes:
+            if self._cursor > prefix and not self._cursor.startswith(prefix):
+                continue
+            after, listing = max(self._cursor, self._finding.start_after), True
+            while listing:
+                listing = False
+                passed = 0
+                for found in self._store.list(prefix, after, recursive=self._finding.recursive):
+                    work, target = self._work(found, now)
+                    if work is not None:
+                        passed = 0
+                        yield work
+                    elif target is not None:
+                        passed += 1
+                        further = self._ledger.next_name(found, target)
+                        if passed >= _PASSED and further is not None:
+                            after, listing = further, True
+                            break
+
+    def _work(self, found: Found, now: int) -> tuple[Work | Leftover | None, Target | None]:
+        """What is to be done with a file; and of which lane it is, if it is one of ours."""
+        finding = self._finding
+        if finding.below and found.path.startswith(tuple(finding.below)):
+            return None, None
+        target = finding.names(found.path)
+        if target is None or share_of(target.lane, self._tasks) != self._task:
+            return None, None
+        if found.modified_ms < finding.since_ms or target.lane in self._held_back:
+            return None, target
+        progress = self._ledger.progress(found, target)
+        work = self._whether(found, target, progress)
+        if isinstance(work, Work) and self._is_held_back(found, now):
+            # Those of its lane that come after it have to wait for it.
+            if target.lane != found.path:
+                self._held_back.add(target.lane)
+            return None, target
+        return work, target
+
+    def _whether(
+        self, found: Found, target: Target, progress: Progress | None
+    ) -> Work | Leftover | None:
+        finding = self._finding
+        if progress is None:
+            return Work(found, target, Position())
+        if finding.tails:
+            position = progress.position
+            if position.byte is not None and found.size < position.byte:
+                log.warning("The file '%s' became shorter, and is read from its begin", found.path)
+                return Work(found, target, Position(), anew=True)
+            return Work(found, target, position) if found.size > (position.byte or 0) else None
+        changed = bool(progress.version) and progress.version != found.version
+        if changed and finding.again:
+            log.warning("The file '%s' was written again, and is read again", found.path)
+            return Work(found, target, Position(), anew=True)
+        if not progress.is_read:
+            return Work(found, target, progress.position)
+        if finding.removes and progress.version == found.version:
+            return Leftover(found, target, progress.error is not None)
+        return None
+
+    def _is_held_back(self, found: Found, now: int) -> bool:
+        finding = self._finding
+        if finding.min_age_ms and found.modified_ms > now - finding.min_age_ms:
+            return True
+        if finding.marker and self._store.find(found.path + finding.marker) is not None:
+            self._marked = True
+            return True
+        return False

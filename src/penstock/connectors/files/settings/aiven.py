@@ -1,0 +1,518 @@
+"""The settings of the sink to S3 under the names of Aiven's connector (connectors.md §13)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from penstock.api.settings import (
+    BOOLEAN,
+    HIGH,
+    INT,
+    LIST,
+    LOW,
+    MEDIUM,
+    PASSWORD,
+    STRING,
+    Config,
+    ConfigDef,
+    Key,
+    Secret,
+    at_least,
+    between,
+    checking,
+    invalid,
+    non_empty,
+    one_of,
+)
+from penstock.connectors.files.boundaries.spans import Rules
+from penstock.connectors.files.boundaries.templates import (
+    TemplateInvalid,
+    TemplateNaming,
+    compile_template,
+)
+from penstock.connectors.files.formats.avro import Avro
+from penstock.connectors.files.formats.codecs import AVRO_CODECS
+from penstock.connectors.files.formats.columns import Parquet
+from penstock.connectors.files.formats.format import Format
+from penstock.connectors.files.formats.joined import Compressed, Joined
+from penstock.connectors.files.settings.s3 import named_object
+from penstock.connectors.files.stores.s3 import Role, S3Options
+from penstock.connectors.files.write.plan import ByTemplate, Clock, Nulls, SinkPlan
+from penstock.connectors.files.write.shapes import (
+    FIELDS,
+    CsvShape,
+    JsonShape,
+    Shape,
+    StructShape,
+)
+
+log = logging.getLogger(__name__)
+
+_AWS: Final = "AWS"
+_STS: Final = "AWS STS"
+_FILE: Final = "File"
+_FORMAT: Final = "Format"
+_UNLIMITED: Final = 2**62
+_COMPRESSIONS: Final = {"none": "", "gzip": ".gz", "snappy": ".snappy", "zstd": ".zst"}
+_TYPES: Final = ("csv", "json", "jsonl", "parquet", "avro")
+
+
+def _template_problem(text: str | None) -> str | None:
+    try:
+        compile_template(text or "{{key}}")
+    except TemplateInvalid as error:
+        return f"It is no template: {error}"
+    return None
+
+
+def _zone_problem(name: str | None) -> str | None:
+    try:
+        ZoneInfo("UTC" if not name or name == "Z" else name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return "It is no time zone of the IANA database"
+    return None
+
+
+def _fields_problem(given: Iterable[str] | None) -> str | None:
+    wrong = [name for name in given or () if name.lower() not in FIELDS]
+    return f"There is no field {', '.join(wrong)}: {', '.join(FIELDS)}" if wrong else None
+
+
+def _url_problem(url: str | None) -> str | None:
+    if not url or url.startswith(("http://", "https://")):
+        return None
+    return "It is not of the form http://host:port"
+
+
+BUCKET: Final = Key(
+    "aws.s3.bucket.name",
+    STRING,
+    importance=HIGH,
+    check=non_empty(),
+    doc="The bucket, which has to exist.",
+    group=_AWS,
+    order=1,
+)
+REGION: Final = Key(
+    "aws.s3.region",
+    STRING,
+    default="us-east-1",
+    importance=MEDIUM,
+    check=non_empty(),
+    doc="The bucket's region.",
+    group=_AWS,
+    order=2,
+)
+ENDPOINT: Final = Key(
+    "aws.s3.endpoint",
+    STRING,
+    default=None,
+    importance=LOW,
+    check=checking("a URL", _url_problem),
+    doc="The address of a store other than Amazon's: http://host:port.",
+    group=_AWS,
+    order=3,
+)
+PREFIX: Final = Key(
+    "aws.s3.prefix",
+    STRING,
+    default=None,
+    importance=MEDIUM,
+    doc="What names of objects begin with; it may have the variables of `file.name.template`, "
+    "which does not count then: names are `<prefix><topic>-<partition>-<offset of 20 digits>`.",
+    group=_AWS,
+    order=4,
+)
+ACCESS_KEY: Final = Key(
+    "aws.access.key.id",
+    PASSWORD,
+    default=None,
+    importance=MEDIUM,
+    doc="The key's id. Without one, credentials are from the environment, or the machine.",
+    group=_AWS,
+    order=5,
+)
+SECRET_KEY: Final = Key(
+    "aws.secret.access.key",
+    PASSWORD,
+    default=None,
+    importance=MEDIUM,
+    doc="The key's secret.",
+    group=_AWS,
+    order=6,
+)
+SSE: Final = Key(
+    "aws.s3.sse.algorithm",
+    STRING,
+    default="",
+    importance=MEDIUM,
+    check=one_of("", "AES256", "aws:kms"),
+    doc="How the store encrypts objects.",
+    group=_AWS,
+    order=7,
+)
+PART_SIZE: Final = Key(
+    "aws.s3.part.size.bytes",
+    INT,
+    default=5_242_880,
+    importance=MEDIUM,
+    check=between(1, 2_000_000_000),
+    doc="Bytes of a part of a large object; less than 5 MB is 5 MB.",
+    group=_AWS,
+    order=8,
+)
+RETRIES: Final = Key(
+    "aws.s3.backoff.max.retries",
+    INT,
+    default=3,
+    importance=MEDIUM,
+    check=between(1, 30),
+    doc="How often a request is repeated at once. After that the task waits and tries again, "
+    "without end.",
+    group=_AWS,
+    order=9,
+)
+ROLE_ARN: Final = Key(
+    "aws.sts.role.arn",
+    STRING,
+    default=None,
+    importance=MEDIUM,
+    doc="A role that is assumed.",
+    group=_STS,
+    order=1,
+)
+ROLE_SESSION: Final = Key(
+    "aws.sts.role.session.name",
+    STRING,
+    default=None,
+    importance=MEDIUM,
+    doc="The name of its sessions; by default the connector's.",
+    group=_STS,
+    order=2,
+)
+ROLE_EXTERNAL_ID: Final = Key(
+    "aws.sts.role.external.id",
+    STRING,
+    default=None,
+    importance=MEDIUM,
+    doc="The external id that the role asks for.",
+    group=_STS,
+    order=3,
+)
+ROLE_DURATION: Final = Key(
+    "aws.sts.role.session.duration",
+    INT,
+    default=3600,
+    importance=MEDIUM,
+    check=between(900, 43_200),
+    doc="How long a session is, in seconds.",
+    group=_STS,
+    order=4,
+)
+STS_ENDPOINT: Final = Key(
+    "aws.sts.config.endpoint",
+    STRING,
+    default=None,
+    importance=MEDIUM,
+    check=checking("a URL", _url_problem),
+    doc="The address of the service that gives the credentials of roles.",
+    group=_STS,
+    order=5,
+)
+TEMPLATE: Final = Key(
+    "file.name.template",
+    STRING,
+    default=None,
+    importance=MEDIUM,
+    check=checking("a template", _template_problem),
+    doc="Names of objects, with {{topic}}, {{partition:padding=true}}, "
+    "{{start_offset:padding=true}}, {{timestamp:unit=yyyy|MM|dd|HH}} and {{key}}; by default "
+    "{{topic}}-{{partition}}-{{start_offset}} and the extension of the compression. With {{key}} "
+    "and without {{start_offset}} an object holds the latest record of its key.",
+    group=_FILE,
+    order=1,
+)
+COMPRESSION: Final = Key(
+    "file.compression.type",
+    STRING,
+    default="gzip",
+    importance=MEDIUM,
+    check=one_of(*_COMPRESSIONS, ignore_case=True),
+    doc="How objects are compressed, Parquet files within.",
+    group=_FILE,
+    order=2,
+)
+MAX_RECORDS: Final = Key(
+    "file.max.records",
+    INT,
+    default=0,
+    importance=MEDIUM,
+    check=at_least(0),
+    doc="Records after which objects of a topic partition are completed; 0: when offsets are "
+    "committed.",
+    group=_FILE,
+    order=3,
+)
+NAME_ZONE: Final = Key(
+    "file.name.timestamp.timezone",
+    STRING,
+    default=None,
+    importance=LOW,
+    check=checking("a time zone", _zone_problem),
+    doc="By whose clocks {{timestamp}} is; by default `timestamp.timezone`.",
+    group=_FILE,
+    order=4,
+)
+NAME_SOURCE: Final = Key(
+    "file.name.timestamp.source",
+    STRING,
+    default=None,
+    importance=LOW,
+    check=one_of("wallclock", "event", ignore_case=True),
+    doc="What {{timestamp}} is: the clock's time, or that of the record; by default "
+    "`timestamp.source`.",
+    group=_FILE,
+    order=5,
+)
+ZONE: Final = Key(
+    "timestamp.timezone",
+    STRING,
+    default="Z",
+    importance=LOW,
+    check=checking("a time zone", _zone_problem),
+    doc="The former name of `file.name.timestamp.timezone`.",
+    group=_FILE,
+    order=6,
+)
+SOURCE: Final = Key(
+    "timestamp.source",
+    STRING,
+    default="wallclock",
+    importance=LOW,
+    check=one_of("wallclock", "event", ignore_case=True),
+    doc="The former name of `file.name.timestamp.source`.",
+    group=_FILE,
+    order=7,
+)
+OUTPUT_TYPE: Final = Key(
+    "format.output.type",
+    STRING,
+    default="csv",
+    importance=MEDIUM,
+    check=one_of(*_TYPES, ignore_case=True),
+    doc="The format.",
+    group=_FORMAT,
+    order=1,
+)
+OUTPUT_FIELDS: Final = Key(
+    "format.output.fields",
+    LIST,
+    default=("value",),
+    importance=MEDIUM,
+    check=checking(", ".join(FIELDS), _fields_problem),
+    doc="What of records is written.",
+    group=_FORMAT,
+    order=2,
+)
+VALUE_ENCODING: Final = Key(
+    "format.output.fields.value.encoding",
+    STRING,
+    default="base64",
+    importance=MEDIUM,
+    check=one_of("none", "base64", ignore_case=True),
+    doc="How values are written in CSV; keys and headers are always base64.",
+    group=_FORMAT,
+    order=3,
+)
+ENVELOPE: Final = Key(
+    "format.output.envelope",
+    BOOLEAN,
+    default=True,
+    importance=MEDIUM,
+    doc="Whether a record is an object of its fields also if there is only one; not in CSV.",
+    group=_FORMAT,
+    order=4,
+)
+AVRO_CODEC: Final = Key(
+    "avro.codec",
+    STRING,
+    default="null",
+    importance=LOW,
+    check=one_of(*AVRO_CODECS),
+    doc="How blocks of Avro files are compressed.",
+    group=_FORMAT,
+    order=5,
+)
+
+_IGNORED: Final = (
+    "aws.credentials.provider",
+    "aws.s3.backoff.delay.ms",
+    "aws.s3.backoff.max.delay.ms",
+    "kafka.retry.backoff.ms",
+)
+_FORMER: Final = {
+    "aws_access_key_id": ACCESS_KEY,
+    "aws_secret_access_key": SECRET_KEY,
+    "aws_s3_bucket": BUCKET,
+    "aws_s3_endpoint": ENDPOINT,
+    "aws_s3_region": REGION,
+    "aws_s3_prefix": PREFIX,
+    "output_fields": OUTPUT_FIELDS,
+    "output_compression": COMPRESSION,
+}
+_FORMER_KEYS: Final = tuple(
+    Key(
+        name,
+        STRING,
+        default=None,
+        importance=LOW,
+        check=checking(
+            "nothing",
+            lambda given, key=key: (  # type: ignore[misc]
+                None if given is None else f"It has another name now: {key.name}"
+            ),
+        ),
+        doc=f"The former name of `{key.name}`, which has to be used.",
+        group="Former names",
+        order=order,
+    )
+    for order, (name, key) in enumerate(_FORMER.items())
+)
+
+
+def _credentials_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
+    """A key is an id and a secret."""
+    for key, other in ((ACCESS_KEY, SECRET_KEY), (SECRET_KEY, ACCESS_KEY)):
+        if _text(parsed.get(key.name)) and not _text(parsed.get(other.name)):
+            yield other.name, f"{key.name} and {other.name} have to be set together"
+
+
+def _envelope_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
+    """Only one field can do without an envelope."""
+    fields = parsed.get(OUTPUT_FIELDS.name)
+    if parsed.get(ENVELOPE.name) is False and isinstance(fields, tuple | list) and len(fields) != 1:
+        text = f"When it is false, {OUTPUT_FIELDS.name} must contain only one field"
+        yield ENVELOPE.name, invalid(ENVELOPE.name, False, text)
+
+
+def _name_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
+    """Names can be made."""
+    prefix, template = parsed.get(PREFIX.name), parsed.get(TEMPLATE.name)
+    if prefix:
+        if problem := _template_problem(_old_style(str(prefix))):
+            yield PREFIX.name, invalid(PREFIX.name, prefix, problem)
+    elif template and not _template_problem(str(template)):
+        most = parsed.get(MAX_RECORDS.name)
+        if compile_template(str(template)).is_compact and isinstance(most, int) and most > 1:
+            text = f"When {TEMPLATE.name} is {template}, it must be either 1 or not set"
+            yield MAX_RECORDS.name, invalid(MAX_RECORDS.name, most, text)
+
+
+AIVEN_S3_SINK: Final = ConfigDef(
+    *(BUCKET, REGION, ENDPOINT, PREFIX, ACCESS_KEY, SECRET_KEY, SSE, PART_SIZE, RETRIES),
+    *(ROLE_ARN, ROLE_SESSION, ROLE_EXTERNAL_ID, ROLE_DURATION, STS_ENDPOINT),
+    *(TEMPLATE, COMPRESSION, MAX_RECORDS, NAME_ZONE, NAME_SOURCE, ZONE, SOURCE),
+    *(OUTPUT_TYPE, OUTPUT_FIELDS, VALUE_ENCODING, ENVELOPE, AVRO_CODEC),
+    *_FORMER_KEYS,
+    rules=(_credentials_rule, _envelope_rule, _name_rule),
+)
+
+
+def aiven_options(config: Config, connector: str) -> S3Options:
+    """What a valid configuration says of the bucket."""
+    role = None
+    if arn := config[ROLE_ARN]:
+        role = Role(
+            arn,
+            config[ROLE_SESSION] or connector or "penstock",
+            config[ROLE_EXTERNAL_ID] or None,
+            config[ROLE_DURATION],
+            config[STS_ENDPOINT] or None,
+        )
+    secret = config[SECRET_KEY]
+    return S3Options(
+        bucket=config[BUCKET],
+        region=config[REGION],
+        url=config[ENDPOINT] or None,
+        path_style=bool(config[ENDPOINT]),
+        key=_text(config[ACCESS_KEY]) or None,
+        secret=secret if _text(secret) else None,
+        role=role,
+        retries=config[RETRIES],
+        part_bytes=config[PART_SIZE],
+        extra={"ServerSideEncryption": config[SSE]} if config[SSE] else {},
+    )
+
+
+def aiven_plan(config: Config) -> SinkPlan:
+    """What a valid configuration says of files."""
+    given = [name for name in _IGNORED if name in config.props]
+    if given:
+        log.info("Ignoring settings that have no meaning in penstock: %s", ", ".join(given))
+    compression = config[COMPRESSION].lower()
+    kind = config[OUTPUT_TYPE].lower()
+    prefix = config[PREFIX]
+    extension = _COMPRESSIONS[compression]
+    if kind == "avro":
+        extension = f".avro{extension}"
+    if prefix:
+        text = f"{_old_style(prefix)}{extension}"
+    else:
+        text = config[TEMPLATE] or "{{topic}}-{{partition}}-{{start_offset}}" + extension
+    template = compile_template(text)
+    source = config[NAME_SOURCE] or config[SOURCE]
+    name = config[NAME_ZONE] or config[ZONE]
+    zone = ZoneInfo("UTC" if name == "Z" else name)
+    clock = Clock.WALL if source.lower() == "wallclock" else Clock.RECORD
+    shape, format = _format(config, kind, compression)
+    most = 0 if template.is_compact else config[MAX_RECORDS]
+    return SinkPlan(
+        rules=Rules(flush_size=most or _UNLIMITED, by_span=not template.has_key),
+        naming=TemplateNaming(template),
+        folders=ByTemplate(template, zone),
+        zone=zone,
+        clock=clock if template.units else None,
+        time_field=(),
+        nulls=Nulls.KEEP,
+        report_nulls=False,
+        tombstone_folder="",
+        values=format,
+        keys=None,
+        headers=None,
+        named=named_object,
+        shape=shape,
+        latest_only=template.is_compact,
+        cut_on_flush=True,
+    )
+
+
+def _old_style(prefix: str) -> str:
+    return prefix + "{{topic}}-{{partition}}-{{start_offset:padding=true}}"
+
+
+def _format(config: Config, kind: str, compression: str) -> tuple[Shape, Format]:
+    fields = [name.lower() for name in config[OUTPUT_FIELDS]]
+    envelope = config[ENVELOPE]
+    framed = "xerial" if compression == "snappy" else compression  # as Java does it
+    match kind:
+        case "csv":
+            base64 = config[VALUE_ENCODING].lower() == "base64"
+            return CsvShape(fields, base64=base64), Joined(framed)
+        case "jsonl":
+            return JsonShape(fields, envelope=envelope), Joined(framed)
+        case "json":
+            return JsonShape(fields, envelope=envelope), Joined(
+                framed, begin=b"[\n", between=b",\n", end=b"\n]"
+            )
+    name = f"io.aiven.{kind}.output.schema.connector_records"
+    shape = StructShape(fields, envelope=envelope, name=name)
+    if kind == "parquet":
+        return shape, Parquet(compression)
+    return shape, Compressed(Avro(config[AVRO_CODEC]), framed)
+
+
+def _text(value: object) -> str:
+    return value.value if isinstance(value, Secret) else str(value or "")

@@ -1,0 +1,381 @@
+"""The settings of sources of local folders, under the names of the spooldir connectors
+(connectors.md §13)."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from typing import Final
+
+from penstock.api.settings import (
+    BOOLEAN,
+    HIGH,
+    INT,
+    LIST,
+    LONG,
+    LOW,
+    MEDIUM,
+    STRING,
+    Key,
+    all_of,
+    at_least,
+    between,
+    checking,
+    entries,
+    non_empty,
+    one_of,
+    valid_regex,
+)
+from penstock.connectors.files.read.after import Policy
+from penstock.connectors.files.read.rows import Time
+from penstock.connectors.files.settings.connect_schema import schema_problem
+from penstock.connectors.files.settings.tables import FORMAT, READINGS, known
+
+_FILES: Final = "File System"
+_GENERAL: Final = "General"
+_SCHEMA: Final = "Schema"
+_CSV: Final = "CSV"
+_TIMES: Final = "Timestamps"
+
+
+def _path_problem(path: str | None) -> str | None:
+    return "The path has to be absolute" if path and not path.startswith("/") else None
+
+
+_PATH: Final = checking("an absolute path", _path_problem)
+
+
+def _charset_problem(name: str | None) -> str | None:
+    try:
+        codecs.lookup(name or "")
+    except LookupError:
+        return "There is no such encoding"
+    return None
+
+
+_CHARSET: Final = checking("the name of an encoding", _charset_problem)
+
+TOPIC: Final = Key(
+    "topic",
+    STRING,
+    importance=HIGH,
+    check=non_empty(),
+    doc="The topic that records are sent to.",
+    group=_GENERAL,
+)
+FORMAT_CLASS: Final = Key(
+    "format.class",
+    STRING,
+    importance=HIGH,
+    check=known(READINGS, FORMAT),
+    doc="The format of files: " + ", ".join(f"{name}{FORMAT}" for name in READINGS) + ".",
+    group=_GENERAL,
+)
+INPUT_PATH: Final = Key(
+    "input.path",
+    STRING,
+    importance=HIGH,
+    check=all_of(non_empty(), _PATH),
+    doc="The folder that files are read from, on the machines that run tasks.",
+    group=_FILES,
+)
+INPUT_PATTERN: Final = Key(
+    "input.file.pattern",
+    STRING,
+    importance=HIGH,
+    check=valid_regex(),
+    doc="What the whole name of a file has to match, without its folder.",
+    group=_FILES,
+)
+RECURSIVE: Final = Key(
+    "input.path.walk.recursively",
+    BOOLEAN,
+    default=False,
+    importance=LOW,
+    doc="Whether files are also read from the folders in it.",
+    group=_FILES,
+)
+CLEANUP: Final = Key(
+    "cleanup.policy",
+    STRING,
+    default="MOVE",
+    importance=MEDIUM,
+    check=one_of(*(each.name for each in Policy)),
+    doc="What becomes of a file when its records are in Kafka and its offset is stored: NONE, it "
+    "stays; DELETE; MOVE, to finished.path; MOVEBYDATE, to a folder in it of the day on which it "
+    "was modified.",
+    group=_FILES,
+)
+FINISHED_PATH: Final = Key(
+    "finished.path",
+    STRING,
+    default="",
+    importance=HIGH,
+    check=_PATH,
+    doc="Where files are moved to that were read.",
+    group=_FILES,
+)
+ERROR_PATH: Final = Key(
+    "error.path",
+    STRING,
+    importance=HIGH,
+    check=_PATH,
+    doc="Where files are moved to that cannot be read.",
+    group=_FILES,
+)
+KEEP_PATH: Final = Key(
+    "cleanup.policy.maintain.relative.path",
+    BOOLEAN,
+    default=False,
+    importance=LOW,
+    doc="Accepted: files that are moved keep their path below input.path in any case, and folders "
+    "stay.",
+    group=_FILES,
+)
+HALT: Final = Key(
+    "halt.on.error",
+    BOOLEAN,
+    default=True,
+    importance=HIGH,
+    doc="Whether the task fails after a file that cannot be read; else it goes on with the next "
+    "one.",
+    group=_FILES,
+)
+MIN_AGE: Final = Key(
+    "file.minimum.age.ms",
+    LONG,
+    default=0,
+    importance=LOW,
+    check=at_least(0),
+    doc="How long a file is not to have been modified before it is read.",
+    group=_FILES,
+)
+PROCESSING: Final = Key(
+    "processing.file.extension",
+    STRING,
+    default=".PROCESSING",
+    importance=LOW,
+    check=checking(
+        "a text with a dot",
+        lambda text: None if re.fullmatch(r".*\..+", text or "") else "It has no dot",
+    ),
+    doc="A file is left alone while there is one beside it whose name is its own and this.",
+    group=_FILES,
+)
+SORT: Final = Key(
+    "files.sort.attributes",
+    LIST,
+    default=["NameAsc"],
+    importance=LOW,
+    check=entries(
+        *("NameAsc", "NameDesc", "LengthAsc", "LengthDesc"),
+        *("LastModifiedAsc", "LastModifiedDesc"),
+    ),
+    doc="The order in which files are read.",
+    group=_FILES,
+)
+POLL_WAIT: Final = Key(
+    "empty.poll.wait.ms",
+    LONG,
+    default=500,
+    importance=LOW,
+    check=at_least(1),
+    doc="How long to wait before the folder is listed again.",
+    group=_GENERAL,
+)
+TAIL: Final = Key(
+    "penstock.tail",
+    BOOLEAN,
+    default=False,
+    importance=LOW,
+    doc="Whether files grow: lines are read as they are added, and a file is never at its end. "
+    "Files may be renamed, to a name that input.file.pattern matches, too.",
+    group=_FILES,
+)
+TIMESTAMP_MODE: Final = Key(
+    "timestamp.mode",
+    STRING,
+    default="PROCESS_TIME",
+    importance=MEDIUM,
+    check=one_of(*(each.value for each in Time)),
+    doc="The timestamps of records: FIELD, that in timestamp.field; FILE_TIME, when the file was "
+    "modified; PROCESS_TIME, when they are sent.",
+    group=_TIMES,
+)
+TIMESTAMP_FIELD: Final = Key(
+    "timestamp.field",
+    STRING,
+    default="",
+    importance=MEDIUM,
+    doc="The field of the value with the timestamp.",
+    group=_TIMES,
+)
+FILE_HEADERS: Final = Key(
+    "penstock.file.headers",
+    BOOLEAN,
+    default=False,
+    importance=LOW,
+    doc="Whether records get headers about their file: file.name, file.path, file.offset and more.",
+    group=_GENERAL,
+)
+KEY_SCHEMA: Final = Key(
+    "key.schema",
+    STRING,
+    default="",
+    importance=HIGH,
+    check=checking("a schema as JSON", schema_problem),
+    doc="The schema of keys: fields of the value.",
+    group=_SCHEMA,
+)
+VALUE_SCHEMA: Final = Key(
+    "value.schema",
+    STRING,
+    default="",
+    importance=HIGH,
+    check=checking("a schema as JSON", schema_problem),
+    doc="The schema of values.",
+    group=_SCHEMA,
+)
+GENERATION: Final = Key(
+    "schema.generation.enabled",
+    BOOLEAN,
+    default=False,
+    importance=MEDIUM,
+    doc="Whether schemas are made from files: all fields of CSV are optional texts then, and JSON "
+    "has none.",
+    group=_SCHEMA,
+)
+GENERATION_KEYS: Final = Key(
+    "schema.generation.key.fields",
+    LIST,
+    default=[],
+    importance=MEDIUM,
+    doc="The fields of the value that the key has, where schemas are made.",
+    group=_SCHEMA,
+)
+GENERATION_KEY_NAME: Final = Key(
+    "schema.generation.key.name",
+    STRING,
+    default="com.github.jcustenborder.kafka.connect.model.Key",
+    importance=MEDIUM,
+    doc="The name of the schema of keys that is made.",
+    group=_SCHEMA,
+)
+GENERATION_VALUE_NAME: Final = Key(
+    "schema.generation.value.name",
+    STRING,
+    default="com.github.jcustenborder.kafka.connect.model.Value",
+    importance=MEDIUM,
+    doc="The name of the schema of values that is made.",
+    group=_SCHEMA,
+)
+INFER_ROWS: Final = Key(
+    "penstock.csv.infer.rows",
+    INT,
+    default=0,
+    importance=LOW,
+    check=at_least(0),
+    doc="Rows of a CSV file by which the types of its columns are found, where there is no schema; "
+    "0: they are texts.",
+    group=_CSV,
+)
+CSV_SEPARATOR: Final = Key(
+    "csv.separator.char",
+    INT,
+    default=44,
+    importance=LOW,
+    check=between(1, 127),
+    doc="The character between cells, by its number.",
+    group=_CSV,
+)
+CSV_QUOTE: Final = Key(
+    "csv.quote.char",
+    INT,
+    default=34,
+    importance=LOW,
+    check=between(0, 127),
+    doc="The character around cells, by its number; 0 for none.",
+    group=_CSV,
+)
+CSV_HEADER: Final = Key(
+    "csv.first.row.as.header",
+    BOOLEAN,
+    default=False,
+    importance=MEDIUM,
+    doc="Whether the first row has the names of columns.",
+    group=_CSV,
+)
+CSV_CHARSET: Final = Key(
+    "csv.file.charset",
+    STRING,
+    default="UTF-8",
+    importance=LOW,
+    check=_CHARSET,
+    doc="The encoding of files.",
+    group=_CSV,
+)
+CHARSET: Final = Key(
+    "file.charset",
+    STRING,
+    default="UTF-8",
+    importance=LOW,
+    check=_CHARSET,
+    doc="The encoding of files.",
+    group=_GENERAL,
+)
+DATE_FORMATS: Final = Key(
+    "parser.timestamp.date.formats",
+    LIST,
+    default=["yyyy-MM-dd'T'HH:mm:ss", "yyyy-MM-dd' 'HH:mm:ss"],
+    importance=MEDIUM,
+    check=checking(
+        "patterns of ISO 8601",
+        lambda given: next(
+            (
+                f"{each} is no pattern of ISO 8601, which is all that is read"
+                for each in given or ()
+                if not re.fullmatch(
+                    r"yyyy-MM-dd(('T'|'? '?)HH:mm(:ss(\.S+)?)?('Z'|X{1,3}|Z)?)?", each
+                )
+            ),
+            None,
+        ),
+    ),
+    doc="How dates and times are written. Any ISO 8601 is read.",
+    group=_TIMES,
+)
+DATE_ZONE: Final = Key(
+    "parser.timestamp.timezone",
+    STRING,
+    default="UTC",
+    importance=LOW,
+    check=one_of("UTC", "GMT", "Z"),
+    doc="The time zone of times that do not have one: UTC.",
+    group=_TIMES,
+)
+BYTES_SEPARATOR: Final = Key(
+    "format.bytearray.separator",
+    STRING,
+    default=None,
+    importance=LOW,
+    doc="What ends a record of raw bytes; without it a file is one record.",
+    group=_GENERAL,
+)
+
+IGNORED: Final = (
+    "batch.size",
+    "file.buffer.size.bytes",
+    "task.partitioner",
+    "csv.skip.lines",
+    "csv.escape.char",
+    "csv.strict.quotes",
+    "csv.ignore.leading.whitespace",
+    "csv.ignore.quotations",
+    "csv.keep.carriage.return",
+    "csv.verify.reader",
+    "csv.null.field.indicator",
+    "csv.case.sensitive.field.names",
+    "csv.rfc.4180.parser.enabled",
+)
+"""Settings of spooldir that have no meaning here: CSV is read as RFC 4180 has it, and a poll is
+bounded by bytes."""

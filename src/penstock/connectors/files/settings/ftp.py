@@ -1,0 +1,531 @@
+"""The settings of the source of FTP and SFTP servers, under the names of Stream Reactor's
+connector, and of its origin, which has them without `connect.` (connectors.md §10)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import tzinfo
+from pathlib import Path
+from typing import Final, TypeVar
+from zoneinfo import ZoneInfo
+
+from penstock.api.schema import INT64, struct
+from penstock.api.schema import STRING as TEXT
+from penstock.api.settings import (
+    BOOLEAN,
+    CLASS,
+    HIGH,
+    INT,
+    LIST,
+    LOW,
+    PASSWORD,
+    STRING,
+    Check,
+    Config,
+    ConfigDef,
+    Key,
+    Secret,
+    at_least,
+    checking,
+    compile_java,
+    invalid,
+    one_of,
+    valid_regex,
+)
+from penstock.connectors.files.monitor.changes import Mode, Shrunk
+from penstock.connectors.files.monitor.patterns import PatternInvalid, pattern
+from penstock.connectors.files.monitor.plan import After, MonitorPlan, Watch
+from penstock.connectors.files.stores.ftp_client import FtpOptions, Tls
+from penstock.connectors.files.stores.sftp import SftpOptions
+
+T = TypeVar("T")
+
+SHARE: Final = "penstock.task.share"
+"""In the configuration of a task: `2/3`, the third of three."""
+
+_PROTOCOLS: Final[Mapping[str, int]] = {"ftp": 21, "ftps": 21, "sftp": 22}
+_IMPLICIT_PORT: Final = 990
+_DURATION: Final = re.compile(
+    r"(?P<sign>[-+])?P(?:(?P<days>[-+]?\d+)D)?"
+    r"(?P<time>T(?:(?P<hours>[-+]?\d+)H)?(?:(?P<minutes>[-+]?\d+)M)?"
+    r"(?:(?P<seconds>[-+]?\d+)(?:[.,](?P<fraction>\d{0,9}))?S)?)?",
+    re.IGNORECASE,
+)
+_UNITS_MS: Final = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 1_000}
+_ADDRESS: Final = re.compile(r"(?P<host>[^:\s/]+|\[[0-9A-Fa-f:.]+\]):?(?P<port>\d*)")
+_MONITOR: Final = re.compile(r"(?P<path>[^:]*):(?P<topic>.*)")
+_GROUP: Final = "Penstock"
+
+
+def duration_ms(text: str) -> int:
+    """A duration as java.time.Duration reads it. Raises ValueError.
+
+    >>> duration_ms("PT1M30.5S"), duration_ms("P1DT1H")
+    (90500, 90000000)
+    """
+    match = _DURATION.fullmatch(text.strip())
+    if match is None or match["time"] in ("T", "t") or not any(match.group(*_UNITS_MS)):
+        raise ValueError("It is no ISO 8601 duration of days and time, such as P14D or PT1M")
+    total = sum(int(match[unit] or 0) * ms for unit, ms in _UNITS_MS.items())
+    fraction = int((match["fraction"] or "").ljust(3, "0")[:3])
+    total += -fraction if (match["seconds"] or "").startswith("-") else fraction
+    return -total if match["sign"] == "-" else total
+
+
+def _problem(read: Callable[[str], object]) -> Callable[[str | None], str | None]:
+    """A check's function that tells what `read` refuses."""
+
+    def find(text: str | None) -> str | None:
+        if text is None:
+            return "It must not be null"
+        try:
+            read(text)
+        except (ValueError, LookupError) as error:
+            return str(error)
+        return None
+
+    return find
+
+
+def _is_duration(text: str) -> None:
+    if duration_ms(text) < 0:
+        raise ValueError("It is negative")
+
+
+def _address(text: str) -> tuple[str, int | None]:
+    match = _ADDRESS.fullmatch(text.strip())
+    if match is None:
+        raise ValueError("It is not of the form host or host:port")
+    port = int(match["port"]) if match["port"] else None
+    if port is not None and not 0 < port < 1 << 16:
+        raise ValueError(f"There is no port {port}")
+    return match["host"].strip("[]"), port
+
+
+def _watch(text: str, mode: Mode) -> Watch:
+    match = _MONITOR.fullmatch(text)
+    if match is None or not match["topic"]:
+        raise ValueError(f"'{text}' is not of the form path:topic")
+    try:
+        return Watch(pattern(match["path"]), match["topic"], mode)
+    except PatternInvalid as error:
+        raise ValueError(f"'{match['path']}': {error}") from error
+
+
+def _whole(given: tuple[str, ...] | None) -> list[str]:
+    """The entries of a list whose commas within `{a,b}` separate nothing."""
+    entries: list[str] = []
+    for text in given or ():
+        if entries and entries[-1].count("{") > entries[-1].count("}"):
+            entries[-1] += f",{text}"
+        elif text:
+            entries.append(text)
+    return entries
+
+
+def _monitors(given: tuple[str, ...] | None) -> str | None:
+    found = (_problem(lambda text: _watch(text, Mode.TAIL))(text) for text in _whole(given))
+    return next((problem for problem in found if problem), None)
+
+
+def _class_of(*names: str) -> Check:
+    """A class of the connector, in any of its packages."""
+
+    def find(given: str | None) -> str | None:
+        if given is not None and given.rpartition(".")[2] not in names:
+            return (
+                f"It is none of {', '.join(names)}; classes of Java cannot run here, a transform "
+                "can do its work"
+            )
+        return None
+
+    return checking(", ".join(names), find)
+
+
+def _zone(text: str) -> tzinfo | None:
+    if not text:
+        return None
+    try:
+        return ZoneInfo(text)
+    except (ValueError, OSError, LookupError) as error:
+        raise ValueError("It is no time zone, such as Europe/Berlin") from error
+
+
+def _encoding(text: str) -> str:
+    try:
+        "".encode(text)
+    except LookupError:
+        raise ValueError("It is no encoding") from None
+    return text
+
+
+_DURATION_CHECK: Final = checking("an ISO 8601 duration", _problem(_is_duration))
+
+TLS_MODE: Final = Key(
+    "penstock.ftp.tls.mode",
+    STRING,
+    default=Tls.EXPLICIT.value,
+    importance=LOW,
+    check=one_of(*(each.value for each in Tls)),
+    doc="With the protocol ftps: explicit, TLS begins by a command (AUTH TLS); implicit, with the "
+    "connection, on port 990 by default.",
+    group=_GROUP,
+    order=1,
+)
+TLS_VERIFY: Final = Key(
+    "penstock.ftp.tls.verify",
+    BOOLEAN,
+    default=False,
+    importance=LOW,
+    doc="With the protocol ftps: whether the server's certificate has to be valid for its address. "
+    "The connector that this one replaces did not ask for that.",
+    group=_GROUP,
+    order=2,
+)
+TLS_CA: Final = Key(
+    "penstock.ftp.tls.ca",
+    STRING,
+    default="",
+    importance=LOW,
+    doc="A PEM file of the authorities that may have issued the certificate; by default those that "
+    "the machine trusts.",
+    group=_GROUP,
+    order=3,
+)
+KNOWN_HOSTS: Final = Key(
+    "penstock.ftp.known.hosts",
+    STRING,
+    default="",
+    importance=LOW,
+    doc="With the protocol sftp: a file of OpenSSH's form (known_hosts) with the server's key. "
+    "Without one any key is accepted, as by the connector that this one replaces.",
+    group=_GROUP,
+    order=4,
+)
+PRIVATE_KEY: Final = Key(
+    "penstock.ftp.private.key",
+    PASSWORD,
+    default=Secret(""),
+    importance=LOW,
+    doc="With the protocol sftp: a private key to log in with, its text (PEM or OpenSSH's form) or "
+    "the path of its file.",
+    group=_GROUP,
+    order=5,
+)
+PASSPHRASE: Final = Key(
+    "penstock.ftp.private.key.passphrase",
+    PASSWORD,
+    default=Secret(""),
+    importance=LOW,
+    doc="What the private key is encrypted with.",
+    group=_GROUP,
+    order=6,
+)
+ENCODING: Final = Key(
+    "penstock.ftp.encoding",
+    STRING,
+    default="UTF-8",
+    importance=LOW,
+    check=checking("an encoding", _problem(_encoding)),
+    doc="With the protocols ftp and ftps: the encoding of names. One that does not have it is read "
+    "as ISO-8859-1.",
+    group=_GROUP,
+    order=7,
+)
+TIMEZONE: Final = Key(
+    "penstock.ftp.timezone",
+    STRING,
+    default="",
+    importance=LOW,
+    check=checking("a time zone", _problem(_zone)),
+    doc="With the protocols ftp and ftps: the zone of the times in listings, for servers without "
+    "MLSD. By default that of the machine that runs the task.",
+    group=_GROUP,
+    order=8,
+)
+SHRUNK: Final = Key(
+    "penstock.ftp.tail.shrunk",
+    STRING,
+    default=Shrunk.WHOLE.value,
+    importance=LOW,
+    check=one_of(*(each.value for each in Shrunk)),
+    doc="What is sent of a file that is to be tailed and shrank, or changed without growing: "
+    "whole, all of it; skip, nothing, as the connector that this one replaces.",
+    group=_GROUP,
+    order=9,
+)
+AFTER: Final = Key(
+    "penstock.ftp.after",
+    STRING,
+    default=After.NOTHING.value,
+    importance=LOW,
+    check=one_of(*(each.value for each in After)),
+    doc="What is done with a file of `monitor.update` when all of it is in Kafka: nothing, delete, "
+    "or move to penstock.ftp.after.folder.",
+    group=_GROUP,
+    order=10,
+)
+AFTER_FOLDER: Final = Key(
+    "penstock.ftp.after.folder",
+    STRING,
+    default="",
+    importance=LOW,
+    doc="The folder that files are moved to; it is created.",
+    group=_GROUP,
+    order=11,
+)
+_OURS: Final = (
+    TLS_MODE,
+    TLS_VERIFY,
+    TLS_CA,
+    KNOWN_HOSTS,
+    PRIVATE_KEY,
+    PASSPHRASE,
+    ENCODING,
+    TIMEZONE,
+    SHRUNK,
+    AFTER,
+    AFTER_FOLDER,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FtpKeys:
+    """The settings of one of the connectors."""
+
+    address: Key[str]
+    user: Key[str]
+    password: Key[Secret]
+    refresh: Key[str]
+    most_backoff: Key[str]
+    max_age: Key[str]
+    tail: Key[tuple[str, ...]]
+    update: Key[tuple[str, ...]]
+    slice_size: Key[int]
+    key_style: Key[str]
+    file_converter: Key[str]
+    record_converter: Key[str]
+    most_records: Key[int]
+    protocol: Key[str]
+    name_filter: Key[str]
+    timeout: Key[int]
+    key_name: str | None
+    """Of the schema of keys with name and offset."""
+
+    @property
+    def definition(self) -> ConfigDef:
+        keys = (getattr(self, name) for name in self.__slots__ if name != "key_name")
+        return ConfigDef(*keys, *_OURS, rules=(self._rule,))
+
+    def _rule(self, parsed: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+        if parsed.get(AFTER.name) == After.MOVE.value and not parsed.get(AFTER_FOLDER.name):
+            yield AFTER_FOLDER.name, invalid(AFTER_FOLDER.name, "", "It is needed for move")
+        key, protocol = parsed.get(PRIVATE_KEY.name), str(parsed.get(self.protocol.name))
+        if isinstance(key, Secret) and key.value and protocol.lower() != "sftp":
+            yield PRIVATE_KEY.name, f"A private key is for {self.protocol.name}=sftp."
+
+
+def ftp_keys(prefix: str, package: str, key_name: str | None) -> FtpKeys:
+    """The settings with names that begin with `prefix`."""
+    return FtpKeys(
+        address=Key(
+            f"{prefix}address",
+            STRING,
+            importance=HIGH,
+            check=checking("host[:port]", _problem(_address)),
+            doc="The server: host or host:port. The port is 21 by default, 22 with sftp.",
+        ),
+        user=Key(f"{prefix}user", STRING, importance=HIGH, doc="Who logs in."),
+        password=Key(f"{prefix}password", PASSWORD, importance=HIGH, doc="The user's password."),
+        refresh=Key(
+            f"{prefix}refresh",
+            STRING,
+            importance=HIGH,
+            check=_DURATION_CHECK,
+            doc="How often the server is asked for changes: an ISO 8601 duration, such as PT1M.",
+        ),
+        most_backoff=Key(
+            f"{prefix}max.backoff",
+            STRING,
+            default="PT30M",
+            importance=HIGH,
+            check=_DURATION_CHECK,
+            doc="While the server does not answer it is asked again after twice the time each "
+            "time, at most after this ISO 8601 duration.",
+        ),
+        max_age=Key(
+            f"{prefix}file.maxage",
+            STRING,
+            importance=HIGH,
+            check=_DURATION_CHECK,
+            doc="Files that were modified longer ago are ignored: an ISO 8601 duration, such as "
+            "P14D.",
+        ),
+        tail=Key(
+            f"{prefix}monitor.tail",
+            LIST,
+            default=(),
+            importance=HIGH,
+            check=checking("path:topic, …", _monitors),
+            doc="Files of which what is appended is sent: a list of path:topic. A path that ends "
+            "with / means all files of a folder; names may have *, ?, [abc] and {a,b}.",
+        ),
+        update=Key(
+            f"{prefix}monitor.update",
+            LIST,
+            default=(),
+            importance=HIGH,
+            check=checking("path:topic, …", _monitors),
+            doc="Files that are sent as a whole whenever they change: a list of path:topic.",
+        ),
+        slice_size=Key(
+            f"{prefix}monitor.slicesize",
+            INT,
+            default=-1,
+            importance=HIGH,
+            check=at_least(-1),
+            doc="The bytes of a record, if files are sent in slices, which need not fit into "
+            "memory; -1 or 0: a file, or what was appended to it, is one record.",
+        ),
+        key_style=Key(
+            f"{prefix}keystyle",
+            STRING,
+            importance=HIGH,
+            check=one_of("string", "struct"),
+            doc="What keys are: string, the path; struct, the path and an offset.",
+        ),
+        file_converter=Key(
+            f"{prefix}fileconverter",
+            CLASS,
+            default=f"{package}.SimpleFileConverter",
+            importance=HIGH,
+            check=_class_of("SimpleFileConverter", "MaxLinesFileConverter"),
+            doc="SimpleFileConverter: slices have the size that is set. MaxLinesFileConverter: "
+            "they end with a line.",
+        ),
+        record_converter=Key(
+            f"{prefix}sourcerecordconverter",
+            CLASS,
+            default=f"{package}.NopSourceRecordConverter",
+            importance=HIGH,
+            check=_class_of("NopSourceRecordConverter"),
+            doc="NopSourceRecordConverter, which changes nothing. A transform replaces others.",
+        ),
+        most_records=Key(
+            f"{prefix}max.poll.records",
+            INT,
+            default=10_000,
+            importance=LOW,
+            check=at_least(1),
+            doc="The most records of a poll.",
+        ),
+        protocol=Key(
+            f"{prefix}protocol",
+            STRING,
+            default="ftp",
+            importance=LOW,
+            check=one_of(*_PROTOCOLS, ignore_case=True),
+            doc="ftp, ftps or sftp.",
+        ),
+        name_filter=Key(
+            f"{prefix}filter",
+            STRING,
+            default=".*",
+            importance=LOW,
+            check=valid_regex(),
+            doc="A regular expression of names, without their folders; other files are ignored.",
+        ),
+        timeout=Key(
+            f"{prefix}timeout",
+            INT,
+            default=30_000,
+            importance=LOW,
+            check=at_least(1),
+            doc="How long the server may take to answer, in ms.",
+        ),
+        key_name=key_name,
+    )
+
+
+STREAM_REACTOR: Final = ftp_keys(
+    "connect.ftp.", "io.lenses.streamreactor.connect.ftp.source", key_name=None
+)
+ENECO: Final = ftp_keys(
+    "ftp.",
+    "com.eneco.trading.kafka.connect.ftp.source",
+    key_name="com.eneco.trading.kafka.connect.ftp.FileInfo",
+)
+
+
+def is_sftp(keys: FtpKeys, config: Config) -> bool:
+    """Whether a configuration is of the protocol sftp."""
+    return config[keys.protocol].lower() == "sftp"
+
+
+def ftp_options(keys: FtpKeys, config: Config) -> FtpOptions:
+    """How a valid configuration of the protocols ftp and ftps reaches the server."""
+    host, port = _address(config[keys.address])
+    tls = Tls(config[TLS_MODE]) if config[keys.protocol].lower() == "ftps" else None
+    default = _IMPLICIT_PORT if tls is Tls.IMPLICIT else _PROTOCOLS["ftp"]
+    return FtpOptions(
+        host=host,
+        port=port or default,
+        user=config[keys.user],
+        password=config[keys.password],
+        timeout_s=config[keys.timeout] / 1000,
+        tls=tls,
+        verify=config[TLS_VERIFY],
+        ca_file=config[TLS_CA] or None,
+        encoding=config[ENCODING],
+        zone=_zone(config[TIMEZONE]),
+    )
+
+
+def sftp_options(keys: FtpKeys, config: Config) -> SftpOptions:
+    """How a valid configuration of the protocol sftp reaches the server. Raises OSError where the
+    file of a key cannot be read."""
+    host, port = _address(config[keys.address])
+    key = config[PRIVATE_KEY].value.strip()
+    if key and not key.startswith("-----BEGIN"):
+        key = Path(key).read_text()
+    return SftpOptions(
+        host=host,
+        port=port or _PROTOCOLS["sftp"],
+        user=config[keys.user],
+        password=config[keys.password],
+        timeout_s=config[keys.timeout] / 1000,
+        known_hosts=config[KNOWN_HOSTS] or None,
+        key=Secret(key) if key else None,
+        passphrase=config[PASSPHRASE] if config[PASSPHRASE].value else None,
+    )
+
+
+def watches_of(keys: FtpKeys, config: Config) -> list[tuple[Key[tuple[str, ...]], Watch]]:
+    """What is monitored, each with the setting that says so."""
+    modes = ((keys.tail, Mode.TAIL), (keys.update, Mode.UPDATE))
+    return [(key, _watch(text, mode)) for key, mode in modes for text in _whole(config[key])]
+
+
+def monitor_plan(keys: FtpKeys, config: Config) -> MonitorPlan:
+    """What a valid configuration, also a task's, says."""
+    share, _, shares = config.props.get(SHARE, "0/1").partition("/")
+    fields = {"name": TEXT, "offset": INT64}
+    is_struct = config[keys.key_style] == "struct"
+    return MonitorPlan(
+        watches=tuple(watch for _, watch in watches_of(keys, config)),
+        refresh_ms=duration_ms(config[keys.refresh]),
+        most_backoff_ms=duration_ms(config[keys.most_backoff]),
+        max_age_ms=duration_ms(config[keys.max_age]),
+        name_filter=compile_java(config[keys.name_filter]),
+        slice_bytes=max(0, config[keys.slice_size]),
+        whole_lines=config[keys.file_converter].endswith("MaxLinesFileConverter"),
+        key_schema=struct(fields, name=keys.key_name) if is_struct else None,
+        most_records=config[keys.most_records],
+        shrunk=Shrunk(config[SHRUNK]),
+        after=After(config[AFTER]),
+        after_folder=config[AFTER_FOLDER],
+        share=int(share),
+        shares=int(shares),
+    )

@@ -1,0 +1,309 @@
+"""The settings of the sinks to HDFS, under the names of Confluent's (connectors.md §14)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from penstock.api import DataError
+from penstock.api.settings import (
+    BOOLEAN,
+    HIGH,
+    INT,
+    LIST,
+    LOW,
+    STRING,
+    Config,
+    ConfigDef,
+    Key,
+    checking,
+    invalid,
+    one_of,
+)
+from penstock.connectors.files.boundaries.paths import escaped
+from penstock.connectors.files.settings.sink import (
+    COMPRESSION_CHECK,
+    COMPRESSION_DOC,
+    DIRECTORY_DELIM,
+    FILE_DELIM,
+    FORMAT_CLASS,
+    IGNORED,
+    LEVEL_CHECK,
+    LEVEL_DOC,
+    ROTATE_ON_PARTITION_CHANGE,
+    SINK_KEYS,
+    SINK_RULES,
+    TOPICS_DIR,
+    plan_of,
+)
+from penstock.connectors.files.stores.hadoop import HadoopOptions, Kerberos
+from penstock.connectors.files.stores.hdfs import HdfsFolders
+from penstock.connectors.files.write.plan import SinkPlan
+
+_HDFS: Final = "HDFS"
+_SECURITY: Final = "Security"
+_LONGEST: Final = 255  # bytes of a name
+
+
+def _url_problem(url: str | None) -> str | None:
+    if not url:
+        return None
+    parts = urlsplit(url)
+    if not parts.scheme:
+        return "It is not of the form hdfs://host:port"
+    if parts.query or parts.fragment:
+        return "It has more than a host and a path"
+    return None
+
+
+def _conf_dir_problem(folder: str | None) -> str | None:
+    if folder and Path(folder).is_dir():
+        names = ("core-site.xml", "hdfs-site.xml")
+        if not any(Path(folder, name).is_file() for name in names):
+            return "It has neither core-site.xml nor hdfs-site.xml"
+    return None
+
+
+STORE_URL: Final = Key(
+    "store.url",
+    STRING,
+    default=None,
+    importance=HIGH,
+    check=checking("a URL", _url_problem),
+    doc="The file system, by a scheme that Hadoop knows: hdfs://host:8020, hdfs://nameservice, "
+    "viewfs://cluster, file:///. What follows the host is the folder of `topics.dir` and "
+    "`logs.dir`.",
+    group=_HDFS,
+    order=1,
+)
+HDFS_URL: Final = Key(
+    "hdfs.url",
+    STRING,
+    default=None,
+    importance=HIGH,
+    check=checking("a URL", _url_problem),
+    doc="The former name of `store.url`.",
+    group=_HDFS,
+    order=2,
+)
+CONF_DIR: Final = Key(
+    "hadoop.conf.dir",
+    STRING,
+    default="",
+    importance=HIGH,
+    check=checking("a folder", _conf_dir_problem),
+    doc="A folder with core-site.xml and hdfs-site.xml, on every machine that runs tasks.",
+    group=_HDFS,
+    order=3,
+)
+LOGS_DIR: Final = Key(
+    "logs.dir",
+    STRING,
+    default="logs",
+    importance=HIGH,
+    doc="The folder of what says where each topic partition goes on, and of the write-ahead logs "
+    "that Confluent's connector has left.",
+    group=_HDFS,
+    order=4,
+)
+JARS: Final = Key(
+    "penstock.hadoop.jars",
+    LIST,
+    default=(),
+    importance=LOW,
+    doc="Jars of other file systems' classes: files, folders or `folder/*.jar`, on every machine "
+    "that runs tasks.",
+    group=_HDFS,
+    order=5,
+)
+COMPRESSION: Final = Key(
+    "penstock.compression.type",
+    STRING,
+    default="none",
+    importance=LOW,
+    check=COMPRESSION_CHECK,
+    doc=COMPRESSION_DOC,
+    group=_HDFS,
+    order=6,
+)
+LEVEL: Final = Key(
+    "penstock.compression.level",
+    INT,
+    default=-1,
+    importance=LOW,
+    check=LEVEL_CHECK,
+    doc=LEVEL_DOC,
+    group=_HDFS,
+    order=7,
+)
+KERBEROS: Final = Key(
+    "hdfs.authentication.kerberos",
+    BOOLEAN,
+    default=False,
+    importance=HIGH,
+    doc="Whether the file system wants Kerberos.",
+    group=_SECURITY,
+    order=1,
+)
+PRINCIPAL: Final = Key(
+    "connect.hdfs.principal",
+    STRING,
+    default="",
+    importance=HIGH,
+    doc="The connector's principal; `_HOST` in it is the name of the machine.",
+    group=_SECURITY,
+    order=2,
+)
+KEYTAB: Final = Key(
+    "connect.hdfs.keytab",
+    STRING,
+    default="",
+    importance=HIGH,
+    doc="Its keytab, on every machine that runs tasks.",
+    group=_SECURITY,
+    order=3,
+)
+NAMENODE: Final = Key(
+    "hdfs.namenode.principal",
+    STRING,
+    default="",
+    importance=HIGH,
+    doc="The namenode's principal, if hdfs-site.xml does not say it.",
+    group=_SECURITY,
+    order=4,
+)
+HIVE: Final = Key(
+    "hive.integration",
+    BOOLEAN,
+    default=False,
+    importance=HIGH,
+    check=checking(
+        "false",
+        lambda on: (
+            "penstock does not write to a Hive metastore; have Hive or Spark find new folders: "
+            "MSCK REPAIR TABLE"
+            if on
+            else None
+        ),
+    ),
+    doc="Only false: tables of a Hive metastore are not updated.",
+    group="Hive",
+    order=1,
+)
+
+HDFS_IGNORED: Final = (
+    *IGNORED,
+    "confluent.license",
+    "confluent.topic.bootstrap.servers",
+    "confluent.topic.replication.factor",
+    "hadoop.home",
+    "hive.conf.dir",
+    "hive.database",
+    "hive.home",
+    "hive.metastore.uris",
+    "hive.table.name",
+    "kerberos.ticket.renew.period.ms",
+)
+
+_OWN: Final[Mapping[str, Key[object]]] = {
+    key.name: key
+    for key in (
+        replace(FORMAT_CLASS, default="io.confluent.connect.hdfs.avro.AvroFormat"),
+        replace(DIRECTORY_DELIM, check=one_of("/")),
+        replace(FILE_DELIM, check=one_of("+")),
+        replace(ROTATE_ON_PARTITION_CHANGE, default=False),
+    )
+}
+"""Keys that differ from those of other sinks."""
+
+
+def _url_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
+    """There is a file system."""
+    if not parsed.get(STORE_URL.name) and not parsed.get(HDFS_URL.name):
+        yield STORE_URL.name, invalid(STORE_URL.name, None, "It names the file system")
+
+
+def _kerberos_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
+    """Kerberos needs a principal and a keytab."""
+    if parsed.get(KERBEROS.name):
+        for key in (PRINCIPAL, KEYTAB):
+            if not parsed.get(key.name):
+                yield key.name, invalid(key.name, "", f"{KERBEROS.name}=true needs it")
+
+
+def _folders_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
+    """Folders are names, without what Confluent's connector puts in for topics."""
+    for key in (TOPICS_DIR, LOGS_DIR):
+        folder = str(parsed.get(key.name) or "")
+        if "${" in folder:
+            text = "penstock has one folder for all topics; a topic has a folder in it"
+            yield key.name, invalid(key.name, folder, text)
+        elif not folder.strip("/"):
+            yield key.name, invalid(key.name, folder, "It names a folder")
+
+
+HDFS_SINK: Final = ConfigDef(
+    STORE_URL,
+    HDFS_URL,
+    CONF_DIR,
+    LOGS_DIR,
+    JARS,
+    COMPRESSION,
+    LEVEL,
+    KERBEROS,
+    PRINCIPAL,
+    KEYTAB,
+    NAMENODE,
+    HIVE,
+    *(_OWN.get(key.name, key) for key in SINK_KEYS),
+    rules=(*SINK_RULES, _url_rule, _kerberos_rule, _folders_rule),
+)
+
+
+def hadoop_options(config: Config) -> HadoopOptions:
+    """What a valid configuration says of the file system."""
+    kerberos = None
+    if config[KERBEROS]:
+        kerberos = Kerberos(config[PRINCIPAL], config[KEYTAB], config[NAMENODE])
+    return HadoopOptions(
+        url=config[STORE_URL] or config[HDFS_URL] or "",
+        conf_dir=config[CONF_DIR],
+        jars=tuple(config[JARS]),
+        kerberos=kerberos,
+    )
+
+
+def hdfs_folders(config: Config) -> HdfsFolders:
+    """The folders of a valid configuration."""
+    root = hadoop_options(config).root
+    return HdfsFolders(
+        f"{root}/{config[TOPICS_DIR].strip('/')}", f"{root}/{config[LOGS_DIR].strip('/')}"
+    )
+
+
+def _named(text: str) -> str:
+    """A folder's name that leads nowhere else; HDFS has no colons in names. Raises DataError where
+    there cannot be one."""
+    name = escaped(text).replace(":", "%3A")
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError as cause:
+        raise DataError(f"{text!r} is no text, and so no name of a folder") from cause
+    if size > _LONGEST:
+        raise DataError(f"{text[:40]!r}… is too long for the name of a folder: {size} bytes")
+    return name
+
+
+def hdfs_plan(config: Config) -> SinkPlan:
+    """What a valid configuration says of files."""
+    return plan_of(
+        config,
+        compression=config[COMPRESSION],
+        level=config[LEVEL],
+        named=_named,
+        ignored=HDFS_IGNORED,
+        hdfs=True,
+    )

@@ -1,0 +1,350 @@
+"""The settings of Aiven's source of S3 (connectors.md §13)."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from penstock.api.settings import (
+    HIGH,
+    INT,
+    LOW,
+    MEDIUM,
+    PASSWORD,
+    STRING,
+    Config,
+    ConfigDef,
+    Key,
+    Secret,
+    at_least,
+    checking,
+    invalid,
+    non_empty,
+    one_of,
+)
+from penstock.connectors.files.read.ledger import Shape
+from penstock.connectors.files.read.names import Templated
+from penstock.connectors.files.read.plan import Errors, SourcePlan
+from penstock.connectors.files.read.rows import BYTES_KEY, OPTIONAL_BYTES_KEY, Dress
+from penstock.connectors.files.read.scan import Finding
+from penstock.connectors.files.settings.source import (
+    CHANGED,
+    LATE,
+    RECORD_MAX_BYTES,
+    REMEMBERED,
+    SOURCE_KEYS,
+    file_ledger,
+    reading_by,
+)
+from penstock.connectors.files.settings.tables import ReadOptions
+from penstock.connectors.files.stores.s3 import Role, S3Options
+
+log = logging.getLogger(__name__)
+
+_AWS: Final = "AWS"
+_FILE: Final = "File"
+_FORMATS: Final[Mapping[str, str]] = {
+    "avro": "Avro",
+    "parquet": "Parquet",
+    "jsonl": "Json",
+    "bytes": "ByteArray",
+}
+
+
+def _template_problem(template: str | None) -> str | None:
+    if template is None:
+        return None
+    try:
+        Templated.of(template, "", None)
+    except re.error as error:
+        return f"It is no regular expression: {error}"
+    return None
+
+
+BUCKET: Final = Key(
+    "aws.s3.bucket.name",
+    STRING,
+    importance=MEDIUM,
+    check=non_empty(),
+    doc="The bucket, which has to exist.",
+    group=_AWS,
+)
+REGION: Final = Key(
+    "aws.s3.region",
+    STRING,
+    default="us-east-1",
+    importance=MEDIUM,
+    check=non_empty(),
+    doc="The bucket's region.",
+    group=_AWS,
+)
+ENDPOINT: Final = Key(
+    "aws.s3.endpoint",
+    STRING,
+    default=None,
+    importance=LOW,
+    check=checking(
+        "a URL",
+        lambda url: (
+            None
+            if not url or url.startswith(("http://", "https://"))
+            else "It is not of the form http://host:port"
+        ),
+    ),
+    doc="The address of a store other than Amazon's: http://host:port.",
+    group=_AWS,
+)
+PREFIX: Final = Key(
+    "aws.s3.prefix",
+    STRING,
+    default="",
+    importance=MEDIUM,
+    doc="What the keys of objects begin with, before what file.name.template matches.",
+    group=_AWS,
+)
+ACCESS_KEY: Final = Key(
+    "aws.access.key.id",
+    PASSWORD,
+    default=Secret(""),
+    importance=MEDIUM,
+    doc="The key's id. Without one, credentials are from the environment, a profile, or the "
+    "machine.",
+    group=_AWS,
+)
+SECRET_KEY: Final = Key(
+    "aws.secret.access.key",
+    PASSWORD,
+    default=Secret(""),
+    importance=MEDIUM,
+    doc="The key's secret.",
+    group=_AWS,
+)
+ROLE_ARN: Final = Key(
+    "aws.sts.role.arn",
+    STRING,
+    default="",
+    importance=MEDIUM,
+    doc="A role that is assumed.",
+    group=_AWS,
+)
+ROLE_SESSION: Final = Key(
+    "aws.sts.role.session.name",
+    STRING,
+    default="",
+    importance=MEDIUM,
+    doc="The name of its sessions; by default the connector's.",
+    group=_AWS,
+)
+ROLE_EXTERNAL_ID: Final = Key(
+    "aws.sts.role.external.id",
+    STRING,
+    default="",
+    importance=MEDIUM,
+    doc="The external id that the role asks for.",
+    group=_AWS,
+)
+RETRIES: Final = Key(
+    "aws.s3.backoff.max.retries",
+    INT,
+    default=3,
+    importance=MEDIUM,
+    check=at_least(1),
+    doc="How often a request is repeated at once. After that the task waits and tries again, "
+    "without end.",
+    group=_AWS,
+)
+TOPIC: Final = Key(
+    "topic",
+    STRING,
+    default="",
+    importance=MEDIUM,
+    doc="The topic that records are sent to; by default what {{topic}} of file.name.template is.",
+    group=_FILE,
+)
+TEMPLATE: Final = Key(
+    "file.name.template",
+    STRING,
+    importance=HIGH,
+    check=checking(
+        "a regular expression with {{topic}}, {{partition}}, {{start_offset}}, {{timestamp}}",
+        _template_problem,
+    ),
+    doc="What is found in the keys of objects behind the prefix; others are not read.",
+    group=_FILE,
+)
+FORMAT: Final = Key(
+    "input.format",
+    STRING,
+    default="bytes",
+    importance=MEDIUM,
+    check=one_of(*_FORMATS, ignore_case=True),
+    doc="The format of objects.",
+    group=_FILE,
+)
+COMPRESSION: Final = Key(
+    "file.compression.type",
+    STRING,
+    default="none",
+    importance=MEDIUM,
+    check=one_of("none", "gzip", "snappy", "zstd", ignore_case=True),
+    doc="How objects of jsonl and bytes are compressed.",
+    group=_FILE,
+)
+BUFFER: Final = Key(
+    "transformer.max.buffer.size",
+    INT,
+    default=4096,
+    importance=MEDIUM,
+    check=at_least(1),
+    doc="Bytes of a record, for objects of bytes.",
+    group=_FILE,
+)
+DISTRIBUTION: Final = Key(
+    "distribution.type",
+    STRING,
+    default="object_hash",
+    importance=MEDIUM,
+    check=one_of("object_hash", "partition", ignore_case=True),
+    doc="How objects are shared by tasks: by their keys, or by {{partition}}, so that records of a "
+    "partition keep their order.",
+    group=_FILE,
+)
+START_KEY: Final = Key(
+    "native.start.key",
+    STRING,
+    default="",
+    importance=MEDIUM,
+    doc="Objects whose keys are not behind this one are not read.",
+    group=_FILE,
+)
+TOLERANCE: Final = "errors.tolerance"
+"""Of every connector; with all, objects and records that cannot be read are left out."""
+POLL_INTERVAL: Final = Key(
+    "penstock.poll.interval.ms",
+    INT,
+    default=5_000,
+    importance=LOW,
+    check=at_least(1),
+    doc="How long to wait before the bucket is listed again.",
+    group=_FILE,
+)
+IGNORED: Final = (
+    *("aws.credentials.provider", "aws.s3.backoff.delay.ms", "aws.s3.backoff.max.delay.ms"),
+    *("aws.s3.fetch.buffer.size", "aws.s3.fetch.page.size", "aws.s3.part.size.bytes"),
+    *("aws.s3.sse.algorithm", "aws.sts.config.endpoint", "aws.sts.role.session.duration"),
+    *("max.poll.records", "ring.buffer.size", "schema.registry.url", "schemas.enable"),
+    *("file.max.records", "input.type", "kafka.retry.backoff.ms"),
+)
+"""Settings of Aiven's source without meaning here."""
+
+
+def _credentials_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
+    """A key is an id and a secret."""
+    id, secret = (parsed.get(key.name) for key in (ACCESS_KEY, SECRET_KEY))
+    given = [isinstance(each, Secret) and bool(each.value) for each in (id, secret)]
+    if given[0] != given[1]:
+        name = SECRET_KEY.name if given[0] else ACCESS_KEY.name
+        yield name, f"{ACCESS_KEY.name} and {SECRET_KEY.name} have to be set together"
+
+
+def _name_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
+    """Names say what is not set."""
+    template = str(parsed.get(TEMPLATE.name) or "")
+    if not parsed.get(TOPIC.name) and "{{topic}}" not in template:
+        text = f"Either it or {{{{topic}}}} in {TEMPLATE.name} is needed"
+        yield TOPIC.name, invalid(TOPIC.name, "", text)
+    by_partition = str(parsed.get(DISTRIBUTION.name)).lower() == "partition"
+    if by_partition and "{{partition}}" not in template:
+        text = f"{DISTRIBUTION.name}=partition needs {{{{partition}}}} in it"
+        yield TEMPLATE.name, invalid(TEMPLATE.name, template, text)
+
+
+AIVEN_SOURCE: Final = ConfigDef(
+    BUCKET,
+    REGION,
+    ENDPOINT,
+    PREFIX,
+    ACCESS_KEY,
+    SECRET_KEY,
+    ROLE_ARN,
+    ROLE_SESSION,
+    ROLE_EXTERNAL_ID,
+    RETRIES,
+    TOPIC,
+    TEMPLATE,
+    FORMAT,
+    COMPRESSION,
+    BUFFER,
+    DISTRIBUTION,
+    START_KEY,
+    POLL_INTERVAL,
+    CHANGED,
+    REMEMBERED,
+    LATE,
+    *(key for key in SOURCE_KEYS if not key.name.endswith("compression.type")),
+    rules=(_credentials_rule, _name_rule),
+)
+
+
+def aiven_options(config: Config, connector: str) -> S3Options:
+    """How the bucket is reached."""
+    role = None
+    if config[ROLE_ARN]:
+        session = config[ROLE_SESSION] or connector or "penstock"
+        role = Role(config[ROLE_ARN], session, config[ROLE_EXTERNAL_ID] or None)
+    secret = config[SECRET_KEY]
+    return S3Options(
+        bucket=config[BUCKET],
+        region=config[REGION],
+        url=config[ENDPOINT] or None,
+        key=config[ACCESS_KEY].value or None,
+        secret=secret if secret.value else None,
+        role=role,
+        retries=config[RETRIES],
+    )
+
+
+def aiven_format(config: Config) -> str:
+    """The format, of READINGS."""
+    return _FORMATS[config[FORMAT].lower()]
+
+
+def aiven_plan(config: Config) -> SourcePlan:
+    """What a valid configuration says."""
+    given = [name for name in IGNORED if name in config.props]
+    if given:
+        log.info("Ignoring settings that have no meaning in penstock: %s", ", ".join(given))
+    skips = config.props.get(TOLERANCE, "none").lower() == "all"
+    format = aiven_format(config)
+    options = ReadOptions(
+        compression=config[COMPRESSION].lower(),
+        record_max_bytes=config[RECORD_MAX_BYTES],
+        separator=None,
+        slice_bytes=config[BUFFER],
+    )
+    names = Templated.of(
+        config[TEMPLATE],
+        config[PREFIX],
+        config[TOPIC] or None,
+        by_partition=config[DISTRIBUTION].lower() == "partition",
+    )
+    bucket = config[BUCKET]
+    return SourcePlan(
+        finding=Finding(
+            prefixes=(config[PREFIX],),
+            names=names,
+            poll_ms=config[POLL_INTERVAL],
+            start_after=config[START_KEY],
+            again=config[CHANGED] == "read",
+        ),
+        reading=reading_by(format, options),
+        ledger=file_ledger(
+            config,
+            Shape("objectKey", "recordCount", {"bucket": bucket}),
+            f"s3://{bucket}/{config[PREFIX]}",
+        ),
+        errors=Errors(f"{TOLERANCE}=all", skips_files=skips, skips_records=skips),
+        dress=Dress(key=OPTIONAL_BYTES_KEY if format == "Avro" else BYTES_KEY),
+    )

@@ -1,0 +1,141 @@
+"""Stores with folders, read by protocols for files: FTP, SFTP.
+
+They list one folder at a time, so a walk lists only the folders it needs.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Final
+
+from penstock.connectors.files.stores.reading import Entry, FileChanged, Found, ReadStore, walk
+from penstock.connectors.files.stores.store import StoreRefused
+
+SECOND_MS: Final = 1_000
+MINUTE_MS: Final = 60_000
+DAY_MS: Final = 86_400_000
+
+
+class StoreMissing(StoreRefused):
+    """There is no such file or folder."""
+
+    code = "files.missing"
+
+
+class LoginRefused(StoreRefused):
+    """The server does not let this user in."""
+
+    code = "files.login_refused"
+
+
+class IdentityRefused(StoreRefused):
+    """The server is not known to be the one that is meant: its certificate or host key."""
+
+    code = "files.identity_refused"
+
+
+class Kind(Enum):
+    """What an item of a folder is."""
+
+    FILE = "file"
+    FOLDER = "folder"
+    LINK = "link"  # to what the server does not say
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A line of a folder's listing. What a server does not tell is -1."""
+
+    name: str
+    kind: Kind
+    size: int = -1
+    modified_ms: int = -1
+    precision_ms: int = SECOND_MS
+    """`modified_ms` is the first moment of an interval of this length."""
+
+
+class FolderStore(ReadStore):
+    """A store that lists folders."""
+
+    @abstractmethod
+    def items(self, folder: str) -> Sequence[Item]:
+        """What is in a folder, in no order. Raises StoreMissing."""
+
+    @abstractmethod
+    def delete_path(self, path: str) -> None:
+        """Removes a file. Raises StoreMissing."""
+
+    @abstractmethod
+    def rename(self, path: str, to: str) -> None:
+        """Renames a file, in place of one that has the name, and makes folders that are missing.
+        Raises StoreMissing."""
+
+    def rest(self) -> None:
+        """Ends connections for a while; the next call makes another one."""
+
+    def list(self, prefix: str, after: str = "", *, recursive: bool = True) -> Iterator[Found]:
+        return walk(self._entries, prefix, after, recursive=recursive)
+
+    def folders(self, prefix: str) -> Iterator[str]:
+        for entry in self._entries(prefix):
+            if entry.found is None:
+                yield entry.name
+
+    def delete(self, found: Found) -> None:
+        if self._is_there(found):
+            self.delete_path(found.path)
+
+    def move(self, found: Found, to: str) -> None:
+        if self._is_there(found):
+            self.rename(found.path, absolute(to))
+
+    @abstractmethod
+    def connect(self) -> None:
+        """Connects and logs in. Raises what keeps it from that."""
+
+    @abstractmethod
+    def check_folder(self, folder: str) -> None:
+        """Raises StoreMissing for what is no folder, and StoreRefused."""
+
+    def check(self, prefix: str) -> None:
+        self.check_folder(prefix[: prefix.rfind("/") + 1] or "/")
+
+    def _is_there(self, found: Found) -> bool:
+        now = self.find(found.path)
+        if now is None:
+            return False
+        if now != found:
+            raise FileChanged(found.path, "was written again")
+        return True
+
+    def _entries(self, folder: str, after: str = "") -> Iterable[Entry]:
+        try:
+            items = self.items(folder or "/")
+        except StoreMissing:
+            return []
+        entries = [
+            Entry(item.name, Found(folder + item.name, item.size, item.modified_ms))
+            if item.kind is Kind.FILE
+            else Entry(item.name + "/")
+            for item in items
+            if item.kind in (Kind.FILE, Kind.FOLDER)
+        ]
+        return sorted(entries, key=lambda entry: entry.name)
+
+
+def renamed(item: Item, name: str) -> Item:
+    """An item under another name."""
+    return item if item.name == name else replace(item, name=name)
+
+
+def absolute(path: str) -> str:
+    """A path from the root, with single slashes.
+
+    >>> absolute("a//b/"), absolute("/a/./b"), absolute("")
+    ('/a/b', '/a/b', '/')
+    """
+    return "/" + "/".join(part for part in path.split("/") if part not in ("", "."))

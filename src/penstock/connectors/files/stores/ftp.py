@@ -1,0 +1,358 @@
+"""Files of an FTP server, also over TLS (RFC 959, 2389, 3659, 4217)."""
+
+from __future__ import annotations
+
+import ftplib
+import logging
+import socket
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Final, TypeVar
+
+from penstock.connectors.files.stores.folders import (
+    FolderStore,
+    Item,
+    Kind,
+    StoreMissing,
+    absolute,
+    renamed,
+)
+from penstock.connectors.files.stores.ftp_client import (
+    UNKNOWN,
+    WIRE,
+    FtpConnection,
+    FtpOptions,
+    UnknownCommand,
+    decoded,
+    told,
+)
+from penstock.connectors.files.stores.listings import items_of, list_item, mdtm_ms, mlsd_item
+from penstock.connectors.files.stores.reading import FileChanged, Found, OpenFile
+from penstock.connectors.files.stores.store import StoreRefused, StoreUnavailable
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_BLOCK: Final = 1 << 18
+_FRESH_S: Final = 5.0  # a connection that was used so recently is not asked whether it is there
+_GOODBYE_S: Final = 5.0  # how long the answer to an ended transfer may take
+
+
+class FtpStore(FolderStore):
+    """The files of a server, with paths from the root that it shows."""
+
+    def __init__(self, options: FtpOptions) -> None:
+        self._options = options
+        self._idle: list[tuple[FtpConnection, float]] = []
+        self._raw: dict[str, str] = {}  # as the wire carries them: paths in another encoding
+        self._has_mlsd = True  # until the server has not
+        self._warned: set[str] = set()
+
+    def items(self, folder: str) -> Sequence[Item]:
+        path = absolute(folder)
+
+        def look(client: FtpConnection) -> list[Item]:
+            client.cwd(self._wired(client, path))
+            named = [self._named(path, item) for item in self._listed(client, path)]
+            return [self._complete(client, path, item) for item in named]
+
+        return self._do(look, path)
+
+    def find(self, path: str) -> Found | None:
+        """By one command, where the server has it; else by the listing of its folder."""
+        path = absolute(path)
+        folder, _, name = path.rpartition("/")
+
+        def ask(client: FtpConnection) -> Item | None:
+            if "MLST" not in client.features or not self._has_mlsd:
+                raise UnknownCommand("MLST")
+            lines = client.sendcmd(f"MLST {self._wired(client, path)}").splitlines()
+            item = mlsd_item(lines[1].strip()) if len(lines) > 1 else None
+            return None if item is None else self._complete(client, folder, renamed(item, name))
+
+        try:
+            found = self._do(ask, path)
+        except StoreMissing:
+            return None
+        except UnknownCommand:
+            try:
+                items = self.items(folder or "/")
+            except StoreMissing:
+                return None
+            found = next((item for item in items if item.name == name), None)
+        if found is None or found.kind is not Kind.FILE:
+            return None
+        return Found(path, found.size, found.modified_ms)
+
+    def connect(self) -> None:
+        self._do(lambda client: None, "")
+
+    def check_folder(self, folder: str) -> None:
+        path = absolute(folder)
+        self._do(lambda client: client.cwd(self._wired(client, path)), path)
+
+    def open(self, found: Found, start: int = 0, *, growing: bool = False) -> OpenFile:
+        return _FtpFile(self, found, start, growing)
+
+    def delete_path(self, path: str) -> None:
+        self._do(lambda client: client.delete(self._wired(client, path)), path)
+
+    def rename(self, path: str, to: str) -> None:
+        def move(client: FtpConnection) -> None:
+            folder = ""
+            for part in to.split("/")[1:-1]:
+                folder += f"/{part}"
+                with suppress(ftplib.error_perm):  # as a rule it exists
+                    client.mkd(self._wired(client, folder))
+            source, target = self._wired(client, path), self._wired(client, to)
+            client.sendcmd(f"RNFR {source}")
+            try:
+                client.voidcmd(f"RNTO {target}")
+            except ftplib.error_perm:
+                client.delete(target)  # some servers do not replace files
+                client.rename(source, target)
+
+        self._do(move, f"{path} to {to}")
+
+    def rest(self) -> None:
+        while self._idle:
+            self._idle.pop()[0].end()
+
+    def close(self) -> None:
+        self.rest()
+
+    def borrow(self) -> FtpConnection:
+        """A connection for one who gives it back, or closes it."""
+        while self._idle:
+            client, since = self._idle.pop()
+            if time.monotonic() - since < _FRESH_S or not client.has_ended():
+                return client
+            client.close()
+        client = FtpConnection(self._options)
+        client.begin()
+        return client
+
+    def give_back(self, client: FtpConnection) -> None:
+        self._idle.append((client, time.monotonic()))
+
+    def retrieve(
+        self, client: FtpConnection, found: Found, start: int, *, growing: bool
+    ) -> socket.socket:
+        """A data connection that brings a file from `start` on."""
+        with told(self._options.place, found.path):
+            path = self._wired(client, found.path)
+            if "SIZE" in client.features:
+                size = client.size(path)
+                if size is not None and (size < found.size or (size > found.size and not growing)):
+                    raise FileChanged(found.path, f"has {size} bytes instead of {found.size}")
+            try:
+                return client.ntransfercmd(f"RETR {path}", start or None)[0]
+            except ftplib.error_perm as error:
+                if not start or str(error)[:3] not in UNKNOWN:
+                    raise
+            data = client.ntransfercmd(f"RETR {path}")[0]
+            try:
+                _skip(data, start)
+            except BaseException:
+                data.close()
+                raise
+            return data
+
+    def told(self, what: str) -> AbstractContextManager[None]:
+        """Has what the server says of a file raised in the words of a store."""
+        return told(self._options.place, what)
+
+    def _do(self, work: Callable[[FtpConnection], T], what: str) -> T:
+        """Does something with a connection; once more with another one where the first had been
+        idle and is not there any more."""
+        was_idle = bool(self._idle)
+        client = self.borrow()
+        try:
+            with told(self._options.place, what):
+                result = work(client)
+        except StoreRefused:
+            self.give_back(client)
+            raise
+        except StoreUnavailable:
+            client.close()
+            if not was_idle:
+                raise
+            self.rest()
+            return self._do(work, what)
+        except BaseException:
+            client.close()
+            raise
+        self.give_back(client)
+        return result
+
+    def _listed(self, client: FtpConnection, path: str) -> list[Item]:
+        """The items of the current folder, with names as the wire carries them."""
+        if self._has_mlsd and "MLST" in client.features:
+            try:
+                lines = [line.decode(WIRE) for line in client.lines("MLSD")]
+            except ftplib.error_perm as error:
+                if str(error)[:3] not in UNKNOWN:
+                    raise
+                self._has_mlsd = False
+            else:
+                items, strange = items_of(lines, mlsd_item)
+                self._warn(path, strange)
+                return items
+        now, zone = datetime.now(UTC), self._options.zone
+        lines = [line.decode(WIRE) for line in _list(client)]
+        items, strange = items_of(lines, lambda line: list_item(line, now, zone))
+        self._warn(path, strange)
+        return items
+
+    def _warn(self, path: str, strange: Sequence[str]) -> None:
+        if strange and path not in self._warned:
+            self._warned.add(path)
+            text = "%s: %d lines of the listing of %s have an unknown format and are left out: %r"
+            log.warning(text, self._options.place, len(strange), path, strange[0])
+
+    def _named(self, folder: str, item: Item) -> Item:
+        """An item whose name is decoded; notes how the wire carries it where the name does not
+        tell."""
+        encoding = self._options.encoding
+        name = decoded(item.name.encode(WIRE), encoding)
+        path = f"{folder.rstrip('/')}/{name}"
+        above = self._raw.get(folder) or _encoded(folder, encoding)
+        wired = f"{above.rstrip('/')}/{item.name}"
+        if _encoded(path, encoding) != wired:
+            self._raw[path] = wired
+        return renamed(item, name)
+
+    def _wired(self, client: FtpConnection, path: str) -> str:
+        return self._raw.get(path) or client.wired(path)
+
+    def _complete(self, client: FtpConnection, folder: str, item: Item) -> Item:
+        """Asks for what a listing does not tell of a file."""
+        if item.kind is not Kind.FILE or (item.size >= 0 and item.modified_ms >= 0):
+            return item
+        path = self._wired(client, f"{folder.rstrip('/')}/{item.name}")
+        size, modified = item.size, item.modified_ms
+        with suppress(ftplib.error_perm):
+            if size < 0:
+                size = client.size(path) or 0
+            if modified < 0:
+                modified = mdtm_ms(client.sendcmd(f"MDTM {path}").partition(" ")[2]) or 0
+        return replace(item, size=max(size, 0), modified_ms=max(modified, 0))
+
+
+def _encoded(path: str, encoding: str) -> str:
+    return path.encode(encoding, "replace").decode(WIRE)
+
+
+def _list(client: FtpConnection) -> list[bytes]:
+    """The lines of the current folder. Some servers refuse to list an empty one."""
+    try:
+        return client.lines("LIST")
+    except (ftplib.error_perm, ftplib.error_temp) as error:
+        text = str(error).lower()
+        if text[:3] in ("550", "450") and ("no files" in text or "not found" in text):
+            return []
+        raise
+
+
+def _skip(data: socket.socket, count: int) -> None:
+    while count:
+        block = data.recv(min(count, _BLOCK))
+        if not block:
+            return
+        count -= len(block)
+
+
+class _FtpFile(OpenFile):
+    """A file that is being read: a data connection from some position on, while there is one."""
+
+    def __init__(self, store: FtpStore, found: Found, start: int, growing: bool) -> None:
+        self.size = found.size
+        self._store = store
+        self._found = found
+        self._position = start
+        self._growing = growing
+        self._client: FtpConnection | None = None
+        self._data: socket.socket | None = None
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, position: int, /) -> int:
+        if position != self._position:
+            self.close()
+            self._position = position
+        return position
+
+    def read(self, n: int = -1, /) -> bytes:
+        parts: list[bytes] = []
+        while n:
+            block = self._block(_BLOCK if n < 0 else min(n, _BLOCK))
+            if not block:
+                break
+            parts.append(block)
+            n -= len(block) if n > 0 else 0
+            self._position += len(block)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def close(self) -> None:
+        """Ends the transfer, if it is not over. The server may take that for a failure."""
+        client, data, self._client, self._data = self._client, self._data, None, None
+        if data is not None:
+            with suppress(OSError):
+                data.close()
+        if client is None:
+            return
+        try:
+            client.wait_at_most(_GOODBYE_S)
+            client.getmultiline()
+            client.wait_at_most(client.options.timeout_s)
+        except (OSError, EOFError, ftplib.Error):
+            client.close()
+        else:
+            self._store.give_back(client)
+
+    def _block(self, size: int) -> bytes:
+        """Some bytes; none at the end."""
+        if self._data is None:
+            if self._position >= self.size and not self._growing:
+                return b""
+            self._begin()
+        client, data = self._client, self._data
+        assert client is not None
+        assert data is not None, "it has begun"
+        try:
+            with self._store.told(self._found.path):
+                block = data.recv(size)
+                if not block:
+                    data.close()
+                    client.voidresp()  # whether this was the end
+        except BaseException:
+            self._client = self._data = None
+            data.close()
+            client.close()
+            raise
+        if not block:
+            self._client = self._data = None
+            self._store.give_back(client)
+            if self._position < self.size:
+                raise FileChanged(self._found.path, "has become shorter")
+            self.size = self._position
+        return block
+
+    def _begin(self) -> None:
+        client = self._store.borrow()
+        try:
+            self._data = self._store.retrieve(
+                client, self._found, self._position, growing=self._growing
+            )
+        except StoreRefused:
+            self._store.give_back(client)
+            raise
+        except BaseException:
+            client.close()
+            raise
+        self._client = client

@@ -1,0 +1,220 @@
+"""Files of a local folder, or of one that is mounted, read. Paths are absolute."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from heapq import nsmallest
+from pathlib import Path
+from typing import Final
+
+from penstock.connectors.files.stores.reading import (
+    Entry,
+    FileChanged,
+    Found,
+    OpenFile,
+    ReadStore,
+    walk,
+)
+from penstock.connectors.files.stores.store import StoreRefused, StoreUnavailable
+
+log = logging.getLogger(__name__)
+
+_PAGE: Final = 50_000
+"""Names of a folder that are held. A folder with more is listed several times."""
+_REFUSED: Final = frozenset(
+    {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.EINVAL, errno.EISDIR}
+)
+
+
+class LocalReadStore(ReadStore):
+    """The files of this machine. Links to files are followed, those to folders are not."""
+
+    def __init__(self, page: int = _PAGE) -> None:
+        self._page = page
+        self._undecodable: set[str] = set()
+
+    def list(self, prefix: str, after: str = "", *, recursive: bool = True) -> Iterator[Found]:
+        return walk(self._entries, prefix, after, recursive=recursive)
+
+    def folders(self, prefix: str) -> Iterator[str]:
+        return (prefix + each.name for each in self._entries(prefix, "") if each.found is None)
+
+    def find(self, path: str) -> Found | None:
+        with _told(path):
+            try:
+                status = os.stat(path)
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+        return _found(path, status)
+
+    def open(self, found: Found, start: int = 0, *, growing: bool = False) -> OpenFile:
+        return _LocalInput(found, start, growing=growing)
+
+    def delete(self, found: Found) -> None:
+        if self._is_there(found):
+            with _told(found.path), suppress(FileNotFoundError):
+                os.unlink(found.path)
+
+    def move(self, found: Found, to: str) -> None:
+        if not self._is_there(found):
+            return
+        with _told(to):
+            os.makedirs(os.path.dirname(to), exist_ok=True)
+            try:
+                os.replace(found.path, to)
+            except FileNotFoundError:
+                return
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+                draft = Path(to).with_name(f".{os.path.basename(to)}.tmp")
+                shutil.copy2(found.path, draft)
+                with draft.open("rb") as copy:
+                    os.fsync(copy.fileno())
+                draft.replace(to)
+                os.unlink(found.path)
+
+    def check(self, prefix: str) -> None:
+        folder = prefix if prefix.endswith("/") else os.path.dirname(prefix)
+        with _told(folder), os.scandir(folder) as entries:
+            next(entries, None)
+
+    def _is_there(self, found: Found) -> bool:
+        present = self.find(found.path)
+        return present is not None and present.version == found.version
+
+    def _entries(self, folder: str, after: str) -> Iterator[Entry]:
+        begin = after.partition("/")[0]
+        last = ""
+        while True:
+            names = (name for name in self._names(folder) if name >= begin and name > last)
+            page = nsmallest(self._page, names)
+            for name in page:
+                if name.endswith("/"):
+                    yield Entry(name)
+                    continue
+                with suppress(StoreRefused):  # one that nobody may look at
+                    found = self.find(folder + name)
+                    if found is not None:
+                        yield Entry(name, found)
+            if len(page) < self._page:
+                return
+            last = page[-1]
+
+    def _names(self, folder: str) -> Iterator[str]:
+        with _told(folder):
+            try:
+                entries = os.scandir(folder)
+            except (FileNotFoundError, NotADirectoryError):
+                return
+        with entries:
+            for entry in entries:
+                if not entry.name.isprintable() and not _is_text(entry.name):
+                    self._leave_out(folder, entry.name)
+                elif entry.is_dir(follow_symlinks=False):
+                    yield entry.name + "/"
+                elif entry.is_file():
+                    yield entry.name
+
+    def _leave_out(self, folder: str, name: str) -> None:
+        path = folder + name
+        if path not in self._undecodable and len(self._undecodable) < self._page:
+            self._undecodable.add(path)
+            log.warning("%r is left out: its name is no UTF-8, and so no offset can have it", path)
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _found(path: str, status: os.stat_result) -> Found:
+    return Found(
+        path,
+        status.st_size,
+        status.st_mtime_ns // 1_000_000,
+        f"{status.st_mtime_ns}-{status.st_size}",
+        str(status.st_ino),
+        status.st_ctime_ns // 1_000_000,
+    )
+
+
+class _LocalInput(OpenFile):
+    def __init__(self, found: Found, start: int, *, growing: bool) -> None:
+        self._found = found
+        self._growing = growing
+        self._at = start
+        self._handle: int | None = None
+        with _told(found.path):
+            try:
+                self._handle = os.open(found.path, os.O_RDONLY | os.O_CLOEXEC)
+            except FileNotFoundError as error:
+                raise FileChanged(found.path, "was removed") from error
+        self.size = found.size
+        try:
+            self._verify()
+        except BaseException:
+            self.close()
+            raise
+
+    def read(self, n: int = -1) -> bytes:
+        assert self._handle is not None, "closed"
+        if self._growing:
+            left = n if n >= 0 else max(0, os.fstat(self._handle).st_size - self._at)
+        else:
+            left = self.size - self._at if n < 0 else min(n, self.size - self._at)
+        pieces: list[bytes] = []
+        with _told(self._found.path):
+            while left > 0:
+                piece = os.pread(self._handle, left, self._at)
+                if not piece:
+                    break
+                pieces.append(piece)
+                left -= len(piece)
+                self._at += len(piece)
+            self._verify()
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def seek(self, position: int) -> int:
+        self._at = position
+        return position
+
+    def tell(self) -> int:
+        return self._at
+
+    def close(self) -> None:
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+    def _verify(self) -> None:
+        assert self._handle is not None, "closed"
+        present = _found(self._found.path, os.fstat(self._handle))
+        if self._growing:
+            if self._found.identity and present.identity != self._found.identity:
+                raise FileChanged(self._found.path, "was replaced")
+            if present.size < self._at:
+                raise FileChanged(self._found.path, "became shorter")
+            self.size = present.size
+        elif self._found.version and present.version != self._found.version:
+            raise FileChanged(self._found.path, "was written to")
+
+
+@contextmanager
+def _told(path: str) -> Iterator[None]:
+    """Tells what the operating system says in the words of a store."""
+    try:
+        yield
+    except OSError as error:
+        text = f"Cannot read {path}: {error.strerror or error}."
+        if error.errno in _REFUSED or isinstance(error, FileNotFoundError | NotADirectoryError):
+            raise StoreRefused(text) from error
+        raise StoreUnavailable(text) from error

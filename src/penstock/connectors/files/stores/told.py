@@ -1,0 +1,52 @@
+"""A store that keeps nothing, and tells which files there would be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Lock
+
+from penstock.connectors.files.stores.store import Data, NewFile, Store
+
+
+class ToldStore(Store):
+    """Tells a line for every file: its name, records, bytes, and whether it is complete."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+        self._lock = Lock()  # files are committed by several threads
+
+    def create(self, path: str) -> NewFile:
+        return _ToldFile(path, self)
+
+    def told(self, line: str) -> None:
+        """Tells a line."""
+        with self._lock:
+            self._tell(line)
+
+
+class _ToldFile(NewFile):
+    def __init__(self, path: str, store: ToldStore) -> None:
+        super().__init__(path)
+        self._store = store
+        self._complete = False
+
+    def write(self, data: Data) -> int:
+        count = len(data) if isinstance(data, bytes | bytearray) else data.nbytes
+        self.size += count
+        return count
+
+    def settle(self) -> None:
+        return None
+
+    def commit(self) -> None:
+        if self._complete:
+            return
+        self._complete = True
+        first, last = self.about["startOffset"], self.about["endOffset"]
+        count = self.about["recordCount"]
+        records = "1 record" if count == "1" else f"{count} records"
+        self._store.told(f"{self.path}\t{records}, offsets {first} to {last}, {self.size} bytes")
+
+    def drop(self) -> None:
+        if not self._complete:
+            self._store.told(f"{self.path}\topen: it waits for more records")
