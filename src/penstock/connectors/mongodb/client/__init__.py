@@ -1,0 +1,1 @@
+"""Connections to MongoDB, and what their errors mean."""

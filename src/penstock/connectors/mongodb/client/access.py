@@ -1,0 +1,171 @@
+"""How a server is reached, as a value, and connections to it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.api import ConfigInvalid, Extra
+from penstock.api.settings import Secret
+
+if TYPE_CHECKING:
+    from pymongo import MongoClient
+
+MONGODB: Final = Extra("mongodb", "MongoDB connectors", ("pymongo", "bson"))
+"""What the family has to have installed."""
+
+log = logging.getLogger(__name__)
+
+SRV: Final = "mongodb+srv://"
+PLAIN: Final = "mongodb://"
+
+_WAIT_MS: Final = 5_000
+"""How long a call waits for a server before it fails, and the engine repeats it; unless the URI
+says otherwise."""
+
+_JOIN_S: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """A file of certificates or of a key: PKCS #12, with its password, or PEM."""
+
+    path: str
+    password: Secret
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A deployment, and what its connections are made with. `uri` is a secret: it may hold a
+    password."""
+
+    uri: Secret
+    trust: Store | None = None
+    key: Store | None = None
+    api: str = ""
+    api_strict: bool = False
+    api_deprecation_errors: bool = False
+    kind: str = "sink"  # what the server's log calls the client
+
+    @contextlib.contextmanager
+    def connected(
+        self, wait_ms: int = _WAIT_MS, **options: Any
+    ) -> Iterator[MongoClient[dict[str, Any]]]:
+        """A client, closed at the end."""
+        client = self.client(wait_ms, **options)
+        try:
+            yield client
+        finally:
+            close(client)
+
+    def client(self, wait_ms: int = _WAIT_MS, **options: Any) -> MongoClient[dict[str, Any]]:
+        """A client, which connects when it is used, and is to be closed. Raises ConfigInvalid for a
+        URI or a file that cannot be used."""
+        from pymongo import MongoClient
+        from pymongo.driver_info import DriverInfo
+        from pymongo.errors import ConfigurationError, InvalidURI
+        from pymongo.server_api import ServerApi
+
+        given: dict[str, Any] = {
+            "tz_aware": True,
+            "datetime_conversion": "DATETIME_AUTO",
+            "driver": DriverInfo("penstock", None, self.kind),
+            **options,
+        }
+        if "serverselectiontimeoutms=" not in self.uri.value.lower():
+            given["serverSelectionTimeoutMS"] = wait_ms
+        if self.api:
+            given["server_api"] = ServerApi(
+                self.api,
+                strict=self.api_strict,
+                deprecation_errors=self.api_deprecation_errors,
+            )
+        with tempfile.TemporaryDirectory(prefix="penstock-mongodb-") as folder:
+            given.update(self._tls(Path(folder)))
+            try:
+                return MongoClient(self.uri.value, **given)  # reads the files at once
+            except (ConfigurationError, InvalidURI) as error:
+                raise ConfigInvalid([f"connection.uri cannot be used: {error}"]) from error
+            except OSError as error:
+                raise ConfigInvalid([f"connection.ssl.truststore: {error}"]) from error
+
+    def _tls(self, folder: Path) -> Mapping[str, str]:
+        """The client's options for TLS; what it can only read as PEM is written into the folder."""
+        options: dict[str, str] = {}
+        uri = self.uri.value.lower()
+        if not uri.startswith(SRV) and "tls=true" not in uri and "ssl=true" not in uri:
+            if self.trust is not None or self.key is not None:
+                log.warning("connection.ssl.* has no effect: connection.uri does not say tls=true")
+            return options
+        if self.trust is not None:
+            pem = _pem(self.trust, "connection.ssl.truststore")[0]
+            options["tlsCAFile"] = _written(folder / "trust.pem", pem)
+        if self.key is not None:
+            certificates, key = _pem(self.key, "connection.ssl.keystore")
+            if not key:
+                raise ConfigInvalid(["connection.ssl.keystore has no private key"])
+            options["tlsCertificateKeyFile"] = _written(folder / "key.pem", key + certificates)
+        return options
+
+
+def close(client: MongoClient[dict[str, Any]]) -> None:
+    """Closes a client, and waits for its threads to end, which the driver does not."""
+    topology = getattr(client, "_topology", None)
+    servers = [*getattr(topology, "_servers", {}).values()]
+    monitors = [getattr(each, "_monitor", None) for each in servers]
+    monitors += [getattr(each, "_rtt_monitor", None) for each in monitors]
+    executors = [getattr(each, "_executor", None) for each in monitors]
+    executors.append(getattr(client, "_kill_cursors_executor", None))
+    client.close()
+    for each in executors:
+        if each is not None:
+            each.join(_JOIN_S)
+
+
+def _written(path: Path, data: bytes) -> str:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
+        file.write(data)
+    return str(path)
+
+
+def _pem(store: Store, setting: str) -> tuple[bytes, bytes]:
+    """The certificates of a file, and its private key (empty: it has none), as PEM. Raises
+    ConfigInvalid."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.serialization import pkcs12
+
+    try:
+        data = Path(store.path).read_bytes()
+    except OSError as error:
+        raise ConfigInvalid([f"{setting} cannot be read: {error}"]) from error
+    if b"-----BEGIN" in data:
+        return data, data if b"PRIVATE KEY" in data else b""
+    if data.startswith(b"\xfe\xed\xfe\xed"):
+        raise ConfigInvalid(
+            [
+                f"{setting} is a JKS file, which is not supported; convert it with: keytool "
+                f"-importkeystore -srckeystore {store.path} -destkeystore store.p12 "
+                "-deststoretype PKCS12"
+            ]
+        )
+    try:
+        found = pkcs12.load_pkcs12(data, store.password.value.strip().encode() or None)
+    except ValueError as error:
+        raise ConfigInvalid([f"{setting} is neither PEM nor PKCS #12: {error}"]) from error
+    own = [] if found.cert is None else [found.cert]
+    encoding = serialization.Encoding.PEM
+    certificates = b"".join(
+        each.certificate.public_bytes(encoding) for each in (*own, *found.additional_certs)
+    )
+    key = b""
+    if found.key is not None:
+        key = found.key.private_bytes(
+            encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+    return certificates, key

@@ -1,0 +1,1 @@
+"""Change events, and documents that exist already, into records."""

@@ -1,0 +1,83 @@
+"""The documents that exist already, as events of inserts (`startup.mode=copy_existing`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import orjson
+
+from penstock.api.settings import Config, compile_java
+from penstock.connectors.mongodb.client.codec import OPTIONS
+from penstock.connectors.mongodb.settings import source as k
+from penstock.connectors.mongodb.text.shell import parse_documents
+
+_HIDDEN: Final = ("admin", "config", "local")
+
+
+def namespaces(config: Config, client: Any) -> list[tuple[str, str]]:
+    """The collections that are copied, by database and name."""
+    database, collection = config[k.DATABASE], config[k.COLLECTION]
+    databases = [database] if database else _databases(client)
+    found = [
+        (each, name)
+        for each in databases
+        for name in ([collection] if collection else _collections(client[each]))
+    ]
+    pattern = k.copy_setting(config, "namespace.regex")
+    if not pattern:
+        return found
+    compiled = compile_java(pattern)
+    return [each for each in found if compiled.search(".".join(each))]
+
+
+def _databases(client: Any) -> list[str]:
+    names = client.list_database_names()
+    return sorted(each for each in names if not each.startswith(_HIDDEN))
+
+
+def _collections(database: Any) -> list[str]:
+    names = database.list_collection_names()
+    return sorted(each for each in names if not each.startswith("system."))
+
+
+def part_of(namespace: tuple[str, str]) -> str:
+    """A collection as a part of a poll."""
+    return orjson.dumps(namespace).decode()
+
+
+def events(config: Config, client: Any, part: str) -> Iterator[Mapping[str, Any]]:
+    """The documents of a part as the events of their inserts, after the stages of the copy and
+    those of the events."""
+    name, collection = orjson.loads(part)
+    first = parse_documents(k.copy_setting(config, "pipeline"))
+    later = parse_documents(config[k.PIPELINE])
+    source = client[name].get_collection(collection, codec_options=OPTIONS)
+    stages = [*first, *([_as_event(name, collection), *later] if later else [])]
+    options: dict[str, Any] = {"allowDiskUse": k.copy_setting(config, "allow.disk.use")}
+    with source.aggregate(stages, **options) if stages else source.find({}) as cursor:
+        for document in cursor:
+            yield document if later else _event(name, collection, document)
+
+
+def _event(database: str, collection: str, document: Mapping[str, Any]) -> Mapping[str, Any]:
+    key = document.get("_id")
+    return {
+        "_id": {"_id": key, "copyingData": True},
+        "operationType": "insert",
+        "ns": {"db": database, "coll": collection},
+        "documentKey": {"_id": key},
+        "fullDocument": document,
+    }
+
+
+def _as_event(database: str, collection: str) -> dict[str, Any]:
+    """The stage that makes an event of a document, for the stages after it."""
+    event = {
+        "_id": {"_id": "$_id", "copyingData": {"$literal": True}},
+        "operationType": {"$literal": "insert"},
+        "ns": {"db": {"$literal": database}, "coll": {"$literal": collection}},
+        "documentKey": {"_id": "$_id"},
+        "fullDocument": "$$ROOT",
+    }
+    return {"$replaceRoot": {"newRoot": event}}

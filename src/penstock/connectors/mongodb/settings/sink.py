@@ -1,0 +1,587 @@
+"""The settings of the MongoDB sink (connectors.md §6.2), under the names of MongoDB's connector.
+
+Those of a topic may be given for one topic alone: `topic.override.⟨topic⟩.⟨setting⟩`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from penstock.api.settings import (
+    BOOLEAN,
+    HIGH,
+    INT,
+    LIST,
+    LONG,
+    LOW,
+    MEDIUM,
+    REQUIRED,
+    STRING,
+    Choices,
+    ConfigDef,
+    Key,
+    RegexInvalid,
+    at_least,
+    checking,
+    compile_java,
+    one_of,
+)
+from penstock.connectors.mongodb.settings import names
+from penstock.connectors.mongodb.settings.connection import (
+    ACCESS,
+    false_only,
+    jvm_only,
+    uri_key,
+)
+from penstock.connectors.mongodb.text.shell import TextInvalid, parse_documents
+
+CONNECTION_URI: Final = uri_key("mongodb://localhost:27017")
+OVERRIDE_PREFIX: Final = "topic.override."
+
+
+def _set_directly(value: str | None) -> str | None:
+    if not value:
+        return None
+    return "It stands for topic.override.⟨topic⟩.⟨setting⟩ and cannot be set itself"
+
+
+TOPIC_OVERRIDE: Final = Key(
+    f"{OVERRIDE_PREFIX}%s.%s",
+    STRING,
+    default="",
+    importance=LOW,
+    check=checking("empty", _set_directly),
+    doc="`topic.override.⟨topic⟩.⟨setting⟩` is a setting for one topic: all but `connection.uri`, "
+    "`topics` and those of TLS can be given so.",
+    group="Overrides",
+    order=1,
+)
+
+_NAMESPACE: Final = "Namespace"
+_MAPPING: Final = "Namespace mapping"
+_WRITES: Final = "Writes"
+_PROCESSING: Final = "Post Processing"
+_IDS: Final = "Id Strategies"
+_ERRORS: Final = "Errors"
+_CDC: Final = "Change Data Capture"
+_SERIES: Final = "Time series"
+
+DATABASE: Final = Key(
+    "database",
+    STRING,
+    default=REQUIRED,
+    importance=HIGH,
+    doc="The database that is written to.",
+    group=_NAMESPACE,
+    order=1,
+)
+COLLECTION: Final = Key(
+    "collection",
+    STRING,
+    default="",
+    importance=HIGH,
+    doc="The collection that is written to. Empty: the one that is called as the topic.",
+    group=_NAMESPACE,
+    order=2,
+)
+NAMESPACE_MAPPER: Final = Key(
+    "namespace.mapper",
+    STRING,
+    default=names.NamespaceMapper.DEFAULT.value,
+    importance=HIGH,
+    check=names.known(names.NamespaceMapper),
+    doc="What determines database and collection of a record: `DefaultNamespaceMapper` (`database` "
+    "and `collection`) or `FieldPathNamespaceMapper` (fields of the record; where one is missing, "
+    "the default).",
+    group=_MAPPING,
+    order=1,
+)
+
+
+def _path(name: str, part: str, what: str, order: int) -> Key[str]:
+    return Key(
+        name,
+        STRING,
+        default="",
+        importance=HIGH,
+        doc=f"Path of the {part}'s field with the name of the {what}, for "
+        "`FieldPathNamespaceMapper`.",
+        group=_MAPPING,
+        order=order,
+    )
+
+
+KEY_DATABASE_FIELD: Final = _path("namespace.mapper.key.database.field", "key", "database", 2)
+KEY_COLLECTION_FIELD: Final = _path("namespace.mapper.key.collection.field", "key", "collection", 3)
+VALUE_DATABASE_FIELD: Final = _path("namespace.mapper.value.database.field", "value", "database", 4)
+VALUE_COLLECTION_FIELD: Final = _path(
+    "namespace.mapper.value.collection.field", "value", "collection", 5
+)
+MAPPER_ERROR: Final = Key(
+    "namespace.mapper.error.if.invalid",
+    BOOLEAN,
+    default=False,
+    importance=HIGH,
+    doc="Whether a record is refused when the field is missing or no text.",
+    group=_MAPPING,
+    order=6,
+)
+DELETE_ON_NULL: Final = Key(
+    "delete.on.null.values",
+    BOOLEAN,
+    default=False,
+    importance=MEDIUM,
+    doc="Whether a record without a value deletes the document with its key. Otherwise such a "
+    "record is refused.",
+    group=_WRITES,
+    order=1,
+)
+WRITE_STRATEGY: Final = Key(
+    "writemodel.strategy",
+    STRING,
+    default=names.WriteStrategy.DEFAULT.value,
+    importance=LOW,
+    check=names.known(names.WriteStrategy),
+    doc="How documents are written: replaced or inserted by `_id` (the default; a time series is "
+    "inserted), by a business key, updated, with timestamps, deleted.",
+    group=_WRITES,
+    order=2,
+)
+DELETE_STRATEGY: Final = Key(
+    "delete.writemodel.strategy",
+    STRING,
+    default=names.WriteStrategy.DELETE_ONE.value,
+    importance=LOW,
+    check=names.known(names.WriteStrategy),
+    doc="How `delete.on.null.values` deletes.",
+    group=_WRITES,
+    order=3,
+)
+MAX_BATCH: Final = Key(
+    "max.batch.size",
+    INT,
+    default=0,
+    importance=MEDIUM,
+    check=at_least(0),
+    doc="At most so many records in one bulk write; 0: those that have arrived.",
+    group=_WRITES,
+    order=4,
+)
+ORDERED: Final = Key(
+    "bulk.write.ordered",
+    BOOLEAN,
+    default=True,
+    importance=MEDIUM,
+    doc="Whether the server does the writes of a bulk one after the other. If not, of several "
+    "writes of one document the last one still counts.",
+    group=_WRITES,
+    order=5,
+)
+RATE_TIMEOUT: Final = Key(
+    "rate.limiting.timeout",
+    INT,
+    default=0,
+    importance=LOW,
+    check=at_least(0),
+    doc="How many milliseconds to wait after every `rate.limiting.every.n` bulk writes.",
+    group=_WRITES,
+    order=6,
+)
+RATE_EVERY: Final = Key(
+    "rate.limiting.every.n",
+    INT,
+    default=0,
+    importance=LOW,
+    check=at_least(0),
+    doc="After how many bulk writes to wait; 0: never.",
+    group=_WRITES,
+    order=7,
+)
+PROCESSORS: Final[Key[tuple[str, ...]]] = Key(
+    "post.processor.chain",
+    LIST,
+    default=(names.Processor.DOCUMENT_ID_ADDER.value,),
+    importance=LOW,
+    check=names.all_known(names.Processor),
+    doc="The steps that change documents before they are written, in order. `DocumentIdAdder` is "
+    "the first one unless it is listed.",
+    group=_PROCESSING,
+    order=1,
+)
+
+_PROJECTIONS: Final = ("none", "blacklist", "whitelist", "allowlist", "blocklist")
+
+
+def _projection_type(
+    name: str, what: str, group: str, order: int, *, empty: bool = False
+) -> Key[str]:
+    return Key(
+        name,
+        STRING,
+        default="" if empty else "none",
+        importance=LOW,
+        check=one_of(*(("",) if empty else ()), *_PROJECTIONS, ignore_case=True),
+        doc=f"Whether the fields listed are those of the {what} that stay (AllowList) or those "
+        "that go (BlockList).",
+        group=group,
+        order=order,
+        recommender=Choices(_PROJECTIONS),
+    )
+
+
+def _projection_list(name: str, what: str, group: str, order: int) -> Key[str]:
+    return Key(
+        name,
+        STRING,
+        default="",
+        importance=LOW,
+        doc=f"Fields of the {what}, with dots for nested ones; `*` stands for one name, `**` for "
+        "any below.",
+        group=group,
+        order=order,
+    )
+
+
+KEY_PROJECTION_TYPE: Final = _projection_type("key.projection.type", "key", _PROCESSING, 2)
+KEY_PROJECTION_LIST: Final = _projection_list("key.projection.list", "key", _PROCESSING, 3)
+VALUE_PROJECTION_TYPE: Final = _projection_type("value.projection.type", "value", _PROCESSING, 4)
+VALUE_PROJECTION_LIST: Final = _projection_list("value.projection.list", "value", _PROCESSING, 5)
+
+
+def _bad_mapping(value: str | None) -> str | None:
+    try:
+        documents = parse_documents(value or "")
+    except TextInvalid as error:
+        return f"Not a valid JSON array: {error}"
+    for each in documents:
+        if not isinstance(each.get("oldName"), str) or not isinstance(each.get("newName"), str):
+            return "Both oldName and newName must be mapped"
+    return None
+
+
+def _bad_renaming(value: str | None) -> str | None:
+    try:
+        documents = parse_documents(value or "")
+    except TextInvalid as error:
+        return f"Not a valid JSON array: {error}"
+    for each in documents:
+        for name in ("regexp", "pattern", "replace"):
+            if not isinstance(each.get(name), str):
+                return f"Every entry needs regexp, pattern and replace; {name} is missing"
+        for name in ("regexp", "pattern"):
+            try:
+                compile_java(each[name])
+            except RegexInvalid as error:
+                return f"Invalid regex '{each[name]}': {error}"
+    return None
+
+
+RENAMER_MAPPING: Final = Key(
+    "field.renamer.mapping",
+    STRING,
+    default="[]",
+    importance=LOW,
+    check=checking("a JSON array", _bad_mapping),
+    doc='New names of fields, for `RenameByMapping`: `[{"oldName": "value.a", "newName": "b"}]`. '
+    "Paths begin with `key` or `value`.",
+    group=_PROCESSING,
+    order=6,
+)
+RENAMER_REGEXP: Final = Key(
+    "field.renamer.regexp",
+    STRING,
+    default="[]",
+    importance=LOW,
+    check=checking("a JSON array", _bad_renaming),
+    doc="Patterns of `RenameByRegExp`: in names of fields whose path matches `regexp`, `pattern` "
+    'is replaced: `[{"regexp": "^value\\\\..*$", "pattern": "a", "replace": "b"}]`.',
+    group=_PROCESSING,
+    order=7,
+)
+TRANSFORMER: Final = jvm_only(
+    "field.value.transformer", "The transformer", "use a transform instead", _PROCESSING
+)
+ID_STRATEGY: Final = Key(
+    "document.id.strategy",
+    STRING,
+    default=names.IdStrategy.BSON_OID.value,
+    importance=HIGH,
+    check=names.known(names.IdStrategy),
+    doc="Where `_id` comes from: a new ObjectId or UUID, the key or value or some of their fields, "
+    "topic, partition and offset.",
+    group=_IDS,
+    order=1,
+)
+ID_OVERWRITE: Final = Key(
+    "document.id.strategy.overwrite.existing",
+    BOOLEAN,
+    default=False,
+    importance=HIGH,
+    doc="Whether `_id` is set also where a document has one.",
+    group=_IDS,
+    order=2,
+)
+UUID_FORMAT: Final = Key(
+    "document.id.strategy.uuid.format",
+    STRING,
+    default="string",
+    importance=HIGH,
+    check=one_of("string", "binary", ignore_case=True),
+    doc="Whether `UuidStrategy` makes texts or BSON's binary UUIDs.",
+    group=_IDS,
+    order=3,
+)
+ID_KEY_TYPE: Final = _projection_type(
+    "document.id.strategy.partial.key.projection.type", "key", _IDS, 4, empty=True
+)
+ID_KEY_LIST: Final = _projection_list(
+    "document.id.strategy.partial.key.projection.list", "key", _IDS, 5
+)
+ID_VALUE_TYPE: Final = _projection_type(
+    "document.id.strategy.partial.value.projection.type", "value", _IDS, 6, empty=True
+)
+ID_VALUE_LIST: Final = _projection_list(
+    "document.id.strategy.partial.value.projection.list", "value", _IDS, 7
+)
+TOLERANCE: Final = Key(
+    "mongo.errors.tolerance",
+    STRING,
+    default="none",
+    importance=MEDIUM,
+    check=one_of("none", "data", "all", ignore_case=True),
+    doc="In place of `errors.tolerance`, for records that cannot be converted or written: `none` "
+    "fails the task, `all` and `data` skip the record. A server that is away is waited for in any "
+    "case.",
+    group=_ERRORS,
+    order=1,
+)
+LOG_ERRORS: Final = Key(
+    "mongo.errors.log.enable",
+    BOOLEAN,
+    default=False,
+    importance=MEDIUM,
+    doc="In place of `errors.log.enable`: whether records that are skipped are logged.",
+    group=_ERRORS,
+    order=2,
+)
+CDC_HANDLER: Final = Key(
+    "change.data.capture.handler",
+    STRING,
+    default="",
+    importance=LOW,
+    check=names.known(names.CdcHandler, empty=True),
+    doc="What turns change events (Debezium's, Qlik's, MongoDB's own) into writes; the settings of "
+    "ids, processors and strategies have no effect then.",
+    group=_CDC,
+    order=1,
+)
+CDC_REMOVE_NULLS: Final = Key(
+    "change.data.capture.handler.remove.null.values",
+    BOOLEAN,
+    default=False,
+    importance=LOW,
+    doc="Whether fields that are null are left out of what a handler writes.",
+    group=_CDC,
+    order=2,
+)
+TIME_FIELD: Final = Key(
+    "timeseries.timefield",
+    STRING,
+    default="",
+    importance=LOW,
+    doc="The field with the time, if the collection is a time series; it is created if it does not "
+    "exist.",
+    group=_SERIES,
+    order=1,
+)
+META_FIELD: Final = Key(
+    "timeseries.metafield",
+    STRING,
+    default="",
+    importance=LOW,
+    doc="The field that labels a series.",
+    group=_SERIES,
+    order=2,
+)
+EXPIRE_AFTER: Final = Key(
+    "timeseries.expire.after.seconds",
+    LONG,
+    default=0,
+    importance=LOW,
+    check=at_least(0),
+    doc="After how many seconds the server deletes data; 0: never.",
+    group=_SERIES,
+    order=3,
+)
+GRANULARITY: Final = Key(
+    "timeseries.granularity",
+    STRING,
+    default="",
+    importance=LOW,
+    check=one_of("", "seconds", "minutes", "hours", ignore_case=True),
+    doc="How far apart the measurements of a series are.",
+    group=_SERIES,
+    order=4,
+)
+TIME_CONVERT: Final = Key(
+    "timeseries.timefield.auto.convert",
+    BOOLEAN,
+    default=False,
+    importance=LOW,
+    doc="Whether numbers (milliseconds) and texts in that field become dates.",
+    group=_SERIES,
+    order=5,
+)
+ISO_PATTERN: Final = (
+    "yyyy-MM-dd[['T'][ ]][HH:mm:ss[[.][SSSSSS][SSS]][ ]VV[ ]'['VV']']"
+    "[HH:mm:ss[[.][SSSSSS][SSS]][ ]X][HH:mm:ss[[.][SSSSSS][SSS]]]"
+)
+
+
+def _bad_pattern(value: str | None) -> str | None:
+    if value == ISO_PATTERN:
+        return None
+    return "Only the default pattern is supported, which reads ISO 8601"
+
+
+TIME_FORMAT: Final = Key(
+    "timeseries.timefield.auto.convert.date.format",
+    STRING,
+    default=ISO_PATTERN,
+    importance=LOW,
+    check=checking("the default", _bad_pattern),
+    doc="How such texts are written; ISO 8601, other patterns are refused.",
+    group=_SERIES,
+    order=6,
+)
+TIME_LOCALE: Final = Key(
+    "timeseries.timefield.auto.convert.locale.language.tag",
+    STRING,
+    default="",
+    importance=LOW,
+    doc="Accepted for compatibility: the default pattern has no words.",
+    group=_SERIES,
+    order=7,
+)
+
+_MAPPER_FIELDS: Final = (
+    (KEY_DATABASE_FIELD, VALUE_DATABASE_FIELD),
+    (KEY_COLLECTION_FIELD, VALUE_COLLECTION_FIELD),
+)
+_DELETABLE: Final = (
+    names.IdStrategy.FULL_KEY,
+    names.IdStrategy.PARTIAL_KEY,
+    names.IdStrategy.PROVIDED_IN_KEY,
+)
+_PARTIAL: Final = {
+    names.IdStrategy.PARTIAL_KEY: (ID_KEY_TYPE, KEY_PROJECTION_TYPE),
+    names.IdStrategy.PARTIAL_VALUE: (ID_VALUE_TYPE, VALUE_PROJECTION_TYPE),
+}
+
+
+def _rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
+    """Settings of a topic that need one another."""
+
+    def text(key: Key[str]) -> str:
+        value = parsed.get(key.name)
+        return value.strip() if isinstance(value, str) else ""
+
+    def strategy(key: Key[str], kind: type[names.K]) -> names.K | None:
+        try:
+            return names.named(kind, text(key))
+        except KeyError:
+            return None
+
+    if strategy(NAMESPACE_MAPPER, names.NamespaceMapper) is names.NamespaceMapper.FIELD_PATH:
+        if not any(text(key) for pair in _MAPPER_FIELDS for key in pair):
+            yield (
+                NAMESPACE_MAPPER.name,
+                f"{NAMESPACE_MAPPER.name} needs the path of a field: set one of "
+                + ", ".join(key.name for pair in _MAPPER_FIELDS for key in pair),
+            )
+        for one, other in _MAPPER_FIELDS:
+            if text(one) and text(other):
+                yield one.name, f"Cannot set both: '{one.name}' and '{other.name}'"
+    ids = strategy(ID_STRATEGY, names.IdStrategy)
+    partial = _PARTIAL.get(ids) if ids is not None else None
+    if partial is not None:
+        own, common = partial
+        if (text(own) or text(common)).lower() in ("none", ""):
+            yield (
+                ID_STRATEGY.name,
+                f"{text(ID_STRATEGY)} needs {own.name} or {common.name}: AllowList or BlockList",
+            )
+    if parsed.get(DELETE_ON_NULL.name) is True and not text(CDC_HANDLER):
+        deletes = strategy(DELETE_STRATEGY, names.WriteStrategy)
+        if deletes is names.WriteStrategy.DELETE_ONE and ids not in _DELETABLE:
+            yield (
+                DELETE_ON_NULL.name,
+                f"{DELETE_ON_NULL.name} needs to find documents by their key: set "
+                f"{ID_STRATEGY.name} to one of {', '.join(each.value for each in _DELETABLE)}",
+            )
+        tombstones = names.WriteStrategy.DELETE_ONE_TOMBSTONE_BUSINESS_KEY
+        if deletes is tombstones and ids is not names.IdStrategy.PARTIAL_KEY:
+            yield (
+                DELETE_STRATEGY.name,
+                f"{tombstones.value} needs {ID_STRATEGY.name}={names.IdStrategy.PARTIAL_KEY.value}",
+            )
+    if not text(TIME_FIELD):
+        for key in (META_FIELD, EXPIRE_AFTER, GRANULARITY):
+            if parsed.get(key.name):
+                yield key.name, f"Missing timeseries configuration: `{TIME_FIELD.name}`"
+
+
+TOPIC_KEYS: Final[tuple[Key[object], ...]] = (
+    DATABASE,
+    COLLECTION,
+    NAMESPACE_MAPPER,
+    KEY_DATABASE_FIELD,
+    KEY_COLLECTION_FIELD,
+    VALUE_DATABASE_FIELD,
+    VALUE_COLLECTION_FIELD,
+    MAPPER_ERROR,
+    DELETE_ON_NULL,
+    WRITE_STRATEGY,
+    DELETE_STRATEGY,
+    MAX_BATCH,
+    ORDERED,
+    RATE_TIMEOUT,
+    RATE_EVERY,
+    PROCESSORS,
+    KEY_PROJECTION_TYPE,
+    KEY_PROJECTION_LIST,
+    VALUE_PROJECTION_TYPE,
+    VALUE_PROJECTION_LIST,
+    RENAMER_MAPPING,
+    RENAMER_REGEXP,
+    TRANSFORMER,
+    ID_STRATEGY,
+    ID_OVERWRITE,
+    UUID_FORMAT,
+    ID_KEY_TYPE,
+    ID_KEY_LIST,
+    ID_VALUE_TYPE,
+    ID_VALUE_LIST,
+    TOLERANCE,
+    LOG_ERRORS,
+    CDC_HANDLER,
+    CDC_REMOVE_NULLS,
+    TIME_FIELD,
+    META_FIELD,
+    EXPIRE_AFTER,
+    GRANULARITY,
+    TIME_CONVERT,
+    TIME_FORMAT,
+    TIME_LOCALE,
+)
+TOPIC: Final = ConfigDef(*TOPIC_KEYS, rules=(_rule,))
+
+MONGODB_SINK: Final = ConfigDef(
+    CONNECTION_URI,
+    *ACCESS,
+    false_only("csfle.enabled", "Client-side field level encryption"),
+    TOPIC_OVERRIDE,
+    *TOPIC_KEYS,
+    rules=(_rule,),
+)

@@ -1,0 +1,1 @@
+"""JSON as MongoDB writes and reads it."""

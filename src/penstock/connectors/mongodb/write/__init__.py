@@ -1,0 +1,1 @@
+"""Records into writes, and writes into collections."""

@@ -1,0 +1,372 @@
+"""Writes into collections, in bulk (connectors.md §6.2).
+
+A batch becomes one bulk for each collection. A write that the server refuses costs its record
+alone: the others are written, in an ordered bulk too. A server that is away or busy is told to the
+engine, which calls again with the same records; what was made of them is kept until then, so that
+ids that were generated stay the same, and what has been written is not written again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import bson
+from bson import json_util
+from bson.errors import BSONError
+from pymongo import DeleteOne, InsertOne, ReplaceOne, UpdateOne
+from pymongo.errors import BulkWriteError, DocumentTooLarge, OperationFailure, PyMongoError
+from pymongo.errors import InvalidOperation as InvalidBulk
+
+from penstock.api import (
+    ConfigInvalid,
+    DataError,
+    Failed,
+    Records,
+    SinkContext,
+    SinkWriter,
+)
+from penstock.connectors.keyed.pace import Pace
+from penstock.connectors.mongodb.client.access import Access, close
+from penstock.connectors.mongodb.client.errors import (
+    NOT_ALLOWED,
+    MongoRefused,
+    MongoUnavailable,
+    error_of,
+    is_transient,
+)
+from penstock.connectors.mongodb.write.entry import Kind, Write
+from penstock.connectors.mongodb.write.ids import ID
+from penstock.connectors.mongodb.write.jobs import Job, jobs_of
+from penstock.connectors.mongodb.write.namespaces import Namespace
+from penstock.connectors.mongodb.write.plan import Plan
+
+if TYPE_CHECKING:
+    from pymongo import MongoClient
+
+log = logging.getLogger(__name__)
+
+_DUPLICATE = 11000
+_EXISTS = 48
+_UNENCODABLE = (BSONError, DocumentTooLarge, OverflowError, TypeError, ValueError)
+
+
+class WriteRefused(DataError):
+    """The server refuses the write of a record."""
+
+    code = "mongodb.write"
+    java_name = "com.mongodb.kafka.connect.sink.dlq.WriteException"
+
+
+class MongoWriter(SinkWriter):
+    """Writes one task's records; connects when there are some."""
+
+    takes_fields: ClassVar[bool] = True
+
+    def __init__(
+        self, access: Access, plan_of: Callable[[str], Plan], context: SinkContext
+    ) -> None:
+        self._access = access
+        self._plan_of = plan_of
+        self._context = context
+        self._client: MongoClient[dict[str, Any]] | None = None
+        self._plans: dict[str, Plan] = {}
+        self._paces: dict[int, Pace] = {}
+        self._series: set[Namespace] = set()
+        self._held: tuple[Hashable, list[Job], Failed] | None = None
+
+    def write(self, records: Records, failed: Failed) -> None:
+        if not len(records):
+            return
+        which = _identity(records)
+        if self._held is not None and self._held[0] == which:
+            _, jobs, refused = self._held
+        else:
+            refused = {}
+            jobs = jobs_of(records, self._plan, refused)
+        self._held = (which, jobs, refused)
+        if refused:
+            self._may_go_on(records, refused)
+        while jobs:
+            self._do(jobs, refused)
+            if refused:
+                self._may_go_on(records, refused)
+        self._held = None
+        self._tell(records, refused, failed)
+
+    def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            close(client)
+
+    def _plan(self, topic: str) -> Plan:
+        plan = self._plans.get(topic)
+        if plan is None:
+            plan = self._plans[topic] = self._plan_of(topic)
+        return plan
+
+    def _connected(self) -> MongoClient[dict[str, Any]]:
+        if self._client is None:
+            self._client = self._access.client()
+        return self._client
+
+    def _do(self, jobs: list[Job], refused: Failed) -> None:
+        """Does the first job, which is then done, or what is left of it stays the first one."""
+        job = jobs[0]
+        if job.plan.series is not None:
+            self._ensure_series(job.namespace, job.plan.series)
+        collection = self._connected()[job.namespace.database][job.namespace.collection]
+        operations = [_operation(write) for write in job.writes]
+        left: Job | None = None
+        again: list[Job] = []
+        try:
+            collection.bulk_write(operations, ordered=job.plan.ordered)
+        except BulkWriteError as error:
+            details = dict(error.details)
+            left, passing = self._after(job, details, refused, again)
+            jobs[:1] = [each for each in (left, *again) if each is not None and each.rows]
+            self._raise_concern(job, details)
+            if passing:
+                raise MongoUnavailable(
+                    f"The server cannot write to {job.namespace} now: {_first_message(details)}"
+                ) from error
+            return
+        except OperationFailure as error:
+            found = error_of(error, f"Cannot write to {job.namespace}")
+            if isinstance(found, MongoUnavailable) or error.code in NOT_ALLOWED:
+                job.repeated = True
+                raise found from error
+            # Perhaps for one of the records: it is looked for by halves.
+            if len(job.rows) == 1:
+                jobs[:1] = self._instead(job, job.rows[0], WriteRefused(str(found)), refused)
+                return
+            middle = len(job.rows) // 2
+            halves = [[*range(middle)], [*range(middle, len(job.rows))]]
+            jobs[:1] = [replace(job.only(half), repeated=True) for half in halves]
+            return
+        except _UNENCODABLE as error:
+            jobs[:1] = self._without_unencodable(job, refused, error)
+            return
+        except InvalidBulk as error:
+            raise MongoRefused(f"Cannot write to {job.namespace}: {error}") from error
+        except PyMongoError as error:
+            job.repeated = True
+            raise error_of(error, f"Cannot write to {job.namespace}") from error
+        del jobs[0]
+        self._slow_down(job.plan)
+
+    def _after(
+        self, job: Job, details: dict[str, Any], refused: Failed, again: list[Job]
+    ) -> tuple[Job | None, bool]:
+        """What is left of a bulk of which some writes failed, and whether some failed for a reason
+        that passes; `again` gets writes that come into their own because a later one of the same
+        document is refused."""
+        errors: list[dict[str, Any]] = details.get("writeErrors", [])
+        passing = [
+            each["index"]
+            for each in errors
+            if is_transient(each.get("code"), details.get("errorLabels"))
+        ]
+        for each in errors:
+            at = each["index"]
+            if at in passing or (job.repeated and self._was_written(job, at, each)):
+                continue
+            again += self._instead(job, job.rows[at], _refusal(each), refused)
+        if job.plan.ordered and errors:
+            first = errors[0]["index"]
+            left = job.only([*range(first if passing else first + 1, len(job.rows))])
+            return replace(left, repeated=job.repeated or bool(passing)), bool(passing)
+        if passing:
+            return replace(job.only(passing), repeated=True), True
+        return None, False
+
+    def _instead(self, job: Job, row: int, error: Exception, refused: Failed) -> list[Job]:
+        """Notes that a record is refused; the write before it of the same document, if it was left
+        out for it."""
+        refused[row] = error
+        before = job.earlier.get(row)
+        if before is None:
+            return []
+        return [replace(job, rows=[before[0]], writes=[before[1]], repeated=False)]
+
+    def _was_written(self, job: Job, at: int, error: dict[str, Any]) -> bool:
+        """Whether an insert fails because it was done before: the document is there."""
+        write = job.writes[at]
+        if error.get("code") != _DUPLICATE or write.kind is not Kind.INSERT:
+            return False
+        document = write.document or {}
+        collection = self._connected()[job.namespace.database][job.namespace.collection]
+        try:
+            stored = collection.find_one({ID: document.get(ID)})
+        except PyMongoError as failure:
+            raise error_of(failure, f"Cannot read {job.namespace}") from failure
+        return stored is not None and _same(stored, document)
+
+    def _raise_concern(self, job: Job, details: dict[str, Any]) -> None:
+        concerns: list[dict[str, Any]] = details.get("writeConcernErrors", [])
+        for each in concerns:
+            text = f"Writes to {job.namespace} were not confirmed: {each.get('errmsg')}"
+            if not is_transient(each.get("code"), each.get("errorLabels")):
+                raise MongoRefused(f"{text} (w of connection.uri)")
+            log.warning("%s", text)
+
+    def _without_unencodable(self, job: Job, refused: Failed, error: Exception) -> list[Job]:
+        """The job without the writes that cannot be sent: too large, or not of BSON's types."""
+        client = self._connected()
+        try:
+            largest = int(client.admin.command("isMaster")["maxBsonObjectSize"])
+        except PyMongoError as failure:
+            raise error_of(failure, f"Cannot write to {job.namespace}") from failure
+        good: list[int] = []
+        again: list[Job] = []
+        for at, write in enumerate(job.writes):
+            problem = _problem(write, largest)
+            if problem is None:
+                good.append(at)
+            else:
+                again += self._instead(job, job.rows[at], DataError(problem), refused)
+        if len(good) == len(job.writes):
+            raise MongoRefused(f"Cannot write to {job.namespace}: {error}") from error
+        # Some of it may have been sent before the driver came to the one that cannot be.
+        left = replace(job.only(good), repeated=True)
+        return [each for each in (left, *again) if each.rows]
+
+    def _ensure_series(self, namespace: Namespace, options: Any) -> None:
+        """Creates a time series that does not exist. Raises ConfigInvalid where there is a
+        collection of another kind."""
+        if namespace in self._series:
+            return
+        try:
+            ensure_series(self._connected(), namespace, options)
+        except PyMongoError as error:
+            raise error_of(error, f"Failed to create collection for: `{namespace}`") from error
+        self._series.add(namespace)
+
+    def _slow_down(self, plan: Plan) -> None:
+        pace, pause_ms = self._paces.get(id(plan), plan.pace).wrote()
+        self._paces[id(plan)] = pace
+        if pause_ms:
+            self._context.wait(pause_ms / 1000)
+
+    def _may_go_on(self, records: Records, refused: Failed) -> None:
+        """Raises for a record that `mongo.errors.tolerance` does not let be skipped although
+        `errors.tolerance` would."""
+        if not self._context.tolerates_errors:
+            return
+        for row, error in refused.items():
+            if not self._plan(records.topics[row]).tolerates:
+                self._held = None
+                raise MongoRefused(
+                    f"{_place(records, row)} is refused, and mongo.errors.tolerance=none: {error}"
+                ) from error
+
+    def _tell(self, records: Records, refused: Failed, failed: Failed) -> None:
+        """Says which records were refused: to the engine, unless they are skipped for
+        `mongo.errors.tolerance` alone."""
+        skipped = 0
+        for row in sorted(refused):
+            plan = self._plan(records.topics[row])
+            if plan.tolerates and plan.logs:
+                log.error("%s is refused: %s", _place(records, row), refused[row])
+            if not plan.tolerates or plan.reports or self._context.tolerates_errors:
+                failed[row] = refused[row]
+            else:
+                skipped += 1
+        if skipped:
+            log.warning("%d records were skipped (mongo.errors.tolerance)", skipped)
+
+
+def ensure_series(client: Any, namespace: Namespace, options: Any) -> None:
+    """Creates a time series with these options unless it exists; raises ConfigInvalid where there
+    is a collection of another kind, and PyMongoError."""
+    database = client[namespace.database]
+    if _is_series(database, namespace):
+        return
+    try:
+        database.create_collection(namespace.collection, check_exists=False, **options)
+    except OperationFailure as error:
+        if error.code != _EXISTS or not _is_series(database, namespace):
+            raise
+
+
+def _is_series(database: Any, namespace: Namespace) -> bool:
+    """Whether it is one, or False where there is none."""
+    for each in database.list_collections(filter={"name": namespace.collection}):
+        if each.get("type") == "timeseries":
+            return True
+        raise ConfigInvalid(
+            [
+                f"A collection already exists for: `{namespace}` that is not a timeseries "
+                "collection (timeseries.timefield)."
+            ]
+        )
+    return False
+
+
+def _identity(records: Records) -> Hashable:
+    """What tells batches apart. The engine repeats a batch as it was."""
+    last = len(records) - 1
+    return (
+        len(records),
+        records.topics[0],
+        records.partitions[0],
+        records.offsets[0],
+        records.topics[last],
+        records.partitions[last],
+        records.offsets[last],
+    )
+
+
+def _operation(write: Write) -> Any:
+    match write.kind:
+        case Kind.REPLACE:
+            return ReplaceOne(write.filter, write.document or {}, upsert=write.upsert)
+        case Kind.INSERT:
+            return InsertOne(write.document or {})
+        case Kind.UPDATE:
+            return UpdateOne(write.filter, write.document or {}, upsert=write.upsert)
+        case Kind.DELETE:
+            return DeleteOne(write.filter)
+
+
+def _problem(write: Write, largest: int) -> str | None:
+    """Why a write cannot be sent, or None."""
+    try:
+        bson.encode(write.filter)
+        size = len(bson.encode(write.document or {}))
+        _operation(write)
+    except _UNENCODABLE as error:
+        return f"the document cannot be written: {error}"
+    if size > largest:
+        return f"the document has {size:,} bytes; the server takes {largest:,} at most"
+    return None
+
+
+def _refusal(error: dict[str, Any]) -> WriteRefused:
+    """A write error, in the form in which the JVM's connector reports it."""
+    details = json_util.dumps(error.get("errInfo") or {})
+    return WriteRefused(
+        f"v=1, code={error.get('code')}, message={error.get('errmsg')}, details={details}"
+    )
+
+
+def _first_message(details: dict[str, Any]) -> str:
+    for each in (*details.get("writeErrors", ()), *details.get("writeConcernErrors", ())):
+        return str(each.get("errmsg"))
+    return "it gives no reason"
+
+
+def _same(stored: dict[str, Any], document: dict[str, Any]) -> bool:
+    """Whether two documents have the same content, whatever the order of their members."""
+    if set(stored) != set(document):
+        return False
+    return bson.encode({name: stored[name] for name in document}) == bson.encode(document)
+
+
+def _place(records: Records, row: int) -> str:
+    return (
+        f"The record at topic='{records.topics[row]}', partition={records.partitions[row]}, "
+        f"offset={records.offsets[row]}"
+    )
