@@ -1,0 +1,1 @@
+"""Requests to a cluster, by its vendor's client."""

@@ -1,0 +1,370 @@
+"""Settings that Confluent's and Aiven's connectors have in common (connectors.md §15)."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import Final, TypeVar
+from urllib.parse import urlsplit
+
+from penstock.api import ConfigInvalid, Extra
+from penstock.api.settings import (
+    BOOLEAN,
+    HIGH,
+    INT,
+    LIST,
+    LONG,
+    LOW,
+    MEDIUM,
+    PASSWORD,
+    REQUIRED,
+    STRING,
+    Check,
+    Config,
+    Importance,
+    Key,
+    Secret,
+    between,
+    checking,
+    invalid,
+)
+from penstock.api.tls import TlsSettings, client_context
+
+E = TypeVar("E", bound=Enum)
+
+SEARCH: Final = Extra(
+    "elasticsearch", "Connectors to Elasticsearch and OpenSearch", ("opensearchpy", "boto3")
+)
+
+CONNECTION: Final = "Connector"
+CONVERSION: Final = "Data Conversion"
+_WEEK_MS: Final = 7 * 86_400_000
+_MAX_INT: Final = 2**31 - 1
+
+
+def named(*names: str) -> Check:
+    """One of these names, in any case."""
+
+    def problem(value: str | None) -> str | None:
+        if value is None or value.lower() in {name.lower() for name in names}:
+            return None
+        return f"String must be one of: {', '.join(names)}"
+
+    return checking(f"one of {', '.join(names)}, in any case", problem)
+
+
+def member(kinds: type[E], text: str) -> E:
+    """The member of an enumeration whose value is a text, in any case."""
+    return kinds(text.lower())
+
+
+def _url_problem(urls: tuple[str, ...] | None) -> str | None:
+    for url in urls or ():
+        try:
+            parts = urlsplit(url if "://" in url else f"http://{url}")
+            valid = parts.scheme in ("http", "https") and bool(parts.hostname)
+            _ = parts.port
+        except ValueError:
+            valid = False
+        if not valid:
+            return f"The provided url '{url}' is not a valid url."
+    return None
+
+
+URLS: Final = Key(
+    "connection.url",
+    LIST,
+    default=REQUIRED,
+    importance=HIGH,
+    check=checking("URLs of the form http://host:port or https://host:port", _url_problem),
+    doc="The cluster's nodes, http://host:port or https://host:port. If one is https, all are; "
+    "without a scheme it is http.",
+    group=CONNECTION,
+    order=1,
+)
+USERNAME: Final = Key(
+    "connection.username",
+    STRING,
+    default=None,
+    importance=MEDIUM,
+    doc="The user, for basic authentication.",
+    group=CONNECTION,
+    order=2,
+)
+PASSWORD_KEY: Final = Key(
+    "connection.password",
+    PASSWORD,
+    default=None,
+    importance=MEDIUM,
+    doc="The user's password.",
+    group=CONNECTION,
+    order=3,
+)
+BATCH: Final = Key(
+    "batch.size",
+    INT,
+    default=2_000,
+    importance=MEDIUM,
+    check=between(1, 1_000_000),
+    doc="The most documents of a bulk request.",
+    group=CONNECTION,
+    order=10,
+)
+IN_FLIGHT: Final = Key(
+    "max.in.flight.requests",
+    INT,
+    default=5,
+    importance=MEDIUM,
+    check=between(1, 1_000),
+    doc="How many bulk requests of a task are sent at once.",
+    group=CONNECTION,
+    order=12,
+)
+BUFFERED: Final = Key(
+    "max.buffered.records",
+    INT,
+    default=20_000,
+    importance=LOW,
+    check=between(1, _MAX_INT),
+    doc="How many documents of a task may wait for the cluster before it reads no more records.",
+    group=CONNECTION,
+    order=13,
+)
+LINGER: Final = Key(
+    "linger.ms",
+    LONG,
+    default=1,
+    importance=LOW,
+    check=between(0, _WEEK_MS),
+    doc="How long a bulk request waits for more records while it has fewer than `batch.size`.",
+    group=CONNECTION,
+    order=14,
+)
+
+
+def flush_timeout(default: int) -> Key[int]:
+    """`flush.timeout.ms`."""
+    return Key(
+        "flush.timeout.ms",
+        LONG,
+        default=default,
+        importance=LOW,
+        check=between(1_000, _WEEK_MS),
+        doc="How long the task waits for documents that were sent before it begins to try again. "
+        "Kafka Connect's task fails then; this one goes on.",
+        group=CONNECTION,
+        order=15,
+    )
+
+
+RETRIES: Final = Key(
+    "max.retries",
+    INT,
+    default=5,
+    importance=LOW,
+    check=between(0, _MAX_INT),
+    doc="How often a request is repeated when the cluster is away or busy (429). After that the "
+    "task waits and tries again, without end.",
+    group=CONNECTION,
+    order=16,
+)
+BACKOFF: Final = Key(
+    "retry.backoff.ms",
+    LONG,
+    default=100,
+    importance=LOW,
+    check=between(0, 86_400_000),
+    doc="How long the task waits before it repeats a request; twice as long each time, up to a "
+    "minute.",
+    group=CONNECTION,
+    order=17,
+)
+CONNECT_TIMEOUT: Final = Key(
+    "connection.timeout.ms",
+    INT,
+    default=1_000,
+    importance=LOW,
+    check=between(0, 43_200_000),
+    doc="How long to wait for a connection; 0: without end.",
+    group=CONNECTION,
+    order=18,
+)
+READ_TIMEOUT: Final = Key(
+    "read.timeout.ms",
+    INT,
+    default=3_000,
+    importance=LOW,
+    check=between(0, _WEEK_MS),
+    doc="How long to wait for an answer before the request is repeated; 0: without end.",
+    group=CONNECTION,
+    order=19,
+)
+KEY_IGNORE: Final = Key(
+    "key.ignore",
+    BOOLEAN,
+    default=False,
+    importance=HIGH,
+    doc="Whether ids of documents are not made of keys, but `topic+partition+offset`.",
+    group=CONVERSION,
+    order=1,
+)
+SCHEMA_IGNORE: Final = Key(
+    "schema.ignore",
+    BOOLEAN,
+    default=False,
+    importance=LOW,
+    doc="Whether mappings are not made of schemas: the cluster infers them from documents.",
+    group=CONVERSION,
+    order=2,
+)
+COMPACT: Final = Key(
+    "compact.map.entries",
+    BOOLEAN,
+    default=True,
+    importance=LOW,
+    doc="Whether maps with texts as keys are objects, and not arrays of `key` and `value`, as "
+    "other maps are.",
+    group=CONVERSION,
+    order=3,
+)
+KEY_TOPICS: Final = Key(
+    "topic.key.ignore",
+    LIST,
+    default=(),
+    importance=LOW,
+    doc="Topics for which `key.ignore` is true.",
+    group=CONVERSION,
+    order=4,
+)
+SCHEMA_TOPICS: Final = Key(
+    "topic.schema.ignore",
+    LIST,
+    default=(),
+    importance=LOW,
+    doc="Topics for which `schema.ignore` is true.",
+    group=CONVERSION,
+    order=5,
+)
+DROP_INVALID: Final = Key(
+    "drop.invalid.message",
+    BOOLEAN,
+    default=False,
+    importance=LOW,
+    doc="Whether records that cannot be converted are left out. With `errors.tolerance=all` they "
+    "go to the dead letter queue in any case.",
+    group=CONVERSION,
+    order=6,
+)
+
+COMMON_KEYS: Final = (
+    URLS,
+    USERNAME,
+    PASSWORD_KEY,
+    BATCH,
+    IN_FLIGHT,
+    BUFFERED,
+    LINGER,
+    RETRIES,
+    BACKOFF,
+    CONNECT_TIMEOUT,
+    READ_TIMEOUT,
+    KEY_IGNORE,
+    SCHEMA_IGNORE,
+    COMPACT,
+    KEY_TOPICS,
+    SCHEMA_TOPICS,
+    DROP_INVALID,
+)
+
+_TLS: Final[tuple[tuple[str, Importance, str], ...]] = (
+    ("ssl.protocol", MEDIUM, "The TLS context, as Java calls it."),
+    ("ssl.enabled.protocols", MEDIUM, "The versions that are used: TLSv1.2, TLSv1.3."),
+    ("ssl.cipher.suites", LOW, "The cipher suites that are used, by Java's names."),
+    ("ssl.keystore.type", MEDIUM, "The format of the key store: PEM or PKCS12."),
+    ("ssl.keystore.location", HIGH, "The client's key and certificate."),
+    ("ssl.truststore.type", MEDIUM, "The format of the trust store: PEM or PKCS12."),
+    ("ssl.truststore.location", HIGH, "The certificates that are trusted; else the system's."),
+    (
+        "ssl.endpoint.identification.algorithm",
+        LOW,
+        "https: the server's name is checked; empty: it is not.",
+    ),
+)
+_TLS_SECRETS: Final[tuple[tuple[str, str], ...]] = (
+    ("ssl.keystore.password", "The password of the key store."),
+    ("ssl.key.password", "The password of the key."),
+    ("ssl.truststore.password", "The password of the trust store."),
+    ("ssl.keystore.key", "The client's key, in PEM."),
+    ("ssl.keystore.certificate.chain", "The client's certificates, in PEM."),
+    ("ssl.truststore.certificates", "The certificates that are trusted, in PEM."),
+)
+
+
+def tls_keys(prefix: str) -> tuple[Key[object], ...]:
+    """Java's `ssl.*` settings, under a prefix."""
+    texts = [
+        Key(prefix + name, STRING, default=None, importance=importance, doc=doc, group="TLS")
+        for name, importance, doc in _TLS
+    ]
+    secrets = [
+        Key(prefix + name, PASSWORD, default=None, importance=HIGH, doc=doc, group="TLS")
+        for name, doc in _TLS_SECRETS
+    ]
+    return (*texts, *secrets)
+
+
+def tls_context(props: Mapping[str, str], prefix: str) -> ssl.SSLContext | None:
+    """The TLS context of the settings under a prefix; None where there are none. Raises
+    ConfigInvalid."""
+    used = {
+        name.removeprefix(prefix): value
+        for name, value in props.items()
+        if name.startswith(f"{prefix}ssl.")
+    }
+    return client_context(TlsSettings(used, prefix)) if used else None
+
+
+def credentials_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
+    """A user has a password."""
+    if (parsed.get(USERNAME.name) is None) != (parsed.get(PASSWORD_KEY.name) is None):
+        text = f"Both '{USERNAME.name}' and '{PASSWORD_KEY.name}' must be set."
+        yield USERNAME.name, text
+        yield PASSWORD_KEY.name, text
+
+
+def mappings_of(
+    setting: str, entries: Iterable[str], most: int, wording: Mapping[str, str]
+) -> dict[str, str]:
+    """Resources by topics, of a list of `topic:resource`. Raises ConfigInvalid."""
+    resources: dict[str, str] = {}
+    listed = list(entries)
+    for entry in listed:
+        parts = [part.strip() for part in entry.split(":")]
+        if len(parts) != 2 or not all(parts):
+            raise ConfigInvalid([invalid(setting, entry, wording["format"])])
+        topic, resource = parts
+        if topic in resources:
+            raise ConfigInvalid([invalid(setting, entry, wording["topic"] % topic)])
+        if resource in resources.values():
+            raise ConfigInvalid([invalid(setting, entry, wording["resource"] % resource)])
+        resources[topic] = resource
+    if len(resources) > most:
+        raise ConfigInvalid(
+            [
+                invalid(
+                    setting, f"[{', '.join(listed)}]", wording["many"].format(len(resources), most)
+                )
+            ]
+        )
+    return resources
+
+
+def secret_of(value: Secret | None) -> Secret | None:
+    """A secret that is given."""
+    return value if value is not None and value.value else None
+
+
+def is_set(config: Config, key: Key[str | None]) -> bool:
+    """Whether a setting has a text."""
+    return bool(config[key])

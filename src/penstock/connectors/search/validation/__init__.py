@@ -1,0 +1,1 @@
+"""Configurations against a cluster."""

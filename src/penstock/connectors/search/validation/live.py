@@ -1,0 +1,92 @@
+"""What a cluster says of a configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from penstock.api import ConfigInvalid, Finding, PenstockError
+from penstock.connectors.search.client.access import Client, ClientOptions, path
+from penstock.connectors.search.client.errors import Answered, Unreachable
+from penstock.connectors.search.settings import shared
+from penstock.connectors.search.write.plan import SinkPlan
+
+_OLDEST = (7, 0)
+
+
+def findings(
+    options: ClientOptions, plan: SinkPlan, props: Mapping[str, str], resource_setting: str
+) -> Iterable[Finding]:
+    """The findings: the cluster, the user, and resources that have to exist."""
+    mapped = plan.resources
+    if mapped is not None:
+        topics = [each.strip() for each in props.get("topics", "").split(",") if each.strip()]
+        for topic in topics:
+            if topic not in mapped:
+                yield Finding(
+                    resource_setting,
+                    f"Topic '{topic}' is not mapped to any resource. All configured topics must "
+                    "be mapped to a resource.",
+                )
+        if topics:
+            for topic in mapped.keys() - set(topics):
+                yield Finding(
+                    resource_setting,
+                    f"Topic '{topic}' is mapped but not configured. All mapped topics must be "
+                    "configured topics.",
+                )
+    client = Client(options)
+    try:
+        yield from _cluster(client, options, plan)
+        if mapped is not None:
+            yield from _resources(client, mapped, resource_setting)
+    finally:
+        client.close()
+
+
+def _cluster(client: Client, options: ClientOptions, plan: SinkPlan) -> Iterable[Finding]:
+    try:
+        about = client.request("GET", "/")
+    except Unreachable as error:
+        yield Finding(shared.URLS.name, f"Could not connect to the cluster. {error}")
+        return
+    except Answered as error:
+        if error.http_status == 403:
+            return  # the user may not ask that
+        if error.http_status == 401:
+            text = f"Could not authenticate the user. Check the user and the password. {error}"
+            yield Finding(shared.USERNAME.name, text)
+            if options.password is not None:
+                yield Finding(shared.PASSWORD_KEY.name, text)
+            return
+        yield Finding(shared.URLS.name, f"Could not connect to the cluster. {error}")
+        return
+    version = about.get("version", {}) if isinstance(about, Mapping) else {}
+    number = str(version.get("number", ""))
+    parts = tuple(int(part) for part in number.split(".")[:2] if part.isdecimal())
+    if len(parts) < 2:
+        yield Finding(shared.URLS.name, "The server is neither Elasticsearch nor OpenSearch")
+    elif version.get("distribution") != "opensearch" and parts < _OLDEST:
+        yield Finding(shared.URLS.name, f"Elasticsearch {number} is too old: 7.0 is the oldest")
+    elif plan.streams and version.get("distribution") != "opensearch" and parts < (7, 9):
+        yield Finding(
+            shared.URLS.name,
+            f"Elasticsearch version {number} is not compatible with data streams. Elasticsearch "
+            "version must be at least 7.9.0.",
+        )
+
+
+def _resources(client: Client, mapped: Mapping[str, str], setting: str) -> Iterable[Finding]:
+    try:
+        missing = [name for name in mapped.values() if not client.exists(path(name))]
+        if not missing:
+            return
+        known = client.request("GET", "/_aliases")
+    except (Unreachable, ConfigInvalid):
+        return  # told already
+    except PenstockError as error:
+        yield Finding(setting, f"Failed to check whether resources exist: {error}")
+        return
+    names = {name for name in known if not name.startswith(".")}
+    names |= {alias for each in known.values() for alias in each.get("aliases", ())}
+    for name in missing:
+        yield Finding(setting, f"'{name}' does not exist in the cluster", sorted(names))

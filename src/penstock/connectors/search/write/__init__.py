@@ -1,0 +1,1 @@
+"""Records as documents, and bulk requests."""

@@ -1,0 +1,204 @@
+"""Bulk requests: what is sent again, and what the cluster refuses."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from penstock.api import Records
+from penstock.connectors.search.client.access import Client, has_errors, outcomes
+from penstock.connectors.search.client.errors import Answered, Unreachable
+from penstock.connectors.search.write.actions import Action
+
+CONFLICT: Final = "version_conflict_engine_exception"
+MALFORMED: Final = frozenset(
+    {
+        "strict_dynamic_mapping_exception",
+        "mapper_parsing_exception",
+        "illegal_argument_exception",
+        "action_request_validation_exception",
+        "document_parsing_exception",
+        # Values that are no JSON objects, and requests that are too large.
+        "not_x_content_exception",
+        "parse_exception",
+        "x_content_parse_exception",
+        "request_entity_too_large",
+    }
+)
+"""Types of errors that a document is to blame for (connectors.md §15)."""
+
+_BUSY: Final = (429, 502, 503, 504)
+_BUSY_TYPES: Final = frozenset(
+    {
+        "es_rejected_execution_exception",
+        "rejected_execution_exception",
+        "circuit_breaking_exception",
+        "unavailable_shards_exception",
+        "cluster_block_exception",  # such as full disks: it goes away
+    }
+)
+_LONGEST_WAIT_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An action that the cluster has refused for good."""
+
+    action: Action
+    type: str
+    reason: str
+    status: int
+
+    @property
+    def is_conflict(self) -> bool:
+        """Whether the document is there in a later version."""
+        return self.type == CONFLICT
+
+    @property
+    def is_malformed(self) -> bool:
+        """Whether the document is to blame."""
+        return self.type in MALFORMED
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """Actions that are sent together. `after`: requests that must have been done before."""
+
+    records: Records
+    actions: Sequence[Action]
+    after: Sequence[Request] = ()
+    done: threading.Event = field(default_factory=threading.Event)
+    refusals: Sequence[Refusal] = ()
+    error: Exception | None = None
+
+    def run(self, send: Callable[[Sequence[Action]], Sequence[Refusal]]) -> None:
+        """Sends it, and keeps what came of it."""
+        try:
+            for earlier in self.after:
+                earlier.done.wait()
+                if earlier.error is not None:
+                    raise Unreachable(str(earlier.error)) from earlier.error
+            self.refusals = send(self.actions)
+        except Exception as error:
+            self.error = error
+        finally:
+            self.done.set()
+
+    def again(self) -> None:
+        """Forgets that it has failed."""
+        self.error = None
+        self.done = threading.Event()
+
+
+class Sender:
+    """Sends actions until the cluster has taken or refused each, or cannot be had."""
+
+    def __init__(
+        self, client: Client, retries: int, backoff_ms: int, stopped: threading.Event
+    ) -> None:
+        self._client = client
+        self._retries = retries
+        self._backoff_ms = backoff_ms
+        self._stopped = stopped
+
+    def send(self, actions: Sequence[Action]) -> list[Refusal]:
+        """The actions that are refused. Raises Unreachable when the cluster was busy or away once
+        more than `retries` times, and Answered where it refuses the whole request."""
+        refusals: list[Refusal] = []
+        attempt = 0
+        while actions:
+            try:
+                answer = self._client.bulk(b"".join([each.lines for each in actions]))
+            except Unreachable as error:
+                self._wait(attempt, error)
+            except Answered as error:
+                return refusals + self._divided(actions, error)
+            else:
+                if not has_errors(answer):
+                    return refusals
+                busy, why = _sorted(actions, outcomes(answer), refusals)
+                if not busy:
+                    return refusals
+                actions = busy
+                self._wait(attempt, Unreachable(f"The cluster is busy: {why}", is_busy=True))
+            attempt += 1
+        return refusals
+
+    def _divided(self, actions: Sequence[Action], error: Answered) -> list[Refusal]:
+        """Finds the action for which a whole request is refused."""
+        if error.http_status not in (400, 413):
+            raise error
+        if len(actions) == 1:
+            type = "request_entity_too_large" if error.http_status == 413 else error.type
+            return [Refusal(actions[0], type, str(error), error.http_status)]
+        middle = len(actions) // 2
+        return self.send(actions[:middle]) + self.send(actions[middle:])
+
+    def _wait(self, attempt: int, error: Unreachable) -> None:
+        """Waits before the next attempt, twice as long each time, less up to half of it."""
+        if attempt >= self._retries or self._stopped.is_set():
+            raise error
+        most = min(self._backoff_ms * 2 ** min(attempt, 20) / 1000, _LONGEST_WAIT_S)
+        if self._stopped.wait(most * random.uniform(0.5, 1.0)):
+            raise error
+
+
+def _sorted(
+    actions: Sequence[Action], results: Sequence[Mapping[str, Any]], refusals: list[Refusal]
+) -> tuple[list[Action], str]:
+    """The actions to send again, with a reason; adds the refused ones.
+
+    Of an id that is updated again, later updates are too: they are in order then.
+    """
+    busy: list[Action] = []
+    ids: set[str] = set()
+    why = ""
+    for action, result in zip(actions, results, strict=True):
+        error = result.get("error")
+        if error is None:
+            if action.id in ids:
+                busy.append(action)
+            continue
+        type, status = str(error.get("type")), int(result.get("status", 0))
+        reason = _reason(error)
+        if (
+            status in _BUSY
+            or type in _BUSY_TYPES
+            or (action.is_update and type == CONFLICT)
+            or (action.is_update and action.id in ids)
+        ):
+            busy.append(action)
+            why = f"{type}: {reason}"
+            if action.is_update and action.id is not None:
+                ids.add(action.id)
+        else:
+            refusals.append(Refusal(action, type, f"{type}: {reason}", status))
+    return busy, why
+
+
+def _reason(error: Mapping[str, Any]) -> str:
+    told = str(error.get("reason"))
+    cause = error.get("caused_by")
+    while isinstance(cause, Mapping):
+        told += f"; {cause.get('type')}: {cause.get('reason')}"
+        cause = cause.get("caused_by")
+    return told
+
+
+def cut(actions: Sequence[Action], most: int, most_bytes: int) -> list[Sequence[Action]]:
+    """The actions of each request: so many at most, and so many bytes unless it is a single one.
+    -1 bytes: any number."""
+    cuts: list[Sequence[Action]] = []
+    start = size = 0
+    for row, action in enumerate(actions):
+        more = len(action.lines)
+        if row > start and (row - start >= most or (0 <= most_bytes < size + more)):
+            cuts.append(actions[start:row])
+            start, size = row, 0
+        size += more
+    if start < len(actions):
+        cuts.append(actions[start:])
+    return cuts

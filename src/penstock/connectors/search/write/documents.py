@@ -1,0 +1,186 @@
+"""Values as the JSON of documents (connectors.md §15).
+
+With its schema a value is what the mapping made of the schema says; without (`schema.ignore`, or
+none at all) what the JsonConverter writes.
+
+type                with its schema                     without
+Decimal             a number (double)                   base64 of the unscaled value
+MAP, texts as keys  an object, or as other maps         an object
+MAP, other keys     an array of {"key": …, "value": …}  an array of pairs
+BYTES               base64                              base64
+Date, Time,         days, ms of the day,                the same
+Timestamp           ms since the epoch
+NaN, infinite       "NaN", "Infinity", "-Infinity"      the same
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Callable
+from functools import lru_cache
+from math import isfinite
+from typing import Any, Final
+
+import orjson
+
+from penstock.api import DataError
+from penstock.api.schema import (
+    Logical,
+    Schema,
+    Type,
+    Value,
+    date_to_days,
+    decimal_to_bytes,
+    pairs,
+    time_to_ms,
+    timestamp_to_ms,
+)
+
+Node = Callable[[Value], Any]
+"""A value as what the JSON library writes."""
+
+
+@lru_cache(maxsize=1_000)
+def node_writer(schema: Schema | None, *, mapped: bool, compact: bool) -> Node:
+    """The function that makes nodes of a schema's values; it raises DataError. `mapped`: for the
+    mapping that is made of the schema; `compact`: maps of texts are objects then."""
+    node = _any if schema is None else _node(schema, mapped, compact)
+
+    def write(value: Value) -> Any:
+        try:
+            return node(value)
+        except DataError:
+            raise
+        except Exception as cause:
+            raise DataError(f"The value cannot be written as JSON: {cause}") from cause
+
+    return write
+
+
+def dump(node: Any) -> bytes:
+    """The JSON of a node. Raises DataError where there is none."""
+    try:
+        return orjson.dumps(node)
+    except TypeError:
+        # Greater than 64 bits, nested too deeply, or with a lone surrogate.
+        try:
+            return json.dumps(node, separators=(",", ":"), allow_nan=False).encode()
+        except (TypeError, ValueError, RecursionError) as cause:
+            raise DataError(f"The value cannot be written as JSON: {cause}") from cause
+
+
+def _float(value: Value) -> Any:
+    if isfinite(value):
+        return value
+    return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+
+
+def _bytes(value: Value) -> str:
+    return b64encode(value).decode()
+
+
+_LOGICAL: Final[dict[Logical, Node]] = {
+    Logical.DATE: date_to_days,
+    Logical.TIME: time_to_ms,
+    Logical.TIMESTAMP: timestamp_to_ms,
+}
+
+
+def _same(value: Value) -> Any:
+    return value
+
+
+def _node(schema: Schema, mapped: bool, compact: bool) -> Node:
+    """As `_plain`, for null too."""
+    plain = _plain(schema, mapped, compact)
+    if schema.default is not None:
+        default = plain(schema.default)
+
+        def with_default(value: Value) -> Any:
+            return default if value is None else plain(value)
+
+        return with_default
+    if schema.optional:
+        if plain is _same:
+            return _same
+
+        def optional(value: Value) -> Any:
+            return None if value is None else plain(value)
+
+        return optional
+
+    def required(value: Value) -> Any:
+        if value is None:
+            raise DataError("null value for field that is required and has no default value")
+        return plain(value)
+
+    return required
+
+
+def _plain(schema: Schema, mapped: bool, compact: bool) -> Node:
+    if schema.logical is Logical.DECIMAL:
+        if mapped:
+            return lambda value: _float(float(value))
+        scale = schema.scale
+        return lambda value: _bytes(decimal_to_bytes(value, scale))
+    if schema.logical is not None:
+        return _LOGICAL[schema.logical]
+    match schema.type:
+        case Type.STRUCT:
+            return _struct(schema, mapped, compact)
+        case Type.MAP:
+            return _map(schema, mapped, compact)
+        case Type.ARRAY:
+            element = _inner(schema.value_schema, mapped, compact)
+            return lambda value: [element(each) for each in value]
+        case Type.BYTES:
+            return _bytes
+        case Type.FLOAT32 | Type.FLOAT64:
+            return _float
+    return _same
+
+
+def _inner(schema: Schema | None, mapped: bool, compact: bool) -> Node:
+    return _any if schema is None else _node(schema, mapped, compact)
+
+
+def _struct(schema: Schema, mapped: bool, compact: bool) -> Node:
+    fields = [(field.name, _node(field.schema, mapped, compact)) for field in schema.fields]
+
+    def struct(value: Value) -> Any:
+        get = value.get
+        return {name: node(get(name)) for name, node in fields}
+
+    return struct
+
+
+def _map(schema: Schema, mapped: bool, compact: bool) -> Node:
+    keys = _inner(schema.key_schema, mapped, compact)
+    values = _inner(schema.value_schema, mapped, compact)
+    of_texts = schema.key_schema is not None and schema.key_schema.type is Type.STRING
+    if of_texts and (compact or not mapped):
+        return lambda value: {keys(key): values(each) for key, each in pairs(value)}
+    if mapped:
+        return lambda value: [
+            {"key": keys(key), "value": values(each)} for key, each in pairs(value)
+        ]
+    return lambda value: [[keys(key), values(each)] for key, each in pairs(value)]
+
+
+def _any(value: Value) -> Any:
+    """A value without a schema."""
+    kind = type(value)
+    if value is None or kind in (str, int, bool):
+        return value
+    if kind is float:
+        return _float(value)
+    if kind is dict:
+        if all(type(key) is str for key in value):
+            return {key: _any(each) for key, each in value.items()}
+        return [[_any(key), _any(each)] for key, each in value.items()]
+    if kind is list:
+        return [_any(each) for each in value]
+    if kind is bytes:
+        return _bytes(value)
+    raise DataError(f"A value of {kind.__name__} without a schema cannot be written as JSON")

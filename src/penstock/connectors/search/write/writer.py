@@ -1,0 +1,275 @@
+"""Writes the records of one sink task as documents.
+
+`write` makes requests of the records and returns; a few threads send them. `flush` waits until the
+cluster has taken or refused every action, so offsets are committed of nothing else. Documents with
+ids of keys have their records' offsets as versions: what is written again, or in another order,
+changes nothing. Updates have no versions: those of one id follow each other.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from penstock.api import (
+    Batching,
+    DataError,
+    Failed,
+    PenstockError,
+    Records,
+    SinkContext,
+    SinkWriter,
+    TopicPartition,
+    Unavailable,
+)
+from penstock.api.schema import Schema
+from penstock.connectors.search.client.access import Client
+from penstock.connectors.search.client.errors import Refused, WriteFailed
+from penstock.connectors.search.write.actions import Action, TopicActions
+from penstock.connectors.search.write.bulk import Refusal, Request, Sender, cut
+from penstock.connectors.search.write.indices import Indices
+from penstock.connectors.search.write.plan import Nulls, Refusals, SinkPlan
+
+log = logging.getLogger(__name__)
+
+_IDLE_MS: Final = 1_000
+_VERSIONS: Final = re.compile(r"current version \[(\d+)\].*provided \[(\d+)\]")
+
+
+class SearchWriter(SinkWriter):
+    """Writes a task's records into indices and data streams."""
+
+    idle_ms = _IDLE_MS
+
+    def __init__(
+        self,
+        plan: SinkPlan,
+        client: Client,
+        context: SinkContext,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.batching = Batching(plan.batch, plan.linger_ms, by_partition=False)
+        self._plan = plan
+        self._client = client
+        self._context = context
+        self._clock = clock
+        self._stopped = threading.Event()
+        self._indices = Indices(plan, client)
+        self._sender = Sender(client, plan.retries, plan.backoff_ms, self._stopped)
+        self._pool = ThreadPoolExecutor(plan.in_flight, thread_name_prefix="search")
+        self._pending: deque[Request] = deque()
+        self._topics: dict[str, TopicActions] = {}
+        self._dropped: set[int] = set()  # rows of the batch that is written
+
+    def write(self, records: Records, failed: Failed) -> None:
+        if not len(records):
+            return
+        # What may fail for the cluster's sake does so before a record is taken.
+        self._try_again()
+        self._wait(max(self._plan.buffered - len(records), 0))
+        self._dropped = set()
+        self._prepare(records, failed)
+        for actions in cut(
+            self._actions(records, failed), self._plan.batch, self._plan.batch_bytes
+        ):
+            request = Request(records, actions, self._before(actions))
+            self._pending.append(request)
+            self._pool.submit(request.run, self._sender.send)
+
+    def idle(self) -> None:
+        while self._pending and self._pending[0].done.is_set() and not self._pending[0].error:
+            self._take(self._pending.popleft())
+
+    def flush(self) -> None:
+        self._try_again()
+        self._wait(0)
+
+    def revoked(self, partitions: frozenset[TopicPartition], *, lost: bool) -> None:
+        if not lost:
+            return
+        # Their next owner writes them again.
+        for request in self._pending:
+            request.done.wait()
+            if request.error is not None:
+                topics, numbers = request.records.topics, request.records.partitions
+                request.actions = [
+                    action
+                    for action in request.actions
+                    if TopicPartition(topics[action.row], numbers[action.row] or 0)
+                    not in partitions
+                ]
+
+    def close(self) -> None:
+        self._stopped.set()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._client.close()
+
+    def _prepare(self, records: Records, failed: Failed) -> None:
+        """Has indices and mappings made."""
+        plan = self._plan
+        seen: dict[str, set[Schema | None]] = {}
+        topics, values = records.topics, records.values.values
+        for schema, start, stop in records.values.slices():
+            for row in range(start, stop):
+                topic = topics[row]
+                if (values[row] is None and plan.nulls is not Nulls.DELETE) or schema in seen.get(
+                    topic, ()
+                ):
+                    continue
+                resource = self._resource(topic)
+                self._indices.make(resource)
+                if values[row] is None:
+                    continue
+                seen.setdefault(topic, set()).add(schema)
+                if plan.maps(topic):
+                    try:
+                        self._indices.map(resource, schema)
+                    except DataError as error:
+                        for each in range(start, stop):
+                            if topics[each] == topic and values[each] is not None:
+                                self._refuse(each, error, failed)
+
+    def _resource(self, topic: str) -> str:
+        resource = self._plan.resource(topic)
+        if resource is None:
+            raise PenstockError(
+                f"Topic '{topic}' is not mapped to any resource. All topics must be mapped in "
+                "'topic.to.external.resource.mapping' or 'topic.to.existing.resource.mapping'."
+            )
+        return resource
+
+    def _actions(self, records: Records, failed: Failed) -> list[Action]:
+        plan = self._plan
+        topics, partitions, offsets = records.topics, records.partitions, records.offsets
+        timestamps, headers = records.timestamps, records.headers
+        keys, key_schemas = records.keys.values, records.keys.schemas()
+        values = records.values.values
+        actions: list[Action] = []
+        for schema, start, stop in records.values.slices():
+            topic, make, node = None, None, None
+            for row in range(start, stop):
+                if row in failed or row in self._dropped:
+                    continue
+                if topics[row] != topic:
+                    topic = topics[row]
+                    make = self._topic(topic)
+                    node = make.nodes(schema)
+                assert make is not None
+                assert node is not None
+                try:
+                    action = make.action(
+                        row,
+                        key_schemas[row],
+                        keys[row],
+                        values[row],
+                        node,
+                        partitions[row] or 0,
+                        offsets[row],
+                        timestamps[row],
+                        headers[row] if headers else (),
+                    )
+                except DataError as error:
+                    self._refuse(row, error, failed)
+                    continue
+                if action is not None:
+                    actions.append(action)
+                elif (
+                    plan.nulls is Nulls.IGNORE
+                    and plan.reports_nulls
+                    and self._context.tolerates_errors
+                ):
+                    failed[row] = DataError("Cannot write null valued record.")
+        return actions
+
+    def _topic(self, topic: str) -> TopicActions:
+        found = self._topics.get(topic)
+        if found is None:
+            found = self._topics[topic] = TopicActions(self._plan, topic, self._resource(topic))
+        return found
+
+    def _refuse(self, row: int, error: DataError, failed: Failed) -> None:
+        """A record that is no document (`drop.invalid.message`)."""
+        if self._plan.drops_invalid and not self._context.tolerates_errors:
+            log.error("Dropping a record that cannot be converted: %s", error)
+            self._dropped.add(row)
+            return
+        failed[row] = error
+
+    def _before(self, actions: Sequence[Action]) -> Sequence[Request]:
+        """The requests that updates of the same documents are in."""
+        if not self._plan.upsert:
+            return ()
+        ids = {action.id for action in actions}
+        return [
+            request
+            for request in self._pending
+            if any(action.id in ids for action in request.actions)
+        ]
+
+    def _try_again(self) -> None:
+        """Sends what could not be sent."""
+        if not any(request.done.is_set() and request.error for request in self._pending):
+            return
+        for request in self._pending:
+            request.done.wait()
+        for request in self._pending:
+            if request.error is not None:
+                request.again()
+                self._pool.submit(request.run, self._sender.send)
+
+    def _wait(self, most: int) -> None:
+        """Waits until no more than so many actions are pending."""
+        held = sum(len(request.actions) for request in self._pending)
+        deadline = self._clock() + self._plan.flush_timeout_ms / 1000
+        while self._pending and held > most:
+            request = self._pending[0]
+            if not request.done.wait(max(deadline - self._clock(), 0)):
+                raise Unavailable(
+                    f"The cluster has not taken {held} documents within flush.timeout.ms "
+                    f"({self._plan.flush_timeout_ms})"
+                )
+            if request.error is not None:
+                raise request.error
+            held -= len(request.actions)
+            self._pending.popleft()
+            self._take(request)
+
+    def _take(self, request: Request) -> None:
+        """Reports what the cluster has refused."""
+        for refusal in request.refusals:
+            if refusal.is_conflict:
+                self._take_conflict(request, refusal)
+            elif refusal.is_malformed:
+                self._report(request, refusal, self._plan.malformed)
+            else:
+                raise WriteFailed(
+                    f"Indexing record failed: {refusal.reason} (status {refusal.status})"
+                )
+
+    def _take_conflict(self, request: Request, refusal: Refusal) -> None:
+        """A document that is there in a later version."""
+        behavior = self._plan.conflicts
+        if behavior is None:
+            # Versions from offsets: it was written already. Of a data stream: likewise.
+            if refusal.action.is_versioned or self._plan.streams is not None:
+                return
+            behavior = Refusals.WARN
+        elif (found := _VERSIONS.search(refusal.reason)) and found[1] == found[2]:
+            return  # the record itself is there
+        self._report(request, refusal, behavior)
+
+    def _report(self, request: Request, refusal: Refusal, behavior: Refusals) -> None:
+        if behavior is Refusals.WARN:
+            log.warning("The cluster has refused a record: %s", refusal.reason)
+        if behavior in (Refusals.FAIL, Refusals.REPORT) or self._context.tolerates_errors:
+            self._context.report(
+                request.records.ref(refusal.action.row),
+                Refused(f"Indexing failed: {refusal.reason}"),
+            )
