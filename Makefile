@@ -11,6 +11,7 @@ KEEP ?=
 JOBS ?= 2
 SOAK_S ?= 600
 SEEDS ?= 5000
+KILLS ?= 50
 
 .DEFAULT_GOAL := help
 .PHONY: help setup jars demo test test-fast check soak format lock bench docs clean
@@ -46,7 +47,7 @@ check: $(READY) ## format, lint, types, import layers, unit and property tests: 
 ALONE := tests/integration/test_jdbc_driver.py
 
 # Faults, and what takes a minute or more.
-SLOW := churn exactly_once faults_connectors faults_workers files jdbc_faults plugins spark_cluster tutorial worker_that_dies
+SLOW := churn exactly_once faults_connectors faults_workers files files_kills ftp jdbc_faults mongodb plugins spark_cluster tutorial worker_that_dies
 
 REAL := $(BIN)/pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder --ignore=$(ALONE)
 
@@ -58,9 +59,10 @@ test-fast: check ## everything but parity, faults and what takes long: under six
 	@$(REAL) tests/e2e tests/spark tests/integration tests/sim $(SLOW:%=--ignore=tests/e2e/test_%.py)
 	@$(BIN)/pytest -q $(ALONE)
 
-soak: $(READY) ## at length what `make test` does a little of: random faults for SOAK_S seconds, SEEDS seeds
+soak: $(READY) ## at length what `make test` does a little of: random faults for SOAK_S seconds, SEEDS seeds, KILLS kills
 	@$(BIN)/python -m penstock.testing.sim_chaos --seeds $(SEEDS) --jobs $(JOBS)
-	@PENSTOCK_SOAK_S=$(SOAK_S) $(BIN)/pytest -q -s tests/sim/test_scale.py tests/e2e/test_churn.py tests/e2e/test_exactly_once.py
+	@PENSTOCK_SOAK_S=$(SOAK_S) PENSTOCK_KILLS=$(KILLS) $(BIN)/pytest -q -s tests/sim/test_scale.py \
+	  tests/e2e/test_churn.py tests/e2e/test_exactly_once.py tests/e2e/test_files_kills.py
 
 format: $(READY) ## format the code and mend what the linter can
 	@$(BIN)/ruff format --quiet . && $(BIN)/ruff check --fix --quiet .

@@ -13,7 +13,7 @@ from typing import Final, NoReturn
 import click
 from rich.console import Console
 
-from benchmarks import databases, quiet, report, scenarios
+from benchmarks import databases, documents, files, object_stores, quiet, report, scenarios
 from benchmarks.inputs import WrongOutcome, whole_batches
 from benchmarks.report import Figure, Problem, number_words
 from benchmarks.runtimes import PENSTOCK, REFERENCE, RunFailed, session
@@ -32,7 +32,14 @@ RUNTIMES: Final = (PENSTOCK, REFERENCE)
 _FILE_WIDTH: Final = 140
 _PROBLEM_WORDS: Final = 300  # characters of a problem that are shown; the file has all of it
 
-SCENARIOS: Final = (*scenarios.SCENARIOS, *quiet.SCENARIOS, *databases.SCENARIOS)
+SCENARIOS: Final = (
+    *scenarios.SCENARIOS,
+    *quiet.SCENARIOS,
+    *databases.SCENARIOS,
+    *object_stores.SCENARIOS,
+    *files.SCENARIOS,
+    *documents.SCENARIOS,
+)
 
 Say = Callable[[str], None]
 

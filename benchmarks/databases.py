@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -30,7 +29,7 @@ from benchmarks.scenarios import (
     note_curve,
     sink_config,
 )
-from benchmarks.watching import Curve, topic_ends, usage, watch
+from benchmarks.watching import Curve, peak_memory, topic_ends, watch
 from penstock.config.define import Secret
 from penstock.connectors.jdbc.drivers.connection import Connection
 from penstock.connectors.jdbc.drivers.database import Database
@@ -45,7 +44,6 @@ _FILTER: Final = "org.apache.kafka.connect.transforms.Filter"
 _BATCH: Final = 3_000  # rows of a statement or batch, the JVM connector's default
 _SLOW_SHARE: Final = 20  # the slower ways of inserting are shown a part of the rows only
 _SLOW_MOST: Final = 20_000
-_MEMORY_S: Final = 1.0
 _KEYS: Final = re.compile(rb'"id":(\d+)')
 _CSV: Final = "%(id)d,user-%(name)d,%(city)s,%(score)d.5,%(active)s"
 _COLUMNS: Final = ("id", "name", "city", "score", "active")
@@ -303,7 +301,10 @@ def _snapshot(session: Session, load: Load, server: DatabaseServer, note: Note, 
         "penstock.table.parts": "2",
     }
     ends = topic_ends(session.topics, [topic])
-    with _peak_memory(session) as peak, session.running({session.name("table"): config}) as began:
+    with (
+        peak_memory(session.worker.pid) as peak,
+        session.running({session.name("table"): config}) as began,
+    ):
         curve = watch(ends, load.records, began, load.timeout_s, session.check)
     note(f"{run}.memory_mb", max(peak))
     numbers = [
@@ -315,25 +316,6 @@ def _snapshot(session: Session, load: Load, server: DatabaseServer, note: Note, 
         raise WrongOutcome(f"{load.records:,} rows were read, {len(found):,} records came")
     delete_topics(session.topics, [topic])
     return curve
-
-
-@contextlib.contextmanager
-def _peak_memory(session: Session) -> Iterator[list[float]]:
-    """What the worker and all it started use, looked at now and then."""
-    seen = [usage(session.worker.pid).memory_mb]
-    over = threading.Event()
-
-    def look() -> None:
-        while not over.wait(_MEMORY_S):
-            seen.append(usage(session.worker.pid).memory_mb)
-
-    thread = threading.Thread(target=look, name="memory", daemon=True)
-    thread.start()
-    try:
-        yield seen
-    finally:
-        over.set()
-        thread.join()
 
 
 def _scenarios(name: str, title: str, target: Target) -> tuple[Scenario, ...]:

@@ -150,6 +150,26 @@ def _reading(scenario: str, title: str) -> tuple[Row, ...]:
     )
 
 
+def _storing(scenario: str, title: str, target: float) -> tuple[Row, ...]:
+    return (
+        Row(scenario, "warm", title, "rec/s", _at_least(target)),
+        Row(scenario, "warm.from_put", "  from the PUT on", "rec/s"),
+        Row(scenario, "hand", "  a loop in one process", "rec/s"),
+        Row(scenario, "share", "  penstock to that loop", "×"),
+        Row(scenario, "memory_mb", "  memory, at most", "MB"),
+    )
+
+
+def _files(scenario: str, title: str, least: float | None) -> tuple[Row, ...]:
+    """The rows of a scenario that reads files."""
+    return (
+        Row(scenario, "cold", f"{title}, cold", "rec/s"),
+        Row(scenario, "warm", f"{title}, warm", "rec/s", _at_least(least) if least else None),
+        Row(scenario, "warm.from_put", "  the same from the PUT on", "rec/s"),
+        Row(scenario, "floor.loop", "  a loop of one process", "rec/s"),
+    )
+
+
 ROWS: Final = (
     Row("start", "rest_s", "process start to REST", "s", _ratio_at_most(0.4)),
     *_moving("source", "file → topic", _ratio_at_least(4)),
@@ -189,6 +209,14 @@ ROWS: Final = (
     *_sinking("mariadb-insert", "topic → MariaDB, insert", _at_least(120_000)),
     *_sinking("mariadb-upsert", "topic → MariaDB, upsert", _at_least(80_000)),
     *_reading("mariadb-read", "MariaDB → topic"),
+    *_storing("s3-json", "topic → S3, JSON lines", 300_000),
+    *_storing("s3-parquet", "topic → S3, Parquet", 250_000),
+    *_storing("s3-avro", "topic → S3, Avro", 150_000),
+    *_files("s3-json-read", "S3, JSON lines → topic", 250_000),
+    *_files("s3-parquet-read", "S3, Parquet → topic", 200_000),
+    *_files("csv-read", "folder, CSV → topic", 200_000),
+    *_files("csv-headers-read", "  with spooldir's headers", None),
+    *_storing("mongodb-write", "topic → MongoDB", 40_000),
 )
 
 

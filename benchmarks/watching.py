@@ -7,7 +7,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -25,6 +25,7 @@ _LOOK_SHARE: Final = 10  # looking may take a tenth of the time, for it takes it
 _FIRST_SHARE: Final = 0.25
 _CHECK_S: Final = 1.0
 _KAFKA_S: Final = 30.0
+_MEMORY_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +194,25 @@ def usage(pid: int) -> Usage:
             memory = process.memory_full_info().pss / 1e6
             programs[process.name()] = programs.get(process.name(), 0.0) + memory
     return Usage(cpu_s(pid), sum(programs.values()), programs)
+
+
+@contextlib.contextmanager
+def peak_memory(pid: int) -> Iterator[list[float]]:
+    """The memory (MB) that the process and its descendants use during the block, each second."""
+    seen = [usage(pid).memory_mb]
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(_MEMORY_S):
+            seen.append(usage(pid).memory_mb)
+
+    thread = threading.Thread(target=look, name="memory", daemon=True)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        over.set()
+        thread.join()
 
 
 def _family(pid: int) -> list[psutil.Process]:

@@ -180,9 +180,13 @@ ACCEPTED: Final = (
 _WRAPPED: Final = "org.apache.kafka.connect.errors.ConnectException: Failed to find any class"
 _CHANGED: Final = re.compile(r'"last_modified":\s*\d+')
 _LOCATION: Final = re.compile(r"location='[^']*'")
+_NOT_KAFKAS: Final = (
+    r"(?:com\.(?:datamountaineer|eneco|github|mongodb)"
+    r"|io\.(?:aiven|lenses|penstock|confluent\.connect\.(?:elasticsearch|hdfs3?|jdbc|s3)))\."
+)
 _OURS_ALONE: Final = re.compile(
-    r"PluginDesc\{klass=class io\.(?:confluent\.connect|penstock)\.[^}]*\}, "  # in messages
-    r'|\{"class":"io\.(?:confluent\.connect\.(?:jdbc|s3)|penstock)\.[^}]*\},'  # in lists
+    rf"PluginDesc\{{klass=class {_NOT_KAFKAS}[^}}]*\}}, "  # in messages
+    rf'|\{{"class":"{_NOT_KAFKAS}[^}}]*\}},'  # in lists
 )
 """Connectors that are not among Kafka's own, as penstock tells that it has them."""
 

@@ -157,7 +157,9 @@ def test_names_that_several_plugins_answer_to_are_ambiguous() -> None:
 
 def test_what_settings_never_confuse_may_share_a_name() -> None:
     assert ambiguous(Registry([Lines, JsonConverter]).found) == []
-    assert ambiguous(Registry.installed().found) == []
+    # Confluent's and Aiven's are called the same (docs/files.md, docs/elasticsearch.md).
+    shared = {name.removesuffix("Connector") for name, _ in ambiguous(Registry.installed().found)}
+    assert shared == {"ElasticsearchSink", "S3Source"}
 
 
 class Bare(SourceConnector):
