@@ -789,6 +789,8 @@ import penstock.flow.spark.daemon  # what the forked workers of Spark have impor
 settings = {"topics": "t", **dict(zip(sys.argv[1::2], sys.argv[2::2]))}
 database = database_of(JDBC_SINK.parse(settings))
 assert "jpype" not in sys.modules, "nothing of it before the fork"
+# A shell has what it runs in the background ignore it, and Python leaves it so.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 children = []
 for _ in range(2):
     child = os.fork()

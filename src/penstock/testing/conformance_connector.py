@@ -9,11 +9,13 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from functools import cache
 from typing import Final
 
 import pytest
 
 from penstock.api import (
+    Connector,
     PenstockError,
     Plugin,
     Props,
@@ -25,6 +27,7 @@ from penstock.testing.conformance_case import Case
 from penstock.testing.contexts import SinkContextStub, SourceContextStub
 
 _IMPORT_S: Final = 60.0
+_ENDS_S: Final = 2.0  # how long a thread may take to end
 
 
 class ConnectorChecks(Case):
@@ -113,26 +116,17 @@ class ConnectorChecks(Case):
 
     def test_nothing_is_open_when_tasks_are_planned(self) -> None:
         config = self._parsed()
-        before, threads = open_files(), set(threading.enumerate())
+        before = Held()
         connector = self._connector_class()()
         connector.plan_tasks(config, 2)
-        assert open_files() == before, "`plan_tasks` leaves files or connections open"
-        assert set(threading.enumerate()) == threads, "`plan_tasks` leaves threads running"
+        before.check("`plan_tasks`")
 
     def test_the_class_is_found_by_name_in_another_process_and_importing_it_does_nothing(
         self,
     ) -> None:
         connector = self._connector_class()
         assert pickle.loads(pickle.dumps(connector)) is connector
-        given = {"module": connector.__module__, "path": sys.path}
-        given["pickled"] = pickle.dumps(connector).hex()
-        done = subprocess.run(
-            [sys.executable, "-c", _IMPORTING, json.dumps(given)],
-            capture_output=True,
-            text=True,
-            timeout=_IMPORT_S,
-            check=False,
-        )
+        done = _imported_elsewhere(connector)
         assert done.returncode == 0, (
             f"'{connector.__module__}' cannot be imported in a new process; a connector has to be "
             f"in a module that Spark's Python workers can import:\n{done.stderr}"
@@ -142,6 +136,21 @@ class ConnectorChecks(Case):
         said = done.stdout.splitlines()[:-1] + done.stderr.splitlines()
         assert not said, f"importing it prints: {said}"
         assert not told["changed"], f"importing it changes: {told['changed']}"
+
+
+@cache
+def _imported_elsewhere(connector: type[Connector]) -> subprocess.CompletedProcess[str]:
+    """What another process says of the class; once for all cases of a connector, for it takes a
+    second."""
+    given = {"module": connector.__module__, "path": sys.path}
+    given["pickled"] = pickle.dumps(connector).hex()
+    return subprocess.run(
+        [sys.executable, "-c", _IMPORTING, json.dumps(given)],
+        capture_output=True,
+        text=True,
+        timeout=_IMPORT_S,
+        check=False,
+    )
 
 
 _IMPORTING: Final = """
@@ -177,7 +186,27 @@ print(json.dumps({"class_name": found.plugin.class_name, "changed": changed}))
 """
 
 
-def open_files() -> Counter[str]:
+class Held:
+    """What this process has open at a time, and which threads run in it."""
+
+    def __init__(self) -> None:
+        self._files = _open_files()
+        self._threads = set(threading.enumerate())
+
+    def check(self, culprit: str) -> None:
+        """Fails if there is more now. What is less does not count: objects of tests before may be
+        given up at any time. A thread that was told to stop has a moment to do so."""
+        threads = set(threading.enumerate()) - self._threads
+        for each in threads:
+            each.join(_ENDS_S)
+        more = [
+            *(_open_files() - self._files).elements(),
+            *(f"the thread '{each.name}'" for each in threads if each.is_alive()),
+        ]
+        assert not more, f"{culprit} leaves behind: {', '.join(more)}"
+
+
+def _open_files() -> Counter[str]:
     """The open files of this process, if the system lists them."""
     folder = "/proc/self/fd"
     found: Counter[str] = Counter()
