@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export PENSTOCK_HOME := $(CURDIR)/.penstock
+# Else each of the hundreds of processes that tests start would compile what it imports.
+unexport PYTHONDONTWRITEBYTECODE
 READY := $(VENV)/.ready-$(shell cksum requirements/dev.txt pyproject.toml | cksum | cut -d' ' -f1)
 
 FILE ?=
@@ -12,6 +14,7 @@ JOBS ?= 2
 SOAK_S ?= 600
 SEEDS ?= 5000
 KILLS ?= 50
+EXAMPLES ?= 1000
 
 .DEFAULT_GOAL := help
 .PHONY: help setup jars demo test test-fast check soak format lock bench docs clean
@@ -59,8 +62,9 @@ test-fast: check ## everything but parity, faults and what takes long: under six
 	@$(REAL) tests/e2e tests/spark tests/integration tests/sim $(SLOW:%=--ignore=tests/e2e/test_%.py)
 	@$(BIN)/pytest -q $(ALONE)
 
-soak: $(READY) ## at length what `make test` does a little of: random faults for SOAK_S seconds, SEEDS seeds, KILLS kills
+soak: $(READY) ## at length what `make test` does a little of: random faults for SOAK_S seconds, SEEDS seeds, KILLS kills, EXAMPLES examples
 	@$(BIN)/python -m penstock.testing.sim_chaos --seeds $(SEEDS) --jobs $(JOBS)
+	@PENSTOCK_EXAMPLES=$(EXAMPLES) $(BIN)/pytest -q -n auto --timeout=3600 tests/property
 	@PENSTOCK_SOAK_S=$(SOAK_S) PENSTOCK_KILLS=$(KILLS) $(BIN)/pytest -q -s tests/sim/test_scale.py \
 	  tests/e2e/test_churn.py tests/e2e/test_exactly_once.py tests/e2e/test_files_kills.py
 

@@ -19,7 +19,10 @@ from penstock.testing.topics import Topics
 
 # How long an example takes says more about what else the machine does than about the code.
 hypothesis.settings.register_profile(
-    "penstock", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    "penstock",
+    deadline=None,
+    max_examples=int(os.environ.get("PENSTOCK_EXAMPLES", "40")),
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("penstock")
 os.environ.setdefault("PENSTOCK_HOME", str(Path(__file__).parents[1] / ".penstock"))

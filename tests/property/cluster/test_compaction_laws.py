@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.cluster.records import (
@@ -70,7 +70,6 @@ def test_whoever_reads_everything_sees_the_truth(records: list[ConfigRecord]) ->
     assert compared(topic, read(topic), whole=True) == []
 
 
-@settings(max_examples=300)
 @given(histories, st.dictionaries(st.integers(0, 40), st.floats(0, 1)), st.booleans())
 def test_compaction_takes_away_only_what_is_said_to_be_lost(
     records: list[ConfigRecord], compactions: dict[int, float], forgotten: bool

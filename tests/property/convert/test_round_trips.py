@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.api import Converter, Failed, Use
@@ -253,7 +253,6 @@ def structs(draw: st.DrawFn) -> tuple[Schema, list[Value]]:
 
 
 @given(typed=structs(), decimals=DECIMAL_FORMATS)
-@settings(max_examples=300)
 def test_many_structs_are_written_as_each_by_itself(
     typed: tuple[Schema, list[Value]], decimals: str
 ) -> None:
@@ -290,7 +289,6 @@ JSON_NODES: st.SearchStrategy[Value] = st.recursive(
 
 
 @given(typed=TYPED, payloads=st.lists(JSON_NODES, min_size=1, max_size=4))
-@settings(max_examples=200)
 def test_a_payload_reads_the_same_however_its_message_is_laid_out(
     typed: Typed, payloads: list[Value]
 ) -> None:
