@@ -1,0 +1,84 @@
+"""A sink that forgets its records: for load tests and benchmarks of everything before it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+from zlib import crc32
+
+from penstock.api import (
+    VERSION,
+    DataError,
+    Failed,
+    Plugin,
+    Props,
+    Records,
+    SinkConnector,
+    SinkContext,
+    SinkWriter,
+)
+from penstock.api.settings import (
+    DOUBLE,
+    LONG,
+    LOW,
+    Config,
+    ConfigDef,
+    Key,
+    at_least,
+    between,
+)
+
+DELAY: Final = Key(
+    "blackhole.delay.ms",
+    LONG,
+    default=0,
+    importance=LOW,
+    check=at_least(0),
+    doc="How long writing a batch takes: a slow target.",
+)
+ERROR_RATE: Final = Key(
+    "blackhole.error.rate",
+    DOUBLE,
+    default=0.0,
+    importance=LOW,
+    check=between(0, 1),
+    doc="The share of records that are refused, always the same ones: for dead letter queues.",
+)
+
+
+class BlackholeSink(SinkConnector):
+    """Takes records, and forgets them."""
+
+    plugin = Plugin(
+        class_name="io.penstock.blackhole.BlackholeSinkConnector",
+        version=VERSION,
+        config=ConfigDef(DELAY, ERROR_RATE),
+    )
+
+    def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
+        return [config.props] * max_tasks
+
+    def alter_offsets(self, config: Config, offsets: Mapping[tuple[str, int], int | None]) -> bool:
+        return True
+
+    def open(self, config: Config, context: SinkContext) -> SinkWriter:
+        return BlackholeWriter(config[DELAY], config[ERROR_RATE], context)
+
+
+class BlackholeWriter(SinkWriter):
+    takes_fields = True
+
+    def __init__(self, delay_ms: int, error_rate: float, context: SinkContext) -> None:
+        self._delay_s = delay_ms / 1000
+        self._refused = int(error_rate * 2**32)
+        self._context = context
+
+    def write(self, records: Records, failed: Failed) -> None:
+        if self._delay_s:
+            self._context.wait(self._delay_s)
+        if not self._refused:
+            return
+        for row, offset in enumerate(records.offsets):
+            place = f"{records.topics[row]}-{records.partitions[row]}@{offset}"
+            if crc32(place.encode()) < self._refused:
+                failed[row] = DataError(f"The record {place} is refused ({ERROR_RATE.name})")

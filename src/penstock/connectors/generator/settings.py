@@ -1,0 +1,202 @@
+"""What a generator's configuration says: the keys of Confluent's datagen connector, and ours."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from penstock.api import ConfigInvalid, DataError
+from penstock.api.avro import reads
+from penstock.api.schema import Schema, Type
+from penstock.api.settings import (
+    DOUBLE,
+    HIGH,
+    INT,
+    LONG,
+    LOW,
+    MEDIUM,
+    STRING,
+    Choices,
+    Config,
+    ConfigDef,
+    Key,
+    at_least,
+    between,
+    checking,
+    non_empty,
+    one_of,
+    unless_none,
+)
+from penstock.connectors.generator.makers import Make, maker
+from penstock.connectors.generator.quickstarts import QUICKSTARTS
+
+TOPIC: Final = Key(
+    "kafka.topic", STRING, importance=HIGH, check=non_empty(), doc="Topic to write to."
+)
+INTERVAL_DOC: Final = (
+    "The longest time between two records of a task, in ms: it waits for a random part of it. "
+    "0: as fast as possible."
+)
+INTERVAL: Final = Key(
+    "max.interval", LONG, default=500, importance=HIGH, check=at_least(0), doc=INTERVAL_DOC
+)
+ITERATIONS: Final = Key(
+    "iterations",
+    INT,
+    default=-1,
+    importance=HIGH,
+    doc="How many records each task sends; less than 1: without end.",
+)
+SCHEMA: Final = Key(
+    "schema.string", STRING, default="", importance=HIGH, doc="The Avro schema of values, as JSON."
+)
+FILE: Final = Key(
+    "schema.filename",
+    STRING,
+    default="",
+    importance=HIGH,
+    doc="A file with the Avro schema of values, on every worker.",
+)
+KEY_FIELD: Final = Key(
+    "schema.keyfield",
+    STRING,
+    default="",
+    importance=HIGH,
+    doc="The field whose value is the record's key; by default a quickstart's own.",
+)
+
+
+def _is_quickstart(name: str) -> str | None:
+    if not name or name.lower() in QUICKSTARTS:
+        return None
+    return f"must be one out of {','.join(sorted(QUICKSTARTS))}"
+
+
+QUICKSTART: Final = Key(
+    "quickstart",
+    STRING,
+    default="",
+    importance=HIGH,
+    check=checking("the name of a quickstart", _is_quickstart),
+    recommender=Choices(tuple(sorted(QUICKSTARTS))),
+    doc="A schema that is there already.",
+)
+SEED: Final = Key(
+    "random.seed",
+    LONG,
+    default=None,
+    importance=LOW,
+    doc="Two connectors with the same seed send the same records; each task sends others.",
+)
+TIMEOUT: Final = Key(
+    "generate.timeout",
+    LONG,
+    default=None,
+    importance=LOW,
+    doc="Accepted for compatibility: making a value takes no time worth limiting.",
+)
+RATE: Final = Key(
+    "penstock.records.per.second",
+    DOUBLE,
+    default=None,
+    importance=MEDIUM,
+    check=unless_none(at_least(0.001)),
+    doc="The rate of each task, in place of `max.interval`.",
+)
+ERROR_RATE: Final = Key(
+    "penstock.error.rate",
+    DOUBLE,
+    default=0.0,
+    importance=LOW,
+    check=between(0, 1),
+    doc="The share of records whose value is a text that does not fit the schema, to see what "
+    "becomes of them.",
+)
+AT_END: Final = Key(
+    "penstock.at.end",
+    STRING,
+    default="fail",
+    importance=LOW,
+    check=one_of("fail", "idle"),
+    recommender=Choices(("fail", "idle")),
+    doc="What a task does that has sent its `iterations`: `fail`, as datagen does, or wait "
+    "(`idle`).",
+)
+TASK: Final = Key(
+    "task.id", INT, default=0, importance=LOW, doc="Of a task: its number. Not to be set."
+)
+
+_SOURCES: Final = (SCHEMA, FILE, QUICKSTART)
+
+
+def _source_rule(values: Mapping[str, object]) -> Iterable[tuple[str, str]]:
+    given = [key.name for key in _SOURCES if values.get(key.name)]
+    if len(given) != 1:
+        names = [key.name for key in _SOURCES]
+        for name in given or names:
+            yield name, f"Must set exactly one of {', '.join(names)}"
+
+
+DATAGEN: Final = ConfigDef(
+    TOPIC,
+    INTERVAL,
+    ITERATIONS,
+    SCHEMA,
+    FILE,
+    KEY_FIELD,
+    QUICKSTART,
+    SEED,
+    TIMEOUT,
+    RATE,
+    ERROR_RATE,
+    AT_END,
+    TASK,
+    rules=(_source_rule,),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """The records to be made."""
+
+    schema: Schema
+    make: Make
+    key: str
+    """The field that is the key; "": there is no key."""
+
+
+def design_of(config: Config) -> Design:
+    """Raises ConfigInvalid for a schema that cannot be read or generated, or lacks the key."""
+    quickstart = QUICKSTARTS.get(config[QUICKSTART].lower())
+    if quickstart is not None:
+        name, text = QUICKSTART.name, json.dumps(quickstart.schema)
+    elif config[FILE]:
+        name, text = FILE.name, _text_of(config[FILE])
+    else:
+        name, text = SCHEMA.name, config[SCHEMA]
+    try:
+        schema = reads(text).schema
+        make = maker(json.loads(text))
+    except (DataError, ValueError, KeyError, TypeError) as error:
+        raise ConfigInvalid([f"{name}: unable to use the schema: {error}"]) from error
+    if schema is None or schema.type is not Type.STRUCT:
+        raise ConfigInvalid([f"{name}: the schema is not that of a record"])
+    key = config[KEY_FIELD] or (quickstart.key if quickstart else "")
+    if key and key not in schema.field_names:
+        raise ConfigInvalid(
+            [
+                f"{KEY_FIELD.name}: The schema does not contain the field provided in "
+                f"'{KEY_FIELD.name}'"
+            ]
+        )
+    return Design(schema, make, key)
+
+
+def _text_of(file: str) -> str:
+    try:
+        return Path(file).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigInvalid([f"{FILE.name}: Unable to find the schema file: {error}"]) from error

@@ -1,0 +1,303 @@
+"""The source of made-up records, which answers to Confluent's datagen connector, too.
+
+Offsets are datagen's: `{"task.id": 0}` → `{"task.generation": 1, "current.iteration": 500,
+"random.seed": 42}`, the number of the next record, and the seed. Its records have the same headers.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import orjson
+
+from penstock.api import (
+    VERSION,
+    Column,
+    ConfigInvalid,
+    Finding,
+    Header,
+    Offsets,
+    PenstockError,
+    Plugin,
+    Polled,
+    Primitive,
+    Props,
+    Records,
+    SourceConnector,
+    SourceContext,
+    SourceOffset,
+    SourceReader,
+)
+from penstock.api.schema import INT64, OPTIONAL_STRING, STRING, Value
+from penstock.api.settings import Config
+from penstock.connectors.generator.settings import (
+    AT_END,
+    DATAGEN,
+    ERROR_RATE,
+    INTERVAL,
+    ITERATIONS,
+    RATE,
+    SEED,
+    TASK,
+    TOPIC,
+    Design,
+    design_of,
+)
+
+_TASK_ID: Final = "task.id"
+_GENERATION: Final = "task.generation"
+_ITERATION: Final = "current.iteration"
+_SEED: Final = "random.seed"
+
+BLOCK: Final = 1024
+"""So many records are made at once, from one seed."""
+_BEHIND_MS: Final = 1_000
+"""What was not sent in time is made up for, if it is not later than so."""
+
+
+class DatagenSource(SourceConnector):
+    """Sends made-up records."""
+
+    plugin = Plugin(
+        class_name="io.confluent.kafka.connect.datagen.DatagenConnector",
+        version=VERSION,
+        config=DATAGEN,
+        task_class="io.confluent.kafka.connect.datagen.DatagenTask",
+    )
+
+    def validate_live(self, config: Config) -> Iterable[Finding]:
+        try:
+            design_of(config)
+        except ConfigInvalid as error:
+            for problem in error.problems:
+                name, _, text = problem.partition(": ")
+                yield Finding(name, text)
+
+    def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
+        return [{**config.props, TASK.name: str(task)} for task in range(max_tasks)]
+
+    def exactly_once(self, config: Config) -> bool:
+        return True
+
+    def alter_offsets(self, config: Config, offsets: Offsets) -> bool:
+        for each in offsets:
+            task = each.partition.get(_TASK_ID)
+            if isinstance(task, bool) or not isinstance(task, int):
+                raise PenstockError(f"Partition objects should contain a number as '{_TASK_ID}'")
+            if each.offset is not None:
+                _State.of(each.offset)
+        return True
+
+    def open(self, config: Config, context: SourceContext) -> SourceReader:
+        task = config[TASK]
+        stored = context.stored_offset({_TASK_ID: task})
+        if stored is not None:
+            state = _State.of(stored)
+        else:
+            seed = config[SEED]
+            state = _State(0, 0, random.getrandbits(62) if seed is None else seed)
+        return GeneratorReader(
+            design_of(config),
+            config[TOPIC],
+            task,
+            state,
+            _pace(config),
+            context,
+            end=_end(config),
+            error_rate=config[ERROR_RATE],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What a task begins with."""
+
+    generation: int
+    first: int
+    seed: int
+
+    @classmethod
+    def of(cls, offset: Mapping[str, Primitive]) -> _State:
+        """Raises PenstockError."""
+        numbers = []
+        for name in (_GENERATION, _ITERATION, _SEED):
+            number = offset.get(name)
+            if isinstance(number, bool) or not isinstance(number, int):
+                raise PenstockError(f"The offset has {number!r} as '{name}', which is no number")
+            numbers.append(number)
+        if numbers[1] < 0:
+            raise PenstockError(f"The offset has {numbers[1]} as '{_ITERATION}'")
+        return cls(*numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """How many records there are, None: without end; and whether the task fails after them."""
+
+    records: int | None
+    fails: bool
+
+
+class GeneratorReader(SourceReader):
+    """Makes records when they are due."""
+
+    idle_ms = 0  # `poll` waits
+
+    def __init__(
+        self,
+        design: Design,
+        topic: str,
+        task: int,
+        state: _State,
+        pace: Callable[[], float],
+        context: SourceContext,
+        *,
+        end: _End,
+        error_rate: float,
+    ) -> None:
+        """`pace` gives the time to the next record in ms."""
+        self._design = design
+        self._topic = topic
+        self._task = task
+        self._state = state
+        self._pace = pace
+        self._context = context
+        self._end = end
+        self._error_rate = error_rate
+        self._next = state.first
+        self._stored = state.first
+        self._due_ms = _now() + pace()
+        self._block: tuple[int, list[Value]] = (-1, [])
+        self._size = 0  # of a record, about, in bytes
+
+    def poll(self, max_bytes: int, wait_ms: int) -> Polled | None:
+        left = math.inf
+        if self._end.records is not None:
+            left = self._end.records - self._next
+        if left <= 0:
+            self._finish()
+            self._context.wait(wait_ms / 1000)
+            return None
+        now = _now()
+        if self._due_ms > now:
+            self._context.wait(max(0.0, min(wait_ms, self._due_ms - now)) / 1000)
+            now = _now()
+            if self._due_ms > now:
+                return None
+        return self._made(self._due(now, min(left, self._fitting(max_bytes))))
+
+    def committed(self, offsets: Offsets) -> None:
+        for each in offsets:
+            if each.partition.get(_TASK_ID) == self._task and each.offset is not None:
+                self._stored = _State.of(each.offset).first
+        self._context.wake()
+
+    def _finish(self) -> None:
+        """All was sent. Raises if the task is to fail, when all is stored."""
+        if self._end.fails and self._stored >= self._next:
+            raise PenstockError(
+                f"Stopping connector: generated the configured {self._next} number of messages"
+            )
+
+    def _fitting(self, max_bytes: int) -> int:
+        if not self._size:
+            rows = self._rows(self._next)[:16]
+            written = sum(len(orjson.dumps(each, default=str)) for each in rows)
+            self._size = max(1, written // len(rows))
+        return max(1, max_bytes // self._size)
+
+    def _due(self, now: float, most: float) -> int:
+        """How many records are due, which is at least one."""
+        self._due_ms = max(self._due_ms, now - _BEHIND_MS)
+        count = 0
+        while count < most and self._due_ms <= now:
+            pause = self._pace()
+            if not pause:
+                return int(most)
+            self._due_ms += pause
+            count += 1
+        return count
+
+    def _rows(self, number: int) -> list[Value]:
+        """The values of a block from this record on."""
+        block, within = divmod(number, BLOCK)
+        if self._block[0] != block:
+            rng = np.random.default_rng([self._state.seed % 2**64, self._task, block])
+            self._block = block, self._design.make(rng, block * BLOCK, BLOCK)
+        return self._block[1][within:]
+
+    def _made(self, count: int) -> Polled:
+        first = self._next
+        values: list[Value] = []
+        while len(values) < count:
+            values += self._rows(first + len(values))[: count - len(values)]
+        self._next += count
+        next_state: dict[str, Primitive] = {
+            _GENERATION: self._state.generation + 1,
+            _ITERATION: self._next,
+            _SEED: self._state.seed,
+        }
+        return Polled(
+            Records(
+                topics=[self._topic] * count,
+                partitions=[None] * count,
+                timestamps=[None] * count,
+                keys=self._keys(values),
+                values=self._spoilt(first, values),
+                headers=self._headers(first, count),
+            ),
+            [SourceOffset({_TASK_ID: self._task}, next_state)],
+        )
+
+    def _keys(self, values: Sequence[Value]) -> Column:
+        name = self._design.key
+        if not name:
+            return Column.of([None] * len(values), OPTIONAL_STRING)
+        field = self._design.schema.field(name)
+        assert field is not None, "it was validated"
+        return Column.of([each[name] for each in values], field.schema)
+
+    def _spoilt(self, first: int, values: list[Value]) -> Column:
+        """The values, some of which are texts."""
+        if not self._error_rate:
+            return Column.of(values, self._design.schema)
+        schema = self._design.schema
+        rows = [
+            (f"malformed record {number}", STRING)
+            if random.Random(f"{self._state.seed} {self._task} {number}").random()
+            < self._error_rate
+            else (value, schema)
+            for number, value in enumerate(values, first)
+        ]
+        return Column.gather([value for value, _ in rows], [schema for _, schema in rows])
+
+    def _headers(self, first: int, count: int) -> list[Sequence[Header]]:
+        generation = Header(_GENERATION, self._state.generation, INT64)
+        task = Header(_TASK_ID, self._task, INT64)
+        return [
+            (generation, task, Header(_ITERATION, number, INT64))
+            for number in range(first, first + count)
+        ]
+
+
+def _end(config: Config) -> _End:
+    records = config[ITERATIONS]
+    return _End(records if records > 0 else None, fails=config[AT_END] == "fail")
+
+
+def _pace(config: Config) -> Callable[[], float]:
+    """What gives the time to the next record, in ms; 0: none."""
+    if (rate := config[RATE]) is not None:
+        return lambda: 1000 / rate
+    longest = config[INTERVAL]
+    return lambda: longest * random.random()
+
+
+def _now() -> float:
+    return time.monotonic() * 1000
