@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from httpx import Response
 
 from penstock.testing.processes import WorkerProcess
 from penstock.testing.topics import Topics
@@ -73,6 +75,44 @@ def test_they_are_one_cluster(pair: list[WorkerProcess], topics: Topics, tmp_pat
         )
     owners = {owner_of(pair, name).id for name in names}
     assert owners == {worker.id for worker in pair}, "the work is not shared out"
+
+
+def test_records_are_traced_by_whichever_worker_is_asked(
+    pair: list[WorkerProcess], topics: Topics, tmp_path: Path
+) -> None:
+    file, topic = tmp_path / "traced", topics.create("pair-traced")
+    file.write_text("")
+    config = {
+        **source_of(file, topic),
+        "transforms": "wrap",
+        "transforms.wrap.type": "org.apache.kafka.connect.transforms.HoistField$Value",
+        "transforms.wrap.field": "line",
+    }
+    pair[0].create("traced", config)
+    owner_of(pair, "traced")
+    for number, worker in enumerate(pair):
+        with ThreadPoolExecutor(1) as asking:
+            path = "/connectors/traced/trace?records=1&timeout=30000"
+            answer = asking.submit(worker.request, "GET", path)
+
+            def asked(answer: Future[Response] = answer) -> bool:
+                with file.open("a") as lines:
+                    lines.write("again\n")
+                return answer.done()
+
+            wait_until(asked, 60, "a record to be traced")
+        body = answer.result().json()
+        assert body["connector"] == "traced", (number, body)
+        (record,) = body["records"]
+        steps = {each.get("alias", each["step"]): each for each in record["steps"]}
+        assert steps["READ"]["value"] == "again"
+        assert steps["wrap"]["value"] == {"line": "again"}
+        assert record["outcome"] == "converted"
+    wrong = pair[0].request("GET", "/connectors/traced/trace?records=0")
+    assert wrong.status_code == 400
+    assert "records must be a number from 1 to 100" in wrong.json()["message"]
+    for path in ("/connectors/nobody/trace", "/connectors/traced/trace?task=7"):
+        assert [worker.request("GET", path).status_code for worker in pair] == [404, 404]
 
 
 def test_a_request_is_refused_alike_by_both(pair: list[WorkerProcess]) -> None:

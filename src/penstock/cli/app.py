@@ -11,7 +11,7 @@ from typing import Final
 import click
 
 from penstock import KAFKA_VERSION, VERSION
-from penstock.cli import connectors, control, explain, plugins, previews, running, views
+from penstock.cli import connectors, control, explain, plugins, previews, running, trace, views
 from penstock.cli.exits import CommandError, Exit
 from penstock.cli.records.commands import read, write
 from penstock.cli.session import Session, common
@@ -49,6 +49,7 @@ SECTIONS: Final[Sequence[tuple[str, Sequence[click.Command]]]] = (
             control.restart,
             views.offsets,
             views.topics,
+            trace.trace,
         ),
     ),
     ("Records", (read, write)),

@@ -179,6 +179,7 @@ VALIDATION: Final = {"configs": [{"value": ({"name": str, "errors": list}, None)
 TOPICS: Final = {"*": {"topics": [str]}}
 OFFSETS: Final = {"offsets": [{"partition": object, "offset": object}]}
 MESSAGE: Final = {"message": str}
+TRACE: Final = {"records": [{"steps": [dict], "outcome": str}]}
 LEVEL: Final = {"level": str}
 LEVELS: Final = {"*": LEVEL}
 

@@ -69,6 +69,13 @@ class RestartTask:
 
 
 @dataclass(frozen=True, slots=True)
+class FindTask:
+    """Where is a task? Done: here."""
+
+    task: TaskId
+
+
+@dataclass(frozen=True, slots=True)
 class PutTasks:
     """Publish a connector's new task set; asked by the worker that runs its instance."""
 
@@ -134,6 +141,7 @@ Operation = (
     | RestartConnector
     | RestartAll
     | RestartTask
+    | FindTask
     | PutTasks
     | CheckExists
     | CheckStopped

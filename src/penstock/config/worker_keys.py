@@ -33,6 +33,7 @@ from penstock.config.define import (
 )
 from penstock.config.listeners import bad_header_rules, bad_listener, bad_listeners
 from penstock.config.restart import RESTART
+from penstock.config.tracing import TRACE
 from penstock.config.worker_checks import (
     CONNECT_PROTOCOLS,
     bad_connect_protocol,
@@ -771,6 +772,7 @@ DISTRIBUTED: Final = ConfigDef(
     METADATA_RECOVERY_STRATEGY,
     METADATA_RECOVERY_TRIGGER,
     *RESTART.keys,
+    *TRACE.keys,
     rules=(
         signature_is_accepted(
             INTER_WORKER_SIGNATURE_ALGORITHM, INTER_WORKER_VERIFICATION_ALGORITHMS

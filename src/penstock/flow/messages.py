@@ -6,8 +6,10 @@ A task that is placed on a slot has a number, `id`, that no other placement of t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from penstock.api import Offsets
 from penstock.flow.plan import FlowPlan, SourcePlan
@@ -78,11 +80,23 @@ class AskPositions:
 
 
 @dataclass(frozen=True, slots=True)
+class Watch:
+    """Asks for the next records of a task, as `Watched`, for so many seconds."""
+
+    id: int
+    ticket: int
+    records: int
+    seconds: float
+    hidden: re.Pattern[str] | None
+    """Fields whose names match are hidden."""
+
+
+@dataclass(frozen=True, slots=True)
 class End:
     """Ends the slot; the tasks on it have been stopped."""
 
 
-Order = Open | OpenPart | Begin | Stop | Stored | PartsRead | AskPositions | End
+Order = Open | OpenPart | Begin | Stop | Stored | PartsRead | AskPositions | Watch | End
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +219,14 @@ class Positions:
     tasks: Mapping[int, Mapping[TopicPartition, int]]
 
 
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """Records of a `Watch`, with what became of them step by step (`stage.tap`)."""
+
+    ticket: int
+    records: Sequence[Mapping[str, Any]]
+
+
 TaskNews = (
     Ready
     | Running
@@ -217,4 +239,4 @@ TaskNews = (
 )
 """What concerns one task, or one part."""
 
-News = Hello | Load | Positions | Store | TaskNews
+News = Hello | Load | Positions | Watched | Store | TaskNews

@@ -13,7 +13,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from penstock.cluster.records import Target
-from penstock.rest import about, connectors, internal, loggers, offsets, plugins
+from penstock.rest import about, connectors, internal, loggers, offsets, plugins, trace
 from penstock.rest.call import Handler
 from penstock.rest.shapes import many, ref
 from penstock.runtime.metrics import CONTENT_TYPE
@@ -99,6 +99,20 @@ _SCOPE: Final = Query(
 _RESTART: Final = (
     Query("includeTasks", {"type": "boolean", "default": False}, "Its tasks, too."),
     Query("onlyFailed", {"type": "boolean", "default": False}, "Only what has failed."),
+)
+
+_TRACE: Final = (
+    Query(
+        "records",
+        {"type": "integer", "minimum": 1, "maximum": trace.MOST_RECORDS, "default": 1},
+        "How many records.",
+    ),
+    Query("task", {"type": "integer", "minimum": 0, "default": 0}, "The number of the task."),
+    Query(
+        "timeout",
+        {"type": "integer", "minimum": 1, "maximum": trace.LONGEST_MS, "default": 10_000},
+        "How long to wait for them, in milliseconds.",
+    ),
 )
 
 _INFO: Final = ref("ConnectorInfo")
@@ -280,6 +294,15 @@ ROUTES: Final = (
         "Restarts a task",
         answers={204: None},
         errors=(404, 409),
+    ),
+    Route(
+        "GET",
+        "/connectors/{connector}/trace",
+        trace.trace,
+        "A task's next records, step by step (penstock's own)",
+        query=_TRACE,
+        answers={200: ref("RecordTrace")},
+        errors=(400, 404, 409),
     ),
     Route(
         "GET",

@@ -24,6 +24,8 @@ from penstock.config import connector_keys as keys
 from penstock.config import render, restart, topic_creation, worker_keys
 from penstock.config import worker as worker_config
 from penstock.config.define import (
+    HIDDEN,
+    PASSWORD,
     Config,
     ConfigDef,
     Key,
@@ -31,7 +33,7 @@ from penstock.config.define import (
     invalid,
     under,
 )
-from penstock.config.providers import Transformed, restored
+from penstock.config.providers import Transformed, masked, restored
 from penstock.config.restart import RESTART, restart_settings
 from penstock.data.java_maps import copy_buckets, hash_map_copy, hash_map_order
 from penstock.errors import ConfigInvalid, PenstockError
@@ -104,6 +106,16 @@ class Planner:
         """A connector's configuration with its placeholders resolved (kafka-connect.md §13).
         Raises ProviderFailed."""
         return self.providers.transformed(config).props
+
+    def without_secrets(self, text: str, props: Mapping[str, str | None]) -> str:
+        """A text without what config providers have returned, and without the passwords of a
+        connector's configuration."""
+        found = self._registry.find_connector(props.get(keys.CONNECTOR_CLASS.name))
+        settings = found.plugin.config.keys if found is not None else ()
+        secrets = [
+            value for key in settings if key.kind is PASSWORD and (value := props.get(key.name))
+        ]
+        return masked(self.providers.redacted(text), secrets, HIDDEN)
 
     def restarts(self, config: RawProps) -> RestartPolicy:
         """The restart policy of a connector; no restarts if its settings are invalid."""

@@ -25,6 +25,7 @@ from penstock.config import worker_keys as keys
 from penstock.config.define import Config, ConfigDef, Props
 from penstock.config.properties import load_connector_file
 from penstock.config.restart import RESTART
+from penstock.config.tracing import TRACE
 from penstock.errors import PenstockError
 from penstock.kafka.group import Callbacks, Figure
 from penstock.kafka.log import Entry
@@ -63,10 +64,11 @@ def lone_config(props: Props) -> Config:
     It has all settings of a worker: those of a cluster have their defaults, whatever is given, and
     name no group and no topics.
     """
-    given = keys.STANDALONE.extended(*RESTART.keys).parse(props)
+    own = ConfigDef(*RESTART.keys, *TRACE.keys)
+    given = keys.STANDALONE.extended(*own.keys).parse(props)
     values: dict[str, object] = {}
     for key in _DEFINITION.keys:
-        if key.name in keys.STANDALONE or key.name in RESTART:
+        if key.name in keys.STANDALONE or key.name in own:
             values[key.name] = given[key]
         else:
             values[key.name] = "" if key.required else key.default
@@ -271,9 +273,11 @@ class StandaloneWorker(Worker):
                 )
             case e.RestartConnector(name) if not cluster.contains(name):
                 return e.Refused(404, f"Connector {name} not found")
-            case e.RestartTask(task) if not cluster.contains(task.connector):
+            case e.RestartTask(task) | e.FindTask(task) if not cluster.contains(task.connector):
                 return e.Refused(404, f"Connector {task.connector} not found")
-            case e.RestartTask(task) if task not in cluster.tasks(task.connector):
+            case e.RestartTask(task) | e.FindTask(task) if task not in cluster.tasks(
+                task.connector
+            ):
                 return e.Refused(404, f"Task {task} not found")
         return None
 

@@ -31,6 +31,7 @@ from penstock.config.define import (
     under,
 )
 from penstock.config.restart import RESTART
+from penstock.config.tracing import TRACE
 from penstock.data.java_maps import hash_map_copy, hash_map_order
 from penstock.errors import BadRequest, ConfigInvalid, NotInstalled, PenstockError
 from penstock.plugins.registry import Found, Kind, PluginClass, Registry
@@ -93,7 +94,7 @@ class Validator:
             render.config_infos(name, [framework, plugin], values),
             *self._converter_parts(props),
             *self._override_parts(found, props),
-            *_restart_part(name, props),
+            *_own_part(name, props),
         ]
         return render.merged_infos(name, *parts)
 
@@ -321,9 +322,9 @@ def shown_value(value: str | None) -> str:
     return "null" if value is None else value
 
 
-def _restart_part(name: str, props: Mapping[str, str | None]) -> Iterable[render.Json]:
-    """The validation of `penstock.restart.*`; empty if none is set."""
-    own = ConfigDef(*(key for key in RESTART.keys if key.name in props))
+def _own_part(name: str, props: Mapping[str, str | None]) -> Iterable[render.Json]:
+    """The validation of `penstock.restart.*` and `penstock.trace.*`; empty if none is set."""
+    own = ConfigDef(*(key for key in (*RESTART.keys, *TRACE.keys) if key.name in props))
     if own.keys:
         yield render.config_infos(name, [own], own.validate(props))
 

@@ -12,7 +12,9 @@ import threading
 from collections.abc import Collection
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from typing import Final, assert_never
+from typing import Any, Final, assert_never
+
+import orjson
 
 from penstock.clock import Clock
 from penstock.cluster import events as e
@@ -29,6 +31,7 @@ from penstock.cluster.records import (
 from penstock.config import worker as worker_config
 from penstock.config import worker_keys as keys
 from penstock.config.define import Config
+from penstock.config.tracing import hidden_fields
 from penstock.errors import PenstockError
 from penstock.flow.spark.session import Session
 from penstock.host.logs import about
@@ -161,6 +164,19 @@ class Worker:
             figures,
             Slots(driver.slots(), driver.moved, driver.slots_died),
         )
+
+    def watch(self, task: TaskId, records: int, timeout_s: float) -> list[Any] | None:
+        """The next records of a task of this worker, step by step, as `GET …/trace` shows them:
+        without secrets. Takes as long as they take to come, up to the time-out. None: the task does
+        not run."""
+        props = self._state.cluster.config(task.connector) or {}
+        hidden = hidden_fields(self.config.props, props)
+        seen = self._tasks.driver.watch(task, records, timeout_s, hidden)
+        if seen is None:
+            return None
+        text = self.planner.without_secrets(orjson.dumps(seen).decode(), props)
+        shown: list[Any] = orjson.loads(text)
+        return shown
 
     @property
     def started(self) -> bool:

@@ -12,6 +12,7 @@ from penstock.rest.routes import ROUTES
 
 from .workers import FakeWorkers, Penstock
 
+TRACED = {"steps": [{"step": "READ", "topic": "t", "value": "v"}], "outcome": "written"}
 SINK = {"connector.class": "FileStreamSink", "topics": "t", "name": "snk"}
 INFO = {"name": "snk", "config": SINK, "tasks": [{"connector": "snk", "task": 0}], "type": "sink"}
 RUNNING = {"state": "RUNNING", "worker_id": "10.0.0.1:8083", "version": "4.2.0"}
@@ -77,6 +78,13 @@ REQUESTS = (
     ("list plugins", "GET", "/connector-plugins", None, (200, [])),
     ("list plugins --all", "GET", "/connector-plugins?connectorsOnly=false", None, (200, [])),
     ("config snk", "GET", "/connectors/snk/config", None, (200, SINK)),
+    (
+        "trace snk -n 2 -t 1 --timeout 3",
+        "GET",
+        "/connectors/snk/trace?task=1&records=2&timeout=3000",
+        None,
+        (200, {"connector": "snk", "task": 1, "records": [TRACED]}),
+    ),
     ("topics snk", "GET", "/connectors/snk/topics", None, (200, {"snk": {"topics": ["t"]}})),
     ("topics snk --reset", "PUT", "/connectors/snk/topics/reset", None, (202, None)),
     ("offsets get snk", "GET", "/connectors/snk/offsets", None, (200, OFFSETS)),
@@ -683,3 +691,36 @@ def test_nothing_that_a_terminal_would_obey_is_printed(
     result = penstock("status", "snk", "--trace")
     assert not {"\x1b", "\x9b", "\r"} & set(result.out)
     assert r"\x1b[2J\x9b31m[red]:smile:\rboo" in result.out
+
+
+def test_a_trace_shows_what_each_step_changed(workers: FakeWorkers, penstock: Penstock) -> None:
+    read = {"step": "READ", "topic": "t", "partition": 0, "offset": 7, "key": None, "value": "v"}
+    convert = {**read, "step": "VALUE_CONVERTER", "class": "a.b.TextConverter"}
+    change = {**convert, "step": "TRANSFORMATION", "alias": "wrap", "class": "a.Wrap$Value"}
+    record = {
+        "steps": [read, convert, {**change, "value": {"x": 1}}],
+        "outcome": "failed",
+        "by": {"step": "TASK_PUT", "class": "a.Sink"},
+        "error": "DataError: no",
+    }
+    path = "/connectors/snk/trace?task=0&records=1&timeout=10000"
+    workers.on("GET", path, (200, {"connector": "snk", "task": 0, "records": [record]}))
+    result = penstock("trace", "snk")
+    assert result.code == 0
+    assert result.out.splitlines() == [
+        "1. t-0@7",
+        "  READ",
+        "    topic        t",
+        "    partition    0",
+        "    value        v",
+        "  VALUE_CONVERTER (TextConverter)",
+        "    (no change)",
+        "  TRANSFORMATION 'wrap' (Wrap$Value)",
+        '    value        {"x": 1}',
+        "  → failed by TASK_PUT (Sink)",
+        "    DataError: no",
+    ]
+    workers.on("GET", path, (200, {"connector": "snk", "task": 0, "records": []}))
+    nothing = penstock("trace", "snk")
+    assert nothing.code == 1
+    assert "has read no record within 10 s" in nothing.err

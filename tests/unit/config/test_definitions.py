@@ -10,6 +10,7 @@ from penstock.config.connector import SINK, SOURCE
 from penstock.config.define import ConfigDef
 from penstock.config.render import config_key_info
 from penstock.config.restart import RESTART
+from penstock.config.tracing import TRACE
 from penstock.config.worker_keys import DISTRIBUTED, STANDALONE
 
 CAPTURED = Path(__file__).with_name("kafka-4.2.0-definitions.tsv")
@@ -22,7 +23,7 @@ DEFINITIONS = {
 ONLY_OURS = {
     # Read by the Allowlist policy itself in Kafka Connect, so not part of its worker's definition.
     "connector.client.config.override.allowlist",
-    *(key.name for key in RESTART.keys),
+    *(key.name for key in (*RESTART.keys, *TRACE.keys)),
 }
 
 

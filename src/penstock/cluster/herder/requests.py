@@ -84,8 +84,8 @@ def _serve(turn: Turn, reply: e.Reply, operation: e.Operation) -> e.Result | Non
     match operation:
         case e.Ping():
             return e.Done()
-        case e.RestartConnector() | e.RestartTask():
-            return _serve_restart(turn, operation)
+        case e.RestartConnector() | e.RestartTask() | e.FindTask():
+            return _serve_here(turn, operation)
         case e.SetTarget() if operation.target is not Target.STOPPED:
             return _serve_target(turn, reply, operation)  # any worker writes these itself
         case e.SetLevel():
@@ -165,22 +165,24 @@ def _serve_target(turn: Turn, reply: e.Reply, operation: e.SetTarget) -> e.Resul
     return None
 
 
-def _serve_restart(turn: Turn, operation: e.RestartConnector | e.RestartTask) -> e.Result:
+def _serve_here(turn: Turn, operation: e.RestartConnector | e.RestartTask | e.FindTask) -> e.Result:
+    """What is served by the worker that has the connector or task."""
     item: Item
-    if isinstance(operation, e.RestartTask):
-        item, name = operation.task, operation.task.connector
-    else:
+    if isinstance(operation, e.RestartConnector):
         item = name = operation.connector
+    else:
+        item, name = operation.task, operation.task.connector
     if not turn.cluster.contains(name):
         return e.Refused(404, f"Unknown connector: {name}")
     if isinstance(item, TaskId) and not turn.exists(item):
         return e.Refused(404, f"Unknown task: {item}")
     if not turn.is_ours(item):
         return e.Elsewhere(_owner_url(turn, item))
-    if isinstance(item, TaskId):
-        restarts.restart_task(turn, item)
-    else:
-        restarts.restart_connector(turn, item)
+    match operation:
+        case e.RestartTask(task):
+            restarts.restart_task(turn, task)
+        case e.RestartConnector(connector):
+            restarts.restart_connector(turn, connector)
     return e.Done()
 
 
@@ -279,7 +281,7 @@ def fail_overdue(turn: Turn) -> None:
 def _written_connector(operation: e.Operation) -> str | None:
     """The connector whose records an operation writes."""
     match operation:
-        case e.Ping() | e.RestartConnector() | e.RestartTask():
+        case e.Ping() | e.RestartConnector() | e.RestartTask() | e.FindTask():
             return None
         case e.CheckExists() | e.CheckStopped() | e.ResetTopics() | e.SetLevel():
             return None

@@ -9,6 +9,7 @@ business.
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -41,6 +42,7 @@ from penstock.flow.driver.reports import (
 )
 from penstock.flow.driver.slots import Slot
 from penstock.flow.driver.storing import Stores
+from penstock.flow.driver.watching import Seen, Watching
 from penstock.flow.messages import (
     Begin,
     Failed,
@@ -59,6 +61,7 @@ from penstock.flow.messages import (
     Store,
     TaskNews,
     TransactionCommitted,
+    Watched,
 )
 from penstock.flow.plan import FlowPlan, SinkPlan, SourcePlan
 from penstock.flow.spark.session import Session
@@ -107,6 +110,7 @@ class Tasks:
         self._by_id: dict[int, Placed] = {}
         self._ids = 0
         self._asking = Asking()
+        self._watching = Watching()
         self._pool = SlotPool(session, self._slot_over, self._on_news)
         self._parts = Parts(self._pool, self._next_id, self._end_if_free)
         self._moves = 0
@@ -190,6 +194,18 @@ class Tasks:
             )
             for task, placed in running.items()
         }
+
+    def watch(
+        self, task: TaskId, records: int, timeout_s: float, hidden: re.Pattern[str] | None
+    ) -> list[Seen] | None:
+        """The next records of a task, step by step, without fields whose names match `hidden`; at
+        most so many, fewer if no more come in time. None: the task does not run."""
+        with self._lock:
+            placed = self._placed.get(task)
+            slot = placed.slot if placed is not None and placed.running else None
+        if placed is None or slot is None:
+            return None
+        return self._watching.watch(slot, placed.id, records, timeout_s, hidden)
 
     def slots(self) -> list[SlotStanding]:
         """How the slots stand."""
@@ -406,6 +422,8 @@ class Tasks:
                     self._take_load(slot, each)
                 case Positions():
                     self._asking.answered(each)
+                case Watched():
+                    self._watching.seen(each)
                 case Store(id):
                     placed = self._by_id.get(id)
                     if placed is not None:

@@ -22,6 +22,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, assert_never
 
 import orjson
@@ -45,6 +46,8 @@ from penstock.flow.messages import (
     Stop,
     Stopped,
     Stored,
+    Watch,
+    Watched,
 )
 from penstock.flow.plan import FlowPlan, SinkPlan, SourcePlan
 from penstock.flow.stage import chunks
@@ -52,6 +55,7 @@ from penstock.flow.stage.hosted import Hosted
 from penstock.flow.stage.producing import PartTask
 from penstock.flow.stage.sink import SinkTask
 from penstock.flow.stage.source import SourceTask
+from penstock.flow.stage.tap import Tap
 from penstock.flow.traces import trace_of
 
 log = logging.getLogger(__name__)
@@ -183,10 +187,18 @@ class Host:
             case AskPositions(ticket):
                 sinks = [t for t in list(self._tasks.values()) if isinstance(t, SinkTask)]
                 self.send([Positions(ticket, {task.id: task.positions for task in sinks})])
+            case Watch(id, ticket, records, seconds, hidden):
+                task = self._tasks.get(id)
+                if isinstance(task, SinkTask | SourceTask):
+                    show = partial(self._show, ticket)
+                    task.watch(Tap(records, seconds, hidden, show))
             case End():
                 self._worker.close()
             case _:
                 assert_never(order)
+
+    def _show(self, ticket: int, records: Sequence[Mapping[str, Any]]) -> None:
+        self.send([Watched(ticket, records)])
 
     def _open(self, id: int, make: Callable[[], Hosted]) -> None:
         try:

@@ -21,6 +21,7 @@ from penstock.api import HeaderConverter, Predicate, Transform, Use
 from penstock.data.columns import Cells
 from penstock.data.records import Column, Failed, Header, Records
 from penstock.flow.plan import Conversion, Tolerance, TransformPlan
+from penstock.flow.stage.tap import Tap, Watch
 
 _FIRST_DELAY_S: Final = 0.3
 
@@ -48,6 +49,14 @@ class Step:
     class_name: str
     apply: Apply
     close: Callable[[], None] = lambda: None
+    alias: str | None = None
+    """Of a transform."""
+
+    @property
+    def label(self) -> dict[str, str]:
+        """What people are shown of it."""
+        named = {} if self.alias is None else {"alias": self.alias}
+        return {"step": self.stage.value, **named, "class": self.class_name}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +111,8 @@ class Pipeline:
     steps: Sequence[Step]
     tolerance: Tolerance
     wait: Callable[[float], object] | None = None
+    tap: Tap | None = None
+    """Somebody who wants to see the next records; may be set by another thread."""
     _retries: int = 0
 
     def take_retries(self) -> int:
@@ -119,12 +130,25 @@ class Pipeline:
         """The records that came through, and what happened to those that failed; a record in
         neither was left out by a transform."""
         failures: list[Failure] = []
+        watch = None if self.tap is None else self._watched(self.tap, records)
         for step in self.steps:
             if not len(records):
                 break
+            known = len(failures)
             records = self._do(step, records, failures)
+            if watch is not None:
+                for each in failures[known:]:
+                    watch.failed(each.origin, step.label, each.cause)
+                watch.after(step, records)
         failures.sort(key=lambda failure: failure.origin)
+        if watch is not None and self.tap is not None:
+            self.tap.passed(watch)
         return records, failures
+
+    def _watched(self, tap: Tap, records: Records) -> Watch | None:
+        if tap.over:
+            self.tap = None
+        return tap.begin(records)
 
     def _do(self, step: Step, records: Records, failures: list[Failure]) -> Records:
         done, failed = _attempt(step, records)
@@ -254,7 +278,8 @@ def _transform(plan: TransformPlan, transform: Transform) -> Step:
     if plan.predicate is not None:
         kind, config = plan.predicate
         apply = _guarded(transform, kind(config), plan.negate)
-    return Step(Stage.TRANSFORMATION, plan.kind.plugin.class_name, apply, transform.close)
+    class_name = plan.kind.plugin.class_name
+    return Step(Stage.TRANSFORMATION, class_name, apply, transform.close, plan.alias)
 
 
 def _guarded(transform: Transform, predicate: Predicate, negate: bool) -> Apply:

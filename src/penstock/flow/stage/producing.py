@@ -16,6 +16,7 @@ from penstock.flow.stage.failures import Failures, TaskFailed
 from penstock.flow.stage.hosted import Hosted, HostPort, Interrupted
 from penstock.flow.stage.pipeline import Backoff, Pipeline, retriable, source_steps
 from penstock.flow.stage.sending import Refused, Sending
+from penstock.flow.stage.tap import Tap
 from penstock.ids import TaskId
 
 log = logging.getLogger(__name__)
@@ -38,6 +39,10 @@ class Producing(Hosted):
         self._failures = Failures(plan.task, plan.tolerance)
         self._woken = False
         self._unsettled = 0  # records that were sent, and that Kafka is not known to have
+
+    def watch(self, tap: Tap) -> None:
+        """Shows somebody the next records."""
+        self._pipeline.tap = tap
 
     def wake(self) -> None:
         """Ends the reader's wait, or its next one."""

@@ -31,6 +31,7 @@ from penstock.flow.stage.hosted import Hosted, HostPort
 from penstock.flow.stage.pipeline import Backoff, Failure, Pipeline, Stage, retriable, sink_steps
 from penstock.flow.stage.seeking import SEEKING, Seeks
 from penstock.flow.stage.sink_context import StageSinkContext
+from penstock.flow.stage.tap import Tap
 from penstock.kafka.group_members import remove_member
 
 log = logging.getLogger(__name__)
@@ -57,6 +58,7 @@ class SinkTask(Hosted):
         self._plan = plan
         self._writer: SinkWriter
         self._pipeline: Pipeline
+        self._tap: Tap | None = None  # somebody wants to see records
         self._failures = Failures(plan.task, plan.tolerance)
         self._reporting = threading.Lock()  # guards the failures
         plugin = plan.connector.plugin
@@ -145,6 +147,12 @@ class SinkTask(Hosted):
         with self.turn:
             self._seeks.ask(offsets)
         self.take_event({"event": "seek"})
+
+    def watch(self, tap: Tap) -> None:
+        """Shows somebody the next records."""
+        self._tap = tap
+        if hasattr(self, "_pipeline"):
+            self._pipeline.tap = tap
 
     def work(self) -> None:
         plan = self._plan
@@ -413,6 +421,8 @@ class SinkTask(Hosted):
                 if moves != self._moves:
                     moves = self._moves
                     records = self._still_ours(records)
+        if self._tap is not None:
+            self._show_written(self._tap, records, failed)
         refused = [
             Failure(records.origins[row], Stage.TASK_PUT, self._class_name, failed[row])
             for row in sorted(failed)
@@ -423,6 +433,18 @@ class SinkTask(Hosted):
         with self.counted() as counts:
             counts.failed += len(refused)
             counts.done += len(records) - len(refused)
+
+    def _show_written(self, tap: Tap, records: Records, failed: Failed) -> None:
+        assert isinstance(records.source, Originals)
+        chunks = map(records.source.chunk, records.origins)
+        places = (
+            (*chunk.partition, offset)
+            for chunk, offset in zip(chunks, records.offsets, strict=True)
+        )
+        by = {"step": Stage.TASK_PUT.value, "class": self._class_name}
+        tap.written(places, failed, by)
+        if tap.done:
+            self._tap = None
 
     def _still_ours(self, records: Records) -> Records:
         """Without records of assignments that are over, and of partitions that are to be read from

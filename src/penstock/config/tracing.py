@@ -1,0 +1,36 @@
+"""What a trace of records hides: `penstock.trace.hidden.fields`, of a connector or the worker."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from penstock.config.checks import valid_regex
+from penstock.config.define import STRING, ConfigDef, Importance, Key, Width
+
+HIDDEN_FIELDS: Final = Key(
+    "penstock.trace.hidden.fields",
+    STRING,
+    default="password|passwd|secret|token|credential|private.?key|api.?key",
+    importance=Importance.LOW,
+    check=valid_regex(),
+    group="Trace",
+    order=1,
+    width=Width.LONG,
+    display_name="Hidden Fields",
+    doc="Fields and headers whose names have a part that matches this regex, in any case, are"
+    " hidden in `GET /connectors/NAME/trace`. Empty hides none.",
+)
+
+TRACE: Final = ConfigDef(HIDDEN_FIELDS)
+
+
+def hidden_fields(
+    worker: Mapping[str, str], connector: Mapping[str, str | None]
+) -> re.Pattern[str] | None:
+    """The names to be hidden; None: none. The connector's own setting overrides the worker's."""
+    props = {**worker, **connector}
+    given = {HIDDEN_FIELDS.name: props[HIDDEN_FIELDS.name]} if HIDDEN_FIELDS.name in props else {}
+    pattern = TRACE.parse(given)[HIDDEN_FIELDS]
+    return re.compile(pattern, re.IGNORECASE) if pattern else None
