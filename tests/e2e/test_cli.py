@@ -178,6 +178,45 @@ def test_a_predefined_connector_is_loaded_shown_and_unloaded(healthy: Place) -> 
     assert json.loads(gone.stdout)["error_code"] == 404
 
 
+def test_files_are_applied_and_applied_again(healthy: Place, source: str, tmp_path: Path) -> None:
+    resource = {
+        "apiVersion": "kafka.strimzi.io/v1beta2",
+        "kind": "KafkaConnector",
+        "metadata": {"name": "applied", "labels": {"strimzi.io/cluster": "main"}},
+        "spec": {
+            "class": "FileStreamSource",
+            "tasksMax": 1,
+            "config": {"file": str(tmp_path / "in.txt"), "topic": "applied"},
+        },
+    }
+    (tmp_path / "in.txt").write_text(LINES)
+    file = tmp_path / "applied.yaml"
+    file.write_text(json.dumps(resource))  # JSON is YAML
+    arguments = ["apply", "-f", str(tmp_path), "--wait"]
+
+    would = healthy.run("apply", "-f", str(tmp_path), "--dry-run")
+    assert (would.returncode, would.stdout.splitlines()[0]) == (1, "would create applied")
+    assert healthy.told(*arguments).splitlines()[0] == "created applied"
+    assert healthy.told(*arguments).splitlines()[0] == "applied is unchanged"
+
+    resource["spec"] |= {"state": "paused", "config": {"file": "other.txt", "topic": "applied"}}
+    file.write_text(json.dumps(resource))
+    assert "target state is PAUSED" in healthy.told(*arguments)
+    assert ["file", "other.txt"] in healthy.rows("config", "applied")
+
+    resource["spec"]["class"] = "NoSuchConnector"
+    file.write_text(json.dumps(resource))
+    refused = healthy.run(*arguments)
+    assert (refused.returncode, "NoSuchConnector" in refused.stderr) == (3, True)
+
+    file.unlink()
+    pruned = healthy.told(
+        "apply", "-f", str(tmp_path), "--prune", "--allow-empty", "--keep", source
+    )
+    assert pruned == "deleted applied\n"
+    assert [row[0] for row in healthy.rows("list", "connectors")] == [source]
+
+
 def test_a_status_tells_what_runs_where(healthy: Place, source: str) -> None:
     place = healthy.url.removeprefix("http://")
     assert healthy.rows("status", source) == [

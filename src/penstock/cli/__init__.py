@@ -3,6 +3,7 @@
     app        the commands by section; one place turns errors into messages and exit codes
     running    distributed, standalone, broker, demo, jars
     connectors load, create, update, patch, delete, config, validate, diff
+    apply      apply: all connectors that files describe (`resources` reads them)
     control    status, wait, pause, resume, stop, restart
     records    read, write: the records of a topic
     plugins    doctor, new: plugins on this machine, not on a running worker

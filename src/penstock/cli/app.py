@@ -12,6 +12,7 @@ import click
 
 from penstock import KAFKA_VERSION, VERSION
 from penstock.cli import connectors, control, explain, plugins, previews, running, trace, views
+from penstock.cli.apply import apply
 from penstock.cli.exits import CommandError, Exit
 from penstock.cli.records.commands import read, write
 from penstock.cli.session import Session, common
@@ -26,6 +27,7 @@ SECTIONS: Final[Sequence[tuple[str, Sequence[click.Command]]]] = (
     (
         "What connectors are",
         (
+            apply,
             connectors.load,
             connectors.unload,
             connectors.create,

@@ -25,7 +25,7 @@ class Exit(IntEnum):
 
 MEANING: Final = {
     Exit.DONE: "success; nothing has failed, nothing differs",
-    Exit.DIFFERENT: "`diff`: something would change; otherwise any other error",
+    Exit.DIFFERENT: "`diff`, `apply --dry-run`: something would change; otherwise any other error",
     Exit.USAGE: "invalid command, file or setting; a worker could not start",
     Exit.INVALID: "the connector's configuration is invalid",
     Exit.FAILED: "a connector or task is `FAILED`, a worker is unhealthy",

@@ -43,8 +43,17 @@ def connector_of(
     data: bytes, path: str, name: str | None = None, overrides: Mapping[str, str] | None = None
 ) -> ConnectorFile:
     """The same, of a file that is read already."""
+    return connector_in(document_of(data, path), path, name, overrides)
+
+
+def connector_in(
+    document: Mapping[str, Any],
+    path: str,
+    name: str | None = None,
+    overrides: Mapping[str, str] | None = None,
+) -> ConnectorFile:
+    """The same, of a document that is parsed already."""
     name = name or (overrides or {}).get("name")
-    document: dict[str, Any] = _document(data, path)
     state, outer = None, None
     if isinstance(document.get("config"), dict):
         unknown = sorted(set(document) - _REQUEST)
@@ -74,7 +83,7 @@ def connector_of(
 
 def read_changes(path: str) -> dict[str, str | None]:
     """Settings to change, a JSON null being one to remove. Raises Unusable."""
-    document = _document(read_bytes(path), path)
+    document = document_of(read_bytes(path), path)
     if isinstance(document.get("config"), dict):
         document = document["config"]
     return texts(document, path)
@@ -119,7 +128,9 @@ def settings(pairs: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _document(data: bytes, path: str) -> dict[str, Any]:
+def document_of(data: bytes, path: str) -> dict[str, Any]:
+    """The object in a JSON file, numbers as texts, or the settings in a properties file. Raises
+    Unusable."""
     suffix, data = Path(path).suffix.lower(), data.removeprefix(codecs.BOM_UTF8)
     if suffix == ".properties" or (
         suffix != ".json" and not data.lstrip().startswith((b"{", b"["))
