@@ -2,6 +2,7 @@
 
     app        the commands by section; one place turns errors into messages and exit codes
     running    distributed, standalone, broker, demo, jars
+    container  container: the entry point of the image
     connectors load, create, update, patch, delete, config, validate, diff
     apply      apply: all connectors that files describe (`resources` reads them)
     control    status, wait, pause, resume, stop, restart

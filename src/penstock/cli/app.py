@@ -13,6 +13,7 @@ import click
 from penstock import KAFKA_VERSION, VERSION
 from penstock.cli import connectors, control, explain, plugins, previews, running, trace, views
 from penstock.cli.apply import apply
+from penstock.cli.container import container
 from penstock.cli.exits import CommandError, Exit
 from penstock.cli.records.commands import read, write
 from penstock.cli.session import Session, common
@@ -22,7 +23,14 @@ from penstock.errors import PenstockError
 SECTIONS: Final[Sequence[tuple[str, Sequence[click.Command]]]] = (
     (
         "Run",
-        (running.distributed, running.standalone, running.broker, running.demo, running.fetch_jars),
+        (
+            running.distributed,
+            running.standalone,
+            container,
+            running.broker,
+            running.demo,
+            running.fetch_jars,
+        ),
     ),
     (
         "What connectors are",

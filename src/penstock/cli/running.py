@@ -99,14 +99,21 @@ def broker(port: int, data: Path | None, debug: bool) -> None:
 
 @click.command("jars")
 @click.argument("sets", nargs=-1, type=click.Choice(jars.SETS))
+@click.option("--all", "every", is_flag=True, help="All sets, which is the default.")
+@click.option(
+    "--to",
+    type=click.Path(path_type=Path, file_okay=False),
+    help=f"Copy them into this folder, for ${jars.JARS_VARIABLE} on another machine.",
+)
 @debug_option
-def fetch_jars(sets: tuple[str, ...], debug: bool) -> None:
+def fetch_jars(sets: tuple[str, ...], every: bool, to: Path | None, debug: bool) -> None:
     """Fetch Java archives now, not when first needed.
 
-    By default all SETS.
+    By default all SETS: spark for workers, broker for the embedded Kafka, connect for tests.
     """
-    for which in sets or jars.SETS:
-        click.echo(f"{which}: {jars.folder(which, click.echo)}")
+    for which in jars.SETS if every or not sets else sets:
+        found = jars.folder(which, click.echo) if to is None else jars.export(which, to, click.echo)
+        click.echo(f"{which}: {found}")
 
 
 @click.command()

@@ -2,7 +2,8 @@
 
 `jars.lock` lists every archive with its checksum; nothing is resolved transitively. A set is a
 folder of jars under the penstock home (`PENSTOCK_HOME`, by default `~/.penstock`); a folder is
-complete or absent.
+complete or absent. On a machine without a network, `PENSTOCK_JARS` names a folder with the sets,
+which `export` has written; nothing is fetched then.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from penstock.errors import StartupFailed
 
 JAVA_MIN: Final = 17
 SETS: Final = ("spark", "broker", "connect")
+JARS_VARIABLE: Final = "PENSTOCK_JARS"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -72,17 +74,55 @@ def folder(which: str, say: Callable[[str], None] = lambda text: None) -> Path:
     """The folder with the jars of one set; fetches them if it does not exist.
 
     `say` is called with the progress. Raises StartupFailed when Java is missing or too old, an
-    archive cannot be fetched, or its checksum differs.
+    archive cannot be fetched, or its checksum differs; and when `PENSTOCK_JARS` names a folder that
+    lacks the set.
     """
     jars = locked(which)
-    fingerprint = hashlib.sha256("".join(jar.sha256 for jar in jars).encode()).hexdigest()[:12]
-    target = home() / "jars" / f"{which}-{fingerprint}"
+    name = _folder_name(which, jars)
+    if given := os.environ.get(JARS_VARIABLE):
+        delivered = Path(given).absolute() / name
+        if delivered.is_dir():
+            return delivered
+        raise StartupFailed(
+            f"{JARS_VARIABLE} names '{given}', which lacks the folder {name}: the jars for {which} "
+            f"of this version. Where there is a network, write them with `penstock jars {which} "
+            f"--to FOLDER`; or unset {JARS_VARIABLE} to fetch them."
+        )
+    target = home() / "jars" / name
     if not target.is_dir():
         with _ivy_cache_locked():
             if not target.is_dir():
                 say(f"fetching {len(jars)} jars for {which}")
                 _fetch(jars, target)
     return target
+
+
+def export(which: str, to: Path, say: Callable[[str], None] = lambda text: None) -> Path:
+    """Copies the jars of one set into `to`, for `PENSTOCK_JARS`; returns the set's folder there.
+
+    A set that is there is left alone. Raises StartupFailed as `folder` does, and when a jar is not
+    the one that `jars.lock` lists.
+    """
+    jars = locked(which)
+    target = to.absolute() / _folder_name(which, jars)
+    if target.is_dir():
+        return target
+    source = folder(which, say)
+    to.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=to, prefix=".copy-") as work:
+        copied = Path(work) / "jars"
+        copied.mkdir()
+        for jar in jars:
+            shutil.copyfile(source / jar.file, copied / jar.file)
+            _check(jar, copied / jar.file, "")
+        copied.rename(target)
+    return target
+
+
+def _folder_name(which: str, jars: Iterable[Jar]) -> str:
+    """Names the set and its content, so that versions of penstock can share a folder."""
+    fingerprint = hashlib.sha256("".join(jar.sha256 for jar in jars).encode()).hexdigest()[:12]
+    return f"{which}-{fingerprint}"
 
 
 @contextmanager

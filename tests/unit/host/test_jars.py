@@ -162,6 +162,35 @@ def test_an_archive_that_cannot_be_had_is_named_with_what_ivy_said(
     assert list((home / "jars").iterdir()) == []
 
 
+def test_archives_are_taken_from_the_folder_that_another_machine_has_filled(
+    home: Path, fake_java: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fake_java('openjdk version "17"', RETRIEVE)
+    only(monkeypatch, ARCHIVE)
+    delivered = jars.export("spark", tmp_path / "delivered")
+    assert jars.export("spark", tmp_path / "delivered") == delivered
+    assert sorted(path.name for path in (tmp_path / "delivered").iterdir()) == [delivered.name]
+
+    monkeypatch.setenv("PENSTOCK_HOME", str(tmp_path / "none"))
+    monkeypatch.setenv("PENSTOCK_JARS", str(tmp_path / "delivered"))
+    assert jars.folder("spark") == delivered
+    assert (delivered / "thing-1.0.jar").read_bytes() == DATA
+    assert not (tmp_path / "none").exists()
+    with pytest.raises(StartupFailed, match=r"lacks the folder broker-.*penstock jars broker --to"):
+        jars.folder("broker")
+
+
+def test_an_archive_that_has_changed_since_is_not_handed_on(
+    home: Path, fake_java: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fake_java('openjdk version "17"', RETRIEVE)
+    only(monkeypatch, ARCHIVE)
+    (jars.folder("spark") / "thing-1.0.jar").write_bytes(b"other")
+    with pytest.raises(StartupFailed, match="has the SHA-256"):
+        jars.export("spark", tmp_path / "delivered")
+    assert list((tmp_path / "delivered").iterdir()) == []
+
+
 @pytest.mark.parametrize("which", jars.SETS)
 def test_every_locked_archive_has_a_checksum_and_stands_there_once(which: str) -> None:
     locked = jars.locked(which)

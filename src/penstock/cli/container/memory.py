@@ -1,0 +1,104 @@
+"""The memory limit of the container, and the heap of Spark's JVM that fits into it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from penstock.errors import StartupFailed
+
+BESIDES_MB: Final = 768
+"""What a worker needs besides the heap: its own process, the JVM's memory beyond the heap, and
+Python processes of quiet slots (docs/deploy.md)."""
+
+SMALLEST_MB: Final = 256
+LARGEST_MB: Final = 4096
+
+_SHARE: Final = 4  # a quarter of the limit; what tasks write is in Python
+_UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_XMX: Final = re.compile(r"-Xmx(\d+)([kmgtKMGT]?)")
+_SPARK: Final = re.compile(r"(\d+)([kmgt]?)b?", re.IGNORECASE)
+_UNLIMITED: Final = 1 << 60  # cgroup v1 has no word for it, only a large number
+
+
+def limit_mb(root: Path = Path("/")) -> int | None:
+    """The memory limit of this process's cgroup and those above it, version 2 or 1; None without
+    one."""
+    limits = [int(text) for text in _limits(root) if text.isdigit()]
+    limits = [limit for limit in limits if 0 < limit < _UNLIMITED]
+    return min(limits) >> 20 if limits else None
+
+
+def _limits(root: Path) -> list[str]:
+    mounted = root / "sys/fs/cgroup"
+    files = {mounted / "memory.max", mounted / "memory/memory.limit_in_bytes"}
+    own = root / "proc/self/cgroup"
+    for line in own.read_text().splitlines() if own.is_file() else []:
+        number, controllers, path = line.split(":", 2)
+        if number != "0" and "memory" not in controllers.split(","):
+            continue
+        top, name = (
+            (mounted, "memory.max")
+            if number == "0"
+            else (mounted / "memory", "memory.limit_in_bytes")
+        )
+        group = top / path.lstrip("/")
+        files |= {each / name for each in (group, *group.parents) if each.is_relative_to(top)}
+    found = []
+    for file in files:
+        try:
+            found.append(file.read_text().strip())
+        except OSError:
+            continue
+    return found
+
+
+def java_heap_mb(option: str, variable: str) -> int:
+    """The heap of `-Xmx`, in MB. Raises StartupFailed for what Java would not take.
+
+    >>> java_heap_mb("-Xmx2G", "KAFKA_HEAP_OPTS"), java_heap_mb("-Xmx536870912", "")
+    (2048, 512)
+    """
+    found = _XMX.fullmatch(option)
+    if found is None:
+        raise StartupFailed(f"{variable}: '{option}' is no heap size; write -Xmx1g or -Xmx512m.")
+    return int(found[1]) * _UNITS[found[2].lower()] >> 20
+
+
+def spark_memory_mb(text: str) -> int | None:
+    """A size as Spark writes it, in MB; None if it is none. Without a unit it is in MB.
+
+    >>> spark_memory_mb("1g"), spark_memory_mb("512"), spark_memory_mb("much")
+    (1024, 512, None)
+    """
+    found = _SPARK.fullmatch(text.strip())
+    if found is None:
+        return None
+    return int(found[1]) * _UNITS[found[2].lower() or "m"] >> 20
+
+
+def heap(asked: str | None, limit: int | None) -> str | None:
+    """The value of `spark.driver.memory`; None leaves it to its default.
+
+    `limit` is in MB. Raises StartupFailed when heap and worker do not fit into it.
+    """
+    if limit is None:
+        return asked
+    if asked is None:
+        if limit < SMALLEST_MB + BESIDES_MB:
+            raise StartupFailed(
+                f"The container's memory limit is {limit} MB; a worker needs at least "
+                f"{SMALLEST_MB + BESIDES_MB} MB. Raise the limit."
+            )
+        return f"{max(SMALLEST_MB, min(limit // _SHARE, LARGEST_MB))}m"
+    wanted = spark_memory_mb(asked)
+    if wanted is not None and wanted + BESIDES_MB > limit:
+        fits = limit - BESIDES_MB
+        smaller = f", or ask for a heap of at most {fits} MB" if fits >= SMALLEST_MB else ""
+        raise StartupFailed(
+            f"A heap of {wanted} MB is asked for (KAFKA_HEAP_OPTS or CONNECT_SPARK_DRIVER_MEMORY), "
+            f"but the container's memory limit is {limit} MB, and a worker needs {BESIDES_MB} MB "
+            f"besides. Raise the limit to {wanted + BESIDES_MB} MB{smaller}."
+        )
+    return asked
