@@ -61,15 +61,21 @@ def container(action: str, file: Path | None, debug: bool) -> int:
 def settings_of(file: Path | None, environ: Mapping[str, str]) -> variables.Variables:
     """The settings of the worker, as the variables and the container's memory limit have them.
     Raises ConfigInvalid or StartupFailed."""
-    from penstock.cli import start
-
-    given = {} if file is None else start.read_worker_file(file)
-    said = variables.read(environ, lambda path: Path(path).read_text(), _address, given)
+    said = _variables(file, environ)
     heap = memory.heap(said.settings.get(variables.HEAP), memory.limit_mb())
     if heap is None:
         return said
     settings = {**said.settings, variables.HEAP: heap}
     return variables.Variables(settings, said.log_environ, said.notes)
+
+
+def _variables(file: Path | None, environ: Mapping[str, str]) -> variables.Variables:
+    given: Mapping[str, str] = {}
+    if file is not None:
+        from penstock.cli import start  # which imports much, and a health check is frequent
+
+        given = start.read_worker_file(file)
+    return variables.read(environ, lambda path: Path(path).read_text(), _address, given)
 
 
 def _run(said: variables.Variables, debug: bool) -> NoReturn:
@@ -113,7 +119,7 @@ def _check(settings: Mapping[str, str]) -> None:
 def _health(file: Path | None) -> int:
     """0 or 1: what a container engine understands."""
     try:
-        problem = starting.healthy(starting.local_url(settings_of(file, os.environ).settings))
+        problem = starting.healthy(starting.local_url(_variables(file, os.environ).settings))
     except PenstockError as error:
         problem = str(error)
     if problem is None:
