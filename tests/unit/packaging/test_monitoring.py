@@ -1,0 +1,109 @@
+"""Dashboard and alerts ask for metrics that exist, and every alert says what to do."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from penstock.runtime import metrics
+
+ROOT: Final = Path(__file__).parents[3]
+MONITORING: Final = ROOT / "packaging" / "monitoring"
+RULES: Final = [
+    rule
+    for group in yaml.safe_load((MONITORING / "alerts.yml").read_text())["groups"]
+    for rule in group["rules"]
+]
+DASHBOARD: Final = json.loads((MONITORING / "grafana" / "penstock.json").read_text())
+NAME: Final = re.compile(r"\b(?:kafka_connect|penstock)_\w+")
+
+
+def names() -> Iterator[str]:
+    """The names in the source of the metrics, as patterns: an f-string's parts stand for words."""
+    stem = ""
+    for line in Path(metrics.__file__).read_text().splitlines():
+        if found := re.search(r'stem(?:, \w+)? = f?"([^"]+)"', line):
+            stem = found[1]
+        if found := re.search(r'yield f?"([^"]+)"', line):
+            yield re.sub(r"\{\w+\}", r"\\w+", found[1].replace("{stem}", stem))
+
+
+PATTERN: Final = re.compile("|".join(names()))
+
+
+def expressions() -> Iterator[str]:
+    for rule in RULES:
+        yield rule["expr"]
+    for panel in DASHBOARD["panels"]:
+        for target in panel["targets"]:
+            yield target["expr"]
+    for variable in DASHBOARD["templating"]["list"]:
+        if variable["type"] == "query":
+            yield variable["query"]["query"]
+
+
+def test_the_names_of_metrics_are_read_from_the_source() -> None:
+    known = ["penstock_failed_tasks", "kafka_connect_worker_task_startup_failure_total"]
+    assert all(PATTERN.fullmatch(name) for name in known)
+    assert not PATTERN.fullmatch("kafka_connect_sink_task_no_such_thing")
+
+
+@pytest.mark.parametrize("expression", sorted(set(expressions())))
+def test_every_metric_that_is_asked_for_exists(expression: str) -> None:
+    asked = NAME.findall(expression)
+    assert asked or expression.startswith("up{")
+    assert [name for name in asked if not PATTERN.fullmatch(name)] == []
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+def test_every_alert_has_an_entry_in_the_runbook(rule: dict[str, Any]) -> None:
+    runbook = (ROOT / "docs" / "runbook.md").read_text()
+    assert f"\n## {rule['alert']}\n" in runbook
+    assert rule["annotations"]["runbook"] == f"docs/runbook.md#{rule['alert'].lower()}"
+    assert rule["labels"]["severity"] in ("warning", "critical")
+    labels = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
+    grouped = set(re.findall(r"\w+", " ".join(re.findall(r"by \(([^)]+)\)", rule["expr"]))))
+    assert labels <= (grouped or {"instance"})
+
+
+def test_the_runbook_has_no_entries_of_alerts_that_are_gone() -> None:
+    runbook = (ROOT / "docs" / "runbook.md").read_text()
+    assert re.findall(r"^## (\w+)$", runbook, re.MULTILINE) == [rule["alert"] for rule in RULES]
+
+
+def test_panels_have_places_of_their_own() -> None:
+    cells = [
+        (x, y)
+        for panel in DASHBOARD["panels"]
+        for place in [panel["gridPos"]]
+        for x in range(place["x"], place["x"] + place["w"])
+        for y in range(place["y"], place["y"] + place["h"])
+    ]
+    assert len(cells) == len(set(cells))
+    assert all(x < 24 for x, _ in cells)
+    identities = [panel["id"] for panel in DASHBOARD["panels"]]
+    assert len(identities) == len(set(identities))
+
+
+def test_prometheus_reads_the_rules() -> None:
+    promtool = os.environ.get("PROMTOOL") or shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not installed: it comes with Prometheus; or PROMTOOL names it")
+    for command in (("rules", "alerts.yml"), ("config", "prometheus.yml")):
+        done = subprocess.run(
+            [promtool, "check", command[0], str(MONITORING / command[1])],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
