@@ -12,12 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+from penstock.cli.service import Reporting
 from penstock.clock import SystemClock
 from penstock.cluster.records import SessionKey
 from penstock.config import worker as worker_config
 from penstock.config import worker_keys as keys
 from penstock.config.properties import parse_properties, parse_properties_text
 from penstock.errors import StartupFailed
+from penstock.host import notify
 from penstock.plugins import path as plugin_path
 from penstock.rest.app import Context
 from penstock.rest.forward import Client, LeaderClient
@@ -79,10 +81,12 @@ def distributed(props: Mapping[str, str], started: Callable[[str], None]) -> Non
             clock=SystemClock(),
             leader=LeaderClient(client, session_key, config[keys.INTER_WORKER_SIGNATURE_ALGORITHM]),
         )
-        with _Signals(worker), _quiet_about_secrets(worker):
+        manager = notify.manager()
+        with _Signals(worker, manager), _quiet_about_secrets(worker):
             server.start(Context(worker, client))
             started(url)
             worker.start()
+            Reporting(worker, manager, url).start()
             worker.ended.wait()
         if worker.failure is not None:
             raise worker.failure
@@ -121,10 +125,12 @@ def standalone(
                 client, lambda: None, config[keys.INTER_WORKER_SIGNATURE_ALGORITHM]
             ),
         )
-        with _Signals(worker), _quiet_about_secrets(worker):
+        manager = notify.manager()
+        with _Signals(worker, manager), _quiet_about_secrets(worker):
             server.start(Context(worker, client))
             started(url)
             worker.start()
+            Reporting(worker, manager, url).start()
             try:
                 worker.load(connector_files)
             except ConnectorFileFailed:
@@ -155,8 +161,9 @@ def _quiet_about_secrets(worker: Worker) -> Iterator[None]:
 class _Signals:
     """SIGTERM and Ctrl-C stop the worker; a second one kills the process."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: Worker, manager: notify.Manager) -> None:
         self._worker = worker
+        self._manager = manager
 
     def __enter__(self) -> None:
         if threading.current_thread() is threading.main_thread():
@@ -171,4 +178,5 @@ class _Signals:
     def _stop(self, number: int, frame: FrameType | None) -> None:
         log.info("stopping (%s)", signal.Signals(number).name)
         signal.signal(number, signal.SIG_DFL)
+        self._manager.tell(notify.STOPPING)
         self._worker.stop()
