@@ -17,7 +17,7 @@ KILLS ?= 50
 EXAMPLES ?= 1000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup jars demo test test-fast check soak format lock bench docs clean
+.PHONY: help setup jars demo test test-fast check soak format lock bench docs site wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,8 +74,16 @@ format: $(READY) ## format the code and mend what the linter can
 docs: $(READY) ## write docs/settings.md anew from the declarations of all settings
 	@$(BIN)/penstock explain --page > docs/settings.md.new && mv docs/settings.md.new docs/settings.md
 
+site: docs ## build the documentation as a site, in build/site; broken links are errors
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "build/site/index.html"
+
 bench: $(READY) ## measure what docs/performance.md reports
 	@$(BIN)/python -m benchmarks
+
+wheel: $(READY) ## build the wheel, in dist; two builds of one commit are equal
+	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation \
+	  --wheel-dir dist .
 
 lock: ## compile requirements/*.in to pinned versions with hashes
 	@$(PYTHON) -m venv $(VENV)-lock && $(VENV)-lock/bin/pip install --quiet pip-tools
@@ -85,5 +93,5 @@ lock: ## compile requirements/*.in to pinned versions with hashes
 	@rm -rf $(VENV)-lock
 
 clean: ## remove what these targets made
-	@rm -rf $(VENV) $(VENV)-lock .penstock .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(VENV)-lock .penstock build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

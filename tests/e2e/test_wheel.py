@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import socket
 import subprocess
 import sys
 import venv
@@ -83,6 +84,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
         *(sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-index"),
         *("--disable-pip-version-check", "--no-deps", wheel),
         cwd=folder,
+        env={name: text for name, text in os.environ.items() if not name.startswith("PYTHON")},
     )
     [site] = (folder / "env").glob("lib/python*/site-packages")
     (site / "required.pth").write_text(f"{SITE}\n")
@@ -102,22 +104,35 @@ def test_the_command_is_the_wheels(installed: Installed, tmp_path: Path) -> None
     where = ended(python, "-c", "import penstock; print(penstock.__file__)", cwd=tmp_path, env=env)
     assert Path(where.strip()).is_relative_to(installed.folder)
     assert penstock.VERSION in ended(installed.program, "--version", cwd=tmp_path, env=env)
-    plugins = ended(installed.program, "plugins", "doctor", cwd=tmp_path, env=env)
+    plugins = ended(installed.program, "plugins", "doctor", "--all", cwd=tmp_path, env=env)
     assert "org.apache.kafka.connect.file.FileStreamSinkConnector" in plugins
 
 
 @pytest.fixture
+def manager() -> Iterator[socket.socket]:
+    """Where a service manager listens."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
+        listening.bind(f"\0penstock-wheel-{os.getpid()}")
+        listening.settimeout(100)
+        yield listening
+
+
+@pytest.fixture
 def worker(
-    installed: Installed, broker: Broker, tmp_path: Path
+    installed: Installed, broker: Broker, tmp_path: Path, manager: socket.socket
 ) -> Iterator[tuple[psutil.Popen, dict[str, str]]]:
-    """A worker of the wheel, without a penstock home: its jars are in a folder of their own."""
+    """A worker of the wheel, without a penstock home: its jars are in a folder of their own. The
+    service manager's socket is that of `manager`."""
     given = {"PENSTOCK_HOME": os.environ["PENSTOCK_HOME"]}
     env = installed.environ(tmp_path, **given)
     ended(installed.program, "jars", "spark", "--to", tmp_path / "jars", cwd=tmp_path, env=env)
     settings = worker_settings(broker.bootstrap, "wheel")
     (tmp_path / "worker.properties").write_bytes(render_properties(settings))
     env = installed.environ(
-        tmp_path, PENSTOCK_JARS=str(tmp_path / "jars"), PENSTOCK_URL=settings["listeners"]
+        tmp_path,
+        PENSTOCK_JARS=str(tmp_path / "jars"),
+        PENSTOCK_URL=settings["listeners"],
+        NOTIFY_SOCKET=f"@penstock-wheel-{os.getpid()}",
     )
     with (tmp_path / "worker.log").open("wb") as log:
         process = psutil.Popen(
@@ -142,7 +157,10 @@ def worker(
 
 
 def test_a_worker_and_a_pipeline_run_from_another_folder(
-    installed: Installed, worker: tuple[psutil.Popen, dict[str, str]], tmp_path: Path
+    installed: Installed,
+    worker: tuple[psutil.Popen, dict[str, str]],
+    manager: socket.socket,
+    tmp_path: Path,
 ) -> None:
     process, env = worker
     (tmp_path / "in.txt").write_text("".join(f"{line}\n" for line in LINES))
@@ -158,6 +176,8 @@ def test_a_worker_and_a_pipeline_run_from_another_folder(
     )
     try:
         ended(installed.program, "health", "--wait", "--timeout", "100", cwd=tmp_path, env=env)
+        assert manager.recv(200).startswith(b"STATUS=starting")
+        assert manager.recv(200).startswith(b"READY=1\nSTATUS=running; REST listens on http://")
         ended(installed.program, "apply", "-f", connectors, "--wait", cwd=tmp_path, env=env)
         wait_until(lambda: out.is_file() and out.read_text().splitlines() == LINES, 60, "all lines")
     except (AssertionError, TimeoutError) as error:
@@ -165,4 +185,5 @@ def test_a_worker_and_a_pipeline_run_from_another_folder(
         raise
     process.terminate()
     assert process.wait(STOP_S) == 0
+    assert manager.recv(200) == b"STOPPING=1"
     assert not (tmp_path / ".penstock").exists()
