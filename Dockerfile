@@ -23,7 +23,7 @@ RUN /opt/penstock/bin/pip install --no-cache-dir --no-compile --no-deps --no-bui
 COPY packaging/image packaging/image
 RUN /opt/penstock/bin/python packaging/image/slim.py /opt/penstock/lib/python3.11/site-packages \
  && /opt/penstock/bin/pip uninstall --yes hatchling editables setuptools wheel pip \
- && python -m compileall -q --invalidation-mode unchecked-hash /opt/penstock/lib/python3.11/site-packages/penstock
+ && python -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/penstock/lib/python3.11/site-packages
 
 FROM java
 ARG VERSION=0.1.0

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.flow.spark.session import java_options, sockets
+from penstock.flow.spark.session import java_options, sockets, temporary
 
 
 @pytest.mark.parametrize(("encrypted", "optimizes"), [(False, False), (True, True)])
@@ -35,3 +35,10 @@ def test_local_sockets_need_a_short_name() -> None:
     longest = Path("/" + 60 * "x")
     assert sockets(longest)["spark.python.unix.domain.socket.dir"] == str(longest)
     assert sockets(Path("/" + 61 * "x")) == {}
+
+
+def test_the_jvm_puts_temporary_files_where_all_programs_do() -> None:
+    assert temporary(None, None) == temporary(None, "") == []
+    assert temporary("-Xss8m", "/data/t") == ["-Djava.io.tmpdir=/data/t"]
+    assert temporary(None, "/a b") == ["'-Djava.io.tmpdir=/a b'"]
+    assert temporary("-Djava.io.tmpdir=/x", "/data/t") == []

@@ -119,9 +119,10 @@ def _check(settings: Mapping[str, str]) -> None:
 def _health(file: Path | None) -> int:
     """0 or 1: what a container engine understands."""
     try:
-        problem = starting.healthy(starting.local_url(_variables(file, os.environ).settings))
-    except PenstockError as error:
-        problem = str(error)
+        url = starting.local_url(_variables(file, os.environ).settings)
+    except PenstockError:
+        url = starting.DEFAULT_URL  # another command runs here, such as `standalone`
+    problem = starting.healthy(url)
     if problem is None:
         return 0
     click.echo(problem, err=True)

@@ -19,6 +19,8 @@ from penstock.errors import PenstockError, Unavailable
 
 log = logging.getLogger(__name__)
 
+DEFAULT_URL: Final = "http://127.0.0.1:8083"
+
 _TRY_S: Final = 5.0
 _PAUSE_S: Final = 1.0
 _HEALTH_S: Final = 15.0  # a worker has an answer within 10

@@ -63,6 +63,8 @@ _NO_C2: Final = "-XX:TieredStopAtLevel=1"
 """Java's optimizing compiler, and counting for it, take more of both cores than all that they make
 faster; but for ciphers, which are fifty times as slow without (docs/performance.md)."""
 
+_TEMPORARY: Final = "java.io.tmpdir"
+
 _LOCAL: Final[Mapping[str, str]] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -193,7 +195,12 @@ def start(
     effective["spark.jars"] = ",".join(
         [*map(str, archives), *filter(None, [effective.get("spark.jars")])]
     )
-    effective[_OPTIONS] = java_options(settings.get(_OPTIONS), encrypted=encrypted)
+    effective[_OPTIONS] = " ".join(
+        [
+            java_options(settings.get(_OPTIONS), encrypted=encrypted),
+            *temporary(settings.get(_OPTIONS), os.environ.get("TMPDIR")),
+        ]
+    )
     if folder is None:  # else Spark unpacks the executors' archives there, which are no small thing
         effective.setdefault("spark.local.dir", str(scratch.claim() / "spark"))
     effective.setdefault("spark.sql.warehouse.dir", str(scratch.claim() / "warehouse"))
@@ -204,6 +211,14 @@ def java_options(given: str | None, *, encrypted: bool) -> str:
     """The options of the driver's JVM: the user's, if any, or ours, and how it logs."""
     options = (_MEMORY if encrypted else f"{_MEMORY} {_NO_C2}") if given is None else given
     return options if "log4j2.configurationFile" in options else f"{options} {_LOGGING}"
+
+
+def temporary(given: str | None, folder: str | None) -> list[str]:
+    """The option that has the JVM put its temporary files where all other programs put them, unless
+    the user's options say where; Java does not read `TMPDIR` itself."""
+    if not folder or _TEMPORARY in (given or ""):
+        return []
+    return [shlex.quote(f"-D{_TEMPORARY}={folder}")]
 
 
 def sockets(folder: Path) -> dict[str, str]:
