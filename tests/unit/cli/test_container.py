@@ -96,6 +96,11 @@ def test_another_architecture_is_named() -> None:
         machine.demand("s390x")
 
 
+def test_a_user_without_a_name_is_told_before_spark_fails() -> None:
+    with pytest.raises(StartupFailed, match=r"User 54321 has no entry in /etc/passwd.*runAsUser"):
+        machine.demand("x86_64", 54321)
+
+
 def test_a_folder_that_cannot_be_written_is_named_with_a_mount(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import pwd
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ SHM_MB: Final = 64
 DATA_VARIABLE: Final = "PENSTOCK_DATA"
 
 
-def demand(machine: str | None = None) -> None:
+def demand(machine: str | None = None, user: int | None = None) -> None:
     """Raises StartupFailed for what a worker cannot do without."""
     machine = machine or platform.machine()
     if machine not in MACHINES:
@@ -28,8 +29,13 @@ def demand(machine: str | None = None) -> None:
             f"This image runs on {' and '.join(MACHINES)}, but the machine is {machine}. "
             "Choose the platform when you pull or run it: --platform linux/amd64 or linux/arm64."
         )
-    temporary = _temporary()
-    if temporary is None:
+    if not _named(os.getuid() if user is None else user):
+        raise StartupFailed(
+            f"User {os.getuid() if user is None else user} has no entry in /etc/passwd, and Spark "
+            "cannot log in without a name. Run the container as its own user (--user 1001:1001, or "
+            "runAsUser: 1001 in Kubernetes), or mount an /etc/passwd that has an entry."
+        )
+    if _temporary() is None:
         where = os.environ.get("TMPDIR", "/tmp")
         raise StartupFailed(
             f"{where} is not writable, and Spark needs it for its files. With a read-only root "
@@ -57,6 +63,14 @@ def notes(mounts: Path = Path("/proc/mounts"), shm: Path = SHM) -> Iterator[str]
             f"{data} is not writable for user {os.getuid()}: connectors cannot write files there. "
             f"Mount a volume that is: -v NAME:{data}, or set fsGroup in Kubernetes."
         )
+
+
+def _named(user: int) -> bool:
+    try:
+        pwd.getpwuid(user)
+    except KeyError:
+        return False
+    return True
 
 
 def _temporary() -> Path | None:
