@@ -5,7 +5,8 @@ ARG BASE=python:3.11-slim-bookworm
 
 FROM ${BASE} AS java
 # hadolint ignore=DL3008
-RUN apt-get update \
+RUN mkdir -p /usr/share/man/man1 \
+ && apt-get update \
  && apt-get install --yes --no-install-recommends openjdk-17-jre-headless tini \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/log/apt /var/log/dpkg.log
 
