@@ -140,6 +140,13 @@ class SearchServer:
         answer.raise_for_status()
         return answer.json() if answer.content else None
 
+    def bulk(self, index: str, lines: bytes) -> Any:
+        """The answer to a bulk request."""
+        kind = {"content-type": "application/x-ndjson"}
+        answer = self._http.post(f"/{index}/_bulk", content=lines, headers=kind)
+        answer.raise_for_status()
+        return answer.json()
+
     def documents(self, index: str) -> dict[str, Any]:
         """The documents of an index by their ids, at most 10,000."""
         self.request("POST", f"/{index}/_refresh")

@@ -440,6 +440,19 @@ def _tls_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
         yield SECURITY.name, f"'{SECURITY.name}' must be set to 'SSL' to use SSL configs."
 
 
+ACCESS_KEYS: Final[tuple[Key[Any], ...]] = (
+    COMPRESSION,
+    PROXY_HOST,
+    PROXY_PORT,
+    PROXY_USER,
+    PROXY_PASSWORD,
+    SECURITY,
+    *_TLS_KEYS,
+)
+"""How the cluster is reached, besides what both dialects have."""
+
+ACCESS_RULES: Final = (_proxy_rule, _tls_rule)
+
 ELASTICSEARCH_SINK: Final = ConfigDef(
     *shared.COMMON_KEYS,
     USAGE,
@@ -473,8 +486,7 @@ ELASTICSEARCH_SINK: Final = ConfigDef(
         _stream_rule,
         _ignore_rule,
         _limits_rule,
-        _proxy_rule,
-        _tls_rule,
+        *ACCESS_RULES,
     ),
 )
 

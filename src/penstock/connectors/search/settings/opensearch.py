@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from penstock.api import ConfigInvalid
 from penstock.api.settings import (
@@ -326,6 +326,22 @@ def _resource_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
         yield RESOURCES.name, str(error)
 
 
+ACCESS_KEYS: Final[tuple[Key[Any], ...]] = (
+    TRUST_ALL,
+    *shared.tls_keys(TLS_PREFIX),
+    AWS_KEY,
+    AWS_SECRET,
+    AWS_ROLE,
+    AWS_SESSION,
+    AWS_DURATION,
+    AWS_EXTERNAL_ID,
+    AWS_REGION,
+    AWS_SERVICE,
+)
+"""How the cluster is reached, besides what both dialects have."""
+
+ACCESS_RULES: Final = (_aws_rule,)
+
 OPENSEARCH_SINK: Final = ConfigDef(
     *shared.COMMON_KEYS,
     FLUSH_TIMEOUT,
@@ -342,17 +358,8 @@ OPENSEARCH_SINK: Final = ConfigDef(
     STREAM_TEMPLATE,
     EXISTING,
     RESOURCES,
-    TRUST_ALL,
-    *shared.tls_keys(TLS_PREFIX),
-    AWS_KEY,
-    AWS_SECRET,
-    AWS_ROLE,
-    AWS_SESSION,
-    AWS_DURATION,
-    AWS_EXTERNAL_ID,
-    AWS_REGION,
-    AWS_SERVICE,
-    rules=(shared.credentials_rule, _aws_rule, _write_rule, _resource_rule),
+    *ACCESS_KEYS,
+    rules=(shared.credentials_rule, *ACCESS_RULES, _write_rule, _resource_rule),
 )
 
 AIVEN_ELASTICSEARCH_SINK: Final = OPENSEARCH_SINK.extended(TYPE_NAME)

@@ -36,14 +36,17 @@ def findings(
                 )
     client = Client(options)
     try:
-        yield from _cluster(client, options, plan)
+        yield from cluster_findings(client, options, has_streams=plan.streams is not None)
         if mapped is not None:
             yield from _resources(client, mapped, resource_setting)
     finally:
         client.close()
 
 
-def _cluster(client: Client, options: ClientOptions, plan: SinkPlan) -> Iterable[Finding]:
+def cluster_findings(
+    client: Client, options: ClientOptions, *, has_streams: bool = False
+) -> Iterable[Finding]:
+    """What there is to be said of the cluster and the user."""
     try:
         about = client.request("GET", "/")
     except Unreachable as error:
@@ -67,7 +70,7 @@ def _cluster(client: Client, options: ClientOptions, plan: SinkPlan) -> Iterable
         yield Finding(shared.URLS.name, "The server is neither Elasticsearch nor OpenSearch")
     elif version.get("distribution") != "opensearch" and parts < _OLDEST:
         yield Finding(shared.URLS.name, f"Elasticsearch {number} is too old: 7.0 is the oldest")
-    elif plan.streams and version.get("distribution") != "opensearch" and parts < (7, 9):
+    elif has_streams and version.get("distribution") != "opensearch" and parts < (7, 9):
         yield Finding(
             shared.URLS.name,
             f"Elasticsearch version {number} is not compatible with data streams. Elasticsearch "

@@ -1,0 +1,1 @@
+"""Indices as records."""

@@ -1,0 +1,47 @@
+"""What a cluster says of a source's configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+
+from penstock.api import Finding, PenstockError
+from penstock.connectors.search.client.access import Client, ClientOptions
+from penstock.connectors.search.read.plan import ReadPlan
+from penstock.connectors.search.read.shards import demand_sortable, kind_of, shards_of
+from penstock.connectors.search.settings import source as k
+from penstock.connectors.search.validation.live import cluster_findings
+
+_MOST = 20  # indices whose mappings are looked at
+
+
+def source_findings(
+    options: ClientOptions, plan: ReadPlan, names: Sequence[str]
+) -> Iterable[Finding]:
+    """The findings: the cluster, the user, indices that are named, and the field they are sorted
+    by."""
+    with closing(Client(options)) as client:
+        told = list(cluster_findings(client, options))
+        yield from told
+        if told:
+            return
+        try:
+            for name in names:
+                if "*" not in name and not name.startswith("-") and not shards_of(client, name):
+                    yield Finding(
+                        k.INDICES.name,
+                        f"There is no index, data stream or alias '{name}'. A pattern, such as "
+                        f"'{name}*', may be of indices to come.",
+                    )
+        except PenstockError as error:
+            yield Finding(k.INDICES.name, f"Failed to look for indices: {error}")
+            return
+        if plan.by_writes:
+            return
+        try:
+            for index in sorted({shard.index for shard in shards_of(client, plan.indices)})[:_MOST]:
+                kind = kind_of(client, index, plan.field)
+                if kind is not None:
+                    demand_sortable(index, plan.field, kind)
+        except PenstockError as error:
+            yield Finding(k.POSITION.name, str(error))
