@@ -7,12 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from typing import Any, ClassVar
 
 import httpx
-import orjson
 import pytest
 
 from penstock.api import Failed, Records, SinkWriter
@@ -23,6 +21,8 @@ from penstock.testing.conformance import SinkConformance, records_of
 from penstock.testing.contexts import SinkContextStub
 from penstock.testing.proxy import Proxy
 from penstock.testing.search import PRODUCTS, SearchServer, shared
+
+from .search_front import Front
 
 NUMBERS = count()
 ROW = struct({"id": INT64, "name": STRING.as_optional()}, name="row")
@@ -335,68 +335,10 @@ def test_ids_that_cannot_be(server: SearchServer, topic: str) -> None:
     assert list(server.documents(topic)) == ["5"]
 
 
-class Front:
-    """A proxy that may answer in the server's place."""
-
-    def __init__(self, server: SearchServer, answer: Callable[[int, str], int | None]) -> None:
-        """`answer`: the status to answer a bulk request with (by its number), or None."""
-        numbers = count()
-        self.sent = 0
-        front = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def _pass(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                path = self.path
-                status = None
-                if "_bulk" in path:
-                    front.sent += 1
-                    status = answer(next(numbers), path)
-                if status is None:
-                    with httpx.Client(trust_env=False, timeout=60) as client:
-                        got = client.request(
-                            self.command,
-                            server.url + path,
-                            content=body,
-                            headers={"content-type": self.headers.get("content-type", "")},
-                        )
-                    status, data = got.status_code, got.content
-                else:
-                    reason = {"type": "es_rejected_execution_exception", "reason": "full"}
-                    data = orjson.dumps({"error": reason, "status": status})
-                self.send_response(status)
-                self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(data)))
-                self.end_headers()
-                if self.command != "HEAD":
-                    self.wfile.write(data)
-
-            do_GET = do_PUT = do_POST = do_HEAD = _pass
-
-            def log_message(self, format: str, *arguments: object) -> None:
-                return None
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
-
-    def __enter__(self) -> Front:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-
 def test_a_busy_cluster_is_asked_again(server: SearchServer, topic: str) -> None:
     records = records_of([{"v": 1}] * 10, keys=list(range(10)), topic=topic)
     with (
-        Front(server, lambda number, path: 429 if number < 3 else None) as front,
+        Front(server, lambda asked: 429 if asked.bulk in (0, 1, 2) else None) as front,
         Task(front.url, schema_ignore="true", retry_backoff_ms="5") as task,
     ):
         assert task.write(records) == []
@@ -404,9 +346,9 @@ def test_a_busy_cluster_is_asked_again(server: SearchServer, topic: str) -> None
     assert server.count(topic) == 10
 
 
-@pytest.mark.parametrize("product", ["opensearch"])
+@pytest.mark.parametrize("product", PRODUCTS)
 def test_a_server_that_is_killed_gets_everything(product: str, topic: str) -> None:
-    total, step = 100_000, 2_000
+    total, step = 50_000, 2_000
     with (
         SearchServer(product) as server,
         Task(
@@ -472,5 +414,5 @@ def test_validation_tells_what_is_missing(server: SearchServer, topic: str) -> N
     told = findings(server.url, **{**external, mapping: "other:nowhere"})
     assert "not configured" in told[mapping]
     assert "not mapped" in told[mapping]
-    with Front(server, lambda number, path: None) as front:
+    with Front(server) as front:
         assert findings(front.url, connection_username="u", connection_password="p") == {}

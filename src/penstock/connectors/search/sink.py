@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 
 from penstock.api import (
     VERSION,
@@ -20,6 +21,7 @@ from penstock.connectors.search.settings import elasticsearch, opensearch
 from penstock.connectors.search.settings.shared import SEARCH
 from penstock.connectors.search.validation.live import findings
 from penstock.connectors.search.write.plan import SinkPlan
+from penstock.connectors.search.write.preview import ToldClient
 from penstock.connectors.search.write.writer import SearchWriter
 
 
@@ -50,6 +52,13 @@ class _SearchSink(SinkConnector):
 
     def open(self, config: Config, context: SinkContext) -> SinkWriter:
         return SearchWriter(self.sink_plan(config), Client(self.options(config)), context)
+
+    def open_preview(
+        self, config: Config, context: SinkContext, tell: Callable[[str], None]
+    ) -> SinkWriter:
+        # One request after the other: in the order of the records.
+        plan = replace(self.sink_plan(config), in_flight=1)
+        return SearchWriter(plan, ToldClient(tell), context)
 
 
 class ElasticsearchSink(_SearchSink):

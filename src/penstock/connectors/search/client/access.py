@@ -1,9 +1,10 @@
 """A cluster, by the client of OpenSearch, which Elasticsearch 7 to 9 answers too (docs/decisions,
-22). The client sends a request once: repeating it is the writer's business."""
+24). The client sends a request once: repeating it is the writer's business."""
 
 from __future__ import annotations
 
 import ssl
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -67,7 +68,10 @@ class Client:
         elif options.username is not None and options.password is not None:
             arguments["http_auth"] = (options.username, options.password.value)
         if secure:
-            arguments["ssl_context"] = options.tls or ssl.create_default_context()
+            arguments["ssl_context"] = tls = options.tls or ssl.create_default_context()
+            if tls.verify_mode is ssl.CERT_NONE:
+                # That is what the configuration says; a warning for each request says no more.
+                warnings.simplefilter("ignore", urllib3.exceptions.InsecureRequestWarning)
         self._client = opensearchpy.OpenSearch(
             [_host(url, secure) for url in options.urls],
             connection_class=_connection(options),
@@ -191,7 +195,18 @@ def _connection(options: ClientOptions) -> type:
         def log_request_fail(self, *arguments: Any, **named: Any) -> None:
             return None
 
+        def _create_urllib3_pool(self) -> None:
+            super()._create_urllib3_pool()
+            if not _checks_names(options):
+                self.pool.assert_hostname = False
+
     return _proxied(Quiet, options) if options.proxy else Quiet
+
+
+def _checks_names(options: ClientOptions) -> bool:
+    """Whether names of servers are compared with their certificates. urllib3 does so by itself,
+    unless it is told not to."""
+    return options.tls is None or options.tls.check_hostname
 
 
 def _proxied(direct_class: Any, options: ClientOptions) -> type:
@@ -211,6 +226,8 @@ def _proxied(direct_class: Any, options: ClientOptions) -> type:
             context: dict[str, Any] = {}
             if direct.scheme == "https":
                 context["ssl_context"] = options.tls
+                if not _checks_names(options):
+                    context["assert_hostname"] = False
             manager = urllib3.ProxyManager(
                 str(options.proxy),
                 proxy_headers=headers,

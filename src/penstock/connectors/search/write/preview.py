@@ -1,0 +1,47 @@
+"""A client that sends nothing, and tells what would be sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import orjson
+
+from penstock.connectors.search.client.access import Client
+
+
+class ToldClient(Client):
+    """Tells a line for each request that makes something, and for each action of a bulk request:
+    as the cluster gets it, with the document behind the action. Knows no indices and mappings, so
+    all are made."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self.place = "nowhere"
+        self._tell = tell
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        params: Mapping[str, str] | None = None,
+    ) -> Any:
+        if method != "GET":
+            text = "" if body is None else f" {orjson.dumps(body).decode()}"
+            self._tell(f"{method} {path}{text}")
+        return {}
+
+    def bulk(self, body: bytes) -> Any:
+        lines = iter(body.decode().splitlines())
+        for action in lines:
+            # Deletions have no document.
+            document = "" if action.startswith('{"delete":') else f" {next(lines)}"
+            self._tell(f"{action}{document}")
+        return {"errors": False, "items": []}
+
+    def exists(self, path: str) -> bool:
+        return False
+
+    def close(self) -> None:
+        return None
