@@ -13,7 +13,7 @@ from typing import Final, NoReturn
 import click
 from rich.console import Console
 
-from benchmarks import databases, documents, files, object_stores, quiet, report, scenarios
+from benchmarks import databases, documents, files, indices, object_stores, quiet, report, scenarios
 from benchmarks.inputs import WrongOutcome, whole_batches
 from benchmarks.report import Figure, Problem, number_words
 from benchmarks.runtimes import PENSTOCK, REFERENCE, RunFailed, session
@@ -39,6 +39,7 @@ SCENARIOS: Final = (
     *object_stores.SCENARIOS,
     *files.SCENARIOS,
     *documents.SCENARIOS,
+    *indices.SCENARIOS,
 )
 
 Say = Callable[[str], None]

@@ -217,6 +217,8 @@ ROWS: Final = (
     *_files("csv-read", "folder, CSV → topic", 200_000),
     *_files("csv-headers-read", "  with spooldir's headers", None),
     *_storing("mongodb-write", "topic → MongoDB", 40_000),
+    *_storing("search-index", "topic → OpenSearch", 20_000),
+    *_storing("search-read", "OpenSearch → topic", 20_000),
 )
 
 

@@ -49,6 +49,8 @@ LONGEST: Final = (
     "integration/test_mongodb_sink.py",
     "integration/test_mongodb_source.py",
     "integration/test_search_sink.py",
+    "integration/test_search_source.py",
+    "e2e/test_search.py",
     "integration/test_hdfs_sink.py",
     "integration/test_ftp_source.py",
     "integration/test_s3_source.py",

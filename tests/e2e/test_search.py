@@ -1,5 +1,5 @@
 """The connectors to Elasticsearch and OpenSearch on a real worker: a topic becomes an index while
-the server is killed."""
+the server is killed, and an index becomes a topic across restarts."""
 
 from __future__ import annotations
 
@@ -29,6 +29,10 @@ SCHEMALESS: Final = {
 SINKS: Final = {
     "opensearch": "io.aiven.kafka.connect.opensearch.OpenSearchSinkConnector",
     "elasticsearch": "io.confluent.connect.elasticsearch.ElasticsearchSinkConnector",
+}
+SOURCES: Final = {
+    "opensearch": "io.penstock.search.OpenSearchSourceConnector",
+    "elasticsearch": "io.penstock.search.ElasticsearchSourceConnector",
 }
 
 
@@ -103,4 +107,44 @@ def test_a_server_is_killed_while_records_pass_and_nothing_is_lost(
     assert set(topics.values(dead)) == {b'{"number":"none"}'}
     assert topics.count(dead) >= len(bad)
     assert worker.states(name) == ["RUNNING", "RUNNING"]
+    worker.request("DELETE", f"/connectors/{name}")
+
+
+def test_an_index_becomes_a_topic_across_a_restart(
+    worker: WorkerProcess, server: SearchServer, topics: Topics, unique: Callable[[str], str]
+) -> None:
+    index, name = unique("index"), unique("source")
+    topic = topics.create(unique("topic"))
+    server.request("PUT", f"/{index}", {"settings": {"number_of_shards": 2}})
+
+    def put(numbers: range) -> None:
+        lines = (f'{{"index":{{"_id":"{n}"}}}}\n{{"number":{n}}}\n' for n in numbers)
+        assert not server.bulk(index, "".join(lines).encode())["errors"]
+
+    put(range(5_000))
+    config = {
+        "connector.class": SOURCES[server.product],
+        "tasks.max": "2",
+        "connection.url": server.url,
+        "indices": f"{index}*",
+        "topic": topic,
+        "poll.interval.ms": "100",
+        "value.converter": JSON,
+        "value.converter.schemas.enable": "false",
+    }
+    assert worker.create(name, config).status_code == 201
+    wait_until(lambda: topics.count(topic) >= 5_000, WAIT_S, "the first documents")
+    server.kill()
+    server.start()
+    put(range(5_000, 10_000))
+    wait_until(lambda: topics.count(topic) >= 10_000, WAIT_S, "those after the restart")
+    worker.request("PUT", f"/connectors/{name}/stop")
+    wait_until(lambda: worker.states(name) == ["STOPPED"], WAIT_S, "it to stop")
+    put(range(10_000, 12_000))
+    worker.request("PUT", f"/connectors/{name}/resume")
+    wait_until(lambda: topics.count(topic) >= 12_000, WAIT_S, "the rest")
+    numbers = [orjson.loads(value or b"")["number"] for value in topics.values(topic)]
+    assert sorted(numbers) == list(range(12_000))
+    offsets = worker.request("GET", f"/connectors/{name}/offsets").json()["offsets"]
+    assert sorted(each["partition"]["shard"] for each in offsets) == [0, 1]
     worker.request("DELETE", f"/connectors/{name}")

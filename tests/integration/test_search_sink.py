@@ -348,7 +348,7 @@ def test_a_busy_cluster_is_asked_again(server: SearchServer, topic: str) -> None
 
 @pytest.mark.parametrize("product", PRODUCTS)
 def test_a_server_that_is_killed_gets_everything(product: str, topic: str) -> None:
-    total, step = 50_000, 2_000
+    total, step = 24_000, 2_000
     with (
         SearchServer(product) as server,
         Task(
