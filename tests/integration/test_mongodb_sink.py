@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from itertools import count
+from time import monotonic
 from typing import Any
 
 import bson
@@ -28,6 +29,7 @@ from penstock.testing.conformance import SinkConformance, records_of
 from penstock.testing.contexts import SinkContextStub
 from penstock.testing.mongodb import MongoServer
 from penstock.testing.proxy import Proxy
+from penstock.testing.waiting import wait_until
 
 NUMBERS = count()
 ROW = s.struct({"id": s.INT64, "name": s.OPTIONAL_STRING}, name="row")
@@ -360,6 +362,41 @@ def test_a_server_that_is_away_is_waited_for_and_gets_the_same_ids() -> None:
     finally:
         writer.close()
         server.close()
+
+
+def test_answers_that_do_not_come_are_waited_for_no_longer_than_configured(
+    server: MongoServer, client: Client
+) -> None:
+    with Proxy(server.port) as proxy:
+        given = settings(
+            f"mongodb://127.0.0.1:{proxy.port}/?socketTimeoutMS=300&serverSelectionTimeoutMS=1000"
+        )
+        writer = MongoSink().open(MongoSink.plugin.config.parse(given), SinkContextStub())
+        first = records_of([{"n": number} for number in range(10)])
+        rest = records_of([{"n": number} for number in range(10, 20)], first=10)
+        failed: Failed = {}
+        try:
+            writer.write(first, failed)
+            proxy.hang()
+            began = monotonic()
+            with pytest.raises(MongoUnavailable) as raised:
+                writer.write(rest, failed)
+            assert raised.value.retriable
+            assert monotonic() - began < 10
+            proxy.restore()
+
+            def written() -> bool:
+                try:
+                    writer.write(rest, failed)
+                except MongoUnavailable:
+                    return False
+                return True
+
+            wait_until(written, 30, "the server")
+        finally:
+            writer.close()
+    assert failed == {}
+    assert [each["n"] for each in stored(client, given)] == list(range(20))
 
 
 def test_inserts_whose_answer_is_lost_are_not_done_twice(

@@ -3,6 +3,7 @@ run against MongoDB."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from penstock.connectors.mongodb.source import MongoSource
 from penstock.kafka.broker import free_port
 from penstock.testing.conformance import SourceConformance
 from penstock.testing.contexts import SourceContextStub
+from penstock.testing.proxy import Proxy
 from penstock.testing.waiting import wait_until
 
 NUMBERS = count()
@@ -400,6 +402,33 @@ def test_a_server_that_restarts(client: Client) -> None:
         own[given["database"]]["c"].insert_many([{"_id": 2}, {"_id": 3}])
         assert [orjson.loads(each)["documentKey"] for each in reading.values()] == [{"_id": 3}]
     server.kill()
+
+
+def test_answers_that_do_not_come_are_asked_for_again(client: Client, server: WireServer) -> None:
+    with Proxy(server.port) as proxy:
+        given = settings(
+            f"mongodb://127.0.0.1:{proxy.port}/?directConnection=true&socketTimeoutMS=1500"
+            "&serverSelectionTimeoutMS=1000"
+        )
+        collection = client[given["database"]]["c"]
+        with Reading(given) as reading:
+            collection.insert_one({"_id": 1})
+            assert len(reading.values()) == 1
+            proxy.hang()
+            collection.insert_one({"_id": 2})
+            with pytest.raises(MongoUnavailable) as raised:
+                reading.poll()
+            assert raised.value.retriable
+            proxy.restore()
+            read: list[Any] = []
+
+            def again() -> bool:
+                with contextlib.suppress(MongoUnavailable):
+                    read.extend(reading.values())
+                return bool(read)
+
+            wait_until(again, 30, "the server")
+            assert [orjson.loads(each)["documentKey"] for each in read] == [{"_id": 2}]
 
 
 def test_validation(server: WireServer) -> None:

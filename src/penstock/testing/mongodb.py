@@ -31,6 +31,9 @@ import de.bwaldvogel.mongo.backend.memory.MemoryBackend;
 public class MongoJavaServer {
   public static void main(String[] arguments) throws Exception {
     MongoServer server = new MongoServer(new MemoryBackend());
+    if (Boolean.parseBoolean(arguments[1])) {
+      server.enableOplog();
+    }
     server.bind("127.0.0.1", Integer.parseInt(arguments[0]));
     Thread.sleep(Long.MAX_VALUE);
   }
@@ -40,12 +43,14 @@ public class MongoJavaServer {
 
 class MongoServer:
     """A server, started with `start` or as a context manager. It forgets everything when it ends;
-    started again, it has the same port."""
+    started again, it has the same port. With an `oplog` it opens change streams, as a source does
+    before it copies what exists; what they tell is not MongoDB's."""
 
-    def __init__(self, *, options: Sequence[str] = _SMALL) -> None:
+    def __init__(self, *, options: Sequence[str] = _SMALL, oplog: bool = False) -> None:
         self.port = free_port()
         self.uri = f"mongodb://127.0.0.1:{self.port}/"
         self._options = options
+        self._oplog = oplog
         self._folder = tempfile.TemporaryDirectory(prefix="penstock-mongodb-")
         self._process: Process | None = None
 
@@ -55,7 +60,8 @@ class MongoServer:
         program = folder / "MongoJavaServer.java"
         program.write_text(_PROGRAM)
         classes = os.pathsep.join(str(jar) for jar in sorted(jars.folder("mongodb").glob("*.jar")))
-        command = [jars.java(), *self._options, "-cp", classes, str(program), str(self.port)]
+        command = [jars.java(), *self._options, "-cp", classes, str(program)]
+        command += [str(self.port), str(self._oplog).lower()]
         self._process = process = Process(command, folder / "log", name="mongo-java-server")
         process.start()
 
