@@ -18,6 +18,9 @@ from typing import Any, Final
 
 import orjson
 
+from penstock.api.settings import Secret
+from penstock.api.tls import TlsSettings, client_context
+from penstock.connectors.cassandra.client.access import Access, Names
 from penstock.host import jars
 from penstock.host.processes import Process
 from penstock.kafka.broker import free_port
@@ -132,6 +135,33 @@ class CassandraServer:
 
         wait_until(answers, _START_S, "Cassandra")
 
+    @property
+    def access(self) -> Access:
+        """How the first user reaches it."""
+        context = None
+        if self._tls is not None:
+            context = client_context(
+                TlsSettings(
+                    {
+                        "ssl.truststore.location": str(self._tls.trust_store),
+                        "ssl.truststore.password": self._tls.password,
+                        "ssl.truststore.type": "PKCS12",
+                        "ssl.keystore.location": str(self._tls.key_store),
+                        "ssl.keystore.password": self._tls.password,
+                        "ssl.keystore.type": "PKCS12",
+                    }
+                )
+            )
+        return Access(
+            points=("127.0.0.1",),
+            port=self.port,
+            names=Names("the address", "the user"),
+            dc=DATACENTER,
+            user=USER if self._passwords else "",
+            password=Secret(USER),
+            tls=context,
+        )
+
     def kill(self) -> None:
         """Ends it at once."""
         self._disconnect()
@@ -163,28 +193,7 @@ class CassandraServer:
         return True
 
     def _connect(self) -> Any:
-        from cassandra.auth import PlainTextAuthProvider
-        from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
-        from cassandra.policies import RoundRobinPolicy
-
-        given: dict[str, Any] = {}
-        if self._passwords:
-            given["auth_provider"] = PlainTextAuthProvider(USER, USER)
-        if self._tls is not None:
-            given["ssl_context"] = _trusting(self._tls)
-        profile = ExecutionProfile(load_balancing_policy=RoundRobinPolicy(), request_timeout=30.0)
-        cluster = Cluster(
-            ["127.0.0.1"],
-            port=self.port,
-            execution_profiles={EXEC_PROFILE_DEFAULT: profile},
-            protocol_version=5,
-            **given,
-        )
-        try:
-            return cluster.connect()
-        except BaseException:
-            cluster.shutdown()
-            raise
+        return self.access.session()
 
     def _disconnect(self) -> None:
         session, self._session = self._session, None
@@ -266,24 +275,6 @@ def _modules() -> list[str]:
         for module, packages in table.items()
         for package in packages.split()
     ]
-
-
-def _trusting(tls: Tls) -> Any:
-    from penstock.api.tls import TlsSettings, client_context
-
-    return client_context(
-        TlsSettings(
-            {
-                "ssl.truststore.location": str(tls.trust_store),
-                "ssl.truststore.password": tls.password,
-                "ssl.truststore.type": "PKCS12",
-                "ssl.keystore.location": str(tls.key_store),
-                "ssl.keystore.password": tls.password,
-                "ssl.keystore.type": "PKCS12",
-                "ssl.endpoint.identification.algorithm": "",
-            }
-        )
-    )
 
 
 @cache

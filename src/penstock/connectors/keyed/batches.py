@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 
+from penstock.api import Records
+
 
 def last_ones(keys: Sequence[Hashable | None]) -> dict[int, int | None]:
     """The rows that count, in order, each with the row before it that has the same key: the one to
@@ -61,3 +63,18 @@ def pieces(rows: Sequence[int], most: int) -> Iterator[Sequence[int]]:
     step = most or len(rows)
     for start in range(0, len(rows), step):
         yield rows[start : start + step]
+
+
+def identity(records: Records) -> Hashable:
+    """What tells batches apart, of which there is at least one record. The engine repeats a batch
+    as it was, so that a writer knows it again and goes on where it was interrupted."""
+    last = len(records) - 1
+    return (
+        len(records),
+        records.topics[0],
+        records.partitions[0],
+        records.offsets[0],
+        records.topics[last],
+        records.partitions[last],
+        records.offsets[last],
+    )

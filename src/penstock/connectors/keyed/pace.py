@@ -1,4 +1,4 @@
-"""A limit of the rate of writes: a pause after every so many of them."""
+"""Limits of the rate of writes: a pause after every so many of them, and how many are under way."""
 
 from __future__ import annotations
 
@@ -27,3 +27,30 @@ class Pace:
             return self, 0
         done = (self.done + 1) % self.every
         return replace(self, done=done), 0 if done else self.pause_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """How many requests may be under way, at most `most`: half as many after one that the store was
+    too busy for, and a tenth of `most` more after a batch without such.
+
+    >>> window = Window.of(100).shrunk().shrunk()
+    >>> window.now, window.grown().now, Window(3, 1).shrunk().now
+    (25, 35, 1)
+    """
+
+    most: int
+    now: int
+
+    @classmethod
+    def of(cls, most: int) -> Window:
+        """A window that is open."""
+        return cls(most, most)
+
+    def shrunk(self) -> Window:
+        """After a request for which the store was too busy."""
+        return Window(self.most, max(self.now // 2, 1))
+
+    def grown(self) -> Window:
+        """After a batch that the store took."""
+        return Window(self.most, min(self.now + max(self.most // 10, 1), self.most))

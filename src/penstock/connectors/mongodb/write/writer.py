@@ -28,6 +28,7 @@ from penstock.api import (
     SinkContext,
     SinkWriter,
 )
+from penstock.connectors.keyed.batches import identity
 from penstock.connectors.keyed.pace import Pace
 from penstock.connectors.mongodb.client.access import Access, close
 from penstock.connectors.mongodb.client.errors import (
@@ -80,7 +81,7 @@ class MongoWriter(SinkWriter):
     def write(self, records: Records, failed: Failed) -> None:
         if not len(records):
             return
-        which = _identity(records)
+        which = identity(records)
         if self._held is not None and self._held[0] == which:
             _, jobs, refused = self._held
         else:
@@ -303,20 +304,6 @@ def _is_series(database: Any, namespace: Namespace) -> bool:
             ]
         )
     return False
-
-
-def _identity(records: Records) -> Hashable:
-    """What tells batches apart. The engine repeats a batch as it was."""
-    last = len(records) - 1
-    return (
-        len(records),
-        records.topics[0],
-        records.partitions[0],
-        records.offsets[0],
-        records.topics[last],
-        records.partitions[last],
-        records.offsets[last],
-    )
 
 
 def _operation(write: Write) -> Any:

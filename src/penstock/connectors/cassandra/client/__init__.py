@@ -1,0 +1,1 @@
+"""Connections to a cluster, and what its errors mean."""

@@ -1,0 +1,197 @@
+"""How a cluster is reached, as a value, and sessions with it."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import ssl
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from penstock.api import ConfigInvalid, Extra
+from penstock.api.settings import Secret, invalid
+from penstock.connectors.cassandra.client.errors import error_of
+from penstock.connectors.cassandra.client.reactor import connection_class
+
+CASSANDRA: Final = Extra("cassandra", "Cassandra connectors", ("cassandra",))
+"""What the family has to have installed."""
+
+_ENCODED: Final = "base64:"
+_CONNECT_S: Final = 5.0
+_PROTOCOL: Final = 5  # what is tried first; older servers have an older one
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What a configuration calls the settings that messages name."""
+
+    points: str
+    user: str
+    bundle: str = ""
+    compression: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A cluster, and what its connections are made with. Times in seconds.
+
+    `dc`: the data center whose nodes are used; empty: that of the first contact point. `bundle`:
+    a secure connect bundle (Astra), in place of points and TLS. `krb_service`: the service that
+    a ticket of Kerberos is for; empty: no Kerberos.
+    """
+
+    points: tuple[str, ...]
+    port: int
+    names: Names
+    dc: str = ""
+    user: str = ""
+    password: Secret = field(default_factory=lambda: Secret(""))
+    krb_service: str = ""
+    krb_principal: str = ""
+    tls: ssl.SSLContext | None = None
+    bundle: str = ""
+    compression: str = ""
+    connections: int = 1
+    request_s: float = 30.0
+    connect_s: float = _CONNECT_S
+    fetch: int = 5_000
+    policy: str = "TOKEN_AWARE"
+
+    @contextlib.contextmanager
+    def connected(self, what: str = "Cannot connect to Cassandra") -> Iterator[Any]:
+        """A session, closed at the end; raises what `session` does."""
+        session = self.session(what)
+        try:
+            yield session
+        finally:
+            close(session)
+
+    def session(self, what: str = "Cannot connect to Cassandra") -> Any:
+        """A session of the driver, to be closed with `close`. Raises CassandraUnavailable where
+        no node answers, NotAllowed where the cluster does not accept the user, ConfigInvalid."""
+        connections = connection_class()
+        from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
+        from cassandra.policies import ExponentialReconnectionPolicy
+        from cassandra.query import tuple_factory
+
+        profile = ExecutionProfile(
+            load_balancing_policy=self._policy(),
+            request_timeout=self.request_s,
+            row_factory=tuple_factory,
+        )
+        given: dict[str, Any] = {
+            "execution_profiles": {EXEC_PROFILE_DEFAULT: profile},
+            "connection_class": connections,
+            "compression": self._compression(),
+            "connect_timeout": self.connect_s,
+            "control_connection_timeout": max(self.connect_s, 5.0),
+            "reconnection_policy": ExponentialReconnectionPolicy(0.5, 15.0, max_attempts=None),
+            "auth_provider": self._auth(),
+            "idle_heartbeat_interval": 30,
+            "monitor_reporting_enabled": False,
+            "application_name": "penstock",
+        }
+        with tempfile.TemporaryDirectory(prefix="penstock-cassandra-") as folder:
+            if self.bundle:
+                given["cloud"] = {
+                    "secure_connect_bundle": self._bundle(Path(folder)),
+                    "use_default_tempdir": True,
+                }
+            else:
+                given["contact_points"] = list(self.points)
+                given["port"] = self.port
+                if self.tls is not None:
+                    given["ssl_context"] = self.tls
+            cluster: Any = None
+            try:
+                cluster = Cluster(**{key: value for key, value in given.items() if value})
+                cluster.protocol_version = _PROTOCOL
+                session = cluster.connect()
+            except Exception as error:
+                if cluster is not None:
+                    cluster.shutdown()
+                if isinstance(error, ConfigInvalid):
+                    raise
+                raise error_of(error, f"{what} ({self.place})") from error
+        session.default_fetch_size = self.fetch
+        return session
+
+    @property
+    def place(self) -> str:
+        """The cluster, as messages call it."""
+        if self.bundle:
+            return self.names.bundle
+        return f"{', '.join(self.points)}, port {self.port}"
+
+    def _policy(self) -> Any:
+        from cassandra.policies import (
+            DCAwareRoundRobinPolicy,
+            RoundRobinPolicy,
+            TokenAwarePolicy,
+        )
+
+        if self.policy == "ROUND_ROBIN":
+            return RoundRobinPolicy()
+        near = DCAwareRoundRobinPolicy(self.dc)
+        return near if self.policy == "DC_AWARE_ROUND_ROBIN" else TokenAwarePolicy(near)
+
+    def _auth(self) -> Any:
+        from cassandra.auth import DSEGSSAPIAuthProvider, PlainTextAuthProvider
+
+        if self.krb_service:
+            try:
+                return DSEGSSAPIAuthProvider(
+                    service=self.krb_service, qops=["auth"], principal=self.krb_principal or None
+                )
+            except ImportError as error:
+                raise ConfigInvalid(
+                    [
+                        "auth.provider GSSAPI needs a package that is not installed; install it "
+                        "with: pip install puresasl kerberos"
+                    ]
+                ) from error
+        return PlainTextAuthProvider(self.user, self.password.value) if self.user else None
+
+    def _compression(self) -> Any:
+        name = self.compression.lower()
+        if name in ("", "none"):
+            return False
+        from cassandra.connection import locally_supported_compressions
+
+        if name not in locally_supported_compressions:
+            module = {"lz4": "lz4", "snappy": "python-snappy"}[name]
+            raise ConfigInvalid(
+                [
+                    invalid(
+                        self.names.compression,
+                        self.compression,
+                        f"it needs a package that is not installed; install it with: pip install "
+                        f"{module}",
+                    )
+                ]
+            )
+        return name
+
+    def _bundle(self, folder: Path) -> str:
+        if not self.bundle.startswith(_ENCODED):
+            if not Path(self.bundle).is_file():
+                raise ConfigInvalid([invalid(self.names.bundle, self.bundle, "does not exist")])
+            return self.bundle
+        try:
+            data = base64.b64decode("".join(self.bundle[len(_ENCODED) :].split()), validate=True)
+        except binascii.Error as error:
+            raise ConfigInvalid(
+                [invalid(self.names.bundle, "base64:…", f"is no Base64: {error}")]
+            ) from error
+        path = folder / "bundle.zip"
+        path.write_bytes(data)
+        return str(path)
+
+
+def close(session: Any) -> None:
+    """Closes a session, its connections and the driver's threads."""
+    session.cluster.shutdown()

@@ -1,0 +1,101 @@
+"""The Cassandra sinks (connectors.md §7)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+
+from penstock.api import (
+    VERSION,
+    ConfigInvalid,
+    Finding,
+    Plugin,
+    Props,
+    SinkConnector,
+    SinkContext,
+    SinkWriter,
+)
+from penstock.api.settings import Config
+from penstock.connectors.cassandra.client.access import CASSANDRA, Access
+from penstock.connectors.cassandra.settings import datastax
+from penstock.connectors.cassandra.validation.live import sink_findings
+from penstock.connectors.cassandra.write.plan import SinkPlan
+
+
+class _CassandraSink(SinkConnector):
+    @abstractmethod
+    def problems(self, config: Config) -> list[tuple[str, str]]:
+        """What is wrong with settings of topics."""
+
+    @abstractmethod
+    def access(self, config: Config) -> Access:
+        """How the cluster is reached."""
+
+    @abstractmethod
+    def sink_plan(self, config: Config) -> SinkPlan:
+        """What is done with records."""
+
+    def validate_live(self, config: Config) -> Iterable[Finding]:
+        wrong = self.problems(config)
+        if wrong:
+            return [Finding(name, text) for name, text in wrong]
+        return sink_findings(self.access(config), self.sink_plan(config))
+
+    def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
+        self._check(config)
+        return [config.props] * max_tasks
+
+    def alter_offsets(self, config: Config, offsets: Mapping[tuple[str, int], int | None]) -> bool:
+        return True
+
+    def open(self, config: Config, context: SinkContext) -> SinkWriter:
+        from penstock.connectors.cassandra.write.writer import CassandraWriter
+
+        self._check(config)
+        return CassandraWriter(self.access(config), self.sink_plan(config), context)
+
+    def open_preview(
+        self, config: Config, context: SinkContext, tell: Callable[[str], None]
+    ) -> SinkWriter:
+        from penstock.connectors.cassandra.write.writer import ToldWriter
+
+        self._check(config)
+        return ToldWriter(self.access(config), self.sink_plan(config), tell)
+
+    def _check(self, config: Config) -> None:
+        wrong = self.problems(config)
+        if wrong:
+            raise ConfigInvalid([text for _, text in wrong])
+
+
+class CassandraSink(_CassandraSink):
+    """Writes records as rows into tables of Cassandra."""
+
+    plugin = Plugin(
+        class_name="com.datastax.oss.kafka.sink.CassandraSinkConnector",
+        version=VERSION,
+        config=datastax.DATASTAX_SINK,
+        task_class="com.datastax.oss.kafka.sink.CassandraSinkTask",
+        extra=CASSANDRA,
+    )
+
+    def problems(self, config: Config) -> list[tuple[str, str]]:
+        return datastax.problems(config)
+
+    def access(self, config: Config) -> Access:
+        return datastax.access(config)
+
+    def sink_plan(self, config: Config) -> SinkPlan:
+        return datastax.sink_plan(config)
+
+
+class DseSink(CassandraSink):
+    """Writes records as rows into tables of Cassandra, under the connector's older name."""
+
+    plugin = Plugin(
+        class_name="com.datastax.kafkaconnector.DseSinkConnector",
+        version=VERSION,
+        config=datastax.DATASTAX_SINK,
+        task_class="com.datastax.oss.kafka.sink.CassandraSinkTask",
+        extra=CASSANDRA,
+    )

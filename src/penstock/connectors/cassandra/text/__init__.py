@@ -1,0 +1,1 @@
+"""Names and values as CQL has them in text."""

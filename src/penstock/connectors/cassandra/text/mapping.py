@@ -1,0 +1,138 @@
+"""DataStax's mapping language: which field of a record goes into which column (connectors.md §7.1).
+
+    mapping = entry { "," entry }
+    entry   = column "=" field
+    field   = ("key" | "value" | "header") [ "." name ] | "now()" | a name in double quotes
+
+>>> parse_mapping('id=key.id, "Name"=value.name, c=now()')[1]
+Entry(column='Name', part='value', field='name')
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.connectors.cassandra.text.names import unquoted
+
+TTL: Final = "message_internal_ttl"
+TIMESTAMP: Final = "message_internal_timestamp"
+"""The variables of statements that hold time to live and write time."""
+
+_VARIABLES: Final = {"__ttl": TTL, "__timestamp": TIMESTAMP}
+_TOKEN: Final = re.compile(r'\s*(?:("(?:[^"]|"")+")|([A-Za-z0-9_]+)|([=,.()]))')
+_PARTS: Final = ("key", "value", "header")
+NOW: Final = "now()"
+
+
+class MappingInvalid(ValueError):
+    """A text is no mapping; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A column, and what goes into it: a field of a part of the record (`field` is empty for the
+    part as a whole), or the result of `now()` (`part` is empty then)."""
+
+    column: str
+    part: str
+    field: str
+
+    @property
+    def shown(self) -> str:
+        """The field as the mapping has it."""
+        if not self.part:
+            return self.field
+        return f"{self.part}.{self.field}" if self.field else self.part
+
+
+def parse_mapping(text: str) -> tuple[Entry, ...]:
+    """The entries of a mapping. Raises MappingInvalid with every problem."""
+    tokens = _tokens(text)
+    entries: dict[str, Entry] = {}
+    problems: list[str] = []
+    at = 0
+    while True:
+        column, at = _column(tokens, at, text)
+        at = _expect(tokens, at, "=", text)
+        field, at = _field(tokens, at, text)
+        if column in entries:
+            problems.append(f"Mapping already defined for column '{column}'")
+        entry = _entry(column, field)
+        if entry is None:
+            problems.append(
+                f"Invalid field name '{field}': field names must be 'key', 'value', or start with "
+                "'key.' or 'value.' or 'header.', or be one of supported functions: '[now()]'"
+            )
+        else:
+            entries[column] = entry
+        if at == len(tokens):
+            break
+        at = _expect(tokens, at, ",", text)
+    if problems:
+        raise MappingInvalid("; ".join(problems))
+    return tuple(entries.values())
+
+
+def _entry(column: str, field: str) -> Entry | None:
+    if field == NOW:
+        return Entry(column, "", NOW)
+    part, dot, name = field.partition(".")
+    if part not in _PARTS or (dot and not name) or (part == "header" and not name):
+        return None
+    return Entry(column, part, name)
+
+
+def _tokens(text: str) -> list[tuple[str, bool]]:
+    """The tokens, and whether each is quoted."""
+    tokens: list[tuple[str, bool]] = []
+    at = 0
+    end = len(text.rstrip())
+    while at < end:
+        found = _TOKEN.match(text, at)
+        if found is None:
+            raise MappingInvalid(
+                f"Could not be parsed at {at + 1}: '{text[at:].strip()[:20]}' is not expected here"
+            )
+        tokens.append((found[0].strip(), found[1] is not None))
+        at = found.end()
+    if not tokens:
+        raise MappingInvalid("it maps nothing; write column=value.field, …")
+    return tokens
+
+
+def _column(tokens: list[tuple[str, bool]], at: int, text: str) -> tuple[str, int]:
+    token, is_quoted = _token(tokens, at, text)
+    if not is_quoted and token in "=,.()":
+        raise MappingInvalid(f"A column is expected in place of '{token}'")
+    if is_quoted:
+        return unquoted(token), at + 1
+    return _VARIABLES.get(token, token), at + 1
+
+
+def _field(tokens: list[tuple[str, bool]], at: int, text: str) -> tuple[str, int]:
+    token, is_quoted = _token(tokens, at, text)
+    if is_quoted:
+        field, at = unquoted(token), at + 1
+        return field, at
+    if token in "=,.()":
+        raise MappingInvalid(f"A field is expected in place of '{token}'")
+    field, at = token, at + 1
+    while at < len(tokens) and not tokens[at][1] and tokens[at][0] not in "=,":
+        field += tokens[at][0]
+        at += 1
+    return field, at
+
+
+def _expect(tokens: list[tuple[str, bool]], at: int, wanted: str, text: str) -> int:
+    token, is_quoted = _token(tokens, at, text)
+    if is_quoted or token != wanted:
+        raise MappingInvalid(f"'{wanted}' is expected in place of '{token}'")
+    return at + 1
+
+
+def _token(tokens: list[tuple[str, bool]], at: int, text: str) -> tuple[str, bool]:
+    if at >= len(tokens):
+        raise MappingInvalid(f"It ends too soon, after '{text.strip()[-20:]}'")
+    return tokens[at]

@@ -1,0 +1,1 @@
+"""What a look at the cluster says of a configuration."""

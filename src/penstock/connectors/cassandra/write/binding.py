@@ -1,0 +1,254 @@
+"""Prepared statements of a table, and records bound to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date, datetime, time
+from decimal import Decimal
+from typing import Any, Final
+
+import orjson
+
+from penstock.api import ConfigInvalid, DataError
+from penstock.connectors.cassandra.client.errors import error_of, is_forbidden, is_transient, shown
+from penstock.connectors.cassandra.text.mapping import NOW, TIMESTAMP, TTL
+from penstock.connectors.cassandra.text.names import shown as shown_name
+from penstock.connectors.cassandra.text.values import Texts
+from penstock.connectors.cassandra.write.codecs import Encode, encoder, is_exact, json_of
+from penstock.connectors.cassandra.write.plan import Mapped, Selected
+from penstock.connectors.cassandra.write.rows import Bound, Row, micros, ttl_s
+from penstock.connectors.cassandra.write.tables import (
+    delete_statement,
+    find_table,
+    is_counter,
+    json_statement,
+    primary_key,
+    problems,
+    write_statement,
+)
+
+_TICKS: Final = 1_000  # microseconds in the unit of records' timestamps
+
+
+def binding_of(session: Any, plan: Mapped | Selected, texts: Texts) -> Binding | JsonBinding:
+    """The statements of a plan. Raises ConfigInvalid, which names the setting, where the table is
+    not as the plan has it, CassandraUnavailable and NotAllowed."""
+    metadata = session.cluster.metadata
+    found = [f"{setting}: {text}" for setting, text in problems(metadata, plan)]
+    if found:
+        raise ConfigInvalid(found)
+    if isinstance(plan, Selected):
+        return JsonBinding(session, plan, texts)
+    return Binding(session, plan, texts, find_table(metadata, plan)[0])
+
+
+class Binding:
+    """The statements of a table with a mapping."""
+
+    def __init__(self, session: Any, plan: Mapped, texts: Texts, table: Any) -> None:
+        from cassandra.query import UNSET_VALUE, BatchType
+
+        self._plan = plan
+        self._unset = UNSET_VALUE
+        self._keys = frozenset(primary_key(table))
+        self._entries = {each.column: each for each in plan.entries}
+        self._others = [
+            each for each in plan.entries if each.column not in self._keys and each.field != NOW
+        ]
+        setting = plan.setting if plan.query is None else plan.query_setting
+        self._write = _prepared(session, write_statement(plan, table), plan, setting)
+        deleting = delete_statement(plan, table)
+        # A table of keys alone has rows without anything else.
+        if set(table.columns) == self._keys:
+            deleting = None
+        self._delete = deleting and _prepared(session, deleting, plan, plan.setting)
+        self._shares = plan.query is None
+        self.batch_type = BatchType.COUNTER if is_counter(table) else BatchType.UNLOGGED
+        self._encoders = {
+            id(each): self._encoders_of(each, texts)
+            for each in (self._write, self._delete)
+            if each is not None
+        }
+        self.exact = any(is_exact(each.type) for each in self._write.column_metadata)
+        self.place = f"{plan.keyspace}.{plan.table}"
+
+    def bind(self, row: Row, at: int) -> Bound | None:
+        """A record as a statement. Raises DataError."""
+        prepared = self._write
+        found: dict[str, Any] = {}
+        for column in self._encoders[id(prepared)]:
+            entry = self._entries.get(column)
+            if entry is not None:
+                found[column] = row.get(entry)
+        if self._delete is not None and not any(
+            found.get(each.column) is not None for each in self._others
+        ):
+            prepared = self._delete
+        values, size = self._values(prepared, found, row)
+        key = None
+        indexes = prepared.routing_key_indexes
+        if self._shares and indexes:
+            key = (id(self), *(values[index] for index in indexes))
+        return Bound(at, prepared, values, key, size)
+
+    def _values(self, prepared: Any, found: dict[str, Any], row: Row) -> tuple[list[Any], int]:
+        plan = self._plan
+        values: list[Any] = []
+        size = 0
+        for column, encode in self._encoders[id(prepared)].items():
+            if column == TIMESTAMP and self._shares:
+                value = self._write_time(found, row, is_delete=prepared is self._delete)
+            elif column == TTL and column in found:
+                value = ttl_s(found[column], self._entries[column], plan.ttl_unit)
+            elif column == TIMESTAMP and column in found:
+                value = micros(found[column], self._entries[column], plan.timestamp_unit)
+            elif column in found:
+                value = found[column]
+            else:
+                values.append(self._unset)
+                continue
+            try:
+                data = encode(value)
+            except DataError as error:
+                raise DataError(f"Column {shown_name(column)}: {error}") from error
+            if data is None:
+                if column in self._keys:
+                    raise DataError(
+                        f"Primary key column {shown_name(column)} cannot be mapped to null. Check "
+                        "that your mapping setting matches your dataset contents."
+                    )
+                absent = plan.null_to_unset or column in (TTL, TIMESTAMP)
+                values.append(self._unset if absent else None)
+            else:
+                size += len(data)
+                values.append(data)
+        return values, size
+
+    def _write_time(self, found: Mapping[str, Any], row: Row, *, is_delete: bool) -> int | None:
+        """The write time in microseconds: what is mapped, or the record's timestamp; its offset
+        keeps records of the same millisecond apart, so that the later one wins."""
+        if TIMESTAMP in self._entries and not (is_delete and found.get(TIMESTAMP) is None):
+            entry = self._entries[TIMESTAMP]
+            return micros(found.get(TIMESTAMP), entry, self._plan.timestamp_unit)
+        if row.timestamp is None or row.timestamp < 0:
+            return None
+        return row.timestamp * _TICKS + row.offset % _TICKS
+
+    def _encoders_of(self, prepared: Any, texts: Texts) -> dict[str, Encode]:
+        protocol = prepared.protocol_version
+        encoders: dict[str, Encode] = {}
+        for each in prepared.column_metadata:
+            try:
+                encoders[each.name] = encoder(each.type, texts, protocol)
+            except DataError as error:
+                raise ConfigInvalid([f"{self._plan.setting}: {error}"]) from error
+        return encoders
+
+
+class JsonBinding:
+    """The statements of a table that is written as JSON."""
+
+    def __init__(self, session: Any, plan: Selected, texts: Texts) -> None:
+        from cassandra.query import BatchType
+
+        self._plan = plan
+        self._write = _prepared(session, json_statement(plan), plan, plan.setting)
+        self._delete: Any = None
+        self._encoders: list[Encode] = []
+        if plan.delete is not None:
+            self._delete = _prepared(session, plan.delete, plan, plan.delete_setting)
+            protocol = self._delete.protocol_version
+            self._encoders = [
+                encoder(each.type, texts, protocol) for each in self._delete.column_metadata
+            ]
+        self.batch_type = BatchType.UNLOGGED
+        self.exact = True
+        self.place = f"{plan.keyspace}.{plan.table}"
+
+    def bind(self, row: Row, at: int) -> Bound | None:
+        """A record as a statement. Raises DataError."""
+        if row.value.whole is None:
+            return self._deleted(row, at)
+        text = json_of(_typed(self._selected(row)))
+        data = text.encode()
+        return Bound(at, self._write, [data], None, len(data))
+
+    def _selected(self, row: Row) -> Mapping[str, Any]:
+        plan = self._plan
+        fields = row.value.fields
+        if not fields and not isinstance(row.value.whole, Mapping):
+            raise DataError("The value is neither a struct nor an object of JSON")
+        if plan.everything or not plan.fields:
+            found = {name: each for name, each in fields.items() if name not in plan.ignored}
+        else:
+            found = {}
+        for name, alias in plan.fields:
+            found[alias] = _path(fields, name)
+        return found
+
+    def _deleted(self, row: Row, at: int) -> Bound:
+        if self._delete is None:
+            raise DataError(
+                "The record has no value, and connect.cassandra.delete.enabled is false"
+            )
+        names = self._plan.delete_fields
+        if names:
+            if not row.key.fields:
+                raise DataError("The key has no fields (connect.cassandra.delete.struct_flds)")
+            given = [_path(row.key.fields, name) for name in names]
+        else:
+            given = [row.key.whole]
+        if len(given) != len(self._encoders):
+            raise DataError(
+                f"The key has {len(given)} values, connect.cassandra.delete.statement needs "
+                f"{len(self._encoders)}"
+            )
+        values = [encode(each) for encode, each in zip(self._encoders, given, strict=True)]
+        return Bound(at, self._delete, values)
+
+
+def _path(fields: Mapping[Any, Any], name: str) -> Any:
+    if name in fields:
+        return fields[name]
+    found: Any = fields
+    for part in name.split("."):
+        if not isinstance(found, Mapping) or part not in found:
+            raise DataError(f"The record has no field {name}")
+        found = found[part]
+    return found
+
+
+def _typed(value: Any) -> Any:
+    """A value as CQL's JSON has it."""
+    match value:
+        case datetime():
+            return value.strftime("%Y-%m-%d %H:%M:%S.") + f"{value.microsecond // 1000:03}Z"
+        case date() | time():
+            return value.isoformat()
+        case dict():
+            return {_key(name): _typed(each) for name, each in value.items()}
+        case list():
+            return [_typed(each) for each in value]
+        case bytes() | Decimal() | str() | int() | float() | None:
+            return value
+    return value
+
+
+def _key(name: Any) -> Any:
+    return name if isinstance(name, str) else orjson.dumps(_typed(name), default=str).decode()
+
+
+def _prepared(session: Any, statement: str, plan: Mapped | Selected, setting: str) -> Any:
+    from cassandra import ConsistencyLevel
+
+    try:
+        prepared = session.prepare(statement)
+    except Exception as error:
+        if is_transient(error) or is_forbidden(error):
+            raise error_of(error, f"Cannot prepare: {statement}") from error
+        raise ConfigInvalid(
+            [f"{setting}: Prepare failed for statement: {statement}: {shown(error)}"]
+        ) from error
+    if plan.consistency:
+        prepared.consistency_level = ConsistencyLevel.name_to_value[plan.consistency]
+    return prepared

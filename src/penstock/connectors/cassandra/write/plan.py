@@ -1,0 +1,80 @@
+"""What a sink task does, as a value: which records become which statements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from penstock.connectors.cassandra.text.mapping import Entry
+from penstock.connectors.cassandra.text.values import Texts
+
+
+class Ignore(Enum):
+    """Which refused records are left out (`ignoreErrors`)."""
+
+    NONE = "none"
+    ALL = "all"
+    DRIVER = "driver"  # those that the cluster refuses
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """Fields of a topic's records go into columns of a table.
+
+    `setting` names what a message blames: of the mapping, and of the query. `ttl_s`: None for no
+    time to live. Units are Java's.
+    """
+
+    keyspace: str
+    table: str
+    entries: tuple[Entry, ...]
+    setting: str
+    consistency: str = "LOCAL_ONE"
+    ttl_s: int | None = None
+    ttl_unit: str = "SECONDS"
+    timestamp_unit: str = "MICROSECONDS"
+    null_to_unset: bool = True
+    deletes: bool = True
+    query: str | None = None
+    query_setting: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """A topic's records go into a table as JSON: all fields, or those that are selected, by the
+    names that they get. `setting`: what a message blames."""
+
+    keyspace: str
+    table: str
+    fields: tuple[tuple[str, str], ...]
+    everything: bool
+    ignored: frozenset[str]
+    setting: str
+    consistency: str | None = None
+    ttl_s: int | None = None
+    unset: bool = False  # columns that are not in the JSON keep their values
+    retains: bool = False  # structs keep their place: a.b is not b
+    delete: str | None = None  # the statement for records without a value
+    delete_fields: tuple[str, ...] = ()
+    delete_setting: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlan:
+    """What is done with the records of one topic."""
+
+    tables: tuple[Mapped | Selected, ...]
+    texts: Texts = field(default_factory=Texts)
+
+
+@dataclass(frozen=True, slots=True)
+class SinkPlan:
+    """What a configuration says of records and requests. `prefix` and `points_setting`: what a
+    message names for a topic without a plan."""
+
+    topics: Mapping[str, TopicPlan]
+    topic_setting: str
+    in_flight: int = 500
+    batch: int = 32
+    ignore: Ignore = Ignore.NONE

@@ -1,0 +1,140 @@
+"""Records as values of statements: what a mapping finds in keys, values and headers."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, Final
+
+import orjson
+
+from penstock.api import DataError, Header, Records
+from penstock.api.schema import Schema, Type
+from penstock.connectors.cassandra.text.mapping import NOW, Entry
+from penstock.connectors.cassandra.text.names import shown
+from penstock.connectors.cassandra.text.values import UNITS
+
+_NOTHING: Final[Mapping[str, Any]] = {}
+_ABSENT: Final = object()
+
+
+@dataclass(slots=True)
+class Part:
+    """A key or a value: its fields, and itself. Texts that are objects of JSON have fields, too."""
+
+    fields: Mapping[Any, Any]
+    whole: Any
+
+
+@dataclass(slots=True)
+class Row:
+    """One record. `timestamp` in ms."""
+
+    key: Part
+    value: Part
+    headers: Sequence[Header]
+    timestamp: int | None
+    offset: int
+
+    def get(self, entry: Entry) -> Any:
+        """What an entry of a mapping finds. Raises DataError for a field that the record does not
+        have; a field of a value that is null is null."""
+        match entry.part:
+            case "":
+                assert entry.field == NOW
+                return uuid.uuid1()
+            case "header":
+                for header in self.headers:
+                    if header.name == entry.field:
+                        return header.value
+                found = _ABSENT
+            case part:
+                source = self.key if part == "key" else self.value
+                if not entry.field:
+                    return source.whole
+                found = source.fields.get(entry.field, _ABSENT)
+                if found is _ABSENT and "." in entry.field:
+                    found = _nested(source.fields, entry.field)
+                if found is _ABSENT and part == "value" and source.whole is None:
+                    return None
+        if found is _ABSENT:
+            raise DataError(
+                f"Required field '{entry.shown}' (mapped to column {shown(entry.column)}) was "
+                "missing from record (or may refer to an invalid function). Please remove it from "
+                "the mapping."
+            )
+        return found
+
+
+def rows_of(records: Records, *, exact: bool) -> Iterator[Row]:
+    """The records; `exact`: JSON's numbers are read digit by digit, which takes longer."""
+    keys, values = records.keys.values, records.values.values
+    key_schemas, value_schemas = records.keys.schemas(), records.values.schemas()
+    headers = records.headers
+    timestamps, offsets = records.timestamps, records.offsets
+    for at in range(len(records)):
+        yield Row(
+            part_of(keys[at], key_schemas[at], exact=exact),
+            part_of(values[at], value_schemas[at], exact=exact),
+            headers[at] if headers else (),
+            timestamps[at],
+            offsets[at],
+        )
+
+
+def part_of(value: Any, schema: Schema | None, *, exact: bool) -> Part:
+    """A key or a value with its fields."""
+    if isinstance(value, dict) and (schema is None or schema.type in (Type.STRUCT, Type.MAP)):
+        return Part(value, value)
+    if isinstance(value, str) and value.lstrip()[:1] == "{":
+        try:
+            found = json.loads(value, parse_float=Decimal) if exact else orjson.loads(value)
+        except ValueError:
+            return Part(_NOTHING, value)
+        return Part(found, value)
+    return Part(_NOTHING, value)
+
+
+def _nested(fields: Mapping[Any, Any], path: str) -> Any:
+    found: Any = fields
+    for name in path.split("."):
+        if not isinstance(found, Mapping) or name not in found:
+            return _ABSENT
+        found = found[name]
+    return found
+
+
+def ttl_s(value: Any, entry: Entry, unit: str) -> int:
+    """A time to live in seconds; below 0: none. Raises DataError."""
+    return max(_scaled(value, entry, unit, UNITS["SECONDS"], "TTL"), 0)
+
+
+def micros(value: Any, entry: Entry, unit: str) -> int:
+    """A write time in microseconds. Raises DataError."""
+    return _scaled(value, entry, unit, UNITS["MICROSECONDS"], "Timestamp")
+
+
+def _scaled(value: Any, entry: Entry, unit: str, target_ns: int, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
+        shown_value = "null" if value is None else value
+        raise DataError(
+            f"The value: {shown_value} for field: {entry.shown} used as a {name} is not a Number "
+            "but should be."
+        )
+    scaled = int(value) * UNITS[unit]
+    return -(-scaled // target_ns) if scaled < 0 else scaled // target_ns
+
+
+@dataclass(slots=True)
+class Bound:
+    """A statement with its values. `key`: those with the same may share a request; None: none
+    may."""
+
+    row: int
+    prepared: Any
+    values: list[Any]
+    key: Any = None
+    size: int = field(default=0)

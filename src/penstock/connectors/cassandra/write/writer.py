@@ -1,0 +1,214 @@
+"""Writes the records of one sink task into tables.
+
+`write` binds records to prepared statements, sends those of a partition together, and returns when
+the cluster has answered all of them. A statement that the cluster refuses costs its record alone:
+those that were sent with it are sent again one by one. What the cluster is away or too busy for is
+sent again when the engine calls with the same records.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Hashable
+from typing import Any, Final
+
+from penstock.api import (
+    DataError,
+    Failed,
+    PenstockError,
+    Records,
+    SinkContext,
+    SinkWriter,
+)
+from penstock.connectors.cassandra.client.access import Access, close
+from penstock.connectors.cassandra.client.errors import (
+    CassandraRefused,
+    CassandraUnavailable,
+    error_of,
+    is_forbidden,
+    is_transient,
+    shown,
+)
+from penstock.connectors.cassandra.write.binding import Binding, JsonBinding, binding_of
+from penstock.connectors.cassandra.write.plan import Ignore, SinkPlan
+from penstock.connectors.cassandra.write.requests import Grouping, Request, Sender
+from penstock.connectors.cassandra.write.rows import rows_of
+from penstock.connectors.keyed.batches import identity
+
+log = logging.getLogger(__name__)
+
+_GONE: Final = re.compile(
+    r"(table|keyspace|columnfamily|type)\b.*\bdoes ?n[o']t exist|unconfigured table|"
+    r"Undefined column name|Unknown identifier",
+    re.IGNORECASE,
+)
+
+
+class WriteRefused(DataError):
+    """The cluster refuses the statement of a record."""
+
+    code = "cassandra.write"
+
+
+class CassandraWriter(SinkWriter):
+    """Writes one task's records; connects when there are some."""
+
+    def __init__(self, access: Access, plan: SinkPlan, context: SinkContext) -> None:
+        self._access = access
+        self._plan = plan
+        self._context = context
+        self._session: Any = None
+        self._sender: Sender | None = None
+        self._bindings: dict[str, list[Binding | JsonBinding]] = {}
+        self._held: tuple[Hashable, list[Request], Failed] | None = None
+
+    def write(self, records: Records, failed: Failed) -> None:
+        if not len(records):
+            return
+        sender = self._connected()
+        which = identity(records)
+        if self._held is not None and self._held[0] == which:
+            _, pending, refused = self._held
+            for request in pending:
+                sender.send(request)
+        else:
+            refused = {}
+            self._bind(records, refused, sender)
+        self._finish(which, refused, sender)
+        failed.update(refused)
+
+    def close(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            close(session)
+
+    def _connected(self) -> Sender:
+        if self._sender is None:
+            self._session = self._access.session()
+            self._sender = Sender(self._session, self._plan.in_flight)
+        return self._sender
+
+    def _bindings_of(self, topic: str) -> list[Binding | JsonBinding]:
+        found = self._bindings.get(topic)
+        if found is None:
+            plan = self._plan.topics.get(topic)
+            if plan is None:
+                raise CassandraRefused(
+                    f"Topic {topic} is not configured; add {self._plan.topic_setting} for it"
+                )
+            found = [binding_of(self._session, each, plan.texts) for each in plan.tables]
+            self._bindings[topic] = found
+        return found
+
+    def _bind(self, records: Records, refused: Failed, sender: Sender) -> None:
+        """Sends the statements of the records; those that become none are refused."""
+        topics = records.topics
+        bindings = {topic: self._bindings_of(topic) for topic in dict.fromkeys(topics)}
+        exact = any(each.exact for found in bindings.values() for each in found)
+        grouping = Grouping(self._plan.batch, sender.send)
+        try:
+            for at, row in enumerate(rows_of(records, exact=exact)):
+                for binding in bindings[topics[at]]:
+                    try:
+                        bound = binding.bind(row, at)
+                    except DataError as error:
+                        if self._plan.ignore is Ignore.ALL:
+                            log.warning("%s is left out: %s", _place(records, at), error)
+                        else:
+                            refused[at] = error
+                        continue
+                    if bound is not None:
+                        grouping.add(binding.batch_type, bound)
+            grouping.finish()
+        except BaseException:
+            sender.finish()
+            raise
+
+    def _finish(self, which: Hashable, refused: Failed, sender: Sender) -> None:
+        """Waits for the answers. Raises a retriable error if some statements have to be sent
+        again."""
+        again: list[Request] = []
+        problem: PenstockError | None = None
+        while failures := sender.finish():
+            for request in failures:
+                assert request.error is not None
+                if is_transient(request.error):
+                    again.append(request)
+                elif is_forbidden(request.error):
+                    problem = error_of(request.error, "Cannot write")
+                elif _GONE.search(shown(request.error)):
+                    problem = CassandraRefused(f"Cannot write: {shown(request.error)}")
+                elif len(request.bounds) > 1:
+                    for alone in request.alone():
+                        sender.send(alone)
+                else:
+                    self._refuse(request, refused)
+        self._held = None
+        if problem is not None:
+            raise problem
+        if again:
+            self._held = (which, again, refused)
+            sender.window = sender.window.shrunk()
+            error = again[0].error
+            assert error is not None
+            raise CassandraUnavailable(
+                f"Cassandra cannot write now ({self._access.place}): {shown(error)}"
+            ) from error
+        sender.window = sender.window.grown()
+
+    def _refuse(self, request: Request, refused: Failed) -> None:
+        bound, error = request.bounds[0], request.error
+        assert error is not None
+        text = f"{shown(error)} (statement: {bound.prepared.query_string})"
+        if self._plan.ignore is Ignore.NONE:
+            refused[bound.row] = WriteRefused(text)
+        else:
+            log.warning("A record is left out (ignoreErrors): %s", text)
+
+
+class ToldWriter(SinkWriter):
+    """Tells the statements of records instead of executing them."""
+
+    def __init__(self, access: Access, plan: SinkPlan, tell: Callable[[str], None]) -> None:
+        self._access = access
+        self._plan = plan
+        self._tell = tell
+
+    def write(self, records: Records, failed: Failed) -> None:
+        with self._access.connected() as session:
+            for topic in dict.fromkeys(records.topics):
+                plan = self._plan.topics.get(topic)
+                if plan is None:
+                    raise CassandraRefused(f"Topic {topic} is not configured")
+                bindings = [binding_of(session, each, plan.texts) for each in plan.tables]
+                for at, row in enumerate(rows_of(records, exact=True)):
+                    if records.topics[at] != topic:
+                        continue
+                    for binding in bindings:
+                        try:
+                            bound = binding.bind(row, at)
+                        except DataError as error:
+                            failed[at] = error
+                            continue
+                        if bound is not None:
+                            self._tell(_shown(bound.prepared, bound.values))
+
+
+def _shown(prepared: Any, values: list[Any]) -> str:
+    """A statement with its values."""
+    found = []
+    for each, value in zip(prepared.column_metadata, values, strict=True):
+        if isinstance(value, bytes):
+            decoded = each.type.from_binary(value, prepared.protocol_version)
+            found.append(f"{each.name}={decoded!r}")
+        elif value is None:
+            found.append(f"{each.name}=null")
+    return f"{prepared.query_string}  [{', '.join(found)}]"
+
+
+def _place(records: Records, row: int) -> str:
+    return (
+        f"The record at topic='{records.topics[row]}', partition={records.partitions[row]}, "
+        f"offset={records.offsets[row]}"
+    )
