@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import orjson
 import pytest
+from cassandra.io.asyncioreactor import AsyncioConnection
 
 from penstock.api import (
     ConfigInvalid,
@@ -130,9 +131,7 @@ class TestCassandraSink(SinkConformance):
 class Task:
     """A writer of the sink for one table, and what it reports."""
 
-    def __init__(
-        self, server: CassandraServer, table: str, mapping: str, **given: str
-    ) -> None:
+    def __init__(self, server: CassandraServer, table: str, mapping: str, **given: str) -> None:
         self.topic = f"topic-{table}"
         prefix = f"topic.{self.topic}."
         own = {
@@ -166,9 +165,7 @@ class Task:
 
     def findings(self) -> list[tuple[str, str]]:
         config = CassandraSink.plugin.config.parse(self.props)
-        return [
-            (each.setting, each.error or "") for each in self.connector.validate_live(config)
-        ]
+        return [(each.setting, each.error or "") for each in self.connector.validate_live(config)]
 
     def write(self, *values: Any, **given: Any) -> Failed:
         failed: Failed = {}
@@ -229,7 +226,9 @@ def test_keys_headers_and_whole_values_are_mapped(
     assert found[4].version == 1
 
 
-def test_texts_of_json_have_fields(server: CassandraServer, table: str, make_task: MakeTask) -> None:
+def test_texts_of_json_have_fields(
+    server: CassandraServer, table: str, make_task: MakeTask
+) -> None:
     task = make_task("id int PRIMARY KEY, d decimal", "id=key.id, d=value.d")
     failed = task.write('{"d": 1.10000000000000000000001}', keys=['{"id": 5}'])
     assert failed == {}
@@ -383,7 +382,7 @@ TYPES: dict[str, tuple[Any, Any]] = {
     "smallint": (300, 300),
     "text": ("grün", "grün"),
     "time": (time(12, 30, 0, 5000), "12:30:00.005000000"),
-    "timestamp": (datetime(2026, 1, 31, 12, 30, tzinfo=UTC), datetime(2026, 1, 31, 12, 30)),
+    "timestamp": (datetime(2026, 1, 31, 12, 30, tzinfo=UTC), "2026-01-31 12:30:00"),
     "timeuuid": (
         "50554d6e-29bb-11e5-b345-feff819cdc9f",
         uuid.UUID("50554d6e-29bb-11e5-b345-feff819cdc9f"),
@@ -401,6 +400,12 @@ TYPES: dict[str, tuple[Any, Any]] = {
 }
 
 
+def _text(value: Any) -> str:
+    if isinstance(value, (bool, list, dict)):
+        return orjson.dumps(value).decode()
+    return str(value)
+
+
 def _plain(value: Any) -> Any:
     name = type(value).__name__
     if name in ("SortedSet", "set"):
@@ -411,29 +416,22 @@ def _plain(value: Any) -> Any:
         return [_plain(each) for each in value]
     if isinstance(value, tuple):
         return tuple(_plain(each) for each in value)
-    return str(value) if name in ("Date", "Time", "Duration") else value
+    return str(value) if name in ("Date", "Time", "Duration", "datetime") else value
 
 
 def test_every_type_is_written_from_values_texts_and_json(
     server: CassandraServer, table: str, make_task: MakeTask
 ) -> None:
-    server.execute(
-        f"CREATE TYPE IF NOT EXISTS {KS}.place (street text, numbers frozen<list<int>>)"
-    )
+    server.execute(f"CREATE TYPE IF NOT EXISTS {KS}.place (street text, numbers frozen<list<int>>)")
     names = {f"c{number}": kind for number, kind in enumerate(TYPES)}
     columns = ", ".join(f"{name} {kind}" for name, kind in names.items())
     mapping = ", ".join(f"{name}=value.{name}" for name in names)
     task = make_task(f"id int PRIMARY KEY, {columns}", f"id=key, {mapping}")
     value = {name: TYPES[kind][0] for name, kind in names.items()}
     as_texts = {
-        name: each if isinstance(each, str) else orjson.dumps(each, default=str).decode()
-        for name, each in value.items()
+        name: each if isinstance(each, str) else _text(each) for name, each in value.items()
     }
-    for name, kind in names.items():  # JSON has quotes about these
-        if kind in ("date", "time", "timestamp", "decimal"):
-            as_texts[name] = str(value[name])
-    as_texts[next(n for n, k in names.items() if k == "varint")] = str(1 << 80)
-    failed = task.write(value, as_texts, {name: None for name in names}, keys=[1, 2, 3])
+    failed = task.write(value, as_texts, dict.fromkeys(names), keys=[1, 2, 3])
     assert failed == {}
     found = {row[0]: row[1:] for row in rows(server, table, f"id, {', '.join(names)}")}
     for row in (1, 2):
@@ -458,9 +456,9 @@ def test_texts_are_read_as_the_codec_settings_say(
     value = {"n": "1.234,5", "at": "31.01.2026 12:30", "d": "31.01.2026", "t": "12.30"}
     assert task.write({**value, "s": 1_700_000_000}, keys=[1]) == {}
     ((_, at, day, number, second, clock),) = rows(server, table, "id, at, d, n, s, t")
-    assert at == datetime(2026, 1, 31, 11, 30)
-    assert (str(day), number, str(clock)) == ("2026-01-31", 1234.5, "12:30:00")
-    assert second == datetime(2023, 11, 14, 22, 13, 20)
+    assert str(at) == "2026-01-31 11:30:00"
+    assert (str(day), number, str(clock)) == ("2026-01-31", 1234.5, "12:30:00.000000000")
+    assert str(second) == "2023-11-14 22:13:20"
 
 
 def test_structs_become_user_types_and_logical_types_their_own(
@@ -474,6 +472,17 @@ def test_structs_become_user_types_and_logical_types_their_own(
     assert rows(server, table) == [(1, (1, Decimal("2.50")))]
     failed = task.write({"id": 1, "p": {"x": 1, "z": 2}}, first=5)
     assert "missing: y; unknown: z" in str(failed[0])
+
+
+def test_it_works_without_libev(
+    server: CassandraServer, table: str, make_task: MakeTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = "penstock.connectors.cassandra.client.access.connection_class"
+    monkeypatch.setattr(where, lambda: AsyncioConnection)
+    task = make_task("id int PRIMARY KEY, v int", "id=key, v=value.v")
+    values = [{"v": number} for number in range(1000)]
+    assert task.write(*values, keys=list(range(1000))) == {}
+    assert rows(server, table) == [(number, number) for number in range(1000)]
 
 
 def test_unknown_names_are_told_at_validation(
@@ -623,17 +632,14 @@ def test_wrong_passwords_and_untrusted_certificates_are_told(
         assert task.write({}, keys=[1]) == {}
         task.close()
         task.writer = None
-        from cassandra.io.asyncioreactor import AsyncioConnection
-
         with monkeypatch.context() as patched:
             patched.setattr(
                 "penstock.connectors.cassandra.client.access.connection_class",
                 lambda: AsyncioConnection,
             )
-            assert task.write({}, keys=[2], first=1) == {}
-            task.close()
-            task.writer = None
-        assert rows(own, table) == [(1,), (2,)]
+            ((setting, text),) = task.findings()
+            assert (setting, "no libev" in text) == ("ssl.provider", True)
+        assert rows(own, table) == [(1,)]
         ((setting, text),) = _with(task, "auth.password", "wrong")
         assert setting == "auth.username"
         assert "password" in text

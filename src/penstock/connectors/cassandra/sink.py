@@ -17,7 +17,7 @@ from penstock.api import (
 )
 from penstock.api.settings import Config
 from penstock.connectors.cassandra.client.access import CASSANDRA, Access
-from penstock.connectors.cassandra.settings import datastax
+from penstock.connectors.cassandra.settings import datastax, lenses, lenses_json, lenses_sink
 from penstock.connectors.cassandra.validation.live import sink_findings
 from penstock.connectors.cassandra.write.plan import SinkPlan
 
@@ -97,5 +97,59 @@ class DseSink(CassandraSink):
         version=VERSION,
         config=datastax.DATASTAX_SINK,
         task_class="com.datastax.oss.kafka.sink.CassandraSinkTask",
+        extra=CASSANDRA,
+    )
+
+
+class LensesSink(_CassandraSink):
+    """Writes records as rows into tables of Cassandra, with KCQL."""
+
+    plugin = Plugin(
+        class_name="io.lenses.streamreactor.connect.cassandra.CassandraSinkConnector",
+        version=VERSION,
+        config=lenses_sink.LENSES_SINK,
+        task_class="io.lenses.streamreactor.connect.cassandra.CassandraSinkTask",
+        extra=CASSANDRA,
+    )
+
+    def problems(self, config: Config) -> list[tuple[str, str]]:
+        return lenses_sink.problems(config)
+
+    def access(self, config: Config) -> Access:
+        return lenses_sink.access(config)
+
+    def sink_plan(self, config: Config) -> SinkPlan:
+        return lenses_sink.sink_plan(config)
+
+
+class LensesJsonSink(_CassandraSink):
+    """Writes records as JSON into tables of Cassandra, with KCQL."""
+
+    plugin = Plugin(
+        class_name="io.lenses.streamreactor.connect.cassandra.sink.CassandraSinkConnector",
+        version=VERSION,
+        config=lenses_json.LENSES_JSON_SINK,
+        task_class="io.lenses.streamreactor.connect.cassandra.sink.CassandraSinkTask",
+        extra=CASSANDRA,
+    )
+
+    def problems(self, config: Config) -> list[tuple[str, str]]:
+        return []
+
+    def access(self, config: Config) -> Access:
+        return lenses.access(config)
+
+    def sink_plan(self, config: Config) -> SinkPlan:
+        return lenses_json.sink_plan(config)
+
+
+class DataMountaineerSink(LensesJsonSink):
+    """Writes records as JSON into tables of Cassandra, under the connector's older name."""
+
+    plugin = Plugin(
+        class_name="com.datamountaineer.streamreactor.connect.cassandra.sink.CassandraSinkConnector",
+        version=VERSION,
+        config=lenses_json.LENSES_JSON_SINK,
+        task_class="com.datamountaineer.streamreactor.connect.cassandra.sink.CassandraSinkTask",
         extra=CASSANDRA,
     )

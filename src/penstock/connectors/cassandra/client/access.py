@@ -15,7 +15,7 @@ from typing import Any, Final
 from penstock.api import ConfigInvalid, Extra
 from penstock.api.settings import Secret, invalid
 from penstock.connectors.cassandra.client.errors import error_of
-from penstock.connectors.cassandra.client.reactor import connection_class
+from penstock.connectors.cassandra.client.reactor import connection_class, encrypts
 
 CASSANDRA: Final = Extra("cassandra", "Cassandra connectors", ("cassandra",))
 """What the family has to have installed."""
@@ -33,6 +33,7 @@ class Names:
     user: str
     bundle: str = ""
     compression: str = ""
+    tls: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,14 @@ class Access:
         """A session of the driver, to be closed with `close`. Raises CassandraUnavailable where
         no node answers, NotAllowed where the cluster does not accept the user, ConfigInvalid."""
         connections = connection_class()
+        if (self.tls is not None or self.bundle) and not encrypts(connections):
+            raise ConfigInvalid(
+                [
+                    f"{self.names.tls or self.names.bundle}: the driver cannot encrypt here, "
+                    "because it has no libev; install its wheel for Linux, or build it with "
+                    "libev's headers"
+                ]
+            )
         from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
         from cassandra.policies import ExponentialReconnectionPolicy
         from cassandra.query import tuple_factory

@@ -2,8 +2,9 @@
 
 The driver has its connections served by libev, whose extension its wheels for Linux have, or by
 Python's asyncore, which ended with Python 3.11; without either it cannot even be imported. It
-brings a loop on asyncio, too, which runs everywhere. So this is: libev, which costs the least, or
-asyncio, on every version of Python.
+brings a loop on asyncio, too, which runs everywhere, but cannot encrypt: asyncio refuses sockets
+of `ssl`. So this is: libev, which costs the least and encrypts, or asyncio, on every version of
+Python.
 """
 
 from __future__ import annotations
@@ -24,6 +25,11 @@ def connection_class() -> Any:
         return LibevConnection
     except Exception:  # the driver's DependencyException, or the extension does not load
         return _on_asyncio()
+
+
+def encrypts(connections: Any) -> bool:
+    """Whether connections of this class can use TLS."""
+    return str(connections.__name__) != "AsyncioConnection"
 
 
 def _on_asyncio() -> Any:

@@ -290,7 +290,7 @@ DATASTAX_SINK: Final = ConfigDef(
     rules=(_auth_rule, _key_rule, _cloud_rule),
 )
 
-NAMES: Final = Names(POINTS.name, USER.name, BUNDLE.name, COMPRESSION.name)
+NAMES: Final = Names(POINTS.name, USER.name, BUNDLE.name, COMPRESSION.name, SSL_PROVIDER.name)
 _TLS_NAMES: Final = {
     "ssl.keystore.location": KEY_STORE.name,
     "ssl.keystore.password": KEY_STORE_PASSWORD.name,

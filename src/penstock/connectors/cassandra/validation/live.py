@@ -1,4 +1,4 @@
-"""What a look at the cluster says of a sink's configuration."""
+"""What a look at the cluster says of a configuration."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock.api import ConfigInvalid, Finding, PenstockError
-from penstock.connectors.cassandra.client.access import Access, Names
+from penstock.connectors.cassandra.client.access import Access, Names, close
 from penstock.connectors.cassandra.client.errors import NotAllowed
+from penstock.connectors.cassandra.read.plan import SourcePlan
+from penstock.connectors.cassandra.read.queries import problems as read_problems
 from penstock.connectors.cassandra.write.binding import binding_of
 from penstock.connectors.cassandra.write.plan import SinkPlan
 from penstock.connectors.cassandra.write.tables import problems
@@ -17,7 +19,8 @@ def refused(error: PenstockError, names: Names) -> Iterator[Finding]:
     """What an attempt to connect says, at the setting to blame."""
     if isinstance(error, ConfigInvalid):
         for text in error.problems:
-            yield Finding(names.bundle if names.bundle in text else names.points, text)
+            own = [each for each in (names.bundle, names.tls, names.compression) if each in text]
+            yield Finding(next(filter(None, own), names.points), text)
     elif isinstance(error, NotAllowed):
         yield Finding(names.user, f"{error}. Check {names.user} and the password.")
     else:
@@ -35,7 +38,23 @@ def sink_findings(access: Access, plan: SinkPlan) -> Iterator[Finding]:
     try:
         yield from _tables(session, plan)
     finally:
-        session.cluster.shutdown()
+        close(session)
+
+
+def source_findings(access: Access, plan: SourcePlan) -> Iterator[Finding]:
+    """A cluster that cannot be reached or refuses the user; a keyspace, tables and columns that do
+    not exist or are of another type than is needed."""
+    try:
+        session = access.session()
+    except PenstockError as error:
+        yield from refused(error, access.names)
+        return
+    try:
+        for table in plan.tables:
+            for text in read_problems(session.cluster.metadata, table, plan.setting):
+                yield Finding(text.split(": ")[0], text)
+    finally:
+        close(session)
 
 
 def _tables(session: Any, plan: SinkPlan) -> Iterator[Finding]:

@@ -11,10 +11,11 @@ import orjson
 
 from penstock.api import ConfigInvalid, DataError
 from penstock.connectors.cassandra.client.errors import error_of, is_forbidden, is_transient, shown
+from penstock.connectors.cassandra.text.codecs import Encode, encoder, json_of
 from penstock.connectors.cassandra.text.mapping import NOW, TIMESTAMP, TTL
 from penstock.connectors.cassandra.text.names import shown as shown_name
+from penstock.connectors.cassandra.text.types import is_exact
 from penstock.connectors.cassandra.text.values import Texts
-from penstock.connectors.cassandra.write.codecs import Encode, encoder, is_exact, json_of
 from penstock.connectors.cassandra.write.plan import Mapped, Selected
 from penstock.connectors.cassandra.write.rows import Bound, Row, micros, ttl_s
 from penstock.connectors.cassandra.write.tables import (

@@ -26,6 +26,7 @@ from penstock.api.schema import (
     float32,
     timestamp_to_ms,
 )
+from penstock.connectors.cassandra.text.types import is_user_type, is_vector, type_name
 from penstock.connectors.cassandra.text.values import (
     UNITS,
     Texts,
@@ -119,32 +120,13 @@ def converter(kind: Any, texts: Texts) -> Convert:
         return _many(kind, converter(kind.subtypes[0], texts))
     if name == "map":
         return _map(kind, converter(kind.subtypes[0], texts), converter(kind.subtypes[1], texts))
-    if hasattr(kind, "vector_size"):
+    if is_vector(kind):
         return _vector(kind, converter(kind.subtype, texts))
-    if hasattr(kind, "fieldnames"):
+    if is_user_type(kind):
         return _struct(kind, [converter(each, texts) for each in kind.subtypes])
     if name == "tuple":
         return _tuple(kind, [converter(each, texts) for each in kind.subtypes])
     raise DataError(f"Columns of type {type_name(kind)} are not supported")
-
-
-def type_name(kind: Any) -> str:
-    """A type of the driver's as CQL has it."""
-    if hasattr(kind, "vector_size"):
-        return f"vector<{type_name(kind.subtype)}, {kind.vector_size}>"
-    name = kind.typename
-    if hasattr(kind, "fieldnames"):
-        return str(name)
-    inner = [type_name(each) for each in getattr(kind, "subtypes", ())]
-    return f"{name}<{', '.join(inner)}>" if inner else str(name)
-
-
-def is_exact(kind: Any) -> bool:
-    """Whether a type holds numbers that JSON's have to be read for digit by digit."""
-    parts = [*getattr(kind, "subtypes", ())]
-    if getattr(kind, "subtype", None) is not None:
-        parts.append(kind.subtype)
-    return kind.typename in ("decimal", "varint") or any(is_exact(each) for each in parts)
 
 
 def _shown(value: Any) -> str:

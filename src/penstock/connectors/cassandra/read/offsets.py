@@ -1,0 +1,44 @@
+"""Offsets, as Lenses' connector stores them: of each table, how far a column was read
+(connectors.md §7.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from penstock.api import PenstockError, Primitive, SourceOffset
+from penstock.api.dates import DateFormat, Unparseable
+
+TABLE: Final = "connect.cassandra.assigned.tables"
+_FORMAT: Final = DateFormat("yyyy-MM-dd HH:mm:ss.SSS'Z'")
+
+
+def partition_of(table: str) -> dict[str, Primitive]:
+    """The source partition of a table."""
+    return {TABLE: table}
+
+
+def moment_text(ms: int) -> str:
+    """A moment as offsets have it: to the millisecond, in UTC."""
+    return _FORMAT.format(ms)
+
+
+def moment_ms(text: str) -> int:
+    """The moment of such a text. Raises PenstockError."""
+    try:
+        return _FORMAT.parse(text)
+    except Unparseable as error:
+        raise PenstockError(
+            f"'{text}' is no moment of the form yyyy-MM-dd HH:mm:ss.SSS'Z'"
+        ) from error
+
+
+def check(each: SourceOffset) -> None:
+    """Raises PenstockError where a user's offset is none of this connector."""
+    if not isinstance(each.partition.get(TABLE), str):
+        raise PenstockError(f"Partition objects should contain the key '{TABLE}'")
+    offset: Mapping[str, Primitive] | None = each.offset
+    if offset is None:
+        return
+    if len(offset) != 1 or not all(isinstance(value, str) for value in offset.values()):
+        raise PenstockError("Offset objects should either be null or have one column, with a text")

@@ -1,0 +1,422 @@
+"""Reads the tables of one source task (connectors.md §7.2).
+
+A table with a column that tells new rows is read in slices of time. The rows of a slice are put in
+order, so that every offset is one at which a reader can resume: all rows before it were sent. A
+slice that is too large for that is sent as it comes, and its offset with its last row. A table
+that is read by token comes in its order; offsets are those of whole partitions. A table without
+such a column is read again and again, in ranges of tokens side by side.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import orjson
+
+from penstock.api import (
+    ConfigInvalid,
+    Polled,
+    Primitive,
+    Records,
+    SourceContext,
+    SourceOffset,
+    SourceReader,
+)
+from penstock.api.dates import DateFormat
+from penstock.api.schema import EPOCH, STRING, Schema
+from penstock.connectors.cassandra.client.access import Access, close
+from penstock.connectors.cassandra.client.errors import error_of
+from penstock.connectors.cassandra.read.offsets import moment_ms, moment_text, partition_of
+from penstock.connectors.cassandra.read.plan import Buckets, Mode, SourcePlan, TablePlan
+from penstock.connectors.cassandra.read.queries import (
+    parts_of,
+    problems,
+    range_statement,
+    ranges,
+    statement,
+)
+from penstock.connectors.cassandra.read.values import rows_as
+from penstock.connectors.cassandra.text.codecs import converter
+from penstock.connectors.cassandra.text.values import Texts
+
+_MOST_SORTED: Final = 100_000  # rows of a slice
+_LONG_AGO_MS: Final = -2_177_452_800_000  # 1901: what is before is no time that was read up to
+_ROW_BYTES: Final = 16
+_MOST_PARTS_BYTES: Final = 1 << 20
+
+
+@dataclass(slots=True)
+class _Shape:
+    """What rows become."""
+
+    names: list[str]
+    schema: Schema
+    value_of: Callable[[Sequence[Any]], dict[str, Any]]
+
+
+@dataclass(slots=True)
+class _Table:
+    """A table, and how far it was read. `position`: what is stored for the last row that was
+    sent."""
+
+    plan: TablePlan
+    position: str | None
+    due_s: float = 0.0
+    slice_ms: int = 0
+    prepared: dict[bool, Any] = field(default_factory=dict)
+    shape: _Shape | None = None
+    ready: deque[tuple[Sequence[Any], str | None]] = field(default_factory=deque)
+    pages: _Pages | None = None  # what is not read yet of a slice
+    carried: list[Sequence[Any]] = field(default_factory=list)  # read, and not ready yet
+    highest_ms: int | None = None  # of the rows of a slice that is sent as it comes
+    is_late: bool = False  # whether there are later slices already
+
+
+class CassandraReader(SourceReader):
+    """Reads a task's tables; connects when it is polled."""
+
+    idle_ms = 50
+
+    def __init__(
+        self,
+        access: Access,
+        plan: SourcePlan,
+        context: SourceContext,
+        *,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._access = access
+        self._plan = plan
+        self._context = context
+        self._now_ms = now_ms
+        self._session: Any = None
+        self._tables = [
+            _Table(each, self._stored(each), slice_ms=plan.slice_ms) for each in plan.tables
+        ]
+        self.idle_ms = max(min(plan.interval_ms, 100), 1)
+
+    def poll(self, max_bytes: int, wait_ms: int) -> Polled | None:
+        for _ in range(len(self._tables)):
+            table = self._tables[0]
+            polled = self._polled(table, max_bytes)
+            if polled is not None:
+                if not table.ready:
+                    self._tables.append(self._tables.pop(0))
+                return polled
+            self._tables.append(self._tables.pop(0))
+        return None
+
+    def read(self, part: str) -> Iterator[Records]:
+        number, start, end = orjson.loads(part)
+        plan = self._plan.tables[number]
+        session = self._connected()
+        keys = [each.name for each in _described(session, plan).partition_key]
+        prepared = self._prepare(range_statement(plan, self._plan, keys))
+        shape: _Shape | None = None
+        for page, names, kinds in self._pages(prepared, (start, end)):
+            if shape is None:
+                shape = self._shape(plan, names, kinds)
+            yield from self._chunks(plan, shape, page)
+
+    def close(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            close(session)
+
+    def _stored(self, plan: TablePlan) -> str | None:
+        offset = self._context.stored_offset(partition_of(plan.table))
+        value = None if offset is None else offset.get(plan.column)
+        return value if isinstance(value, str) and value else None
+
+    def _connected(self) -> Any:
+        if self._session is None:
+            session = self._access.session()
+            wrong = [
+                text
+                for each in self._plan.tables
+                for text in problems(session.cluster.metadata, each, self._plan.setting)
+            ]
+            if wrong:
+                close(session)
+                raise ConfigInvalid(wrong)
+            self._session = session
+        return self._session
+
+    def _polled(self, table: _Table, max_bytes: int) -> Polled | None:
+        if not table.ready and table.pages is None:
+            if time.monotonic() < table.due_s:
+                return None
+            if table.plan.mode is Mode.BULK:
+                return self._bulk(table)
+            self._begin(table)
+        while not table.ready and table.pages is not None:
+            self._read_on(table)
+        if not table.ready:
+            return None
+        return self._taken(table, max_bytes)
+
+    def _wait(self, table: _Table) -> None:
+        table.due_s = time.monotonic() + self._plan.interval_ms / 1000
+
+    def _bulk(self, table: _Table) -> Polled:
+        session = self._connected()
+        count = parts_of(self._partitions(session, table.plan))
+        number = self._plan.tables.index(table.plan)
+        self._wait(table)
+        position = moment_text(self._plan.initial_ms)
+        return Polled(
+            offsets=[_offset(table.plan, position)],
+            parts=[orjson.dumps([number, *each]).decode() for each in ranges(count)],
+        )
+
+    def _partitions(self, session: Any, plan: TablePlan) -> int | None:
+        """About how many partitions a table has; None where that is not known yet."""
+        try:
+            found = session.execute(
+                "SELECT partitions_count FROM system.size_estimates "
+                "WHERE keyspace_name = %s AND table_name = %s",
+                (plan.keyspace, plan.table),
+            )
+            counts = [row[0] for row in found]
+        except Exception:  # it is hidden from the user, or not there
+            return None
+        return sum(counts) if counts else None
+
+    def _begin(self, table: _Table) -> None:
+        """Begins a slice, or the next tokens."""
+        self._connected()
+        plan = table.plan
+        if plan.mode is Mode.TOKEN:
+            is_first = table.position is None
+            values: tuple[Any, ...] = ()
+            prepared = self._statement(table, is_first=is_first)
+            if table.position is not None:
+                values = (_parsed_key(prepared, table.position),)
+            table.pages = self._pages(prepared, values)
+            return
+        previous = self._plan.initial_ms
+        if table.position is not None:
+            previous = moment_ms(table.position)
+        newest = upper = max(previous, self._now_ms() - self._plan.delay_ms)
+        if previous > _LONG_AGO_MS:
+            upper = min(upper, previous + table.slice_ms)
+        table.is_late = upper < newest
+        bounds: tuple[Any, ...] = (_moment(previous), _moment(upper))
+        if plan.buckets is not None:
+            bounds = (*bounds, bucket_names(plan.buckets, previous, upper))
+        table.pages = self._pages(self._statement(table), bounds)
+
+    def _read_on(self, table: _Table) -> None:
+        """Reads what comes next of a slice: all of it, in order, if it is not too large."""
+        assert table.pages is not None
+        most = 1 if table.plan.mode is Mode.TOKEN else _MOST_SORTED
+        rows = table.carried
+        for page, names, kinds in table.pages:
+            if table.shape is None:
+                table.shape = self._shape(table.plan, names, kinds)
+            rows += page
+            if len(rows) > most:
+                break
+        ended = table.pages.ended
+        # The last row waits for what follows it: only then its offset is known.
+        table.carried = [] if ended or not rows else [rows.pop()]
+        if rows:
+            take = self._take_tokens if table.plan.mode is Mode.TOKEN else self._take_times
+            take(table, rows, ended=ended)
+        if ended:
+            table.pages = None
+            self._end(table, is_empty=not rows)
+
+    def _end(self, table: _Table, *, is_empty: bool) -> None:
+        """A slice was read: the next one is longer if it had nothing."""
+        if not is_empty:
+            table.slice_ms = self._plan.slice_ms
+        elif table.is_late:
+            table.slice_ms *= 2
+        else:
+            self._wait(table)
+
+    def _take_tokens(self, table: _Table, rows: list[Sequence[Any]], *, ended: bool) -> None:
+        """Rows in the order of tokens; an offset after the last one of each partition."""
+        assert table.shape is not None
+        at = table.shape.names.index(table.plan.column)
+        keys = [str(row[at]) for row in (*rows, *table.carried)]
+        for number, row in enumerate(rows):
+            is_last = ended if number + 1 == len(keys) else keys[number] != keys[number + 1]
+            table.ready.append((row, keys[number] if is_last else None))
+            if is_last:
+                table.position = keys[number]
+
+    def _take_times(self, table: _Table, rows: list[Sequence[Any]], *, ended: bool) -> None:
+        """Rows of a slice: in order, each moment with its offset, or as they come."""
+        assert table.shape is not None
+        at = table.shape.names.index(table.plan.column)
+        moments = [_ms_of(row[at]) for row in rows]
+        if ended and table.highest_ms is None:
+            order = sorted(range(len(rows)), key=moments.__getitem__)
+            for number, row in enumerate(order):
+                is_last = number + 1 == len(order) or moments[order[number + 1]] != moments[row]
+                text = moment_text(moments[row]) if is_last else None
+                table.ready.append((rows[row], text))
+            table.position = moment_text(moments[order[-1]])
+            return
+        highest = max(*moments, table.highest_ms or moments[0])
+        table.ready.extend((row, None) for row in rows)
+        table.highest_ms = highest
+        if ended:
+            table.position, table.highest_ms = moment_text(highest), None
+            table.ready[-1] = (rows[-1], table.position)
+
+    def _taken(self, table: _Table, max_bytes: int) -> Polled:
+        """Rows up to an offset; without one, if there are too many before the next one."""
+        rows: list[Sequence[Any]] = []
+        offset: str | None = None
+        complete = size = 0  # `complete`: how many rows are up to the offset
+        while table.ready and (not rows or size + _size(table.ready[0][0]) <= max_bytes):
+            row, position = table.ready.popleft()
+            size += _size(row)
+            rows.append(row)
+            if position is not None:
+                offset, complete = position, len(rows)
+        if offset is not None:
+            table.ready.extendleft((row, None) for row in reversed(rows[complete:]))
+            del rows[complete:]
+        assert table.shape is not None
+        records = self._records(table.plan, table.shape, rows)
+        return Polled(records, [] if offset is None else [_offset(table.plan, offset)])
+
+    def _records(self, plan: TablePlan, shape: _Shape, rows: Sequence[Sequence[Any]]) -> Records:
+        values = [shape.value_of(row) for row in rows]
+        if not plan.unwraps:
+            return Records.of(plan.topic, values, schema=shape.schema)
+        if plan.unwraps_json:
+            texts = [_json(value) for value in values]
+            keys = None
+            if plan.key_columns:
+                at = [shape.names.index(each) for each in plan.key_columns]
+                keys = [plan.delimiter.join(str(row[each]) for each in at) for row in rows]
+            key_schema = STRING if keys else None
+            return Records.of(plan.topic, texts, schema=STRING, keys=keys, key_schema=key_schema)
+        joined = [",".join(_plain(each) for each in value.values()) for value in values]
+        return Records.of(plan.topic, joined, schema=STRING)
+
+    def _chunks(
+        self, plan: TablePlan, shape: _Shape, rows: Sequence[Sequence[Any]]
+    ) -> Iterator[Records]:
+        start = size = 0
+        for at, row in enumerate(rows):
+            size += _size(row)
+            if size >= _MOST_PARTS_BYTES:
+                yield self._records(plan, shape, rows[start : at + 1])
+                start, size = at + 1, 0
+        if start < len(rows):
+            yield self._records(plan, shape, rows[start:])
+
+    def _shape(self, plan: TablePlan, names: Sequence[str], kinds: Sequence[Any]) -> _Shape:
+        name = f"{plan.keyspace}.{plan.table}".replace("-", ".")
+        schema, value_of = rows_as(names, kinds, plan.ignored, name, as_json=self._plan.as_json)
+        return _Shape(list(names), schema, value_of)
+
+    def _statement(self, table: _Table, *, is_first: bool = False) -> Any:
+        prepared = table.prepared.get(is_first)
+        if prepared is None:
+            prepared = self._prepare(statement(table.plan, self._plan, is_first=is_first))
+            table.prepared[is_first] = prepared
+        return prepared
+
+    def _prepare(self, text: str) -> Any:
+        from cassandra import ConsistencyLevel
+
+        try:
+            prepared = self._connected().prepare(text)
+        except ConfigInvalid:
+            raise
+        except Exception as error:
+            raise error_of(error, f"{self._plan.setting}: cannot prepare: {text}") from error
+        if self._plan.consistency:
+            prepared.consistency_level = ConsistencyLevel.name_to_value[self._plan.consistency]
+        return prepared
+
+    def _pages(self, prepared: Any, values: Sequence[Any]) -> _Pages:
+        return _Pages(self._connected(), prepared, values, self._plan.fetch)
+
+
+class _Pages:
+    """The pages of a statement's rows, each with the columns' names and types. A page that cannot
+    be read is read again by the next call."""
+
+    def __init__(self, session: Any, prepared: Any, values: Sequence[Any], fetch: int) -> None:
+        self._session = session
+        self._bound = prepared.bind(values)
+        self._bound.fetch_size = fetch
+        self._query = prepared.query_string
+        self._state: Any = None
+        self.ended = False
+
+    def __iter__(self) -> _Pages:
+        return self
+
+    def __next__(self) -> tuple[list[Sequence[Any]], list[str], list[Any]]:
+        if self.ended:
+            raise StopIteration
+        try:
+            found = self._session.execute(self._bound, paging_state=self._state)
+        except Exception as error:
+            raise error_of(error, f"Cannot read: {self._query}") from error
+        self._state = found.paging_state
+        self.ended = not self._state
+        return list(found.current_rows), found.column_names, found.column_types
+
+
+def bucket_names(buckets: Buckets, first_ms: int, last_ms: int) -> list[str]:
+    """The names of all buckets between two moments, theirs included."""
+    pattern = DateFormat(buckets.pattern)
+    step = buckets.length.value
+    names = [pattern.format(ms) for ms in range(first_ms, last_ms + 1, step)]
+    return list(dict.fromkeys([*names, pattern.format(last_ms)]))
+
+
+def _described(session: Any, plan: TablePlan) -> Any:
+    keyspace = session.cluster.metadata.keyspaces[plan.keyspace]
+    return keyspace.tables.get(plan.table) or keyspace.views[plan.table]
+
+
+def _offset(plan: TablePlan, position: str) -> SourceOffset:
+    partition: dict[str, Primitive] = partition_of(plan.table)
+    return SourceOffset(partition, {plan.column: position})
+
+
+def _moment(ms: int) -> datetime:
+    return (EPOCH + timedelta(milliseconds=ms)).replace(tzinfo=None)
+
+
+def _ms_of(value: Any) -> int:
+    """The moment of a timestamp or a timeuuid, in ms since the epoch."""
+    if hasattr(value, "time_low"):
+        return int((value.time - 0x01B21DD213814000) // 10_000)
+    return int((value - EPOCH.replace(tzinfo=None)) // timedelta(milliseconds=1))
+
+
+def _parsed_key(prepared: Any, text: str) -> Any:
+    """The value of a partition key that an offset has as a text."""
+    return converter(prepared.column_metadata[0].type, Texts())(text)
+
+
+def _size(row: Sequence[Any]) -> int:
+    return sum(
+        len(cell) + _ROW_BYTES if isinstance(cell, (str, bytes, list, dict)) else _ROW_BYTES
+        for cell in row
+    )
+
+
+def _json(value: dict[str, Any]) -> str:
+    return orjson.dumps(value, default=str).decode()
+
+
+def _plain(value: Any) -> str:
+    return "null" if value is None else str(value)

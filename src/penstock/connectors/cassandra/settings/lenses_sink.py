@@ -1,0 +1,294 @@
+"""Settings of Lenses' sink, which has DataStax's mapping behind KCQL (connectors.md §7.2)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any, Final
+
+from penstock.api.settings import (
+    HIGH,
+    LOW,
+    PASSWORD,
+    Config,
+    ConfigDef,
+    Key,
+    Secret,
+    checking,
+    one_of,
+)
+from penstock.connectors.cassandra.client.access import Access, Names
+from penstock.connectors.cassandra.settings import lenses
+from penstock.connectors.cassandra.settings.tls import tls_context
+from penstock.connectors.cassandra.settings.topics import Problems, topic_plans
+from penstock.connectors.cassandra.text.kcql import Statement
+from penstock.connectors.cassandra.text.names import quoted
+from penstock.connectors.cassandra.write.plan import Ignore, SinkPlan, TopicPlan
+
+_AUTH: Final = "Authentication"
+_VARIABLES: Final = ("__ttl", "__timestamp")
+_NAME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9_]{0,47}")
+
+
+def _count(name: str, default: int, doc: str) -> Key[int]:
+    return lenses.count(name, default, doc, lenses.CONNECTION)
+
+
+IN_FLIGHT: Final = _count(
+    "max.concurrent.requests", 100, "How many requests of a task are under way at once."
+)
+POOL: Final = _count(
+    "connection.pool.size",
+    2,
+    "Accepted for compatibility: a task has one connection to each node.",
+)
+COMPRESSION: Final = lenses.text(
+    "compression",
+    "How requests are compressed; lz4 and snappy need their Python packages.",
+    lenses.CONNECTION,
+    "none",
+    check=one_of("none", "snappy", "lz4", ignore_case=True),
+    choices=("none", "snappy", "lz4"),
+)
+TIMEOUT: Final = _count("query.timeout.ms", 20_000, "How long to wait for an answer.")
+BATCH: Final = _count(
+    "max.batch.size", 64, "The most records of a request: those of a partition of a table."
+)
+DC: Final = lenses.text(
+    "load.balancing.local.dc",
+    "The data center whose nodes are used; empty: that of the first contact point.",
+    lenses.CONNECTION,
+)
+TLS: Final = lenses.flag(
+    "ssl.enabled", "Whether connections are encrypted.", lenses.CONNECTION, importance=LOW
+)
+
+
+def _path(name: str, doc: str) -> Key[str]:
+    return lenses.text(name, doc, lenses.CONNECTION, importance=LOW)
+
+
+TRUST_STORE: Final = _path(
+    "ssl.truststore.path", "The certificates that are trusted: PKCS #12 or PEM."
+)
+TRUST_STORE_PASSWORD: Final = lenses.secret(
+    "ssl.truststore.password", "Its password.", lenses.CONNECTION
+)
+KEY_STORE: Final = _path("ssl.keystore.path", "The client's key and certificate: PKCS #12 or PEM.")
+KEY_STORE_PASSWORD: Final = lenses.secret(
+    "ssl.keystore.password", "Its password.", lenses.CONNECTION
+)
+SSL_PROVIDER: Final = lenses.text(
+    "ssl.provider",
+    "Whether the client's certificate is in a key store (`JDK`) or in PEM files (`OpenSSL`).",
+    lenses.CONNECTION,
+    "None",
+    check=one_of("None", "JDK", "OpenSSL", ignore_case=True),
+    choices=("None", "JDK", "OpenSSL"),
+)
+SUITES: Final = _path("ssl.cipher.suites", "The cipher suites that are used, by Java's names.")
+CHECKS_NAMES: Final = lenses.flag(
+    "ssl.hostname.verification",
+    "Whether nodes' certificates have to have their names.",
+    lenses.CONNECTION,
+    default=True,
+)
+KEY_CHAIN: Final = _path("ssl.openssl.key.cert.chain", "The client's certificates in PEM.")
+PRIVATE_KEY: Final = _path("ssl.openssl.private.key", "The client's key in PEM.")
+AUTH: Final = lenses.text(
+    "auth.provider",
+    "How the user is authenticated.",
+    _AUTH,
+    "None",
+    importance=HIGH,
+    check=one_of("None", "PLAIN", "GSSAPI", ignore_case=True),
+    choices=("None", "PLAIN", "GSSAPI"),
+)
+USER: Final = lenses.text("auth.username", "The user, for PLAIN.", _AUTH, importance=HIGH)
+PASSWORD_KEY: Final = Key(
+    f"{lenses.PREFIX}auth.password",
+    PASSWORD,
+    default=Secret(""),
+    importance=HIGH,
+    doc="The user's password.",
+    group=_AUTH,
+)
+KEY_TAB: Final = lenses.text(
+    "auth.gssapi.keytab",
+    "Refused: tickets are taken from the cache of Kerberos; fill it with kinit -k.",
+    _AUTH,
+    importance=HIGH,
+    check=checking(
+        "empty",
+        lambda value: (
+            "Key tabs are not read here; leave it out, and fill the ticket cache with kinit -k"
+            if value
+            else None
+        ),
+    ),
+)
+PRINCIPAL: Final = lenses.text(
+    "auth.gssapi.principal", "The user, for GSSAPI.", _AUTH, importance=HIGH
+)
+SERVICE: Final = lenses.text(
+    "auth.gssapi.service", "The service's name, for GSSAPI.", _AUTH, "dse", importance=HIGH
+)
+IGNORE: Final = lenses.text(
+    "ignore.errors.mode",
+    "Which refused records are left out and logged: `none`, `all`, `driver`: those that the "
+    "cluster refuses.",
+    lenses.ERRORS,
+    "none",
+    check=one_of("none", "all", "driver", ignore_case=True),
+    choices=("none", "all", "driver"),
+)
+
+LENSES_SINK: Final = ConfigDef(
+    lenses.POINTS,
+    lenses.PORT,
+    IN_FLIGHT,
+    POOL,
+    COMPRESSION,
+    TIMEOUT,
+    BATCH,
+    DC,
+    TLS,
+    TRUST_STORE,
+    TRUST_STORE_PASSWORD,
+    KEY_STORE,
+    KEY_STORE_PASSWORD,
+    SSL_PROVIDER,
+    SUITES,
+    CHECKS_NAMES,
+    KEY_CHAIN,
+    PRIVATE_KEY,
+    AUTH,
+    USER,
+    PASSWORD_KEY,
+    KEY_TAB,
+    PRINCIPAL,
+    SERVICE,
+    IGNORE,
+    lenses.RETRIES,
+    lenses.RETRY_INTERVAL,
+    lenses.KCQL,
+    lenses.PROGRESS,
+    lenses.ERROR_POLICY,
+)
+
+_TLS_NAMES: Final = {
+    "ssl.truststore.location": TRUST_STORE.name,
+    "ssl.truststore.password": TRUST_STORE_PASSWORD.name,
+    "ssl.cipher.suites": SUITES.name,
+}
+_JDK_NAMES: Final = {
+    "ssl.keystore.location": KEY_STORE.name,
+    "ssl.keystore.password": KEY_STORE_PASSWORD.name,
+}
+_OPENSSL_NAMES: Final = {
+    "ssl.keystore.key": PRIVATE_KEY.name,
+    "ssl.keystore.certificate.chain": KEY_CHAIN.name,
+}
+
+
+def access(config: Config) -> Access:
+    """How the cluster is reached. Raises ConfigInvalid."""
+    tls = None
+    if config[TLS]:
+        is_pem = config[SSL_PROVIDER].lower() == "openssl"
+        names = {**_TLS_NAMES, **(_OPENSSL_NAMES if is_pem else _JDK_NAMES)}
+        tls = tls_context(config.props, names)
+        tls.check_hostname = config[CHECKS_NAMES]
+    provider = config[AUTH].upper()
+    return Access(
+        points=lenses.points_of(config),
+        port=config[lenses.PORT],
+        names=Names(lenses.POINTS.name, USER.name, compression=COMPRESSION.name, tls=TLS.name),
+        dc=config[DC],
+        user=config[USER] if provider == "PLAIN" else "",
+        password=config[PASSWORD_KEY],
+        krb_service=config[SERVICE] if provider == "GSSAPI" else "",
+        krb_principal=config[PRINCIPAL],
+        tls=tls,
+        compression=config[COMPRESSION],
+        request_s=config[TIMEOUT] / 1000,
+    )
+
+
+def _plans(config: Config) -> tuple[dict[str, TopicPlan], Problems]:
+    """The plans of KCQL, as settings of DataStax's sink; what is wrong is told of KCQL."""
+    props: dict[str, str] = {}
+    problems: list[str] = []
+    for each in lenses.statements(config):
+        keyspace, dot, table = each.target.partition(".")
+        if not dot:
+            problems.append(f"KCQL target must be in the form namespace.table, got: {each.target}")
+            continue
+        for kind, name in (("keyspace (namespace)", keyspace), ("table", table)):
+            if not _NAME.fullmatch(name):
+                problems.append(
+                    f"Invalid Cassandra {kind} name: '{name}'. Must start with a letter, contain "
+                    "only letters, numbers, and underscores, and be at most 48 characters."
+                )
+        if not each.fields:
+            problems.append(
+                f"SELECT * names no columns of {each.target}; select each field AS its column"
+            )
+            continue
+        prefix = f"topic.{each.source}.{keyspace}.{table}."
+        props[f"{prefix}mapping"] = _mapping(each)
+        for name, value in each.properties.items():
+            is_codec = name.startswith("codec.")
+            props[f"topic.{each.source}.{name}" if is_codec else prefix + name] = value
+        if each.ttl:
+            props[f"{prefix}ttl"] = str(each.ttl)
+    if problems:
+        return {}, [(lenses.KCQL.name, f"{lenses.KCQL.name}: {text}") for text in problems]
+    plans, wrong = topic_plans(props)
+    name = lenses.KCQL.name
+    named = {
+        topic: replace(plan, tables=tuple(_renamed(table) for table in plan.tables))
+        for topic, plan in plans.items()
+    }
+    return named, [(name, f"{name}: {text}") for _, text in wrong]
+
+
+def _renamed(table: Any) -> Any:
+    return replace(table, setting=lenses.KCQL.name, query_setting=lenses.KCQL.name)
+
+
+def _mapping(statement: Statement) -> str:
+    """The mapping of the selected fields."""
+    entries = []
+    for each in statement.fields:
+        part, name = "value", each.name
+        for prefix in ("key", "value", "header"):
+            if name == f"_{prefix}" or name.startswith(f"_{prefix}."):
+                part, name = prefix, name[len(prefix) + 1 :].removeprefix(".")
+                break
+        field = name if name.endswith("()") else quoted(f"{part}.{name}" if name else part)
+        column = each.alias if each.alias in _VARIABLES else quoted(each.alias)
+        entries.append(f"{column}={field}")
+    return ", ".join(entries)
+
+
+def problems(config: Config) -> Problems:
+    """What is wrong with KCQL: the setting to blame, and the message."""
+    found = _plans(config)[1]
+    if not lenses.points_of(config):
+        found.append((lenses.POINTS.name, f"{lenses.POINTS.name} must be set"))
+    return found
+
+
+def sink_plan(config: Config) -> SinkPlan:
+    """What is done with records; for a configuration without `problems`."""
+    ignore = Ignore(config[IGNORE].lower())
+    if config[lenses.ERROR_POLICY].upper() == "NOOP":
+        ignore = Ignore.ALL
+    return SinkPlan(
+        _plans(config)[0],
+        lenses.KCQL.name,
+        in_flight=config[IN_FLIGHT],
+        batch=config[BATCH],
+        ignore=ignore,
+    )

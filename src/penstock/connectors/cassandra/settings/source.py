@@ -1,0 +1,215 @@
+"""Settings of the source, under the names of Lenses' connector (connectors.md §7.2)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from penstock.api import PenstockError
+from penstock.api.dates import DateFormat, PatternInvalid
+from penstock.api.settings import LONG, LOW, STRING, Config, ConfigDef, Key, checking, one_of
+from penstock.connectors.cassandra.read.offsets import TABLE, moment_ms
+from penstock.connectors.cassandra.read.plan import Bucket, Buckets, Mode, SourcePlan, TablePlan
+from penstock.connectors.cassandra.settings import lenses
+from penstock.connectors.cassandra.text.kcql import Statement
+
+_MODES: Final = {
+    "": Mode.BULK,
+    "none": Mode.BULK,
+    "timestamp": Mode.TIMESTAMP,
+    "timeuuid": Mode.TIMEUUID,
+    "token": Mode.TOKEN,
+    "buckettimeseries": Mode.BUCKETS,
+    "bucket-timeseries": Mode.BUCKETS,
+}
+_UNUSED: Final = "Accepted for compatibility: polls are of about 1 MB, whatever their number of "
+
+
+def _long(name: str, default: int, doc: str, least: int = 0) -> Key[int]:
+    return lenses.count(name, default, doc, lenses.IMPORT, least, LONG)
+
+
+def _initial_problem(value: str | None) -> str | None:
+    try:
+        moment_ms(value or "")
+    except PenstockError as error:
+        return str(error)
+    return None
+
+
+def _pattern_problem(value: str | None) -> str | None:
+    try:
+        DateFormat(value or "")
+    except PatternInvalid as error:
+        return str(error)
+    return None
+
+
+TABLES: Final = Key(
+    TABLE,
+    STRING,
+    default="",
+    importance=LOW,
+    doc="The tables of a task; the connector sets it.",
+    group=lenses.IMPORT,
+)
+BUFFER: Final = lenses.count("task.buffer.size", 10_000, f"{_UNUSED}rows.", lenses.IMPORT)
+BATCH: Final = lenses.count("batch.size", 100, f"{_UNUSED}rows.", lenses.IMPORT)
+INTERVAL: Final = _long(
+    "import.poll.interval", 1_000, "How long to wait when there is nothing new, in ms.", 1
+)
+FILTERING: Final = lenses.flag(
+    "import.allow.filtering",
+    "Whether statements that read new rows have ALLOW FILTERING.",
+    lenses.IMPORT,
+    default=True,
+)
+TIME_SLICE: Final = _long(
+    "time.slice.ms",
+    10_000,
+    "Accepted for compatibility: `connect.cassandra.slice.duration` has a meaning.",
+)
+SLICE: Final = _long(
+    "slice.duration",
+    10_000,
+    "The range of time that a statement reads, in ms; longer as long as there is nothing in it.",
+    1,
+)
+DELAY: Final = _long(
+    "slice.delay.ms",
+    30_000,
+    "How old rows have to be before they are read, in ms: as long as rows may come late.",
+)
+INITIAL: Final = lenses.text(
+    "initial.offset",
+    "Where a source without an offset begins: yyyy-MM-dd HH:mm:ss.SSS'Z'.",
+    lenses.IMPORT,
+    "1900-01-01 00:00:00.0000000Z",
+    check=checking("yyyy-MM-dd HH:mm:ss.SSS'Z'", _initial_problem),
+)
+AS_JSON: Final = lenses.flag(
+    "mapping.collection.to.json",
+    "Whether collections are texts of JSON; else arrays and maps.",
+    lenses.IMPORT,
+    default=True,
+)
+_BUCKETS: Final = tuple(each.name for each in Bucket)
+BUCKET: Final = lenses.text(
+    "bucket.timeseries.mode",
+    "The length of buckets, for INCREMENTALMODE=buckettimeseries.",
+    lenses.IMPORT,
+    check=one_of("", *_BUCKETS),
+    choices=_BUCKETS,
+)
+BUCKET_FORMAT: Final = lenses.text(
+    "bucket.timeseries.format",
+    "How buckets are named: a date pattern of Java's.",
+    lenses.IMPORT,
+    check=checking("a date pattern", _pattern_problem),
+)
+BUCKET_FIELD: Final = lenses.text(
+    "bucket.timeseries.field.name",
+    "The column that has the names of buckets.",
+    lenses.IMPORT,
+    "bucket",
+)
+
+LENSES_SOURCE: Final = ConfigDef(
+    *lenses.BASE,
+    TABLES,
+    lenses.KCQL,
+    BUFFER,
+    BATCH,
+    INTERVAL,
+    FILTERING,
+    TIME_SLICE,
+    SLICE,
+    DELAY,
+    INITIAL,
+    AS_JSON,
+    BUCKET,
+    BUCKET_FORMAT,
+    BUCKET_FIELD,
+    rules=(lenses.key_space_rule,),
+)
+
+
+def problems(config: Config) -> list[tuple[str, str]]:
+    """What is wrong with KCQL: the setting to blame, and the message."""
+    name = lenses.KCQL.name
+    found: list[tuple[str, str]] = []
+    seen: set[str] = set()
+    for each in lenses.statements(config):
+        if each.source in seen:
+            found.append((name, f"{name}: table {each.source} is read twice"))
+        seen.add(each.source)
+        if each.mode == "dsesearchtimestamp":
+            found.append(
+                (name, f"{name}: INCREMENTALMODE=dsesearchtimestamp needs DSE Search, which is not "
+                 "supported; use timestamp")
+            )  # fmt: skip
+            continue
+        if each.mode not in _MODES:
+            modes = ", ".join(key for key in _MODES if key and "-" not in key)
+            found.append((name, f"{name}: INCREMENTALMODE={each.mode} is none of {modes}"))
+            continue
+        mode = _MODES[each.mode]
+        if mode is not Mode.BULK and len(each.keys) != 1:
+            found.append(
+                (
+                    name,
+                    f"{name}: Only one primary key column is allowed to be specified in "
+                    f"Incremental mode. Received {','.join(each.keys)} for source {each.source}",
+                )
+            )
+        if mode is Mode.BUCKETS and not config[BUCKET]:
+            found.append((BUCKET.name, f"You should specify {BUCKET.name} while using {each.mode}"))
+        if (mode is Mode.BUCKETS or config[BUCKET]) and not config[BUCKET_FORMAT]:
+            found.append(
+                (
+                    BUCKET_FORMAT.name,
+                    f"You should specify {BUCKET_FORMAT.name} while using BUCKETTIMESERIES",
+                )
+            )
+    return found
+
+
+def source_plan(config: Config) -> SourcePlan:
+    """What a task reads; for a configuration without `problems`."""
+    assigned = {each.strip() for each in config[TABLES].split(",") if each.strip()}
+    return SourcePlan(
+        tables=tuple(
+            _table(each, config)
+            for each in lenses.statements(config)
+            if not assigned or each.source in assigned
+        ),
+        interval_ms=config[INTERVAL],
+        slice_ms=config[SLICE],
+        delay_ms=config[DELAY],
+        initial_ms=moment_ms(config[INITIAL]),
+        fetch=config[lenses.FETCH],
+        filters=config[FILTERING],
+        as_json=config[AS_JSON],
+        consistency=config[lenses.LEVEL].upper(),
+        setting=lenses.KCQL.name,
+    )
+
+
+def _table(each: Statement, config: Config) -> TablePlan:
+    mode = _MODES[each.mode]
+    buckets: Any = None
+    if mode is Mode.BUCKETS:
+        buckets = Buckets(Bucket[config[BUCKET]], config[BUCKET_FORMAT], config[BUCKET_FIELD])
+    return TablePlan(
+        keyspace=config[lenses.KEY_SPACE],
+        table=each.source,
+        topic=each.target,
+        mode=mode,
+        column=each.keys[0] if each.keys else "",
+        columns=() if each.everything else tuple((one.name, one.alias) for one in each.fields),
+        ignored=each.ignored,
+        buckets=buckets,
+        unwraps=each.unwraps,
+        unwraps_json=each.format == "json",
+        key_columns=each.with_keys,
+        delimiter=each.delimiter,
+    )

@@ -1,0 +1,89 @@
+"""The Cassandra source (connectors.md §7.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from penstock.api import (
+    VERSION,
+    ConfigInvalid,
+    Finding,
+    Offsets,
+    Plugin,
+    Props,
+    SourceConnector,
+    SourceContext,
+    SourceReader,
+)
+from penstock.api.settings import Config
+from penstock.connectors.cassandra.client.access import CASSANDRA
+from penstock.connectors.cassandra.read.offsets import TABLE, check
+from penstock.connectors.cassandra.read.plan import Mode
+from penstock.connectors.cassandra.settings import lenses
+from penstock.connectors.cassandra.settings import source as k
+from penstock.connectors.cassandra.validation.live import source_findings
+
+
+class CassandraSource(SourceConnector):
+    """Sends the rows of Cassandra's tables to topics: all of them, or those that are new."""
+
+    plugin = Plugin(
+        class_name="io.lenses.streamreactor.connect.cassandra.source.CassandraSourceConnector",
+        version=VERSION,
+        config=k.LENSES_SOURCE,
+        task_class="io.lenses.streamreactor.connect.cassandra.source.CassandraSourceTask",
+        extra=CASSANDRA,
+    )
+
+    def validate_live(self, config: Config) -> Iterable[Finding]:
+        wrong = k.problems(config)
+        if wrong:
+            return [Finding(name, text) for name, text in wrong]
+        return source_findings(lenses.access(config), k.source_plan(config))
+
+    def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
+        self._check(config)
+        tables = [each.table for each in k.source_plan(config).tables]
+        count = min(max_tasks, len(tables))
+        size, rest = divmod(len(tables), count)
+        tasks: list[Props] = []
+        start = 0
+        for number in range(count):
+            end = start + size + (number < rest)
+            tasks.append({**config.props, TABLE: ",".join(tables[start:end])})
+            start = end
+        return tasks
+
+    def exactly_once(self, config: Config) -> bool | None:
+        # A table that is read as a whole is read again after a restart.
+        tables = k.source_plan(config).tables
+        return all(each.mode is not Mode.BULK for each in tables)
+
+    def alter_offsets(self, config: Config, offsets: Offsets) -> bool:
+        for each in offsets:
+            check(each)
+        return True
+
+    def open(self, config: Config, context: SourceContext) -> SourceReader:
+        from penstock.connectors.cassandra.read.reader import CassandraReader
+
+        self._check(config)
+        return CassandraReader(lenses.access(config), k.source_plan(config), context)
+
+    def _check(self, config: Config) -> None:
+        wrong = k.problems(config)
+        if wrong:
+            raise ConfigInvalid([text for _, text in wrong])
+
+
+class DataMountaineerSource(CassandraSource):
+    """Sends the rows of Cassandra's tables to topics, under the connector's older name."""
+
+    plugin = Plugin(
+        class_name="com.datamountaineer.streamreactor.connect.cassandra.source"
+        ".CassandraSourceConnector",
+        version=VERSION,
+        config=k.LENSES_SOURCE,
+        task_class="com.datamountaineer.streamreactor.connect.cassandra.source.CassandraSourceTask",
+        extra=CASSANDRA,
+    )
