@@ -13,7 +13,17 @@ from typing import Final, NoReturn
 import click
 from rich.console import Console
 
-from benchmarks import databases, documents, files, indices, object_stores, quiet, report, scenarios
+from benchmarks import (
+    cassandra,
+    databases,
+    documents,
+    files,
+    indices,
+    object_stores,
+    quiet,
+    report,
+    scenarios,
+)
 from benchmarks.inputs import WrongOutcome, whole_batches
 from benchmarks.report import Figure, Problem, number_words
 from benchmarks.runtimes import PENSTOCK, REFERENCE, RunFailed, session
@@ -40,6 +50,7 @@ SCENARIOS: Final = (
     *files.SCENARIOS,
     *documents.SCENARIOS,
     *indices.SCENARIOS,
+    *cassandra.SCENARIOS,
 )
 
 Say = Callable[[str], None]

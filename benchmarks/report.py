@@ -219,6 +219,8 @@ ROWS: Final = (
     *_storing("mongodb-write", "topic → MongoDB", 40_000),
     *_storing("search-index", "topic → OpenSearch", 20_000),
     *_storing("search-read", "OpenSearch → topic", 20_000),
+    *_storing("cassandra-insert", "topic → Cassandra", 15_000),
+    *_storing("cassandra-read", "Cassandra → topic", 15_000),
 )
 
 

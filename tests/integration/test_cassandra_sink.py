@@ -375,7 +375,7 @@ TYPES: dict[str, tuple[Any, Any]] = {
     "date": (date(2026, 1, 31), "2026-01-31"),
     "decimal": (Decimal("1.10"), Decimal("1.10")),
     "double": (0.5, 0.5),
-    "duration": ("1mo2d3h", "1mo2d3h"),
+    "duration": ("1mo2d3h", "1mo2d10800000000000ns"),
     "float": (0.5, 0.5),
     "inet": ("::1", "::1"),
     "int": (7, 7),
