@@ -75,6 +75,9 @@ class Plugin:
     task_class: str | None = None  # connectors: `task.class` in stored task configs
     also: tuple[str, ...] = ()  # full names of other plugins whose configurations it understands
     extra: Extra | None = None  # connectors: what has to be installed for them
+    experimental: str | None = None
+    """Why users should not rely on it yet, as a sentence; None: they may. `penstock plugins doctor`
+    shows it."""
 
     @property
     def simple_name(self) -> str:

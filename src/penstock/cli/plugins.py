@@ -133,6 +133,11 @@ def _place(place: SearchedLocation, unusable: set[str], used: Sequence[Found]) -
             }
             for found in sorted(place.found, key=lambda found: found.plugin.class_name)
         ],
+        "experimental": [
+            {"class": found.plugin.class_name, "why": found.plugin.experimental}
+            for found in sorted(place.found, key=lambda found: found.plugin.class_name)
+            if found.plugin.experimental
+        ],
         "skipped": [_skipped(each) for each in place.skipped],
         "missing": [
             {
@@ -202,6 +207,8 @@ def _print(report: dict[str, Any], every: bool) -> None:
             modules = ", ".join(each["modules"])
             show.echo(f"  note: {each['family']} lack {modules}; what needs them is refused")
             show.echo(f"    {each['install']}")
+        for each in place["experimental"]:
+            show.echo(f"  note: {each['class']} is experimental. {each['why']}")
         for each in place["skipped"]:
             what = f"{each['what']}: " if each["what"] else ""
             show.echo(f"  {each['level']}: {what}{each['why']}")

@@ -1,0 +1,87 @@
+"""What the errors of the SDK mean: the cluster is away or busy, it refuses one document, or every
+call."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from couchbase import exceptions as sdk
+
+from penstock.api import DataError, PenstockError, Unavailable
+
+
+class CouchbaseUnavailable(Unavailable):
+    """The cluster is away or busy; the call is repeated."""
+
+    code = "couchbase.unavailable"
+
+
+class CouchbaseRefused(PenstockError):
+    """The cluster refuses a call, whatever the record."""
+
+    code = "couchbase.refused"
+
+
+class WriteRefused(DataError):
+    """The cluster refuses the write of a record."""
+
+    code = "couchbase.write"
+
+
+_PASSING: Final = (
+    sdk.TimeoutException,
+    sdk.AmbiguousTimeoutException,
+    sdk.UnAmbiguousTimeoutException,
+    sdk.TemporaryFailException,
+    sdk.ServiceUnavailableException,
+    sdk.RequestCanceledException,
+    sdk.DurabilitySyncWriteInProgressException,
+    sdk.DurabilitySyncWriteAmbiguousException,
+    sdk.DurabilityImpossibleException,  # too few replicas now
+    sdk.DocumentLockedException,
+    sdk.CasMismatchException,
+    sdk.RateLimitedException,
+    sdk.InternalServerFailureException,
+)
+_RECORDS: Final = (
+    sdk.DocumentNotFoundException,
+    sdk.DocumentExistsException,
+    sdk.DocumentNotJsonException,
+    sdk.InvalidArgumentException,  # such as an id that is too long
+    sdk.InvalidValueException,
+    sdk.ValueFormatException,
+    sdk.ValueTooDeepException,
+    sdk.NumberTooBigException,
+    sdk.PathExistsException,
+    sdk.PathInvalidException,
+    sdk.PathMismatchException,
+    sdk.PathNotFoundException,
+    sdk.PathTooBigException,
+    sdk.PathTooDeepException,
+    sdk.SubdocCantInsertValueException,
+    sdk.SubdocPathMismatchException,
+)
+_TOO_BIG: Final = "value_too_large"  # the SDK has no class for it
+
+
+def shown(error: BaseException) -> str:
+    """What an error says, in one line."""
+    context = getattr(error, "error_code", None)
+    message = getattr(error, "message", None) or str(error)
+    name = type(error).__name__
+    return f"{name}: {message}" if context is None else f"{name}: {message} ({context})"
+
+
+def is_passing(error: Exception) -> bool:
+    """Whether the cluster is away or busy."""
+    return isinstance(error, _PASSING)
+
+
+def error_of(error: Exception, what: str) -> PenstockError:
+    """An error of the SDK as ours: `what` could not be done."""
+    text = f"{what}: {shown(error)}"
+    if is_passing(error):
+        return CouchbaseUnavailable(text)
+    if isinstance(error, _RECORDS) or _TOO_BIG in str(error).lower():
+        return WriteRefused(text)
+    return CouchbaseRefused(text)

@@ -1,0 +1,1 @@
+"""Documents that have changed, as records."""

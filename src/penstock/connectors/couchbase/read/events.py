@@ -1,0 +1,218 @@
+"""Documents as records, as the vendor's source handlers make them (connectors.md §11).
+
+What only the change protocol knows is not there: `bySeqno` is the CAS, which orders changes alike;
+`revSeqno` and `lockTime` are 0, and `vBucketUuid` is null.
+"""
+
+from __future__ import annotations
+
+import logging
+from base64 import b64decode
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+from zlib import crc32
+
+from penstock.api import Column, DataError, Header, Records
+from penstock.api.schema import (
+    INT16,
+    INT32,
+    INT64,
+    OPTIONAL_BYTES,
+    OPTIONAL_INT32,
+    OPTIONAL_INT64,
+    OPTIONAL_STRING,
+    STRING,
+    Schema,
+    Type,
+    Value,
+    check,
+    float32,
+    struct,
+)
+from penstock.connectors.couchbase.client.keyspace import Keyspace
+from penstock.connectors.couchbase.settings.source import Handler, SourcePlan
+from penstock.connectors.search.write.documents import dump
+
+log = logging.getLogger(__name__)
+
+Row = Mapping[str, Any]
+"""A row of `statements.page`."""
+
+DCP_MESSAGE: Final = struct(
+    {
+        "event": STRING,
+        "partition": INT16,
+        "key": STRING,
+        "cas": INT64,
+        "bySeqno": INT64,
+        "revSeqno": INT64,
+        "expiration": OPTIONAL_INT32,
+        "flags": OPTIONAL_INT32,
+        "lockTime": OPTIONAL_INT32,
+        "content": OPTIONAL_BYTES,
+        "bucket": OPTIONAL_STRING,
+        "vBucketUuid": OPTIONAL_INT64,
+    },
+    name="com.couchbase.DcpMessage",
+)
+_PARTITIONS: Final = 1_024
+
+
+def vbucket(id: str) -> int:
+    """The partition of a document's id, in a bucket with 1,024 of them.
+
+    >>> vbucket("airline_10")
+    546
+    """
+    return (crc32(id.encode()) >> 16) & 0x7FFF & (_PARTITIONS - 1)
+
+
+class Converting:
+    """Makes records of a collection's rows."""
+
+    def __init__(self, plan: SourcePlan, keyspace: Keyspace) -> None:
+        self._plan = plan
+        self._keyspace = keyspace
+        self._topic = plan.topic(keyspace)
+        self._schema = self._schema_of()
+
+    def record(self, row: Row) -> tuple[Value, int] | None:
+        """The value of a row and about how many bytes it has; None for documents that are left
+        out."""
+        id = row["id"]
+        if self._plan.skips_system and id.startswith("_txn:"):
+            return None
+        if row.get("type", "json") != "json":
+            log.warning("Skipping document '%s', which is no JSON", self._name(id))
+            return None
+        content = b"" if self._plan.without_value else dump(row.get("content"))
+        size = len(content) + len(id)
+        match self._plan.handler:
+            case Handler.RAW:
+                return (None if self._plan.without_value else content), size
+            case Handler.RAW_WITH_METADATA:
+                about = self._about(row)
+                if not self._plan.without_value:
+                    return dump(about)[:-1] + b',"content":' + content + b"}", size + 200
+                return dump(about), size + 200
+            case Handler.DEFAULT_SCHEMA:
+                value = {**self._about(row), "content": content or None}
+                return value, size + 200
+            case Handler.CONFIGURABLE_SCHEMA:
+                try:
+                    return self._structured(row.get("content")), size
+                except DataError as error:
+                    log.warning("Skipping document '%s': %s", self._name(id), error)
+                    return None
+
+    def records(self, rows: Sequence[Row], values: Sequence[Value]) -> Records:
+        """The records of rows with their values."""
+        count = len(rows)
+        return Records(
+            topics=[self._topic] * count,
+            partitions=[None] * count,
+            timestamps=[None] * count,
+            keys=Column.of([row["id"] for row in rows], STRING),
+            values=Column.of(list(values), self._schema),
+            headers=[self._headers(row) for row in rows] if self._plan.headers else [],
+        )
+
+    def _schema_of(self) -> Schema | None:
+        match self._plan.handler:
+            case Handler.DEFAULT_SCHEMA:
+                return DCP_MESSAGE
+            case Handler.CONFIGURABLE_SCHEMA:
+                schema = self._plan.schemas.of(self._keyspace.qualified)
+                if schema is None:
+                    raise DataError(
+                        f"{self._keyspace} has no schema: set couchbase.value.schema"
+                        f"[{self._keyspace.qualified}]"
+                    )
+                return schema
+        return None
+
+    def _about(self, row: Row) -> dict[str, Any]:
+        return {
+            "event": "mutation",
+            "bucket": self._keyspace.bucket,
+            "partition": vbucket(row["id"]),
+            "vBucketUuid": None,
+            "key": row["id"],
+            "cas": row["cas"],
+            "bySeqno": row["cas"],
+            "revSeqno": 0,
+            "expiration": _int32(row.get("expiration")),
+            "flags": _int32(row.get("flags")),
+            "lockTime": 0,
+        }
+
+    def _structured(self, content: Any) -> Value:
+        assert self._schema is not None
+        if not isinstance(content, dict):
+            raise DataError("it is no object")
+        value = of_schema(self._schema, content)
+        check(self._schema, value)
+        return value
+
+    def _headers(self, row: Row) -> list[Header]:
+        return [
+            Header(self._plan.header_prefix + name, *_HEADERS[name](self._keyspace, row))
+            for name in self._plan.headers
+        ]
+
+    def _name(self, id: str) -> str:
+        return f"<ud>{id}</ud>" if self._plan.redacts else id
+
+
+def of_schema(schema: Schema, value: Any) -> Value:
+    """What JSON has, as a value of a schema. Raises DataError.
+
+    >>> of_schema(struct({"n": INT32}), {"n": 1})
+    {'n': 1}
+    """
+    if value is None:
+        return None
+    try:
+        match schema.type:
+            case Type.STRUCT:
+                names = {field.name: field.schema for field in schema.fields}
+                unknown = value.keys() - names.keys()
+                if unknown:
+                    raise DataError(f"the schema has no field {', '.join(sorted(unknown))}")
+                return {name: of_schema(names[name], each) for name, each in value.items()}
+            case Type.ARRAY:
+                assert schema.value_schema is not None
+                return [of_schema(schema.value_schema, each) for each in value]
+            case Type.MAP:
+                assert schema.value_schema is not None
+                return {key: of_schema(schema.value_schema, each) for key, each in value.items()}
+            case Type.BYTES:
+                return b64decode(value)
+            case Type.FLOAT32:
+                return float32(float(value))
+            case Type.FLOAT64:
+                return float(value)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise DataError(f"the value does not fit {schema.type.name}: {error}") from error
+    return value
+
+
+def _int32(number: Any) -> int | None:
+    """A number of 32 bits as Java has it."""
+    if not isinstance(number, int):
+        return 0
+    return (number + 2**31) % 2**32 - 2**31
+
+
+_HEADERS: Final[Mapping[str, Callable[[Keyspace, Row], tuple[Value, Schema | None]]]] = {
+    "bucket": lambda keyspace, row: (keyspace.bucket, STRING),
+    "scope": lambda keyspace, row: (keyspace.scope, STRING),
+    "collection": lambda keyspace, row: (keyspace.collection, STRING),
+    "key": lambda keyspace, row: (row["id"], STRING),
+    "qualifiedKey": lambda keyspace, row: (f"{keyspace.qualified}.{row['id']}", STRING),
+    "cas": lambda keyspace, row: (row["cas"], INT64),
+    "partition": lambda keyspace, row: (vbucket(row["id"]), INT32),
+    "expiry": lambda keyspace, row: (
+        (row["expiration"], INT64) if row.get("expiration") else (None, None)
+    ),
+}

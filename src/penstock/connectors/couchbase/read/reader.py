@@ -1,0 +1,143 @@
+"""Polls collections for documents that have changed.
+
+A task reads its collections in turn, a page of one at a time. It sees the latest state of a
+document, not every state in between, and no deletions.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from penstock.api import Polled, SourceContext, SourceOffset, SourceReader
+from penstock.connectors.couchbase.client.errors import error_of
+from penstock.connectors.couchbase.client.keyspace import Keyspace
+from penstock.connectors.couchbase.client.store import Store
+from penstock.connectors.couchbase.read import statements
+from penstock.connectors.couchbase.read.events import Converting, Row
+from penstock.connectors.couchbase.read.offsets import (
+    LAST,
+    Position,
+    is_dcp,
+    offset_of,
+    partition_of,
+    position_of,
+)
+from penstock.connectors.couchbase.settings.source import SourcePlan
+
+log = logging.getLogger(__name__)
+
+
+class _Collection:
+    """One collection, and how far it is read."""
+
+    def __init__(self, plan: SourcePlan, keyspace: Keyspace) -> None:
+        self.keyspace = keyspace
+        self.partition = partition_of(plan, keyspace)
+        self.converting = Converting(plan, keyspace)
+        self.position: Position | None = None  # None: not known yet
+        self.begins_now = False
+        self.rows: deque[Row] = deque()
+
+
+class CouchbaseReader(SourceReader):
+    """Reads one task's collections; connects with the first poll."""
+
+    idle_ms = 100
+
+    def __init__(
+        self,
+        plan: SourcePlan,
+        connect: Callable[[], Store],
+        context: SourceContext,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._plan = plan
+        self._connect = connect
+        self._context = context
+        self._clock = clock
+        self._store: Store | None = None
+        self._collections = deque(_Collection(plan, each) for each in plan.collections)
+        self._not_before = clock()
+        if any(is_dcp(each.offset) for each in context.stored_offsets):
+            log.warning(
+                "The stored offsets are of Couchbase's connector, which reads the change protocol. "
+                "They cannot be used here: the source begins as couchbase.stream.from says"
+            )
+
+    def poll(self, max_bytes: int, wait_ms: int) -> Polled | None:
+        if self._clock() < self._not_before:
+            return None
+        for _ in range(len(self._collections)):
+            collection = self._collections[0]
+            if not collection.rows:
+                self._ask(collection)
+            if collection.rows:
+                polled = self._polled(collection, max_bytes)
+                if not collection.rows:
+                    self._collections.rotate(-1)
+                return polled
+            self._collections.rotate(-1)
+            if collection.begins_now:  # stored, so that a restart does not begin later
+                collection.begins_now = False
+                return Polled(offsets=[self._offset(collection)])
+        self._not_before = self._clock() + self._plan.interval_ms / 1000
+        return None
+
+    def close(self) -> None:
+        store, self._store = self._store, None
+        if store is not None:
+            store.close()
+
+    def _ask(self, collection: _Collection) -> None:
+        if collection.position is None:
+            collection.position = self._begin(collection)
+        statement, parameters = statements.page(
+            self._plan, collection.keyspace, collection.position
+        )
+        collection.rows.extend(self._query(collection.keyspace, statement, parameters))
+
+    def _begin(self, collection: _Collection) -> Position:
+        if self._plan.uses_saved:
+            saved = position_of(self._plan, self._context.stored_offset(collection.partition))
+            if saved is not None:
+                return saved
+        if self._plan.from_beginning:
+            return Position(None)
+        statement, parameters = statements.newest(self._plan, collection.keyspace)
+        rows = self._query(collection.keyspace, statement, parameters)
+        mark = rows[0].get("mark") if rows else None
+        if isinstance(mark, float) and not self._plan.sequence:
+            mark = int(mark)
+        collection.begins_now = mark is not None
+        return Position(mark, LAST)
+
+    def _polled(self, collection: _Collection, max_bytes: int) -> Polled:
+        rows: list[Row] = []
+        values = []
+        size, last = 0, collection.rows[0]
+        while collection.rows and (size < max_bytes or not rows):
+            last = collection.rows.popleft()
+            made = collection.converting.record(last)
+            if made is not None:
+                rows.append(last)
+                values.append(made[0])
+                size += made[1]
+        collection.position = Position(last["mark"], last["id"])
+        return Polled(collection.converting.records(rows, values), [self._offset(collection)])
+
+    def _offset(self, collection: _Collection) -> SourceOffset:
+        assert collection.position is not None
+        return SourceOffset(collection.partition, offset_of(self._plan, collection.position))
+
+    def _query(
+        self, keyspace: Keyspace, statement: str, parameters: dict[str, object]
+    ) -> Sequence[Row]:
+        if self._store is None:
+            self._store = self._connect()
+        try:
+            return self._store.query(statement, parameters, reads=True)
+        except Exception as error:
+            raise error_of(error, f"Cannot read {keyspace}") from error

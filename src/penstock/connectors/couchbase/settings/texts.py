@@ -1,0 +1,230 @@
+"""How Couchbase's connector writes settings: durations, sizes, words of an enumeration, and values
+that differ by topic or collection."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+from penstock.api import ConfigInvalid
+from penstock.api.settings import Importance, Key, Kind, Required, Width, invalid
+
+T = TypeVar("T")
+
+PREFIX: Final = "couchbase."
+
+_AMOUNT: Final = re.compile(r"(\d+)(.+)", re.ASCII | re.DOTALL)
+_TIMES_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_SIZES: Final = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+def duration_ms(text: str) -> int:
+    """A duration in milliseconds. Raises ValueError.
+
+    >>> duration_ms("30m"), duration_ms("0")
+    (1800000, 0)
+    """
+    return _amount(
+        text,
+        _TIMES_MS,
+        "Unable to parse duration '{}'. Please specify an integer followed by a time unit (ms = "
+        "milliseconds, s = seconds, m = minutes, h = hours, d = days). For example, to specify 30 "
+        "minutes: 30m",
+    )
+
+
+def size_bytes(text: str) -> int:
+    """A size in bytes. Raises ValueError.
+
+    >>> size_bytes("16m")
+    16777216
+    """
+    return _amount(
+        text,
+        _SIZES,
+        "Unable to parse size '{}'. Please specify an integer followed by a size unit (b = bytes, "
+        "k = kilobytes, m = megabytes, g = gigabytes). For example, to specify 64 megabytes: 64m",
+    )
+
+
+def _amount(text: str, units: Mapping[str, int], problem: str) -> int:
+    text = text.strip().lower()
+    if text == "0":
+        return 0
+    match = _AMOUNT.fullmatch(text)
+    if match is None or match[2] not in units:
+        raise ValueError(problem.format(text))
+    return int(match[1]) * units[match[2]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Amount:
+    read: Callable[[str], int]
+    description: str
+
+    def problem(self, name: str, value: Any) -> str | None:
+        if not value:
+            return None
+        try:
+            self.read(value)
+        except ValueError as error:
+            return f"Failed to parse config property '{name}' -- {error}"
+        return None
+
+    def __str__(self) -> str:
+        return self.description
+
+
+DURATION: Final = _Amount(
+    duration_ms,
+    "An integer followed by a time unit (ms = milliseconds, s = seconds, m = minutes, h = hours, "
+    "d = days). For example, to specify 30 minutes: 30m",
+)
+SIZE: Final = _Amount(
+    size_bytes,
+    "An integer followed by a size unit (b = bytes, k = kilobytes, m = megabytes, g = gigabytes). "
+    "For example, to specify 64 megabytes: 64m",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """One of these words, as Java's enumerations are written."""
+
+    words: tuple[str, ...]
+
+    def problem(self, name: str, value: Any) -> str | None:
+        if value in self.words:
+            return None
+        listed = ", ".join(self.words)
+        return f"Invalid value '{value}' for config key '{name}'; must be one of [{listed}]"
+
+    def __str__(self) -> str:
+        return f"One of [{', '.join(self.words)}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Readable:
+    """A value that `read` takes: it raises ValueError for others."""
+
+    read: Callable[[Any], object]
+    description: str
+
+    def problem(self, name: str, value: Any) -> str | None:
+        if value is None:
+            return None
+        try:
+            self.read(value)
+        except ValueError as error:
+            return invalid(name, value, str(error))
+        return None
+
+    def __str__(self) -> str:
+        return self.description
+
+
+class Group:
+    """The keys of a group, numbered as they are declared."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._order = 0
+
+    def key(
+        self,
+        name: str,
+        kind: Kind[T],
+        default: T | Required,
+        doc: str,
+        *,
+        check: Any = None,
+        importance: Importance = Importance.MEDIUM,
+        width: Width = Width.NONE,
+        shown: str | None = None,
+        dependents: Sequence[str] = (),
+    ) -> Key[T]:
+        """The next key; `couchbase.` is added to its name, and a display name made of it."""
+        self._order += 1
+        words = " ".join(each.capitalize() for each in name.split("."))
+        return Key(
+            PREFIX + name,
+            kind,
+            default=default,
+            importance=importance,
+            doc=doc,
+            check=check,
+            group=self._name,
+            order=self._order,
+            width=width,
+            display_name=shown or words,
+            dependents=tuple(PREFIX + each for each in dependents),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Contextual(Generic[T]):
+    """A value with exceptions, by topic or by collection."""
+
+    value: T
+    exceptions: Mapping[str, T]
+
+    def of(self, context: str) -> T:
+        """The value for a topic or a collection."""
+        return self.exceptions.get(context, self.value)
+
+
+def contextual(
+    props: Mapping[str, str],
+    name: str,
+    value: object,
+    read: Callable[[str], T],
+    under: Mapping[str, str] | None = None,
+) -> Contextual[T]:
+    """What `name`, `name[context]`, … say; `under` are exceptions from an older setting, which give
+    way. Raises ConfigInvalid, which names the setting.
+
+    >>> contextual({"a[t]": "2"}, "a", "1", int).of("t")
+    2
+    """
+    texts = {
+        given[len(name) + 1 : -1]: text
+        for given, text in props.items()
+        if given.startswith(f"{name}[") and given.endswith("]")
+    }
+
+    def parsed(setting: str, text: str) -> T:
+        try:
+            return read(text.strip())
+        except ValueError as error:
+            raise ConfigInvalid([invalid(setting, text, str(error))]) from error
+
+    exceptions = {context: parsed(name, text) for context, text in (under or {}).items()}
+    exceptions |= {context: parsed(f"{name}[{context}]", text) for context, text in texts.items()}
+    return Contextual(parsed(name, str(value)), exceptions)
+
+
+def pairs_of(entries: Sequence[str]) -> dict[str, str]:
+    """`a=b` entries. Raises ValueError.
+
+    >>> pairs_of(["t=s.c"])
+    {'t': 's.c'}
+    """
+    found: dict[str, str] = {}
+    for entry in entries:
+        parts = entry.split("=")
+        if len(parts) != 2:
+            raise ValueError(
+                f"Bad entry: '{entry}'. Expected exactly one equals (=) character separating key "
+                "and value."
+            )
+        found[parts[0]] = parts[1]
+    return found
+
+
+def boolean(text: str) -> bool:
+    """`true` or `false`, in any case. Raises ValueError."""
+    if text.lower() not in ("true", "false"):
+        raise ValueError("Expected value to be either true or false")
+    return text.lower() == "true"

@@ -1,0 +1,94 @@
+"""What a cluster says of a configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from penstock.api import Finding, PenstockError
+from penstock.api.settings import Config, invalid
+from penstock.connectors.couchbase.client.connecting import connect
+from penstock.connectors.couchbase.client.keyspace import Keyspace
+from penstock.connectors.couchbase.client.store import Store
+from penstock.connectors.couchbase.settings import sink as sinks
+from penstock.connectors.couchbase.settings import source as sources
+from penstock.connectors.couchbase.settings.connection import (
+    BUCKET,
+    PASSWORD_KEY,
+    SEED_NODES,
+    USERNAME,
+    access_of,
+)
+
+_WAIT_MS = 5_000
+
+
+def sink_findings(config: Config) -> Iterable[Finding]:
+    """The findings about a sink: settings of single topics, the cluster, the bucket."""
+    sinks.sink_plan(config)
+    found, store = _connected(config)
+    if store is not None:
+        store.close()
+    return found
+
+
+def source_findings(config: Config) -> Iterable[Finding]:
+    """The findings about a source: settings of single collections, the cluster, the bucket, and
+    collections that do not exist."""
+    plan = sources.source_plan(config)
+    found, store = _connected(config)
+    if store is None:
+        return found
+    try:
+        existing = store.collections(plan.bucket)
+    except Exception:
+        return found  # the user may not list them
+    finally:
+        store.close()
+    offered = sorted(each.qualified for each in existing)
+    for each in plan.collections:
+        if each not in existing:
+            text = invalid(
+                sources.COLLECTIONS.name, each.qualified, f"{plan.bucket} has no such collection"
+            )
+            found.append(Finding(sources.COLLECTIONS.name, text, offered))
+    if not plan.collections and not any(is_read(plan, each) for each in existing):
+        text = invalid(sources.SCOPE.name, plan.scope, f"{plan.bucket} has no collections there")
+        found.append(Finding(sources.SCOPE.name, text))
+    return found
+
+
+def is_read(plan: sources.SourcePlan, keyspace: Keyspace) -> bool:
+    """Whether a collection that is not named is read."""
+    scope = keyspace.scope
+    is_system = scope.startswith("%") or (scope.startswith("_") and scope != "_default")
+    if plan.scope:
+        return scope == plan.scope
+    return not (plan.skips_system and is_system)
+
+
+def _connected(config: Config) -> tuple[list[Finding], Store | None]:
+    """A connection to the bucket, or what is wrong with it."""
+    from couchbase.exceptions import AuthenticationException, BucketNotFoundException
+
+    from penstock.connectors.couchbase.client.errors import shown
+
+    store: Store | None = None
+    access = access_of(config)
+    try:
+        store = connect(access, _WAIT_MS)
+        store.check(config[BUCKET], _WAIT_MS)
+    except Exception as error:
+        if store is not None:
+            store.close()
+        cause = error.__cause__ if isinstance(error, PenstockError) else error
+        if isinstance(cause, AuthenticationException):
+            text = f"The cluster refuses the user, or it may not use the bucket: {shown(cause)}"
+            return [Finding(USERNAME.name, text), Finding(PASSWORD_KEY.name, text)], None
+        if isinstance(cause, BucketNotFoundException):
+            text = invalid(BUCKET.name, config[BUCKET], f"There is no such bucket: {shown(cause)}")
+            return [Finding(BUCKET.name, text)], None
+        if cause is None:
+            raise
+        text = f"Could not connect to {access.url}: {shown(cause)}"
+        return [Finding(SEED_NODES.name, text)], None
+    return [], store

@@ -1,0 +1,1 @@
+"""Records as documents, sub-documents and statements."""
