@@ -57,6 +57,14 @@ def test_all_lists_what_is_built_in_with_the_names_for_it(penstock: Penstock) ->
     assert nested.split()[-1] == "org.apache.kafka.connect.transforms.Cast$Value"
 
 
+def test_the_doctor_tells_what_is_experimental_and_why(penstock: Penstock) -> None:
+    (line,) = [line for line in penstock("plugins", "doctor").lines if "CouchbaseSink" in line]
+    assert line == (
+        "  note: com.couchbase.connect.kafka.CouchbaseSinkConnector is experimental. It was not run "
+        "against a Couchbase server."
+    )
+
+
 def test_the_doctor_tells_what_is_where_and_what_it_is_called(
     penstock: Penstock, folder: Path, worker_file: str
 ) -> None:

@@ -62,7 +62,7 @@ def vbucket(id: str) -> int:
     """The partition of a document's id, in a bucket with 1,024 of them.
 
     >>> vbucket("airline_10")
-    546
+    361
     """
     return (crc32(id.encode()) >> 16) & 0x7FFF & (_PARTITIONS - 1)
 
