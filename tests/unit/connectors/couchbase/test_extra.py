@@ -1,5 +1,4 @@
-"""penstock without the package of its extra `couchbase`, in a process that cannot import it; and the
-examples in docstrings."""
+"""penstock without the package of its extra `couchbase`, and the examples in docstrings."""
 
 from __future__ import annotations
 
