@@ -10,6 +10,14 @@ from typing import Final
 from penstock import KAFKA_VERSION, VERSION
 from penstock.api.connector import Connector, Props
 from penstock.api.converter import Converter, HeaderConverter, Use
+from penstock.api.interceptor import (
+    Acknowledged,
+    ConsumerInterceptor,
+    Figure,
+    InterceptorContext,
+    ProducerInterceptor,
+    StageDone,
+)
 from penstock.api.offsets import Offsets, Primitive, SourceOffset
 from penstock.api.plugin import Extra, Finding, Plugin
 from penstock.api.provider import ConfigProvider
@@ -41,6 +49,7 @@ __all__ = [
     "API_VERSION",
     "KAFKA_VERSION",
     "VERSION",
+    "Acknowledged",
     "AlreadyExists",
     "BadRequest",
     "Batching",
@@ -50,14 +59,17 @@ __all__ = [
     "ConfigProvider",
     "Connector",
     "ConnectorContext",
+    "ConsumerInterceptor",
     "Converter",
     "DataError",
     "Extra",
     "Failed",
     "Fields",
+    "Figure",
     "Finding",
     "Header",
     "HeaderConverter",
+    "InterceptorContext",
     "Lookup",
     "NotFound",
     "NotInstalled",
@@ -67,6 +79,7 @@ __all__ = [
     "Polled",
     "Predicate",
     "Primitive",
+    "ProducerInterceptor",
     "Props",
     "ProviderFailed",
     "RecordRef",
@@ -79,6 +92,7 @@ __all__ = [
     "SourceContext",
     "SourceOffset",
     "SourceReader",
+    "StageDone",
     "StartupFailed",
     "TaskContext",
     "TaskId",

@@ -35,6 +35,8 @@ _KINDS: Final[Mapping[Kind, str]] = {
     Kind.TRANSFORM: "Transform",
     Kind.PREDICATE: "Predicate",
     Kind.CONFIG_PROVIDER: "Config provider",
+    Kind.PRODUCER_INTERCEPTOR: "Producer interceptor",
+    Kind.CONSUMER_INTERCEPTOR: "Consumer interceptor",
 }
 _ELSEWHERE: Final = frozenset({Kind.TRANSFORM, Kind.PREDICATE})  # docs/transforms.md
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.api import Offsets
+from penstock.api import Figure, Offsets
 from penstock.flow.plan import FlowPlan, SourcePlan
 from penstock.flow.traces import Trace
 from penstock.ids import TopicPartition
@@ -140,6 +140,14 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class Intercepted:
+    """The present figures of a task's interceptors."""
+
+    id: int
+    figures: Sequence[Figure]
+
+
+@dataclass(frozen=True, slots=True)
 class OffsetsCommitted:
     """A sink task has tried to commit; `partitions` are those it owns."""
 
@@ -231,6 +239,7 @@ TaskNews = (
     Ready
     | Running
     | Progress
+    | Intercepted
     | OffsetsCommitted
     | ReadParts
     | TransactionCommitted

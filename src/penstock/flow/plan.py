@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from penstock.api import (
+    ConsumerInterceptor,
     HeaderConverter,
     Predicate,
+    ProducerInterceptor,
     SinkConnector,
     SourceConnector,
     Transform,
@@ -68,6 +70,14 @@ class Conversion:
             f"convert key {self.key.kind.__name__}, value {self.value.kind.__name__}, "
             f"headers {self.header.kind.__name__}" + (f"; transform {chain}" if chain else "")
         )
+
+
+@dataclass(frozen=True, slots=True)
+class InterceptorPlan:
+    """An interceptor class with the client's settings."""
+
+    kind: type[ProducerInterceptor] | type[ConsumerInterceptor]
+    config: Config = field(repr=False)  # may hold secrets
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +150,7 @@ class SourcePlan:
     producer: Settings = field(repr=False)  # librdkafka's names; may hold secrets
     topic_groups: tuple[TopicGroup, ...] = ()  # empty: topics are the broker's business
     transactions: Transactions | None = None  # None: at least once
+    interceptors: tuple[InterceptorPlan, ...] = ()
 
     def describe(self) -> str:
         """The flow on a few lines, for people."""
@@ -170,6 +181,7 @@ class SinkPlan:
     group_admin: Mapping[str, object] | None = field(default=None, repr=False)
     """How to remove a member from its group, in kafka-python's names."""
     commit_interval_ms: int = 60_000
+    interceptors: tuple[InterceptorPlan, ...] = ()
 
     def describe(self) -> str:
         """The flow on a few lines, for people."""

@@ -18,10 +18,12 @@ from typing import Final, cast
 
 from penstock.api import (
     ConfigProvider,
+    ConsumerInterceptor,
     Converter,
     HeaderConverter,
     Plugin,
     Predicate,
+    ProducerInterceptor,
     SinkConnector,
     SourceConnector,
     Transform,
@@ -43,12 +45,14 @@ PluginClass = (
     | type[Transform]
     | type[Predicate]
     | type[ConfigProvider]
+    | type[ProducerInterceptor]
+    | type[ConsumerInterceptor]
 )
 
 
 class Kind(Enum):
     """The kinds of plugins; the names are those of `GET /connector-plugins`, which has no
-    providers."""
+    providers and no interceptors."""
 
     SINK = "sink"
     SOURCE = "source"
@@ -57,6 +61,8 @@ class Kind(Enum):
     TRANSFORM = "transformation"
     PREDICATE = "predicate"
     CONFIG_PROVIDER = "configprovider"
+    PRODUCER_INTERCEPTOR = "producer_interceptor"
+    CONSUMER_INTERCEPTOR = "consumer_interceptor"
 
 
 _BASES: Final[Sequence[tuple[Kind, type, str]]] = (
@@ -67,6 +73,8 @@ _BASES: Final[Sequence[tuple[Kind, type, str]]] = (
     (Kind.TRANSFORM, Transform, "Transformation"),
     (Kind.PREDICATE, Predicate, "Predicate"),
     (Kind.CONFIG_PROVIDER, ConfigProvider, "ConfigProvider"),
+    (Kind.PRODUCER_INTERCEPTOR, ProducerInterceptor, "ProducerInterceptor"),
+    (Kind.CONSUMER_INTERCEPTOR, ConsumerInterceptor, "ConsumerInterceptor"),
 )
 """Every kind: its base class, and the suffix that an alias leaves out (kafka-connect.md §15.3)."""
 
@@ -238,6 +246,16 @@ class Registry:
         found = self._single(name, Kind.CONFIG_PROVIDER)
         return found if found is not None and issubclass(found, ConfigProvider) else None
 
+    def producer_interceptor(self, name: str) -> type[ProducerInterceptor] | None:
+        """The producer's interceptor that a configuration names, or None."""
+        found = self._single(name, Kind.PRODUCER_INTERCEPTOR)
+        return found if found is not None and issubclass(found, ProducerInterceptor) else None
+
+    def consumer_interceptor(self, name: str) -> type[ConsumerInterceptor] | None:
+        """The consumer's interceptor that a configuration names, or None."""
+        found = self._single(name, Kind.CONSUMER_INTERCEPTOR)
+        return found if found is not None and issubclass(found, ConsumerInterceptor) else None
+
     def _single(self, name: str, *kinds: Kind) -> PluginClass | None:
         found = _meant(name, self.of_kind(*kinds))
         return found.cls if found is not None else None
@@ -257,6 +275,8 @@ _ONE_NAMESPACE: Final = (
     frozenset({Kind.TRANSFORM}),
     frozenset({Kind.PREDICATE}),
     frozenset({Kind.CONFIG_PROVIDER}),
+    frozenset({Kind.PRODUCER_INTERCEPTOR}),
+    frozenset({Kind.CONSUMER_INTERCEPTOR}),
 )
 """Kinds that the same settings refer to, so that their short names must differ."""
 

@@ -137,7 +137,11 @@ def plugin_config(registry: Registry, name: str, version: str = LATEST) -> list[
     found = registry.any(name)
     if found is None:
         raise NotFound(f"Unknown plugin {name}.")
-    if found.kind is Kind.CONFIG_PROVIDER:
+    if found.kind in (
+        Kind.CONFIG_PROVIDER,
+        Kind.PRODUCER_INTERCEPTOR,
+        Kind.CONSUMER_INTERCEPTOR,
+    ):
         raise BadRequest(
             f"Invalid plugin class {name}. Valid types are sink, source, converter, "
             "header_converter, transformation, predicate."

@@ -20,11 +20,18 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
 
 from penstock import KAFKA_COMMIT, KAFKA_VERSION, VERSION
+from penstock.api import Figure as Intercepted
 from penstock.clock import Clock
 from penstock.cluster.herder.runs import Phase, Run
 from penstock.cluster.herder.state import HerderState
 from penstock.cluster.records import State
-from penstock.flow.driver.reports import Committed, SlotStanding, Standing, TaskProgress
+from penstock.flow.driver.reports import (
+    Committed,
+    InterceptorFigures,
+    SlotStanding,
+    Standing,
+    TaskProgress,
+)
 from penstock.flow.plan import FlowPlan, SourcePlan
 from penstock.ids import TaskId
 from penstock.kafka.group import Figure
@@ -124,6 +131,7 @@ class _Task:
     uncommitted: int = 0
     partitions: int = 0
     last_error: int = 0
+    figures: Sequence[Intercepted] = ()
 
     def __post_init__(self) -> None:
         self.read, self.written = Window(self.clock), Window(self.clock)
@@ -206,13 +214,15 @@ class Metrics:
                 else:
                     known.enter(run.phase)
 
-    def report(self, event: TaskProgress | Committed) -> None:
+    def report(self, event: TaskProgress | Committed | InterceptorFigures) -> None:
         with self._lock:
             task = self._tasks.get(event.task)
             if task is None or task.plan.run != event.run:
                 return
             if isinstance(event, TaskProgress):
                 task.batch(event)
+            elif isinstance(event, InterceptorFigures):
+                task.figures = event.figures
             else:
                 task.partitions = event.partitions
                 task.commit(event.ok, event.ms)
@@ -370,6 +380,8 @@ def _of_task(labels: Labels, task: _Task) -> Iterator[Sample]:
         yield f"{stem}_offset_commit_skip_rate", labels, 0.0  # the caller waits for them
         yield f"{stem}_offset_commit_skip_total", labels, 0
     yield from _of_errors(labels, task)
+    for figure in task.figures:
+        yield figure.name, {**figure.labels, **labels}, figure.value
 
 
 def _named(kind: PluginClass) -> Labels:

@@ -51,6 +51,7 @@ from penstock.flow.plan import (
 )
 from penstock.ids import TaskId
 from penstock.plugins.registry import Kind, Registry
+from penstock.runtime import interceptors
 from penstock.runtime.instances import stop
 from penstock.runtime.providers import Providers
 from penstock.runtime.task_clients import TaskClients, group_client, lag_client, sink_consumer
@@ -219,6 +220,9 @@ class Planner:
                 producer=self._clients.producer(task, props, exactly_once=transactions is not None),
                 topic_groups=self._topic_groups(props),
                 transactions=transactions,
+                interceptors=interceptors.plans(
+                    self._registry, "producer", self._clients.given("producer", props)
+                ),
             )
         assert issubclass(found.cls, SinkConnector)
         pattern = framework[keys.TOPICS_REGEX] or None
@@ -238,6 +242,7 @@ class Planner:
             admin=lag_client(task, given),
             group_admin=group_client(given),
             commit_interval_ms=self._worker[worker_keys.OFFSET_FLUSH_INTERVAL],
+            interceptors=interceptors.plans(self._registry, "consumer", given),
         )
 
     def _converter(self, props: Props, name: str) -> ConverterPlan:

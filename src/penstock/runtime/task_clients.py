@@ -16,6 +16,7 @@ from penstock.flow.plan import DeadLetters, SinkPlan
 from penstock.ids import TaskId
 from penstock.kafka import clients
 from penstock.kafka.group_members import remove_members_of
+from penstock.runtime.interceptors import without
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +64,7 @@ class TaskClients:
     def producer(self, task: TaskId, props: Props, *, exactly_once: bool) -> clients.ClientSettings:
         java = {**_PRODUCER, **self.given("producer", props)}
         java.setdefault("client.id", f"connector-producer-{task}")
+        java = without(java)
         if exactly_once:
             java["transactional.id"] = worker_config.transactional_id(self._worker, task)
             java["enable.idempotence"] = "true"
@@ -99,7 +101,7 @@ class TaskClients:
             topic,
             settings[keys.DLQ_REPLICATION],
             settings[keys.DLQ_HEADERS],
-            clients.producer(java).settings,
+            clients.producer(without(java)).settings,
             clients.admin(admin).settings,
         )
 
@@ -115,7 +117,7 @@ def sink_consumer(
         **(_PATTERN_CONSUMER if pattern else {}),
         "group.id": connector_rules.consumer_group(task.connector),
         "client.id": _client_id(task),
-        **{name: text for name, text in given.items() if name not in _OURS},
+        **{name: text for name, text in without(given).items() if name not in _OURS},
     }
 
 

@@ -12,7 +12,7 @@ from penstock.cluster import events as e
 from penstock.config import worker_keys as keys
 from penstock.errors import PenstockError
 from penstock.flow.driver.ports import Beginning, StoppedMeanwhile
-from penstock.flow.driver.reports import Committed, TaskEnded, TaskProgress
+from penstock.flow.driver.reports import Committed, InterceptorFigures, TaskEnded, TaskProgress
 from penstock.flow.driver.tasks import Tasks
 from penstock.flow.plan import SourcePlan
 from penstock.flow.spark.session import Session, SessionAborted
@@ -160,7 +160,7 @@ class RunningTasks:
         log.error("Task %s failed: %s", task, shown)
         self._inbox.post(e.TaskFailed(task, run, shown, retriable=trace.retriable))
 
-    def _on_report(self, event: TaskProgress | Committed) -> None:
+    def _on_report(self, event: TaskProgress | Committed | InterceptorFigures) -> None:
         self._metrics.report(event)
         if isinstance(event, TaskProgress):
             self._on_progress(event)

@@ -29,12 +29,14 @@ from penstock.config.define import (
     Props,
     invalid,
     under,
+    with_errors,
 )
 from penstock.config.restart import RESTART
 from penstock.config.tracing import TRACE
 from penstock.data.java_maps import hash_map_copy, hash_map_order
 from penstock.errors import BadRequest, ConfigInvalid, NotInstalled, PenstockError
 from penstock.plugins.registry import Found, Kind, PluginClass, Registry
+from penstock.runtime import interceptors
 from penstock.runtime.providers import Providers
 
 _LIVE_S: Final = 20.0  # how long a validation waits for `validate_live`
@@ -240,10 +242,19 @@ class Validator:
             prefixes.append("consumer.override.")
         for prefix in prefixes:
             values = connector_rules.check_overrides(policy, allowlist, under(props, prefix))
+            client = prefix.partition(".")[0]
+            if client == ("producer" if source else "consumer"):
+                given = {name: text for name, text in props.items() if text is not None}
+                settings = worker_config.connector_client(self._worker, client, given)
+                own = under(props, prefix)
+                if interceptors.CLASSES.name in own:
+                    found_problems = interceptors.problems(self._registry, client, settings, prefix)
+                    values = with_errors(values, found_problems)
             yield render.prefixed_infos(None, values, prefix)
 
     def _check_worker_converters(self) -> None:
-        """Checks that the worker's own converters exist and that their settings are valid."""
+        """Checks that the worker's own converters and interceptors exist and that their settings
+        are valid."""
         problems: list[str] = []
         for key in (
             worker_keys.KEY_CONVERTER,
@@ -270,6 +281,11 @@ class Validator:
                 cls.plugin.config.parse(self._worker.under(f"{key.name}."))
             except ConfigInvalid as error:
                 problems += [f"{key.name}: {problem}" for problem in error.problems]
+        for client in ("producer", "consumer"):
+            settings, prefix = self._worker.under(f"{client}."), f"{client}."
+            problems += (
+                text for _, text in interceptors.problems(self._registry, client, settings, prefix)
+            )
         if problems:
             raise ConfigInvalid(problems)
 

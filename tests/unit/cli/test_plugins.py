@@ -60,8 +60,8 @@ def test_all_lists_what_is_built_in_with_the_names_for_it(penstock: Penstock) ->
 def test_the_doctor_tells_what_is_experimental_and_why(penstock: Penstock) -> None:
     (line,) = [line for line in penstock("plugins", "doctor").lines if "CouchbaseSink" in line]
     assert line == (
-        "  note: com.couchbase.connect.kafka.CouchbaseSinkConnector is experimental. It was not run "
-        "against a Couchbase server."
+        "  note: com.couchbase.connect.kafka.CouchbaseSinkConnector is experimental. It was not "
+        "run against a Couchbase server."
     )
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from penstock.api import Figure
 from penstock.flow.traces import Trace
 from penstock.ids import TaskId, TopicPartition
 
@@ -67,5 +68,14 @@ class SlotStanding:
     memory_bytes: int
 
 
-Report = Callable[[TaskProgress | Committed], None]
+@dataclass(frozen=True, slots=True)
+class InterceptorFigures:
+    """The present figures of a task's interceptors, in place of the ones before."""
+
+    task: TaskId
+    run: int
+    figures: Sequence[Figure]
+
+
+Report = Callable[[TaskProgress | Committed | InterceptorFigures], None]
 """Told what a task does, from threads of the engine's; must not block."""

@@ -34,6 +34,7 @@ from penstock.flow.driver.ports import (
 from penstock.flow.driver.positions import Asking
 from penstock.flow.driver.reports import (
     Committed,
+    InterceptorFigures,
     Report,
     SlotStanding,
     Standing,
@@ -47,6 +48,7 @@ from penstock.flow.messages import (
     Begin,
     Failed,
     Hello,
+    Intercepted,
     Load,
     News,
     OffsetsCommitted,
@@ -467,6 +469,8 @@ class Tasks:
                         lost=news.lost,
                     )
                 )
+            case Intercepted():
+                self._report(InterceptorFigures(task, run, news.figures))
             case OffsetsCommitted():
                 self._report(Committed(task, run, news.ok, news.ms, news.partitions))
             case ReadParts():

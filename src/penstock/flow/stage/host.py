@@ -229,6 +229,7 @@ class Host:
                     if isinstance(task, SourceTask):
                         news += task.due()
             if looks % _LOAD_EVERY == 0:
+                news += [each for task in tasks for each in task.intercepted()]
                 load = {task.id: task.load(now) for task in tasks}
                 busy = {id: round(each.busy_s, 1) for id, each in load.items()}
                 if busy != last:

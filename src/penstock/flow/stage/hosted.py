@@ -15,7 +15,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from penstock.flow.messages import Failed, News, Progress, Stopped, TaskLoad
+from penstock.api import Figure
+from penstock.flow.messages import Failed, Intercepted, News, Progress, Stopped, TaskLoad
+from penstock.flow.stage.intercepting import Interceptors
 from penstock.flow.traces import Trace, trace_of
 from penstock.host.logs import about
 from penstock.ids import TaskId
@@ -66,6 +68,8 @@ class Hosted(ABC):
         self._host = host
         self._deadline = 0.0
         self._counts = Counts()
+        self.interceptors = Interceptors((), self)
+        self._told: Sequence[Figure] = ()
         self._busy_s = 0.0
         self._busy_since: float | None = None
         self._in_call = False
@@ -129,6 +133,14 @@ class Hosted(ABC):
                 lost=counts.lost,
             )
         ]
+
+    def intercepted(self) -> list[News]:
+        """The present figures of its interceptors, if it has any and they have changed."""
+        figures = self.interceptors.figures()
+        if not figures or figures == self._told:
+            return []
+        self._told = figures
+        return [Intercepted(self.id, figures)]
 
     def load(self, now: float) -> TaskLoad:
         since = self._busy_since
@@ -206,6 +218,8 @@ class Hosted(ABC):
             pass
         except BaseException as error:
             trace = trace or trace_of(error)
+        last_figures = self.intercepted()
+        self.interceptors.close()
         with self.turn:
             over, self._over = self._over, True
         if over:
@@ -216,7 +230,7 @@ class Hosted(ABC):
         if trace is not None and not self.stopping:
             last = Failed(self.id, trace)
         self._host.gone(self)
-        self._host.send([*self.news(), last])
+        self._host.send([*self.news(), *last_figures, last])
 
 
 _AT_LEISURE_S: Final = 30.0

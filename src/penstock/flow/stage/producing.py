@@ -14,6 +14,7 @@ from penstock.flow.plan import SourcePlan
 from penstock.flow.stage import failures
 from penstock.flow.stage.failures import Failures, TaskFailed
 from penstock.flow.stage.hosted import Hosted, HostPort, Interrupted
+from penstock.flow.stage.intercepting import Interceptors
 from penstock.flow.stage.pipeline import Backoff, Pipeline, retriable, source_steps
 from penstock.flow.stage.sending import Refused, Sending
 from penstock.flow.stage.tap import Tap
@@ -58,6 +59,7 @@ class Producing(Hosted):
             return self.stopping
 
     def _open(self, context: SourceContext) -> None:
+        self.interceptors = Interceptors(self._plan.interceptors, self)
         connector = self._plan.connector()
         connector.check_installed(self._plan.config)
         self._reader = connector.open(self._plan.config, context)
@@ -94,7 +96,9 @@ class Producing(Hosted):
                 backoff.again()
 
     def _send_records(self, records: Records) -> None:
-        converted, failed = self._pipeline.run(records)
+        converted, failed = self.interceptors.convert(self._pipeline, records)
+        if self.interceptors and len(converted):
+            converted = self.interceptors.on_send(converted)
         self._failures.report(failed, failures.read(records))
         self._before_sending(converted)
         self._check_still_ours()
@@ -112,6 +116,11 @@ class Producing(Hosted):
     def _flush(self) -> None:
         """Waits until Kafka has what was sent."""
         refused = self._sending.flush()
+        if self.interceptors:
+            acknowledged = self._sending.take_acknowledged()
+            self.interceptors.on_acknowledgement(
+                acknowledged, [(message.topic() or "", error.str()) for message, error in refused]
+            )
         report_refused(self._plan, self._failures, refused)
         lost = self._failures.flush()
         self._unsettled -= len(refused)

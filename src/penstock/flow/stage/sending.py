@@ -9,9 +9,11 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from penstock.api import Acknowledged
 from penstock.data.records import Records
 from penstock.flow.plan import Settings, SourcePlan, TopicGroup
 from penstock.flow.stage.failures import TaskFailed
+from penstock.ids import TopicPartition
 
 _FLUSH_S: Final = 1.0  # short enough to notice a refusal soon
 _INTRODUCE_S: Final = 1.0
@@ -33,11 +35,13 @@ class Sending:
         self._topics = Topics(plan.topic_groups, plan.producer)
         self._refused: list[Refused] = []
         self._introduced = False
+        self._acknowledged: dict[TopicPartition, list[float]] = {}  # for interceptors
         self.producer = Producer(
             {
                 **plan.producer,
                 "on_delivery": self._delivered,
-                "delivery.report.only.error": True,
+                # Interceptors are told of every record; nobody else needs a call for each.
+                "delivery.report.only.error": not plan.interceptors,
                 "log_level": 3,
             }
         )
@@ -87,6 +91,7 @@ class Sending:
         self.producer.abort_transaction(timeout_s)
         self.producer.poll(0)
         self._refused = []
+        self._acknowledged = {}
 
     def drop(self) -> None:
         """Drops what is queued and not yet on its way; from any thread."""
@@ -152,6 +157,22 @@ class Sending:
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self._refused.append((message, error))
+            return
+        place = TopicPartition(message.topic() or "", message.partition() or 0)
+        of = self._acknowledged.setdefault(place, [0, 0, 0.0, 0.0])
+        ms = (message.latency() or 0.0) * 1000
+        of[0] += 1
+        of[1] = max(of[1], message.offset() or 0)
+        of[2] += ms
+        of[3] = max(of[3], ms)
+
+    def take_acknowledged(self) -> dict[TopicPartition, Acknowledged]:
+        """What Kafka has acknowledged since this was last taken, if the task has interceptors."""
+        taken, self._acknowledged = self._acknowledged, {}
+        return {
+            place: Acknowledged(int(records), int(offset), ms, most)
+            for place, (records, offset, ms, most) in taken.items()
+        }
 
 
 class _Unsent:

@@ -28,6 +28,7 @@ from penstock.flow.stage.batches import Converted, Originals
 from penstock.flow.stage.chunks import Chunk, chunk
 from penstock.flow.stage.failures import ConsumerFailed, Failures, ToleranceExceeded
 from penstock.flow.stage.hosted import Hosted, HostPort
+from penstock.flow.stage.intercepting import Interceptors
 from penstock.flow.stage.pipeline import Backoff, Failure, Pipeline, Stage, retriable, sink_steps
 from penstock.flow.stage.seeking import SEEKING, Seeks
 from penstock.flow.stage.sink_context import StageSinkContext
@@ -157,6 +158,7 @@ class SinkTask(Hosted):
     def work(self) -> None:
         plan = self._plan
         with self.busy():
+            self.interceptors = Interceptors(plan.interceptors, self)
             connector = plan.connector()
             connector.check_installed(plan.config)
             self._writer = connector.open(plan.config, StageSinkContext(self))
@@ -344,7 +346,7 @@ class SinkTask(Hosted):
             self._done(len(frame))  # of an assignment that is over
             return
         original = failures.consumed(taken.records, taken.timestamp_type)
-        records, failed = self._pipeline.run(taken.records)
+        records, failed = self.interceptors.receive(self._pipeline, taken.records)
         with self._reporting:
             self._failures.report(failed, original)
         with self.counted() as counts:
@@ -405,7 +407,8 @@ class SinkTask(Hosted):
         while len(records):
             failed = {}
             try:
-                self._writer.write(records, failed)
+                with self.interceptors.stage("put", len(records), failed):
+                    self._writer.write(records, failed)
                 self._obey_seeks()
                 break
             except Exception as error:
@@ -539,6 +542,7 @@ class SinkTask(Hosted):
             log.warning("failed to commit offsets: %s", error)
             self._commit_at = min(self._commit_at, time.monotonic() + _RETRY_COMMIT_S)
         else:
+            self.interceptors.on_commit(offsets)
             with self.turn:
                 for at, offset in offsets.items():
                     if at in self._epochs:

@@ -1,0 +1,98 @@
+"""Which interceptors a client's settings name.
+
+They are plugins of penstock: the classes of Java's clients do not run here, and their names are
+refused where the settings are validated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from penstock.api import ConsumerInterceptor, ProducerInterceptor
+from penstock.config.define import LIST, ConfigDef, Key, invalid
+from penstock.errors import ConfigInvalid
+from penstock.flow.plan import InterceptorPlan
+from penstock.plugins.registry import Kind, Registry
+
+CLASSES: Final = Key(
+    "interceptor.classes",
+    LIST,
+    default=(),
+    doc="Interceptors of the client.",
+)
+OWN: Final = "penstock."
+"""What names of settings begin with that are interceptors' alone."""
+
+_KINDS: Final = {
+    "producer": Kind.PRODUCER_INTERCEPTOR,
+    "consumer": Kind.CONSUMER_INTERCEPTOR,
+}
+
+
+def plans(
+    registry: Registry, client: str, settings: Mapping[str, str]
+) -> tuple[InterceptorPlan, ...]:
+    """The interceptors of a `producer` or `consumer` with these settings. Raises ConfigInvalid with
+    every problem."""
+    refused = [text for _, text in problems(registry, client, settings)]
+    if refused:
+        raise ConfigInvalid(refused)
+    made: list[InterceptorPlan] = []
+    for name in _names(settings):
+        kind = _find(registry, client, name)
+        assert kind is not None
+        made.append(InterceptorPlan(kind, kind.plugin.config.parse(settings)))
+    return tuple(made)
+
+
+def problems(
+    registry: Registry, client: str, settings: Mapping[str, str], prefix: str = ""
+) -> Iterator[tuple[str, str]]:
+    """What is wrong with the interceptors of a client: settings, without `prefix`, and messages."""
+    for name in _names(settings):
+        kind = _find(registry, client, name)
+        if kind is None:
+            known = ", ".join(found.plugin.class_name for found in registry.of_kind(_KINDS[client]))
+            yield (
+                CLASSES.name,
+                invalid(
+                    prefix + CLASSES.name,
+                    name,
+                    f"Class {name} could not be found. Interceptors are Python plugins here, and "
+                    "classes for Java's clients do not run (docs/interceptors.md); remove it or "
+                    f"replace it by a plugin. Installed are: {known}",
+                ),
+            )
+            continue
+        missing = None if kind.plugin.extra is None else kind.plugin.extra.problem()
+        if missing is not None:
+            yield CLASSES.name, invalid(prefix + CLASSES.name, name, missing)
+            continue
+        for value in kind.plugin.config.validate(settings):
+            for error in value.errors:
+                yield value.name, error
+
+
+def without(settings: Mapping[str, str]) -> dict[str, str]:
+    """A client's settings without those that are its interceptors' alone."""
+    return {
+        name: text
+        for name, text in settings.items()
+        if name != CLASSES.name and not name.startswith(OWN)
+    }
+
+
+def _names(settings: Mapping[str, str]) -> list[str]:
+    config = ConfigDef(CLASSES).parse(settings)
+    return [name for name in dict.fromkeys(config[CLASSES]) if name]
+
+
+def _find(
+    registry: Registry, client: str, name: str
+) -> type[ProducerInterceptor] | type[ConsumerInterceptor] | None:
+    return (
+        registry.producer_interceptor(name)
+        if client == "producer"
+        else registry.consumer_interceptor(name)
+    )
