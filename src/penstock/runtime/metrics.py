@@ -20,7 +20,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
 
 from penstock import KAFKA_COMMIT, KAFKA_VERSION, VERSION
-from penstock.api import Figure as Intercepted
+from penstock.api import Figure as InterceptorFigure
 from penstock.clock import Clock
 from penstock.cluster.herder.runs import Phase, Run
 from penstock.cluster.herder.state import HerderState
@@ -131,7 +131,7 @@ class _Task:
     uncommitted: int = 0
     partitions: int = 0
     last_error: int = 0
-    figures: Sequence[Intercepted] = ()
+    figures: Sequence[InterceptorFigure] = ()
 
     def __post_init__(self) -> None:
         self.read, self.written = Window(self.clock), Window(self.clock)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.api import Acknowledged, TopicPartition
 from penstock.data.records import Column, Records
 from penstock.flow.plan import TopicGroup
 from penstock.flow.stage import sending
@@ -48,6 +49,37 @@ def test_what_is_empty_or_zero_is_known(
 ) -> None:
     one = records([key], [partition], [timestamp])
     assert sending._messages(range(1), one) == [message]
+
+
+class Delivered:
+    """As librdkafka reports a record that Kafka has."""
+
+    def __init__(self, partition: int, offset: int, latency_s: float) -> None:
+        self._told = partition, offset, latency_s
+
+    def topic(self) -> str:
+        return "t"
+
+    def partition(self) -> int:
+        return self._told[0]
+
+    def offset(self) -> int:
+        return self._told[1]
+
+    def latency(self) -> float:
+        return self._told[2]
+
+
+def test_what_kafka_has_acknowledged_is_taken_once() -> None:
+    made = object.__new__(sending.Sending)
+    made._acknowledged, made._refused = {}, []
+    for partition, offset, latency_s in ((0, 7, 0.001), (0, 8, 0.003), (1, 0, 0.002)):
+        made._delivered(None, Delivered(partition, offset, latency_s))  # type: ignore[arg-type]
+    assert made.take_acknowledged() == {
+        TopicPartition("t", 0): Acknowledged(2, 8, 4.0, 3.0),
+        TopicPartition("t", 1): Acknowledged(1, 0, 2.0, 2.0),
+    }
+    assert made.take_acknowledged() == {}
 
 
 def test_an_admin_client_gets_the_producers_connection_and_no_more() -> None:

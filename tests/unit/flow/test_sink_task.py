@@ -25,7 +25,7 @@ from penstock.convert.text import StringConverter
 from penstock.errors import Unavailable
 from penstock.flow.messages import Failed as SinkFailed
 from penstock.flow.messages import News, OffsetsCommitted, Running, Stopped
-from penstock.flow.plan import Conversion, ConverterPlan, SinkPlan, Tolerance
+from penstock.flow.plan import Conversion, ConverterPlan, InterceptorPlan, SinkPlan, Tolerance
 from penstock.flow.stage.failures import ToleranceExceeded
 from penstock.flow.stage.sink import SinkTask
 from penstock.ids import TaskId
@@ -100,6 +100,7 @@ class Run:
         interval_ms: int,
         tolerance: Tolerance | None = None,
         extra: Extra | None = None,
+        interceptors: tuple[InterceptorPlan, ...] = (),
     ) -> None:
         made: list[Target] = []
 
@@ -133,6 +134,7 @@ class Run:
                 {"group.id": "connect-sink"},
                 {},
                 commit_interval_ms=interval_ms,
+                interceptors=interceptors,
             ),
         )
         self.task.start()

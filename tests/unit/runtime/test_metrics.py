@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from penstock.api import Figure as InterceptorFigure
 from penstock.cluster.events import SparkReady
 from penstock.cluster.herder import step
 from penstock.cluster.herder.runs import Phase, Run
@@ -25,7 +26,13 @@ from penstock.cluster.statuses import StatusState
 from penstock.connectors.file import FILE_SINK, FILE_SOURCE, FileStreamSink, FileStreamSource
 from penstock.convert.header import SimpleHeaderConverter
 from penstock.convert.text import StringConverter
-from penstock.flow.driver.reports import Committed, SlotStanding, Standing, TaskProgress
+from penstock.flow.driver.reports import (
+    Committed,
+    InterceptorFigures,
+    SlotStanding,
+    Standing,
+    TaskProgress,
+)
 from penstock.flow.plan import Conversion, ConverterPlan, SinkPlan, SourcePlan, Tolerance
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.group import Figure
@@ -140,6 +147,15 @@ def test_a_sinks_batches_and_commits_are_counted(scraped: Scraped) -> None:
     assert scraped[f"kafka_connect_sink_task_offset_commit_seq_no{of}"] == 2
     assert scraped[f"kafka_connect_sink_task_offset_commit_completion_total{of}"] == 1
     assert scraped[f"kafka_connect_connector_task_offset_commit_failure_percentage{of}"] == 0.5
+
+
+def test_the_figures_of_a_tasks_interceptors_are_shown(scraped: Scraped) -> None:
+    scraped.metrics.begun(SINK_PLAN)
+    for value in (1, 2):
+        figures = [InterceptorFigure("penstock_seen_total", value, {"topic": "t"})]
+        scraped.metrics.report(InterceptorFigures(SINK, 1, figures))
+    assert scraped['penstock_seen_total{connector="out",task="0",topic="t"}'] == 2
+    assert "# TYPE penstock_seen_total counter" in scraped.text()
 
 
 def test_a_source_writes_and_stores(scraped: Scraped) -> None:

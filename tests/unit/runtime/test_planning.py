@@ -558,7 +558,6 @@ def test_the_connectors_consumer_settings_reach_the_tasks_consumer() -> None:
         "consumer.override.max.poll.records": "9",
         "consumer.override.heartbeat.interval.ms": "2000",
         "consumer.override.enable.auto.commit": "true",
-        "consumer.override.interceptor.classes": "org.example.Watching",
     }
     plan = sink_plan(props, worker)
     assert plan.consumer["group.id"] == "mine"
@@ -566,7 +565,6 @@ def test_the_connectors_consumer_settings_reach_the_tasks_consumer() -> None:
     assert plan.consumer["isolation.level"] == "read_committed"
     assert plan.consumer["max.partition.fetch.bytes"] == "1000"
     assert plan.consumer["max.poll.records"] == "9"
-    assert plan.consumer["interceptor.classes"] == "org.example.Watching"
     assert "enable.auto.commit" not in plan.consumer
 
 

@@ -136,7 +136,8 @@ class Interceptors:
     ) -> Records:
         try:
             changed = call(records)
-            _check(changed, records)
+            if changed is not records:
+                _check(changed, records)
         except Exception as error:
             self._tell(interceptor, f"{name} failed", error)
             return records
