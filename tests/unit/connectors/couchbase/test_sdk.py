@@ -26,14 +26,22 @@ from penstock.api import ConfigInvalid
 from penstock.api.settings import Secret
 from penstock.connectors.couchbase.client import errors
 from penstock.connectors.couchbase.client.access import Access, Tls
+from penstock.connectors.couchbase.client.connecting import connect
 from penstock.connectors.couchbase.client.keyspace import Keyspace
 from penstock.connectors.couchbase.client.sdk import SdkStore, cluster_options
 from penstock.connectors.couchbase.client.store import Change, Durability, PartChange
+from penstock.kafka.broker import free_port
 
 from .sdk_double import FakeCluster, Server
 
 ORDERS = Keyspace("shop", "sales", "orders")
 PLACE = ("shop", "sales", "orders")
+
+
+def test_a_cluster_that_does_not_answer_is_away() -> None:
+    access = Access((f"127.0.0.1:{free_port()}",), "u", Secret("p"))
+    with pytest.raises(errors.CouchbaseUnavailable, match=r"Cannot connect to couchbase://"):
+        connect(access, 1_000)
 
 
 @pytest.mark.parametrize(
