@@ -74,13 +74,14 @@ def problems(
                 yield value.name, error
 
 
+def concerns(name: str) -> bool:
+    """Whether a client's setting is about its interceptors alone."""
+    return name == CLASSES.name or name.startswith(OWN)
+
+
 def without(settings: Mapping[str, str]) -> dict[str, str]:
     """A client's settings without those that are its interceptors' alone."""
-    return {
-        name: text
-        for name, text in settings.items()
-        if name != CLASSES.name and not name.startswith(OWN)
-    }
+    return {name: text for name, text in settings.items() if not concerns(name)}
 
 
 def _names(settings: Mapping[str, str]) -> list[str]:

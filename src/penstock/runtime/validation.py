@@ -247,7 +247,7 @@ class Validator:
                 given = {name: text for name, text in props.items() if text is not None}
                 settings = worker_config.connector_client(self._worker, client, given)
                 own = under(props, prefix)
-                if interceptors.CLASSES.name in own:
+                if any(map(interceptors.concerns, own)):
                     found_problems = interceptors.problems(self._registry, client, settings, prefix)
                     values = with_errors(values, found_problems)
             yield render.prefixed_infos(None, values, prefix)

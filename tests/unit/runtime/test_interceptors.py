@@ -126,6 +126,13 @@ def test_invalid_settings_of_theirs_are_found() -> None:
     }
 
 
+def test_settings_for_the_workers_interceptors_are_validated_with_the_connector() -> None:
+    given = {**SINK, "consumer.override.penstock.tracing.endpoint": "collector"}
+    assert errors({}, given) == {}
+    worker = {CONSUMER: "TracingConsumerInterceptor"}
+    assert set(errors(worker, given)) == {"consumer.override.penstock.tracing.endpoint"}
+
+
 def test_a_policy_may_forbid_them() -> None:
     worker = {"connector.client.config.override.policy": "None"}
     given = {**SOURCE, OF_SOURCE: "MonitoringProducerInterceptor"}
