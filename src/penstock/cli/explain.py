@@ -51,7 +51,8 @@ writes this page anew. Transforms and predicates have [a page of their own](tran
 Names, types, defaults and what is valid are Kafka Connect's, unless a setting begins with
 `penstock.` or `spark.`. What begins with `producer.`, `consumer.` or `admin.` in a worker's
 settings, and with `producer.override.`, `consumer.override.` or `admin.override.` in a
-connector's, is meant for Kafka's clients, under the names that Java's clients give it.
+connector's, is meant for Kafka's clients, under the names that Java's clients give it. Of these
+`interceptor.classes` names [interceptors](interceptors.md), which take their settings from there.
 """
 
 

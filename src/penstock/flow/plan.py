@@ -159,7 +159,7 @@ class SourcePlan:
             once = f", exactly once, a transaction per {self.transactions.boundary.value}"
         return (
             f"{self.task}: read {self.connector.__name__}\n"
-            f"  {self.conversion.describe()}\n"
+            f"  {self.conversion.describe()}{_told(self.interceptors)}\n"
             f"  produce to {self.producer.get('bootstrap.servers')}{once}"
         )
 
@@ -188,9 +188,14 @@ class SinkPlan:
         what = self.topics_regex or ", ".join(self.topics)
         return (
             f"{self.task}: consume {what} as {self.consumer.get('group.id')}\n"
-            f"  {self.conversion.describe()}\n"
+            f"  {self.conversion.describe()}{_told(self.interceptors)}\n"
             f"  write with {self.connector.__name__}"
         )
+
+
+def _told(interceptors: Sequence[InterceptorPlan]) -> str:
+    names = ", ".join(each.kind.__name__ for each in interceptors)
+    return f"; intercept {names}" if names else ""
 
 
 FlowPlan = SourcePlan | SinkPlan

@@ -67,6 +67,7 @@ def test_the_workers_are_every_tasks() -> None:
     }
     assert kinds(source(worker)) == [MonitoringProducer]
     assert kinds(sink(worker)) == [MonitoringConsumer]
+    assert "; intercept MonitoringProducer\n" in source(worker).describe()
     assert "interceptor.classes" not in sink(worker).consumer
 
 
