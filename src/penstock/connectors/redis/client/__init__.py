@@ -1,0 +1,1 @@
+"""Servers, connections and pipelines, and what went wrong with them."""

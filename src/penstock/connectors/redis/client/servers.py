@@ -1,0 +1,177 @@
+"""The servers that hold the keys: one, the primary that sentinels name, or those of a cluster."""
+
+from __future__ import annotations
+
+import logging
+from binascii import crc_hqx
+from bisect import bisect_right
+from collections.abc import Callable
+from typing import Any, Final
+
+import redis
+
+from penstock.connectors.redis.client.access import Access, Address, Mode
+from penstock.connectors.redis.client.errors import RedisRefused, RedisUnavailable, error_of
+from penstock.connectors.redis.client.link import Link, connecting
+
+log = logging.getLogger(__name__)
+
+SLOTS: Final = 16_384
+
+
+def slot_of(key: bytes) -> int:
+    """The slot of a key; of the part in braces, if it has one.
+
+    >>> slot_of(b"{user1000}.following") == slot_of(b"{user1000}.followers")
+    True
+    """
+    start = key.find(b"{")
+    if start >= 0:
+        end = key.find(b"}", start + 1)
+        if end > start + 1:
+            key = key[start + 1 : end]
+    return crc_hqx(key, 0) % SLOTS
+
+
+class Node:
+    """A server: a link for pipelines, and a client for single commands."""
+
+    def __init__(self, access: Access, address: Address) -> None:
+        self.access = access
+        self.address = address
+        self.link = Link(access, address)
+        kind, options = connecting(access, address)
+        pool = redis.ConnectionPool(connection_class=kind, **options)
+        self.client = redis.Redis(connection_pool=pool)
+
+    def ask(self, *words: str) -> Any:
+        """The reply to one command, as the server gives it, on a connection of its own."""
+        return _ask(self.access, self.address, *words)
+
+    def close(self) -> None:
+        """Disconnects."""
+        self.link.close()
+        self.client.connection_pool.disconnect()
+        self.client.close()
+
+
+def _ask(access: Access, address: Address, *words: str, to_sentinel: bool = False) -> Any:
+    kind, options = connecting(access, address, to_sentinel=to_sentinel)
+    connection = kind(**options)
+    try:
+        connection.connect()
+        connection.send_command(*words)
+        return connection.read_response()
+    finally:
+        connection.disconnect()
+
+
+class Servers:
+    """Finds the servers when they are needed first, and again after `refresh`. One thread."""
+
+    def __init__(self, access: Access, wait: Callable[[float], bool] = lambda seconds: False):
+        """`wait` waits so many seconds, and returns True where the task is to end."""
+        self.access = access
+        self._wait = wait
+        self._starts: list[int] = []
+        self._nodes: list[Node] = []
+        self._known: dict[Address, Node] = {}
+
+    @property
+    def is_cluster(self) -> bool:
+        return self.access.mode is Mode.CLUSTER
+
+    def node(self, key: bytes) -> Node:
+        """The server that holds a key."""
+        if not self._nodes:
+            self._find()
+        if len(self._nodes) == 1:
+            return self._nodes[0]
+        return self._nodes[bisect_right(self._starts, slot_of(key)) - 1]
+
+    def primaries(self) -> list[Node]:
+        """The servers that hold keys."""
+        if not self._nodes:
+            self._find()
+        return list(dict.fromkeys(self._nodes))
+
+    def at(self, host: str, port: int, told_by: Node) -> Node:
+        """The server that another one names."""
+        return self._known_node(Address(host or told_by.address.host, port))
+
+    def refresh(self) -> None:
+        """Has the servers be found again."""
+        self._nodes = []
+
+    def close(self) -> None:
+        """Disconnects from all of them."""
+        for node in self._known.values():
+            node.close()
+        self._known, self._nodes = {}, []
+
+    def _known_node(self, address: Address) -> Node:
+        if address not in self._known:
+            self._known[address] = Node(self.access, address)
+        return self._known[address]
+
+    def _find(self) -> None:
+        ranges = self._ranges()
+        self._starts = [start for start, _ in ranges]
+        self._nodes = [self._known_node(address) for _, address in ranges]
+        if self.access.mode is not Mode.CLUSTER:
+            return
+        for address in self._known.keys() - {address for _, address in ranges}:
+            self._known.pop(address).close()
+
+    def _ranges(self) -> list[tuple[int, Address]]:
+        """The first slot of each range, with its server."""
+        access = self.access
+        if access.mode is Mode.STANDALONE:
+            return [(0, access.addresses[0])]
+        seeds = dict.fromkeys((*self._known, *access.addresses))
+        if access.mode is Mode.SENTINEL:
+            seeds = dict.fromkeys(access.addresses)
+        problems: list[str] = []
+        for attempt in range(access.attempts):
+            if attempt and self._wait(access.delay_s):
+                break
+            for address in seeds:
+                try:
+                    if access.mode is Mode.SENTINEL:
+                        return [(0, self._primary(address))]
+                    return self._slots(address)
+                except (redis.RedisError, OSError, RedisUnavailable) as error:
+                    failure = error_of(error, f"Cannot ask {address}")
+                    if isinstance(failure, RedisRefused):
+                        raise failure from error
+                    problems.append(str(failure))
+        what = "sentinel" if access.mode is Mode.SENTINEL else "node of the cluster"
+        raise RedisUnavailable(
+            f"No {what} answers ({access.blame}): {'; '.join(dict.fromkeys(problems))}"
+        )
+
+    def _primary(self, sentinel: Address) -> Address:
+        name = self.access.master
+        words = ("SENTINEL", "get-master-addr-by-name", name)
+        found = _ask(self.access, sentinel, *words, to_sentinel=True)
+        if not found:
+            raise RedisUnavailable(f"The sentinel {sentinel} knows no primary '{name}'")
+        return Address(found[0].decode(), int(found[1]))
+
+    def _slots(self, address: Address) -> list[tuple[int, Address]]:
+        found: list[tuple[int, Address]] = []
+        free = 0
+        for start, stop, primary, *_ in sorted(_ask(self.access, address, "CLUSTER", "SLOTS")):
+            if start > free:
+                break
+            free = stop + 1
+            host = (primary[0] or b"").decode()
+            found.append(
+                (start, Address(host if host not in ("", "?") else address.host, primary[1]))
+            )
+        if free < SLOTS:
+            raise RedisUnavailable(
+                f"The cluster covers only {free} of its {SLOTS} slots from the first on, by what "
+                f"{address} knows"
+            )
+        return found

@@ -1,0 +1,250 @@
+"""The settings of the connection that Redis' sink and sources share (connectors.md §8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from penstock.api.settings import (
+    BOOLEAN,
+    HIDDEN,
+    HIGH,
+    INT,
+    LONG,
+    MEDIUM,
+    PASSWORD,
+    STRING,
+    Config,
+    Key,
+    Secret,
+    at_least,
+    between,
+    invalid,
+)
+from penstock.connectors.redis.client.access import DEFAULT_PORT, Access, Address, Mode
+from penstock.connectors.redis.client.uris import Uri, UriInvalid, parse_uri
+from penstock.connectors.redis.settings.tls import Tls
+
+
+class _UriCheck:
+    """A URI. Messages do not show it: it may hold a password."""
+
+    def problem(self, name: str, value: str | None) -> str | None:
+        """See `Check`."""
+        try:
+            if value and value.strip():
+                parse_uri(value)
+        except UriInvalid as error:
+            return invalid(name, HIDDEN, str(error))
+        return None
+
+    def __str__(self) -> str:
+        return "a URI"
+
+
+CLUSTER: Final = Key(
+    "redis.cluster",
+    BOOLEAN,
+    default=False,
+    importance=MEDIUM,
+    doc="Whether the servers are those of a Redis Cluster; one of its nodes is enough.",
+)
+HOST: Final = Key(
+    "redis.host",
+    STRING,
+    default="localhost",
+    importance=HIGH,
+    doc="The server's host, unless `redis.uri` is set.",
+)
+PORT: Final = Key(
+    "redis.port",
+    INT,
+    default=DEFAULT_PORT,
+    importance=HIGH,
+    check=between(1, 65_535),
+    doc="The server's port, unless `redis.uri` is set.",
+)
+URI: Final = Key(
+    "redis.uri",
+    STRING,
+    default="",
+    importance=MEDIUM,
+    check=_UriCheck(),
+    doc="The server: redis://host:port, rediss:// with TLS, redis-sentinel://host,host#primary, "
+    "redis-socket:///path; user, password and database in it if wanted. A list of host:port is "
+    "that of a cluster's nodes.",
+)
+TLS: Final = Key(
+    "redis.tls",
+    BOOLEAN,
+    default=False,
+    importance=MEDIUM,
+    doc="Whether connections are made with TLS; rediss:// says the same.",
+)
+INSECURE: Final = Key(
+    "redis.insecure",
+    BOOLEAN,
+    default=False,
+    importance=MEDIUM,
+    doc="Whether the server's certificate is not checked.",
+)
+PASSWORD_KEY: Final = Key(
+    "redis.password",
+    PASSWORD,
+    default=Secret(""),
+    importance=MEDIUM,
+    doc="The password.",
+)
+USERNAME: Final = Key(
+    "redis.username",
+    STRING,
+    default="",
+    importance=MEDIUM,
+    doc="The user; none: the server's default user.",
+)
+TIMEOUT: Final = Key(
+    "redis.timeout",
+    LONG,
+    default=60,
+    importance=MEDIUM,
+    check=between(0, 86_400),
+    doc="How many seconds to wait for an answer; 0: without end.",
+)
+POOL: Final = Key(
+    "redis.pool",
+    INT,
+    default=8,
+    importance=MEDIUM,
+    check=at_least(1),
+    doc="The most connections of Kafka Connect's task. Here a task has one connection to each "
+    "server, with pipelines, and this has no effect.",
+)
+KEY_FILE: Final = Key(
+    "redis.key.file",
+    STRING,
+    default="",
+    importance=MEDIUM,
+    doc="File with the client's private key, in PEM.",
+)
+KEY_CERT: Final = Key(
+    "redis.key.cert",
+    STRING,
+    default="",
+    importance=MEDIUM,
+    doc="File with the client's certificates, in PEM.",
+)
+KEY_PASSWORD: Final = Key(
+    "redis.key.password",
+    PASSWORD,
+    default=Secret(""),
+    importance=MEDIUM,
+    doc="The password of the private key.",
+)
+CA_CERT: Final = Key(
+    "redis.cacert",
+    STRING,
+    default="",
+    importance=MEDIUM,
+    doc="File with the certificates that are trusted, in PEM; none: the system's.",
+)
+CONNECTION_KEYS: Final = (
+    CLUSTER,
+    HOST,
+    PORT,
+    URI,
+    TLS,
+    INSECURE,
+    PASSWORD_KEY,
+    USERNAME,
+    TIMEOUT,
+    POOL,
+    KEY_FILE,
+    KEY_CERT,
+    KEY_PASSWORD,
+    CA_CERT,
+)
+_TLS_NAMES: Final = {
+    "ssl.keystore.key": KEY_FILE.name,
+    "ssl.keystore.certificate.chain": KEY_CERT.name,
+    "ssl.key.password": KEY_PASSWORD.name,
+    "ssl.truststore.certificates": CA_CERT.name,
+}
+
+
+def connection_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
+    """What several settings say together."""
+    uri, clustered = _parsed(parsed.get(URI.name)), bool(parsed.get(CLUSTER.name))
+    if (
+        uri is not None
+        and len(uri.addresses) > 1
+        and uri.mode is not Mode.SENTINEL
+        and not clustered
+    ):
+        text = (
+            "Several servers are those of a cluster, which needs redis.cluster=true, or "
+            "sentinels: redis-sentinel://host,host#primary"
+        )
+        yield URI.name, invalid(URI.name, HIDDEN, text)
+    if uri is not None and clustered:
+        if uri.mode is Mode.SENTINEL:
+            text = "A cluster has no sentinels: set redis.cluster to false, or name its nodes"
+            yield CLUSTER.name, invalid(CLUSTER.name, "true", text)
+        if uri.database:
+            text = "A cluster has only the database 0"
+            yield URI.name, invalid(URI.name, HIDDEN, text)
+    if bool(parsed.get(KEY_FILE.name)) != bool(parsed.get(KEY_CERT.name)):
+        text = f"{KEY_FILE.name} and {KEY_CERT.name} have to be set together"
+        yield KEY_CERT.name, text
+    password = parsed.get(PASSWORD_KEY.name)
+    given = isinstance(password, Secret) and password.value
+    if parsed.get(USERNAME.name) and not given and not (uri is not None and uri.password):
+        yield (
+            USERNAME.name,
+            invalid(
+                USERNAME.name, parsed[USERNAME.name], "A user needs a password (redis.password)"
+            ),
+        )
+
+
+def _parsed(text: object) -> Uri | None:
+    try:
+        return parse_uri(text) if isinstance(text, str) and text.strip() else None
+    except UriInvalid:
+        return None  # told by its own check
+
+
+def access_of(config: Config) -> Access:
+    """How the servers are reached."""
+    text = config[URI].strip()
+    uri = parse_uri(text) if text else Uri(
+        Mode.STANDALONE, (Address(config[HOST].strip(), config[PORT]),)
+    )  # fmt: skip
+    own = config[PASSWORD_KEY].value
+    with_tls = uri.tls or config[TLS]
+    tls = Tls(
+        {"ssl.key.password": config[KEY_PASSWORD].value},
+        {
+            "ssl.keystore.key": config[KEY_FILE],
+            "ssl.keystore.certificate.chain": config[KEY_CERT],
+            "ssl.truststore.certificates": config[CA_CERT],
+        },
+        _TLS_NAMES,
+        verifies=uri.verifies and not config[INSECURE],
+        checks_name=uri.checks_name,
+    )
+    timeout_s = float(config[TIMEOUT])
+    if uri.timeout_s is not None and TIMEOUT.name not in config.props:
+        timeout_s = uri.timeout_s
+    return Access(
+        Mode.CLUSTER if config[CLUSTER] else uri.mode,
+        uri.addresses,
+        database=uri.database or 0,
+        username=config[USERNAME] if own and config[USERNAME] else uri.username,
+        password=Secret(own or uri.password),
+        master=uri.master,
+        tls=tls if with_tls else None,
+        timeout_s=timeout_s,
+        client_name=uri.client_name,
+        blame=URI.name if text else HOST.name,
+        blame_user=PASSWORD_KEY.name,
+    )

@@ -1,0 +1,241 @@
+"""The settings of Lenses' sink (connectors.md §8)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.api.settings import (
+    BOOLEAN,
+    HIGH,
+    INT,
+    LOW,
+    MEDIUM,
+    PASSWORD,
+    REQUIRED,
+    STRING,
+    Config,
+    ConfigDef,
+    Importance,
+    Key,
+    Secret,
+    all_of,
+    at_least,
+    between,
+    checking,
+    non_empty,
+    one_of,
+)
+from penstock.connectors.redis.client.access import Access, Mode
+from penstock.connectors.redis.client.uris import UriInvalid, parse_uri
+from penstock.connectors.redis.settings.shared import PIPELINE_KEYS, ignored, limits_of
+from penstock.connectors.redis.settings.tls import Tls
+from penstock.connectors.redis.write.kcql import KcqlInvalid, parse_kcql
+from penstock.connectors.redis.write.lenses import LensesMaker
+from penstock.connectors.redis.write.plan import SinkPlan
+
+_CONNECTION: Final = "Connection"
+_METRICS: Final = "Metrics"
+
+
+def _kcql_problem(text: str | None) -> str | None:
+    try:
+        if text is not None:
+            parse_kcql(text)
+    except KcqlInvalid as error:
+        return str(error)
+    return None
+
+
+def _host_problem(text: str | None) -> str | None:
+    try:
+        if text and len(parse_uri(text).addresses) > 1 and "sentinel" not in text:
+            return "Several hosts are those of a cluster, which needs penstock.cluster=true"
+    except UriInvalid as error:
+        return str(error)
+    return None
+
+
+HOST: Final = Key(
+    "connect.redis.host",
+    STRING,
+    default=REQUIRED,
+    importance=HIGH,
+    check=all_of(non_empty(), checking("a host or a URI", _host_problem)),
+    doc="The server's host. A URI is taken, too: redis://, rediss://, redis-sentinel://.",
+    group=_CONNECTION,
+    order=2,
+)
+PORT: Final = Key(
+    "connect.redis.port",
+    INT,
+    default=REQUIRED,
+    importance=HIGH,
+    check=between(1, 65_535),
+    doc="The server's port.",
+    group=_CONNECTION,
+    order=3,
+)
+PASSWORD_KEY: Final = Key(
+    "connect.redis.password",
+    PASSWORD,
+    default=None,
+    importance=LOW,
+    doc="The password.",
+    group=_CONNECTION,
+    order=4,
+)
+TLS: Final = Key(
+    "connect.redis.ssl.enabled",
+    BOOLEAN,
+    default=False,
+    importance=LOW,
+    doc="Whether connections are made with TLS, by the `ssl.*` settings.",
+    group=_CONNECTION,
+    order=5,
+)
+KCQL: Final = Key(
+    "connect.redis.kcql",
+    STRING,
+    default=REQUIRED,
+    importance=HIGH,
+    check=checking("KCQL statements", _kcql_problem),
+    doc="What records become, statement by statement: [INSERT INTO key] SELECT fields FROM topic "
+    "[PK fields] [STOREAS SortedSet(score=field) | PubSub(channel=field) | "
+    "GeoAdd(longitudeField=field,latitudeField=field) | Stream] [TTL=seconds].",
+    group=_CONNECTION,
+    order=1,
+)
+ERROR_POLICY: Final = Key(
+    "connect.redis.error.policy",
+    STRING,
+    default="THROW",
+    importance=HIGH,
+    check=one_of("NOOP", "THROW", "RETRY", ignore_case=True),
+    doc="What is done with records that Redis refuses. NOOP: they are logged and left out. THROW, "
+    "RETRY: they go by `errors.*`. A server that is away or busy is waited for in any case.",
+    group=_CONNECTION,
+    order=5,
+)
+RETRY_MS: Final = Key(
+    "connect.redis.retry.interval",
+    INT,
+    default=60_000,
+    importance=MEDIUM,
+    check=at_least(0),
+    doc="The ms between Kafka Connect's attempts with RETRY. Here the waits begin short and grow.",
+    group=_CONNECTION,
+    order=6,
+)
+RETRIES: Final = Key(
+    "connect.redis.max.retries",
+    INT,
+    default=20,
+    importance=MEDIUM,
+    check=at_least(0),
+    doc="How often Kafka Connect repeats with RETRY. Here a server is waited for without end.",
+    group=_CONNECTION,
+    order=7,
+)
+DELIMITER: Final = Key(
+    "connect.redis.pk.delimiter",
+    STRING,
+    default=".",
+    importance=LOW,
+    doc="What is between the fields of PK in a key.",
+)
+CLUSTER: Final = Key(
+    "penstock.cluster",
+    BOOLEAN,
+    default=False,
+    importance=LOW,
+    doc="Whether the host is a node of a Redis Cluster.",
+)
+USERNAME: Final = Key(
+    "penstock.username",
+    STRING,
+    default="",
+    importance=LOW,
+    doc="The user whose password it is; none: the server's default user.",
+)
+_TLS: Final[tuple[tuple[str, Importance, str], ...]] = (
+    ("ssl.protocol", MEDIUM, "The TLS context, as Java calls it."),
+    ("ssl.enabled.protocols", MEDIUM, "The versions that are used: TLSv1.2, TLSv1.3."),
+    ("ssl.cipher.suites", LOW, "The cipher suites that are used, by Java's names."),
+    ("ssl.keystore.type", MEDIUM, "The format of the key store: PEM or PKCS12."),
+    ("ssl.keystore.location", HIGH, "The client's key and certificate."),
+    ("ssl.truststore.type", MEDIUM, "The format of the trust store: PEM or PKCS12."),
+    ("ssl.truststore.location", HIGH, "The certificates that are trusted; else the system's."),
+    (
+        "ssl.endpoint.identification.algorithm",
+        LOW,
+        "https: the server's name is checked; empty: it is not.",
+    ),
+)
+_TLS_SECRETS: Final[tuple[tuple[str, str], ...]] = (
+    ("ssl.keystore.password", "The password of the key store."),
+    ("ssl.key.password", "The password of the key."),
+    ("ssl.truststore.password", "The password of the trust store."),
+)
+_TLS_KEYS: Final = (
+    *(
+        Key(name, STRING, default=None, importance=importance, doc=doc, group="TLS")
+        for name, importance, doc in _TLS
+    ),
+    *(
+        Key(name, PASSWORD, default=None, importance=HIGH, doc=doc, group="TLS")
+        for name, doc in _TLS_SECRETS
+    ),
+)
+
+LENSES_SINK: Final = ConfigDef(
+    HOST,
+    PORT,
+    PASSWORD_KEY,
+    TLS,
+    KCQL,
+    ERROR_POLICY,
+    RETRY_MS,
+    RETRIES,
+    ignored(
+        "connect.progress.enabled",
+        "boolean",
+        False,
+        "Whether the log tells how many records were processed; metrics do.",
+        group=_METRICS,
+    ),
+    DELIMITER,
+    CLUSTER,
+    USERNAME,
+    *PIPELINE_KEYS,
+    *_TLS_KEYS,
+)
+
+
+def access_of(config: Config) -> Access:
+    """How the servers are reached."""
+    text = config[HOST].strip()
+    if "://" not in text and text.count(":") == 0:
+        text = f"{text}:{config[PORT]}"
+    uri = parse_uri(text)
+    own = config[PASSWORD_KEY]
+    settings = {name: value for name, value in config.props.items() if name.startswith("ssl.")}
+    tls = Tls(settings, {}, {}, verifies=uri.verifies, checks_name=uri.checks_name)
+    return Access(
+        Mode.CLUSTER if config[CLUSTER] else uri.mode,
+        uri.addresses,
+        database=0 if config[CLUSTER] else uri.database or 0,
+        username=config[USERNAME] or uri.username,
+        password=Secret((own.value if own is not None else "") or uri.password),
+        master=uri.master,
+        tls=tls if config[TLS] or uri.tls else None,
+        client_name=uri.client_name,
+        blame=HOST.name,
+        blame_user=PASSWORD_KEY.name,
+    )
+
+
+def sink_plan(config: Config) -> SinkPlan:
+    """What the task does."""
+    maker = LensesMaker(parse_kcql(config[KCQL]), config[DELIMITER])
+    drops = config[ERROR_POLICY].upper() == "NOOP"
+    return SinkPlan(maker, limits_of(config), drops_refused=drops)

@@ -1,0 +1,202 @@
+"""The settings of Redis' own sink, those of its versions before 1.0 too (connectors.md §8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from penstock.api.settings import (
+    BOOLEAN,
+    HIGH,
+    INT,
+    LONG,
+    LOW,
+    MEDIUM,
+    STRING,
+    Config,
+    ConfigDef,
+    Key,
+    between,
+    one_of,
+    unless_none,
+)
+from penstock.connectors.redis.settings.connection import CONNECTION_KEYS, connection_rule
+from penstock.connectors.redis.settings.shared import (
+    CHARSET_CHECK,
+    PIPELINE_KEYS,
+    charset_of,
+    limits_of,
+)
+from penstock.connectors.redis.write.keyed import TOPIC, KeyedMaker
+from penstock.connectors.redis.write.plan import KeyedPlan, Kind, SinkPlan
+
+OFFSETS: Final = "com.redis.kafka.connect.sink.offset"
+_MAX_INT: Final = 2**31 - 1
+_MAX_LONG: Final = 2**63 - 1
+
+TYPES: Final[Mapping[str, Kind]] = {
+    "HASH": Kind.HASH,
+    "JSON": Kind.JSON,
+    "TIMESERIES": Kind.TIMESERIES,
+    "STRING": Kind.STRING,
+    "STREAM": Kind.STREAM,
+    "LIST": Kind.LIST,
+    "SET": Kind.SET,
+    "ZSET": Kind.ZSET,
+}
+COMMANDS: Final[Mapping[str, Kind]] = {
+    "HSET": Kind.HASH,
+    "JSONSET": Kind.JSON,
+    "TSADD": Kind.TIMESERIES,
+    "SET": Kind.STRING,
+    "XADD": Kind.STREAM,
+    "LPUSH": Kind.LIST_HEAD,
+    "RPUSH": Kind.LIST,
+    "SADD": Kind.SET,
+    "ZADD": Kind.ZSET,
+    "DEL": Kind.DELETE,
+}
+"""What versions before 1.0 said in place of types."""
+
+_TRANSACTIONS: Final = ("STREAM", "LIST", "SET", "ZSET")
+
+CHARSET: Final = Key(
+    "redis.charset",
+    STRING,
+    default="UTF-8",
+    importance=HIGH,
+    check=CHARSET_CHECK,
+    doc="The charset of keys and texts.",
+)
+TYPE: Final = Key(
+    "redis.type",
+    STRING,
+    default="STREAM",
+    importance=HIGH,
+    check=one_of(*TYPES),
+    doc="What records become: strings, hashes or JSON documents, one for each record's key; or "
+    "entries of one stream, list, set, sorted set or time series for the topic.",
+)
+KEYSPACE: Final = Key(
+    "redis.keyspace",
+    STRING,
+    default=TOPIC,
+    importance=MEDIUM,
+    doc="The key of a stream, list, set, sorted set or time series; what other keys begin with. "
+    f"`{TOPIC}` is the topic. Empty: the record's key is the key.",
+)
+SEPARATOR: Final = Key(
+    "redis.separator",
+    STRING,
+    default=":",
+    importance=MEDIUM,
+    doc="What is between the keyspace and the record's key.",
+)
+MULTI_EXEC: Final = Key(
+    "redis.multiexec",
+    BOOLEAN,
+    default=False,
+    importance=MEDIUM,
+    doc="Whether each pipeline is a transaction (MULTI, EXEC): others see all of it or nothing.",
+)
+REPLICAS: Final = Key(
+    "redis.wait.replicas",
+    INT,
+    default=0,
+    importance=MEDIUM,
+    check=between(0, _MAX_INT),
+    doc="How many replicas need to have the records before they count as written (WAIT).",
+)
+REPLICAS_MS: Final = Key(
+    "redis.wait.timeout",
+    LONG,
+    default=1_000,
+    importance=MEDIUM,
+    check=between(0, _MAX_LONG),
+    doc="How many ms to wait for the replicas before the batch is repeated.",
+)
+KEY_TTL: Final = Key(
+    "redis.key.ttl",
+    LONG,
+    default=-1,
+    importance=MEDIUM,
+    check=between(-1, _MAX_INT),
+    doc="After how many seconds keys expire that are written; -1: never. A record's header of that "
+    "name has precedence.",
+)
+COMMAND: Final = Key(
+    "redis.command",
+    STRING,
+    default=None,
+    importance=LOW,
+    check=unless_none(one_of(*COMMANDS)),
+    doc="What versions before 1.0 had in place of `redis.type`, which has precedence if it is set.",
+)
+OLD_KEYSPACE: Final = Key(
+    "redis.key",
+    STRING,
+    default=None,
+    importance=LOW,
+    doc="What versions before 0.9 had in place of `redis.keyspace`, which has precedence.",
+)
+
+
+def _rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
+    if not parsed.get(MULTI_EXEC.name):
+        return
+    command = parsed.get(COMMAND.name)
+    kind = COMMANDS.get(str(command)) or TYPES.get(str(parsed.get(TYPE.name)))
+    if kind is not None and (not kind.is_collection or kind is Kind.TIMESERIES):
+        yield (
+            MULTI_EXEC.name,
+            f"{MULTI_EXEC.name}: multi/exec is only supported with these data structures "
+            f"({TYPE.name}): {', '.join(_TRANSACTIONS)}",
+        )
+
+
+REDIS_SINK: Final = ConfigDef(
+    *CONNECTION_KEYS,
+    CHARSET,
+    TYPE,
+    KEYSPACE,
+    SEPARATOR,
+    MULTI_EXEC,
+    REPLICAS,
+    REPLICAS_MS,
+    KEY_TTL,
+    COMMAND,
+    OLD_KEYSPACE,
+    *PIPELINE_KEYS,
+    rules=(connection_rule, _rule),
+)
+
+
+def kind_of(config: Config) -> Kind:
+    """What records become."""
+    command = config[COMMAND]
+    if command is not None and TYPE.name not in config.props:
+        return COMMANDS[command]
+    return TYPES[config[TYPE]]
+
+
+def sink_plan(config: Config) -> SinkPlan:
+    """What the task does."""
+    old = config[OLD_KEYSPACE]
+    keyspace = config[KEYSPACE]
+    if old is not None and KEYSPACE.name not in config.props:
+        keyspace = old
+    plan = KeyedPlan(
+        kind_of(config),
+        charset_of(config[CHARSET]),
+        keyspace=keyspace.strip(),
+        separator=config[SEPARATOR].strip(),
+        ttl_s=config[KEY_TTL],
+    )
+    limits = replace(
+        limits_of(config),
+        transactions=config[MULTI_EXEC],
+        replicas=config[REPLICAS],
+        replicas_ms=config[REPLICAS_MS],
+    )
+    return SinkPlan(KeyedMaker(plan), limits, offsets=OFFSETS)

@@ -1,0 +1,89 @@
+"""What the settings of several connectors have in common."""
+
+from __future__ import annotations
+
+import codecs
+from typing import Final
+
+from penstock.api.settings import (
+    BOOLEAN,
+    INT,
+    LOW,
+    STRING,
+    Check,
+    Config,
+    Importance,
+    Key,
+    between,
+    checking,
+)
+from penstock.connectors.redis.write.cells import Charset
+from penstock.connectors.redis.write.plan import Limits
+
+_MAX_INT: Final = 2**31 - 1
+GROUP: Final = "Redis"
+
+
+def _charset_problem(name: str | None) -> str | None:
+    try:
+        codecs.lookup((name or "").strip())
+    except LookupError:
+        return f"The charset {name} is not known"
+    return None
+
+
+CHARSET_CHECK: Final[Check] = checking("the name of a charset", _charset_problem)
+
+PIPELINE_RECORDS: Final = Key(
+    "penstock.pipeline.records",
+    INT,
+    default=2_000,
+    importance=LOW,
+    check=between(1, 1_000_000),
+    doc="The most commands that are sent before their replies are read.",
+    group=GROUP,
+    order=90,
+)
+PIPELINE_BYTES: Final = Key(
+    "penstock.pipeline.bytes",
+    INT,
+    default=1 << 20,
+    importance=LOW,
+    check=between(1, _MAX_INT),
+    doc="The most bytes that are sent before the replies are read, unless a single command is "
+    "larger.",
+    group=GROUP,
+    order=91,
+)
+PIPELINE_KEYS: Final = (PIPELINE_RECORDS, PIPELINE_BYTES)
+
+
+def limits_of(config: Config) -> Limits:
+    """How much a pipeline holds."""
+    return Limits(config[PIPELINE_RECORDS], config[PIPELINE_BYTES])
+
+
+def charset_of(name: str) -> Charset:
+    """The charset of a name that was checked."""
+    return Charset(name.strip())
+
+
+def ignored(
+    name: str,
+    kind: str,
+    default: object,
+    note: str,
+    *,
+    importance: Importance = LOW,
+    group: str | None = None,
+) -> Key[object]:
+    """A setting that has no meaning outside of the JVM, or none here: accepted, with a note."""
+    kinds = {"boolean": BOOLEAN, "int": INT, "string": STRING}
+    return Key(
+        name,
+        kinds[kind],
+        default=default,
+        importance=importance,
+        doc=f"{note} It is accepted and has no effect here.",
+        group=group,
+    )

@@ -1,0 +1,170 @@
+"""The Redis sinks, under the names of three connectors (connectors.md §8)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from penstock.api import (
+    VERSION,
+    Finding,
+    Plugin,
+    Props,
+    SinkConnector,
+    SinkContext,
+    SinkWriter,
+    TopicPartition,
+)
+from penstock.api.settings import Config
+from penstock.connectors.redis.client.access import REDIS, Access
+from penstock.connectors.redis.settings import jcustenborder, lenses, redis_sink
+from penstock.connectors.redis.validation.live import findings
+from penstock.connectors.redis.write.kcql import Store, parse_kcql
+from penstock.connectors.redis.write.plan import Kind, SinkPlan
+
+_COMMANDS: Mapping[Kind, Sequence[str]] = {
+    Kind.STRING: ("SET", "DEL"),
+    Kind.HASH: ("HSET", "DEL"),
+    Kind.JSON: ("JSON.SET", "DEL"),
+    Kind.STREAM: ("XADD",),
+    Kind.LIST: ("RPUSH", "LREM"),
+    Kind.LIST_HEAD: ("LPUSH", "LREM"),
+    Kind.SET: ("SADD", "SREM"),
+    Kind.ZSET: ("ZADD", "ZREM"),
+    Kind.TIMESERIES: ("TS.ADD",),
+    Kind.DELETE: ("DEL",),
+}
+
+
+class _RedisSink(SinkConnector):
+    @abstractmethod
+    def access(self, config: Config) -> Access:
+        """How the servers are reached."""
+
+    @abstractmethod
+    def sink_plan(self, config: Config) -> SinkPlan:
+        """What a task does."""
+
+    def commands(self, config: Config) -> tuple[Sequence[str], str]:
+        """The commands that are sent, and the setting that chooses them."""
+        return (), ""
+
+    def validate_live(self, config: Config) -> Iterable[Finding]:
+        return findings(self.access(config), *self.commands(config))
+
+    def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
+        return [config.props] * max_tasks
+
+    def alter_offsets(self, config: Config, offsets: Mapping[tuple[str, int], int | None]) -> bool:
+        plan = self.sink_plan(config)
+        if not plan.offsets:
+            return True
+        from penstock.connectors.redis.client.servers import Servers
+        from penstock.connectors.redis.write.offsets import store_offsets
+
+        servers = Servers(self.access(config))
+        try:
+            named = {TopicPartition(*at): offset for at, offset in offsets.items()}
+            store_offsets(servers, plan.offsets, named)
+        finally:
+            servers.close()
+        return True
+
+    def open(self, config: Config, context: SinkContext) -> SinkWriter:
+        from penstock.connectors.redis.write.writer import RedisWriter
+
+        return RedisWriter(self.sink_plan(config), self.access(config), context)
+
+    def open_preview(
+        self, config: Config, context: SinkContext, tell: Callable[[str], None]
+    ) -> SinkWriter:
+        from penstock.connectors.redis.write.writer import ToldWriter
+
+        return ToldWriter(self.sink_plan(config).maker, tell)
+
+
+class RedisSink(_RedisSink):
+    """Writes records as strings, hashes, JSON documents, or entries of streams, lists, sets, sorted
+    sets and time series of Redis."""
+
+    plugin = Plugin(
+        class_name="com.redis.kafka.connect.RedisSinkConnector",
+        version=VERSION,
+        config=redis_sink.REDIS_SINK,
+        task_class="com.redis.kafka.connect.sink.RedisSinkTask",
+        extra=REDIS,
+    )
+
+    def access(self, config: Config) -> Access:
+        from penstock.connectors.redis.settings.connection import access_of
+
+        return access_of(config)
+
+    def sink_plan(self, config: Config) -> SinkPlan:
+        return redis_sink.sink_plan(config)
+
+    def commands(self, config: Config) -> tuple[Sequence[str], str]:
+        given = config.props
+        old = redis_sink.COMMAND.name in given and redis_sink.TYPE.name not in given
+        setting = redis_sink.COMMAND.name if old else redis_sink.TYPE.name
+        return _COMMANDS[redis_sink.kind_of(config)], setting
+
+
+class JcustenborderRedisSink(_RedisSink):
+    """Writes records as strings of Redis, by their keys; records without a value delete."""
+
+    plugin = Plugin(
+        class_name="com.github.jcustenborder.kafka.connect.redis.RedisSinkConnector",
+        version=VERSION,
+        config=jcustenborder.JCUSTENBORDER_SINK,
+        task_class="com.github.jcustenborder.kafka.connect.redis.RedisSinkTask",
+        extra=REDIS,
+    )
+
+    def access(self, config: Config) -> Access:
+        return jcustenborder.access_of(config)
+
+    def sink_plan(self, config: Config) -> SinkPlan:
+        return jcustenborder.sink_plan(config)
+
+
+class LensesRedisSink(_RedisSink):
+    """Writes records to Redis as KCQL statements say: JSON by keys, sorted sets, places, streams,
+    messages of channels."""
+
+    plugin = Plugin(
+        class_name="io.lenses.streamreactor.connect.redis.sink.RedisSinkConnector",
+        version=VERSION,
+        config=lenses.LENSES_SINK,
+        task_class="io.lenses.streamreactor.connect.redis.sink.RedisSinkTask",
+        extra=REDIS,
+    )
+
+    def access(self, config: Config) -> Access:
+        return lenses.access_of(config)
+
+    def sink_plan(self, config: Config) -> SinkPlan:
+        return lenses.sink_plan(config)
+
+    def commands(self, config: Config) -> tuple[Sequence[str], str]:
+        stores = {each.store for each in parse_kcql(config[lenses.KCQL])}
+        needed = {
+            Store.CACHE: "SET",
+            Store.SORTED_SET: "ZADD",
+            Store.PUBSUB: "PUBLISH",
+            Store.GEO: "GEOADD",
+            Store.STREAM: "XADD",
+        }
+        return [needed[each] for each in Store if each in stores], lenses.KCQL.name
+
+
+class DatamountaineerRedisSink(LensesRedisSink):
+    """The same, under the name of Lenses' earlier connectors."""
+
+    plugin = Plugin(
+        class_name="com.datamountaineer.streamreactor.connect.redis.sink.RedisSinkConnector",
+        version=VERSION,
+        config=lenses.LENSES_SINK,
+        task_class="com.datamountaineer.streamreactor.connect.redis.sink.RedisSinkTask",
+        extra=REDIS,
+    )

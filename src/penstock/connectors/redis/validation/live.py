@@ -1,0 +1,96 @@
+"""What the servers say of a configuration: whether they answer, to this user, and know the commands
+that it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from penstock.api import ConfigInvalid, Finding, PenstockError
+from penstock.api.settings import invalid
+from penstock.connectors.redis.client.access import Access, Mode
+
+_WAIT_S = 5.0
+
+
+def findings(
+    access: Access, commands: Sequence[str] = (), setting: str = "redis.type"
+) -> Iterable[Finding]:
+    """The findings. `commands` are those that the connector sends; one that the server does not
+    know, or not allow, is the fault of `setting`, or of the user."""
+    from penstock.connectors.redis.client.errors import RedisRefused, error_of, not_alone
+    from penstock.connectors.redis.client.servers import Servers
+
+    timeout_s = min(access.timeout_s or _WAIT_S, _WAIT_S)
+    brief = replace(
+        access,
+        timeout_s=timeout_s,
+        connect_timeout_s=min(access.connect_timeout_s or _WAIT_S, _WAIT_S),
+        attempts=1,
+    )
+    servers = Servers(brief)
+    try:
+        if access.tls is not None:
+            access.tls()  # names its own settings
+        node = servers.primaries()[0]
+        node.ask("PING")
+        if access.mode is not Mode.CLUSTER and _is_clustered(node.ask):
+            yield Finding(access.blame, _about(access.blame, str(not_alone(node.address))))
+            return
+        yield from _commands(node.ask, commands, setting)
+    except ConfigInvalid as error:
+        yield from (Finding(_named(text), text) for text in error.problems)
+    except RedisRefused as error:
+        yield _finding(access, error)
+    except PenstockError as error:
+        yield Finding(access.blame, _about(access.blame, str(error)))
+    except Exception as error:
+        yield _finding(access, error_of(error, f"Cannot reach {access.text}"))
+    finally:
+        servers.close()
+
+
+def _is_clustered(ask: Callable[..., Any]) -> bool:
+    from redis.exceptions import RedisError
+
+    try:
+        return b"cluster_enabled:1" in ask("INFO", "cluster")
+    except RedisError:
+        return False  # the user may not ask that
+
+
+def _commands(ask: Callable[..., Any], commands: Sequence[str], setting: str) -> Iterable[Finding]:
+    from redis.exceptions import RedisError
+
+    try:
+        known = ask("COMMAND", "INFO", *commands) if commands else []
+    except RedisError:
+        return  # the user may not ask that, or the server does not tell
+    absent = [name for name, about in zip(commands, known, strict=False) if not about]
+    if absent:
+        yield Finding(
+            setting,
+            f"The server does not know {', '.join(absent)}, which {setting} needs: JSON and time "
+            "series need Redis 8 or Redis Stack",
+        )
+
+
+def _finding(access: Access, error: Exception) -> Finding:
+    text = str(error)
+    refuses_user = any(
+        word in text
+        for word in ("WRONGPASS", "NOAUTH", "NOPERM", "assword", "AUTH", "uthentication")
+    )
+    setting = access.blame_user if refuses_user else access.blame
+    return Finding(setting, _about(setting, text))
+
+
+def _about(setting: str, text: str) -> str:
+    return invalid(setting, "[hidden]", text)
+
+
+def _named(text: str) -> str:
+    """The setting that a message begins with."""
+    words = text.removeprefix("Invalid value ").split()
+    return next((word.strip(":,'") for word in words if "." in word and "/" not in word), "")

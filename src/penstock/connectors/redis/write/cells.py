@@ -1,0 +1,173 @@
+"""Values as the words of commands: texts in the charset, bytes as they are, and all else as Java
+prints it, for that is what JVM connectors wrote (plugins.md, "Values").
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, Final
+
+from penstock.api import DataError
+from penstock.api.schema import Schema, Type, Value, pairs, text_of
+
+Word = Callable[[Value], bytes]
+
+_INTEGERS: Final = frozenset({Type.INT8, Type.INT16, Type.INT32, Type.INT64})
+
+
+class Charset:
+    """How texts are encoded; what it lacks is `?`, as in Java."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._is_utf8 = name.lower().replace("_", "-") in ("utf-8", "utf8")
+
+    def encode(self, text: str) -> bytes:
+        """The bytes of a text."""
+        if self._is_utf8:
+            try:
+                return text.encode()
+            except UnicodeEncodeError:
+                return text.encode("utf-8", "replace")
+        return text.encode(self.name, "replace")
+
+    def text_or_bytes(self, value: Value, what: str) -> bytes:
+        """The bytes of a text or of bytes. Raises DataError for what is neither; `what` says what
+        it is of a record."""
+        if type(value) is str:
+            return self.encode(value)
+        if isinstance(value, bytes):
+            return value
+        raise DataError(
+            f"The {what} of the record has to be a text or bytes, it is {_kind(value)}. Use the "
+            f"StringConverter or the ByteArrayConverter ({what}.converter), or a transform"
+        )
+
+    def word(self, schema: Schema | None) -> Word:
+        """The function that makes words of values of a schema. Null is `null`."""
+        encode = self.encode
+        if schema is None:
+            return self._any
+        if schema.logical is None:
+            if schema.type is Type.STRING:
+                return lambda value: encode("null" if value is None else value)
+            if schema.type in _INTEGERS:
+                return lambda value: b"null" if value is None else b"%d" % value
+            if schema.type is Type.BYTES:
+                return lambda value: b"null" if value is None else value
+        text = text_of(schema)
+        return lambda value: b"null" if value is None else encode(text(value))
+
+    def _any(self, value: Value) -> bytes:
+        kind = type(value)
+        if kind is str:
+            return self.encode(value)
+        if kind is int:
+            return b"%d" % value
+        if kind is bytes:
+            return bytes(value)
+        return self.encode(text_of(None)(value))
+
+
+Fields = Callable[[Any], tuple[int, bytes]]
+"""The number of words, and the words as they are sent, of a value's fields."""
+
+
+def fields_of(schema: Schema | None, charset: Charset) -> Fields:
+    """The function that makes names and words of the fields of structs, or of the entries of maps
+    whose keys are texts. A null field of a struct is empty, a null entry of a map is `null`. It
+    raises DataError for other values."""
+    if schema is not None and schema.type is Type.STRUCT:
+        return _struct(schema, charset)
+    if schema is not None and schema.type is not Type.MAP:
+        kind = schema.type.name
+
+        def refuse(value: Any) -> tuple[int, bytes]:
+            raise DataError(_not_fields(kind))
+
+        return refuse
+    of_values = charset.word(schema.value_schema if schema is not None else None)
+    of_keys = charset.word(schema.key_schema if schema is not None else None)
+
+    def entries(value: Any) -> tuple[int, bytes]:
+        if type(value) is not dict and schema is None:
+            raise DataError(_not_fields(_kind(value)))
+        words = []
+        for key, each in pairs(value):
+            if type(key) is not str:
+                raise DataError(f"A field's name has to be a text, it is {_kind(key)}")
+            words += [of_keys(key), of_values(each)]
+        return len(words), b"".join([b"$%d\r\n%b\r\n" % (len(word), word) for word in words])
+
+    return entries
+
+
+def _struct(schema: Schema, charset: Charset) -> Fields:
+    work = []
+    for field in schema.fields:
+        name = charset.encode(field.name)
+        word, default = charset.word(field.schema), field.schema.default
+        null = b"" if default is None else word(default)
+        work.append((field.name, b"$%d\r\n%b\r\n" % (len(name), name), word, null))
+    count = 2 * len(work)
+
+    def struct(value: Any) -> tuple[int, bytes]:
+        get = value.get
+        parts = []
+        for name, head, word, null in work:
+            cell = get(name)
+            data = null if cell is None else word(cell)
+            parts.append(b"%b$%d\r\n%b\r\n" % (head, len(data), data))
+        return count, b"".join(parts)
+
+    return struct
+
+
+def number(value: Value, what: str) -> float:
+    """A number. Raises DataError."""
+    if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
+        return float(value)
+    raise DataError(
+        f"The {what} of the record has to be a number, it is {_kind(value)}. Use a transform that "
+        "takes it from the record"
+    )
+
+
+def double(value: float) -> bytes:
+    """A number as commands have it.
+
+    >>> double(1.0), double(0.1), double(float("-inf"))
+    (b'1', b'0.1', b'-inf')
+    """
+    if math.isfinite(value) and value == int(value) and abs(value) < 1 << 53:
+        return b"%d" % int(value)
+    return repr(value).encode()
+
+
+def _kind(value: Value) -> str:
+    return "null" if value is None else type(value).__name__
+
+
+def _not_fields(kind: str) -> str:
+    return (
+        f"The value of the record has to be a struct or a map, it is {kind}: its fields are those "
+        "of the hash or the entry (value.converter, redis.type)"
+    )
+
+
+TYPES: Final[tuple[tuple[str, str], ...]] = (
+    ("INT8, INT16, INT32, INT64", "its digits, `5`"),
+    ("FLOAT32, FLOAT64", "as Java prints it, `1.5`, `1.0E10`"),
+    ("BOOLEAN", "`true`, `false`"),
+    ("STRING", "the text, in `redis.charset`"),
+    ("BYTES", "the bytes themselves"),
+    ("ARRAY", "`[1, 2]`"),
+    ("MAP", "`{k=v}`"),
+    ("STRUCT", "`Struct{id=5}`"),
+    ("Decimal", "its digits, `1.10`"),
+    ("Date, Time, Timestamp", "as Java prints it, `Sat Jan 31 12:30:00 UTC 2026`"),
+    ("null", "empty in a struct, `null` in a map"),
+)
+"""What a field of a hash or of an entry holds, for the docs."""

@@ -1,0 +1,156 @@
+"""Values as JSON, as the JsonConverter without schemas writes it, or as Lenses' connectors do.
+
+type                 JsonConverter                    Lenses
+Decimal              base64 of the unscaled value     a number
+Date                 days since 1970                  "2026-01-31T00:00:00.000Z"
+Time                 ms of the day                    "12:30:00.000+0000"
+Timestamp            ms since the epoch               the same
+BYTES                base64                           base64
+MAP of texts         an object                        an object
+other MAPs           an array of pairs                an array of pairs
+NaN, infinite        "NaN", "Infinity", "-Infinity"   the same
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Callable
+from functools import lru_cache
+from math import isfinite
+from typing import Any, Final
+
+import orjson
+
+from penstock.api import DataError
+from penstock.api.schema import (
+    Logical,
+    Schema,
+    Type,
+    Value,
+    date_to_days,
+    decimal_text,
+    decimal_to_bytes,
+    pairs,
+    time_to_ms,
+    timestamp_to_ms,
+)
+
+Node = Callable[[Value], Any]
+"""A value as what the JSON library writes."""
+
+
+@lru_cache(maxsize=1_000)
+def node_of(schema: Schema | None, *, lenses: bool) -> Node:
+    """The function that makes nodes of a schema's values; it raises DataError."""
+    node = _any if schema is None else _node(schema, lenses)
+
+    def write(value: Value) -> Any:
+        try:
+            return node(value)
+        except DataError:
+            raise
+        except Exception as cause:
+            raise DataError(f"The value cannot be written as JSON: {cause}") from cause
+
+    return write
+
+
+def dump(node: Any) -> bytes:
+    """The JSON of a node. Raises DataError where there is none."""
+    try:
+        return orjson.dumps(node)
+    except TypeError:
+        # Greater than 64 bits, nested too deeply, or with a lone surrogate.
+        try:
+            return json.dumps(node, separators=(",", ":"), allow_nan=False).encode()
+        except (TypeError, ValueError, RecursionError) as cause:
+            raise DataError(f"The value cannot be written as JSON: {cause}") from cause
+
+
+def _float(value: Value) -> Any:
+    if isfinite(value):
+        return value
+    return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+
+
+def _bytes(value: Value) -> str:
+    return b64encode(value).decode()
+
+
+_LOGICAL: Final[dict[Logical, Node]] = {
+    Logical.DATE: date_to_days,
+    Logical.TIME: time_to_ms,
+    Logical.TIMESTAMP: timestamp_to_ms,
+}
+_LENSES: Final[dict[Logical, Node]] = {
+    Logical.DECIMAL: lambda value: orjson.Fragment(decimal_text(value)),
+    Logical.DATE: lambda value: f"{value.isoformat()}T00:00:00.000Z",
+    Logical.TIME: lambda value: f"{value.isoformat('milliseconds')}+0000",
+    Logical.TIMESTAMP: timestamp_to_ms,
+}
+
+
+def _node(schema: Schema, lenses: bool) -> Node:
+    plain = _plain(schema, lenses)
+    default = None if schema.default is None else plain(schema.default)
+    if default is None and not schema.optional and plain is not _same:
+        return plain
+    return lambda value: default if value is None else plain(value)
+
+
+def _same(value: Value) -> Any:
+    return value
+
+
+def _plain(schema: Schema, lenses: bool) -> Node:
+    if schema.logical is not None:
+        if lenses:
+            return _LENSES[schema.logical]
+        if schema.logical is Logical.DECIMAL:
+            scale = schema.scale
+            return lambda value: _bytes(decimal_to_bytes(value, scale))
+        return _LOGICAL[schema.logical]
+    match schema.type:
+        case Type.STRUCT:
+            fields = [(field.name, _node(field.schema, lenses)) for field in schema.fields]
+            return lambda value: {name: node(value.get(name)) for name, node in fields}
+        case Type.MAP:
+            return _map(schema, lenses)
+        case Type.ARRAY:
+            element = _inner(schema.value_schema, lenses)
+            return lambda value: [element(each) for each in value]
+        case Type.BYTES:
+            return _bytes
+        case Type.FLOAT32 | Type.FLOAT64:
+            return _float
+    return _same
+
+
+def _inner(schema: Schema | None, lenses: bool) -> Node:
+    return _any if schema is None else _node(schema, lenses)
+
+
+def _map(schema: Schema, lenses: bool) -> Node:
+    keys, values = _inner(schema.key_schema, lenses), _inner(schema.value_schema, lenses)
+    if schema.key_schema is not None and schema.key_schema.type is Type.STRING:
+        return lambda value: {keys(key): values(each) for key, each in pairs(value)}
+    return lambda value: [[keys(key), values(each)] for key, each in pairs(value)]
+
+
+def _any(value: Value) -> Any:
+    """A value without a schema."""
+    kind = type(value)
+    if value is None or kind in (str, int, bool):
+        return value
+    if kind is float:
+        return _float(value)
+    if kind is dict:
+        if all(type(key) is str for key in value):
+            return {key: _any(each) for key, each in value.items()}
+        return [[_any(key), _any(each)] for key, each in value.items()]
+    if kind is list:
+        return [_any(each) for each in value]
+    if kind is bytes:
+        return _bytes(value)
+    raise DataError(f"A value of {kind.__name__} without a schema cannot be written as JSON")

@@ -1,0 +1,242 @@
+"""Records as the commands of KCQL statements (connectors.md §8)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from penstock.api import DataError, Failed, Header, Records
+from penstock.api.schema import Schema, Type, Value, text_of
+from penstock.connectors.redis.write.cells import Charset, double
+from penstock.connectors.redis.write.commands import Commands, pack
+from penstock.connectors.redis.write.json import dump, node_of
+from penstock.connectors.redis.write.kcql import Statement, Store
+
+log = logging.getLogger(__name__)
+
+_UTF8 = Charset("utf-8")
+_ONCE = frozenset({Store.STREAM, Store.PUBSUB})
+
+Typed = tuple[Schema | None, Value]
+
+
+class LensesMaker:
+    """Makes a command of each record for each statement of its topic."""
+
+    def __init__(self, statements: Sequence[Statement], delimiter: str) -> None:
+        self._statements: dict[str, list[Statement]] = {}
+        for each in statements:
+            self._statements.setdefault(each.topic, []).append(each)
+        self._delimiter = delimiter
+        self._replaces = all(each.store is Store.CACHE for each in statements)
+        self._unknown: set[str] = set()
+
+    def make(self, records: Records, failed: Failed) -> Commands:
+        """See `Maker`."""
+        commands = Commands(replaces=self._replaces)
+        key_schemas, schemas = records.keys.schemas(), records.values.schemas()
+        for row, topic in enumerate(records.topics):
+            statements = self._statements.get(topic)
+            if statements is None:
+                self._skip(topic)
+                continue
+            record = _Record(
+                (key_schemas[row], records.keys.values[row]),
+                (schemas[row], records.values.values[row]),
+                records.headers[row] if records.headers else (),
+            )
+            try:
+                made = [self._command(each, record) for each in statements]
+            except DataError as error:
+                failed[row] = error
+                continue
+            for each, command in zip(statements, made, strict=True):
+                if command is not None:
+                    key, data, ttl_s = command
+                    commands.add(row, key, data, ttl_s=ttl_s, once=each.store in _ONCE)
+        return commands
+
+    def _skip(self, topic: str) -> None:
+        if topic not in self._unknown:
+            self._unknown.add(topic)
+            log.warning("connect.redis.kcql has no statement for topic %s: left out", topic)
+
+    def _command(self, statement: Statement, record: _Record) -> tuple[bytes, bytes, int] | None:
+        if record.value[1] is None:
+            if statement.store is not Store.CACHE:
+                raise DataError("The record has no value")
+            key = _UTF8.encode(statement.target + self._key_of_tombstone(statement, record))
+            return key, pack(b"DEL", key), 0
+        record.read_json()
+        if statement.store is Store.STREAM:
+            return _entry(statement, record)
+        if statement.store is Store.PUBSUB:
+            channel = record.text(statement.parameter("channel", "channel"))
+            name = _UTF8.encode(channel)
+            return name, pack(b"PUBLISH", name, _payload(statement, record)), 0
+        joined = self._delimiter.join(record.text(path) for path in statement.keys)
+        key = _UTF8.encode(statement.target + joined)
+        if statement.store is Store.CACHE:
+            payload = _payload(statement, record)
+            if statement.ttl_s > 0:
+                return key, pack(b"SETEX", key, b"%d" % statement.ttl_s, payload), 0
+            return key, pack(b"SET", key, payload), 0
+        if statement.store is Store.SORTED_SET:
+            path = statement.parameter("score", "timestamp")
+            score = record.number(path)
+            payload = _payload(statement, record, path if statement.keys else None)
+            return key, pack(b"ZADD", key, double(score), payload), statement.ttl_s
+        return _place(statement, record, key)
+
+    def _key_of_tombstone(self, statement: Statement, record: _Record) -> str:
+        """The key that a record without a value deletes: of the fields of its key, or its key."""
+        schema, key = record.key
+        if isinstance(key, dict):
+            names = [path[1:] if path[0] == "_key" else path for path in statement.keys]
+            return self._delimiter.join(record.text(("_key", *path)) for path in names)
+        if key is None or len(statement.keys) != 1:
+            raise DataError(
+                "The record has neither a value nor a key with the fields of PK: nothing says "
+                "what to delete"
+            )
+        return text_of(schema)(key)
+
+
+class _Record:
+    """A record whose parts are asked for by paths."""
+
+    def __init__(self, key: Typed, value: Typed, headers: Sequence[Header]) -> None:
+        self.key = key
+        self.value = value
+        self._headers = headers
+
+    def read_json(self) -> None:
+        """Makes a value that is a text with JSON what that says."""
+        value = self.value[1]
+        if isinstance(value, (str, bytes)):
+            try:
+                self.value = None, orjson.loads(value)
+            except ValueError as error:
+                raise DataError(
+                    f"The value of the record is a text without JSON: {error}"
+                ) from error
+        if not isinstance(self.value[1], dict):
+            raise DataError(
+                "The value of the record has to be a struct, a map or JSON of an object"
+            )
+
+    def at(self, path: tuple[str, ...]) -> Typed:
+        """What is at a path. Raises DataError where there is nothing of that name."""
+        rest = path
+        if path[0] == "_key":
+            schema, value = self.key
+            rest = path[1:]
+        elif path[0] == "_header" and len(path) > 1:
+            found = [each for each in self._headers if each.name == path[1]]
+            if not found:
+                raise DataError(f"The record has no header '{path[1]}'")
+            schema, value = found[-1].schema, found[-1].value
+            rest = path[2:]
+        else:
+            schema, value = self.value
+            rest = path[1:] if path[0] == "_value" else path
+        for name in rest:
+            schema, value = _member(schema, value, name, path)
+        return schema, value
+
+    def text(self, path: tuple[str, ...]) -> str:
+        """The text of what is at a path, which may not be null."""
+        schema, value = self.at(path)
+        if value is None:
+            raise DataError(f"The field '{'.'.join(path)}' of the record is null")
+        return text_of(schema)(value)
+
+    def number(self, path: tuple[str, ...]) -> float:
+        """The number at a path."""
+        text = self.text(path)
+        try:
+            return float(text)
+        except ValueError:
+            schema, value = self.at(path)
+            if schema is not None and schema.logical is not None:
+                node = node_of(schema, lenses=False)(value)
+                if isinstance(node, int):
+                    return float(node)
+            raise DataError(f"The field '{'.'.join(path)}' is not a number: {text}") from None
+
+
+def _member(schema: Schema | None, value: Any, name: str, path: tuple[str, ...]) -> Typed:
+    shown = ".".join(path)
+    if not isinstance(value, dict):
+        raise DataError(f"The record has no field '{shown}'")
+    if schema is not None and schema.type is Type.STRUCT:
+        for field in schema.fields:
+            if field.name == name:
+                cell = value.get(name)
+                return field.schema, field.schema.default if cell is None else cell
+        raise DataError(f"The record has no field '{shown}'")
+    if name not in value:
+        raise DataError(f"The record has no field '{shown}'")
+    return (None if schema is None else schema.value_schema), value[name]
+
+
+def _selected(
+    statement: Statement, record: _Record, more: tuple[str, ...] | None = None
+) -> dict[str, Any]:
+    """The fields that a statement writes, as nodes of JSON."""
+    found: dict[str, Any] = {}
+    if not statement.fields:
+        found = dict(_fields(record.value))
+        for name in statement.ignored:
+            found.pop(name, None)
+    for each in statement.fields:
+        if each.path[-1] == "*":
+            found.update(_fields(record.at(each.path[:-1]) if each.path[:-1] else record.value))
+        else:
+            schema, value = record.at(each.path)
+            found[each.name] = node_of(schema, lenses=True)(value)
+    if more is not None and more[-1] not in found:
+        schema, value = record.at(more)
+        found[more[-1]] = node_of(schema, lenses=True)(value)
+    return found
+
+
+def _fields(typed: Typed) -> Mapping[str, Any]:
+    schema, value = typed
+    node = node_of(schema, lenses=True)(value)
+    if not isinstance(node, dict):
+        raise DataError("What is selected with * has to be a struct or a map of texts")
+    return node
+
+
+def _payload(statement: Statement, record: _Record, more: tuple[str, ...] | None = None) -> bytes:
+    return dump(_selected(statement, record, more))
+
+
+def _entry(statement: Statement, record: _Record) -> tuple[bytes, bytes, int]:
+    key = _UTF8.encode(statement.target)
+    words: list[bytes] = []
+    for name, node in _selected(statement, record).items():
+        if isinstance(node, orjson.Fragment):
+            text = bytes(orjson.dumps(node)).decode()
+        else:
+            text = text_of(None)(node)
+        words += [_UTF8.encode(name), _UTF8.encode(text)]
+    return key, pack(b"XADD", key, b"*", *words), 0
+
+
+def _place(statement: Statement, record: _Record, key: bytes) -> tuple[bytes, bytes, int] | None:
+    paths = (
+        statement.parameter("longitudeField", "longitude"),
+        statement.parameter("latitudeField", "latitude"),
+    )
+    try:
+        longitude, latitude = (double(record.number(path)) for path in paths)
+    except DataError as error:
+        log.warning("A record without a place is left out: %s", error)
+        return None
+    payload = _payload(statement, record)
+    return key, pack(b"GEOADD", key, longitude, latitude, payload), 0

@@ -1,0 +1,216 @@
+"""Sends commands in pipelines, and sorts the replies."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from penstock.connectors.redis.client.errors import (
+    Meaning,
+    RedisUnavailable,
+    error_of,
+    fatal,
+    meaning_of,
+    not_alone,
+    target_of,
+)
+from penstock.connectors.redis.client.servers import Node, Servers
+from penstock.connectors.redis.write.commands import Commands, pack
+from penstock.connectors.redis.write.plan import Limits
+
+log = logging.getLogger(__name__)
+
+_MULTI: Final = pack(b"MULTI")
+_EXEC: Final = pack(b"EXEC")
+_ASKING: Final = pack(b"ASKING")
+_ERROR: Final = 45  # -
+_PROTOCOL_ERROR: Final = "ERR Protocol error"
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of commands, by number: `refused` with the reason, `again` those that are to be
+    sent again, with `why`; `waits`: not before some time has passed; `broken`: a connection was."""
+
+    refused: dict[int, str] = field(default_factory=dict)
+    again: list[int] = field(default_factory=list)
+    why: str = ""
+    waits: bool = False
+    broken: bool = False
+
+
+class Pipeline:
+    """Sends the commands of one task."""
+
+    def __init__(self, servers: Servers, limits: Limits) -> None:
+        self._servers = servers
+        self._limits = limits
+        self._unconfirmed: dict[Node, None] = {}
+
+    def send(self, commands: Commands, numbers: Sequence[int]) -> Outcome:
+        """Sends these commands, those of a key in order. Raises RedisRefused where the server
+        refuses all of their kind, and RedisUnavailable where no server is found."""
+        outcome = Outcome()
+        for node, own in self._by_node(commands, numbers):
+            self._unconfirmed[node] = None
+            rest: Sequence[int] = own
+            while rest:
+                rest = self._send_to(node, commands, rest, outcome)
+        outcome.again.sort()
+        return outcome
+
+    def confirm(self) -> None:
+        """Returns when the replicas have everything; raises RedisUnavailable where they do not
+        in time."""
+        limits = self._limits
+        if not limits.replicas:
+            self._unconfirmed = {}
+        wait = pack(b"WAIT", b"%d" % limits.replicas, b"%d" % limits.replicas_ms)
+        for node in list(self._unconfirmed):
+            received, error = node.link.exchange([wait], 1)
+            if error is not None:
+                raise error_of(error, f"Cannot wait for the replicas of {node.address}")
+            if received[0][:1] != b":" or int(received[0][1:]) < limits.replicas:
+                raise RedisUnavailable(
+                    f"{received[0][1:].decode()} replicas of {node.address} have the records "
+                    f"within {limits.replicas_ms} ms, redis.wait.replicas wants {limits.replicas}"
+                )
+            del self._unconfirmed[node]
+
+    def _by_node(
+        self, commands: Commands, numbers: Sequence[int]
+    ) -> list[tuple[Node, Sequence[int]]]:
+        servers, keys = self._servers, commands.keys
+        if not servers.is_cluster:
+            return [(servers.node(b""), numbers)]
+        found: dict[Node, list[int]] = {}
+        for number in numbers:
+            found.setdefault(servers.node(keys[number]), []).append(number)
+        return list(found.items())
+
+    def _send_to(
+        self, node: Node, commands: Commands, numbers: Sequence[int], outcome: Outcome
+    ) -> Sequence[int]:
+        """Sends commands to one server; returns those that are left after one of them has broken
+        the connection."""
+        limits = self._limits
+        pipelines = commands.cut(numbers, limits.records, limits.bytes)
+        for at, pipeline in enumerate(pipelines):
+            if limits.transactions:
+                errors, answered, broken = self._transact(node, commands, pipeline)
+            else:
+                errors, answered, broken = self._exchange(node, commands, pipeline)
+            self._sort(node, commands, errors, outcome)
+            if broken is None:
+                continue
+            rest = [*pipeline[answered:], *(n for each in pipelines[at + 1 :] for n in each)]
+            if any(text.startswith(_PROTOCOL_ERROR) for _, text in errors):
+                return rest  # the connection is closed for what one command holds
+            self._servers.refresh()
+            outcome.again += rest
+            outcome.waits = outcome.broken = True
+            outcome.why = str(error_of(broken, f"No answer from {node.address}"))
+            break
+        return ()
+
+    def _exchange(
+        self, node: Node, commands: Commands, numbers: Sequence[int]
+    ) -> tuple[list[tuple[int, str]], int, Exception | None]:
+        """The errors by number, how many were answered, and what broke the connection."""
+        if not commands.more:
+            received, broken = node.link.exchange(commands.bytes_of(numbers), len(numbers))
+            errors = [
+                (number, _text(reply))
+                for number, reply in zip(numbers, received, strict=False)
+                if reply[0] == _ERROR
+            ]
+            return errors, len(received), broken
+        wanted = sum(commands.replies(number) for number in numbers)
+        received, broken = node.link.exchange(commands.bytes_of(numbers), wanted)
+        return (*_grouped(commands, numbers, received), broken)
+
+    def _transact(
+        self, node: Node, commands: Commands, numbers: Sequence[int]
+    ) -> tuple[list[tuple[int, str]], int, Exception | None]:
+        data = [_MULTI, *commands.bytes_of(numbers), _EXEC]
+        queued = len(data) - 2
+        received, broken = node.link.exchange(data, len(data))
+        if broken is not None:
+            # It was done as a whole, or not at all; nobody knows.
+            return [], 0, broken
+        if received[queued + 1][0] != _ERROR:
+            return (*_grouped(commands, numbers, received[queued + 2 :]), None)
+        refused, _ = _grouped(commands, numbers, received[1 : queued + 1])
+        told = dict(refused)
+        aborted = _text(received[queued + 1])
+        return [(number, told.get(number, aborted)) for number in numbers], len(numbers), None
+
+    def _sort(
+        self,
+        node: Node,
+        commands: Commands,
+        errors: Sequence[tuple[int, str]],
+        outcome: Outcome,
+    ) -> None:
+        for number, text in errors:
+            match meaning_of(text):
+                case Meaning.RECORD:
+                    outcome.refused[number] = text
+                case Meaning.FATAL:
+                    raise fatal(text)
+                case Meaning.ASK:
+                    self._ask(node, commands, number, text, outcome)
+                case Meaning.MOVED:
+                    if not self._servers.is_cluster:
+                        raise not_alone(node.address)
+                    self._servers.refresh()
+                    outcome.again.append(number)
+                    outcome.why = text
+                case meaning:
+                    if meaning is Meaning.DEMOTED:
+                        self._servers.refresh()
+                        node.link.close()
+                    outcome.again.append(number)
+                    outcome.why = f"{node.address} answers: {text}"
+                    outcome.waits = outcome.waits or not text.startswith("EXECABORT")
+
+    def _ask(
+        self, node: Node, commands: Commands, number: int, text: str, outcome: Outcome
+    ) -> None:
+        """Sends a command to where its key is going."""
+        other = self._servers.at(*target_of(text), told_by=node)
+        data = [part for each in commands.bytes_of([number]) for part in (_ASKING, each)]
+        received, broken = other.link.exchange(data, len(data))
+        error = next((_text(reply) for reply in received if reply[0] == _ERROR), None)
+        if broken is not None or (error is not None and meaning_of(error) is not Meaning.RECORD):
+            outcome.again.append(number)
+            outcome.waits = True
+            outcome.why = error or str(broken)
+        elif error is not None:
+            outcome.refused[number] = error
+
+
+def _text(reply: bytes) -> str:
+    return reply[1:].decode("utf-8", "replace")
+
+
+def _grouped(
+    commands: Commands, numbers: Sequence[int], received: Sequence[bytes]
+) -> tuple[list[tuple[int, str]], int]:
+    """The errors by number, the first of each; and how many commands were answered in full."""
+    errors: list[tuple[int, str]] = []
+    at = 0
+    for answered, number in enumerate(numbers):
+        count = commands.replies(number)
+        own = received[at : at + count]
+        error = next((_text(reply) for reply in own if reply[0] == _ERROR), None)
+        if error is not None and error.startswith(_PROTOCOL_ERROR):
+            return [*errors, (number, error)], answered + 1
+        if len(own) < count:
+            return errors, answered
+        if error is not None:
+            errors.append((number, error))
+        at += count
+    return errors, len(numbers)
