@@ -26,6 +26,16 @@ class RecordRefused(DataError):
     code = "redis.record_refused"
 
 
+class Answered(PenstockError):
+    """What a server answered in place of a result; `text` begins with the error's code."""
+
+    code = "redis.answered"
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        super().__init__(text)
+
+
 class Meaning(Enum):
     """What the error of a command means."""
 
@@ -107,6 +117,11 @@ def error_of(error: Exception, what: str) -> PenstockError:
     """An error of redis-py, or of the socket, as one of ours; `what` failed."""
     from redis import exceptions as redis
 
+    if isinstance(error, Answered):
+        text = f"{what}: {error.text}"
+        meaning = meaning_of(error.text)
+        passes = meaning not in (Meaning.RECORD, Meaning.FATAL)
+        return RedisUnavailable(text) if passes else RedisRefused(text)
     if isinstance(error, PenstockError):
         return error
     text = f"{what}: {error}"

@@ -6,6 +6,7 @@ for redis-py takes some 20 µs for each.
 
 from __future__ import annotations
 
+import select
 import socket
 import ssl
 from collections.abc import Sequence
@@ -16,8 +17,12 @@ from redis.exceptions import ConnectionError as Broken
 from redis.exceptions import RedisError
 
 from penstock.connectors.redis.client.access import Access, Address
+from penstock.connectors.redis.client.errors import Answered
+from penstock.connectors.redis.client.packing import pack
+from penstock.connectors.redis.client.replies import Replies
 
 _READ_BYTES: Final = 1 << 16
+_REPLY_BYTES: Final = 1 << 18
 _CRLF: Final = b"\r\n"
 
 
@@ -66,6 +71,7 @@ class Link:
         kind, options = connecting(access, address)
         self.address = address
         self._connection = kind(**options)
+        self._replies = Replies(self._more)
 
     def exchange(self, data: Sequence[bytes], replies: int) -> tuple[list[bytes], Exception | None]:
         """Sends commands, and reads so many replies: their first lines, and those of the elements
@@ -103,6 +109,49 @@ class Link:
                 elif kind == 42 and line != b"*-1":  # *
                     wanted += int(line[1:])
                 received.append(line)
+
+    def send(self, *words: bytes) -> None:
+        """Sends a command, whose reply `receive` returns. Raises RedisError or OSError."""
+        try:
+            if not self._connection.is_connected:
+                self._connection.connect()
+                self._replies = Replies(self._more)
+            self._connection.send_packed_command([pack(*words)], check_health=False)
+        except BaseException:
+            self.close()
+            raise
+
+    def receive(self) -> Any:
+        """The next reply. Raises Answered, or RedisError or OSError where the connection breaks."""
+        try:
+            value = self._replies.value()
+        except BaseException:
+            self.close()
+            raise
+        if isinstance(value, Answered):
+            raise value
+        return value
+
+    def call(self, *words: bytes) -> Any:
+        """The reply to a command."""
+        self.send(*words)
+        return self.receive()
+
+    def can_receive(self, wait_s: float) -> bool:
+        """Whether there is a reply, or something of it, within so many seconds."""
+        connected = self._connection._get_socket()
+        if connected is None or self._replies.has_more():
+            return True
+        if isinstance(connected, ssl.SSLSocket) and connected.pending():
+            return True
+        return bool(select.select([connected], [], [], wait_s)[0])
+
+    def _more(self) -> bytes:
+        connected = self._connection._get_socket()
+        data = connected.recv(_REPLY_BYTES) if connected is not None else b""
+        if not data:
+            raise Broken("The server closed the connection")
+        return bytes(data)
 
     def close(self) -> None:
         """Disconnects; the next use connects again."""

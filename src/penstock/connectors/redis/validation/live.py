@@ -14,8 +14,17 @@ from penstock.connectors.redis.client.access import Access, Mode
 _WAIT_S = 5.0
 
 
+def notification_findings(access: Access, setting: str) -> Iterable[Finding]:
+    """The findings of a source that needs keyspace notifications."""
+    yield from findings(access, (), setting, notifies=True)
+
+
 def findings(
-    access: Access, commands: Sequence[str] = (), setting: str = "redis.type"
+    access: Access,
+    commands: Sequence[str] = (),
+    setting: str = "redis.type",
+    *,
+    notifies: bool = False,
 ) -> Iterable[Finding]:
     """The findings. `commands` are those that the connector sends; one that the server does not
     know, or not allow, is the fault of `setting`, or of the user."""
@@ -39,6 +48,8 @@ def findings(
             yield Finding(access.blame, _about(access.blame, str(not_alone(node.address))))
             return
         yield from _commands(node.ask, commands, setting)
+        if notifies:
+            yield from _notifications(node.ask, setting)
     except ConfigInvalid as error:
         yield from (Finding(_named(text), text) for text in error.problems)
     except RedisRefused as error:
@@ -49,6 +60,22 @@ def findings(
         yield _finding(access, error_of(error, f"Cannot reach {access.text}"))
     finally:
         servers.close()
+
+
+def _notifications(ask: Callable[..., Any], setting: str) -> Iterable[Finding]:
+    from redis.exceptions import RedisError
+
+    try:
+        told = ask("CONFIG", "GET", "notify-keyspace-events")
+    except RedisError:
+        return  # the user may not ask that, as with most services
+    flags = told[1].decode() if len(told) > 1 else ""
+    if "K" not in flags or len(flags) < 2:
+        yield Finding(
+            setting,
+            "The server does not tell of changes of keys: set notify-keyspace-events to KEA in "
+            f"its configuration (it is '{flags}')",
+        )
 
 
 def _is_clustered(ask: Callable[..., Any]) -> bool:

@@ -10,8 +10,9 @@ import orjson
 
 from penstock.api import DataError, Failed, Header, Records
 from penstock.api.schema import Schema, Type, Value, text_of
+from penstock.connectors.redis.client.packing import pack
 from penstock.connectors.redis.write.cells import Charset, double
-from penstock.connectors.redis.write.commands import Commands, pack
+from penstock.connectors.redis.write.commands import Commands
 from penstock.connectors.redis.write.json import dump, node_of
 from penstock.connectors.redis.write.kcql import Statement, Store
 

@@ -16,8 +16,9 @@ from penstock.connectors.redis.client.errors import (
     not_alone,
     target_of,
 )
+from penstock.connectors.redis.client.packing import pack
 from penstock.connectors.redis.client.servers import Node, Servers
-from penstock.connectors.redis.write.commands import Commands, pack
+from penstock.connectors.redis.write.commands import Commands
 from penstock.connectors.redis.write.plan import Limits
 
 log = logging.getLogger(__name__)

@@ -26,8 +26,9 @@ from penstock.api import (
 from penstock.connectors.keyed.batches import last_ones
 from penstock.connectors.redis.client.access import Access
 from penstock.connectors.redis.client.errors import RecordRefused, RedisUnavailable
+from penstock.connectors.redis.client.packing import unpack
 from penstock.connectors.redis.client.servers import Servers
-from penstock.connectors.redis.write.commands import Commands, unpack
+from penstock.connectors.redis.write.commands import Commands
 from penstock.connectors.redis.write.offsets import read_offsets, store_offsets
 from penstock.connectors.redis.write.pipeline import Outcome, Pipeline
 from penstock.connectors.redis.write.plan import Maker, SinkPlan

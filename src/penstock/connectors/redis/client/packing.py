@@ -1,0 +1,29 @@
+"""Commands as they are sent (RESP)."""
+
+from __future__ import annotations
+
+
+def pack(*words: bytes) -> bytes:
+    """A command as it is sent.
+
+    >>> pack(b"GET", b"k")
+    b'*2\\r\\n$3\\r\\nGET\\r\\n$1\\r\\nk\\r\\n'
+    """
+    return b"*%d\r\n" % len(words) + b"".join([b"$%d\r\n%b\r\n" % (len(w), w) for w in words])
+
+
+def unpack(data: bytes) -> list[bytes]:
+    """The words of a packed command.
+
+    >>> unpack(pack(b"GET", b"k"))
+    [b'GET', b'k']
+    """
+    end = data.index(b"\r\n")
+    count, at = int(data[1:end]), end + 2
+    words = []
+    for _ in range(count):
+        end = data.index(b"\r\n", at)
+        size, at = int(data[at + 1 : end]), end + 2
+        words.append(data[at : at + size])
+        at += size + 2
+    return words
