@@ -1,0 +1,1 @@
+"""Connections to a broker, on paho-mqtt; packets, topics and properties as values."""

@@ -1,0 +1,407 @@
+"""A connection to a broker.
+
+paho-mqtt connects, does TLS, subscribes, keeps the connection alive and leaves. Messages and their
+acknowledgements, of which there are many, are read a block at a time and sent many at once: paho
+reads a packet with three calls of the system and makes an object with a lock for each. It also
+acknowledges a message of QoS 2 before its callback is called, so that one that Kafka does not have
+yet would be lost with the process.
+
+The subclass replaces how bytes become packets and nothing else of paho. One thread uses a
+connection.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import ssl
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+import paho.mqtt.client as paho
+from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties as PahoProperties
+from paho.mqtt.subscribeoptions import SubscribeOptions
+
+from penstock.connectors.mqtt.client import packets as p
+from penstock.connectors.mqtt.client.errors import (
+    TAKEN_OVER,
+    Refused,
+    TakenOver,
+    Unreachable,
+    refusal,
+)
+from penstock.connectors.mqtt.client.options import Options, Server
+
+_READ_BYTES: Final = 1 << 17
+_LINGER_S: Final = 1.0
+_OF_ANSWERS: Final = frozenset({p.PUBACK, p.PUBREC, p.PUBREL, p.PUBCOMP})
+
+
+class _Client(paho.Client):
+    """paho's client with another way to read and write."""
+
+    def __init__(self, options: Options, client_id: str) -> None:
+        super().__init__(
+            CallbackAPIVersion.VERSION2,
+            client_id=client_id,
+            clean_session=None if options.v5 else options.clean,
+            protocol=paho.MQTTv5 if options.v5 else paho.MQTTv311,
+            reconnect_on_failure=False,
+            manual_ack=True,
+        )
+        self.messages: list[p.Message] = []
+        self.answers: list[p.Answer] = []
+        self.pongs = 0
+        self.tls_error: ssl.SSLError | None = None
+        self._v5 = options.v5
+        self._chunks: list[bytes] = []
+        self._have = 0
+        self._need = 2
+
+    def forget(self) -> None:
+        """Forgets what an earlier connection has left."""
+        self.messages, self.answers, self.pongs = [], [], 0
+        self._chunks, self._have, self._need = [], 0, 2
+        self.tls_error = None
+
+    def receive(self) -> None:
+        """Reads a block, if there is one, and handles the packets that are whole. Closes the
+        socket where the connection is lost."""
+        try:
+            block = self._sock_recv(_READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            if isinstance(error, ssl.SSLError):
+                self.tls_error = error
+            block = b""
+        if not block:
+            self._loop_rc_handle(paho.MQTT_ERR_CONN_LOST)
+            return
+        self._last_bytes_received = time.monotonic()
+        self._chunks.append(block)
+        self._have += len(block)
+        if self._have < self._need:
+            return
+        self._handle(block if len(self._chunks) == 1 else b"".join(self._chunks))
+
+    def _handle(self, block: bytes) -> None:
+        """Handles the packets of a block, and keeps the rest."""
+        at, size, v5 = 0, len(block), self._v5
+        self._need = 0
+        keep = self.messages.append
+        while size - at >= 2:
+            first, length, body = block[at], block[at + 1], at + 2
+            if length > 127:
+                try:
+                    length, body = p.read_length(block, at + 1)
+                except IndexError:
+                    self._need = size - at + 1
+                    break
+            end = body + length
+            if end > size:
+                self._need = end - at
+                break
+            kind = first & 0xF0
+            if kind == p.PUBLISH:
+                keep(p.read_publish(first, block, body, end, v5=v5))
+            elif kind in _OF_ANSWERS and length >= 2:
+                reason = block[body + 2] if length > 2 else 0
+                self.answers.append(p.Answer(kind, block[body] << 8 | block[body + 1], reason))
+            else:
+                if kind == p.PINGRESP:
+                    self.pongs += 1
+                self._in_packet["command"] = first
+                self._in_packet["packet"] = bytearray(block[body:end])
+                self._in_packet["remaining_length"] = length
+                if (rc := self._packet_handle()) != paho.MQTT_ERR_SUCCESS:
+                    self._loop_rc_handle(rc)
+                    return
+            at = end
+        self._chunks = [block[at:]] if at < size else []
+        self._have = size - at
+        self._need = max(self._need, 2)
+
+    def send_packets(self, data: bytes) -> None:
+        """Sends whole packets, or keeps what the socket does not take yet."""
+        self._packet_queue(p.PUBACK, memoryview(data), 0, 1)  # type: ignore[arg-type]
+
+    def ping(self) -> None:
+        self._send_pingreq()
+
+    def stay(self, *, reads: bool) -> None:
+        """Keeps the connection alive. Where nothing is read, no answer is expected."""
+        if reads:
+            self.loop_misc()
+            return
+        now = time.monotonic()
+        if self._keepalive and now - self._last_msg_out >= self._keepalive:
+            self._send_pingreq()
+        self._ping_t = 0.0
+        self._last_bytes_received = now
+
+    def abort(self) -> None:
+        self._sock_close()
+
+
+class Connection:
+    """A connection to the first broker that answers. It may be opened again."""
+
+    def __init__(self, options: Options, client_id: str) -> None:
+        self._options = options
+        self._client = _Client(options, client_id)
+        self._next_server = 0
+        self._connack: tuple[bool, Any, Any] | None = None
+        self._suback: tuple[int | None, Sequence[Any]] | None = None
+        self._goodbye: Any = None
+        self.server = options.servers[0]
+        self.session_present = False
+        self.receive_maximum = 65_535
+        """How many messages of QoS 1 and 2 the broker takes before it has acknowledged one."""
+        self.maximum_packet_bytes = p.MOST_BYTES
+        client = self._client
+        client.on_connect = self._on_connect
+        client.on_subscribe = self._on_subscribe
+        client.on_disconnect = self._on_disconnect
+        client.connect_timeout = options.connect_s
+        if options.username is not None:
+            password = None if options.password is None else options.password.value
+            client.username_pw_set(options.username, password)
+        if options.will is not None:
+            will = options.will
+            client.will_set(will.topic, will.payload.encode(), will.qos, will.retain)
+
+    @property
+    def is_open(self) -> bool:
+        return self._client.socket() is not None
+
+    @property
+    def messages(self) -> list[p.Message]:
+        """The messages that have been received and not taken."""
+        return self._client.messages
+
+    def take(self) -> list[p.Message]:
+        """The messages that have been received since the last call."""
+        taken, self._client.messages = self._client.messages, []
+        return taken
+
+    def take_answers(self) -> list[p.Answer]:
+        """The acknowledgements that have been received since the last call."""
+        taken, self._client.answers = self._client.answers, []
+        return taken
+
+    @property
+    def pongs(self) -> int:
+        """How many pings were answered."""
+        return self._client.pongs
+
+    def open(self) -> None:
+        """Connects to one of the servers. Raises Unreachable where none answers, Refused where one
+        does not let us in."""
+        problems: list[str] = []
+        servers = self._options.servers
+        for step in range(len(servers)):
+            server = servers[(self._next_server + step) % len(servers)]
+            try:
+                self._open(server)
+            except Unreachable as error:
+                problems.append(str(error))
+            else:
+                self._next_server = servers.index(server)
+                return
+        raise Unreachable(f"{' '.join(problems)} ({self._options.names.servers})")
+
+    def _open(self, server: Server) -> None:
+        client, options = self._client, self._options
+        client.forget()
+        self._connack = self._goodbye = None
+        client._ssl = server.secure
+        client._ssl_context = options.tls
+        try:
+            client.connect(
+                server.host,
+                server.port,
+                options.keepalive_s,
+                clean_start=options.clean if options.v5 else paho.MQTT_CLEAN_START_FIRST_ONLY,
+                properties=self._connect_properties(),
+            )
+            if not self._await(lambda: self._connack is not None):
+                if self.is_open:
+                    raise Unreachable(f"The broker {server} has not answered in time.")
+                raise self._lost(server)
+            self._enter(server)
+        except ssl.SSLCertVerificationError as error:
+            self.abort()
+            raise Refused(
+                f"The certificate of the broker {server} is not trusted: {error.verify_message}. "
+                f"Check {options.names.trust}."
+            ) from error
+        except ssl.SSLError as error:
+            self.abort()
+            raise Refused(
+                f"TLS with the broker {server} fails: {error.reason or error}. Check "
+                f"{options.names.servers} and {options.names.trust}."
+            ) from error
+        except OSError as error:
+            self.abort()
+            text = error.strerror or str(error) or type(error).__name__
+            raise Unreachable(f"Cannot connect to the broker {server}: {text}.") from error
+        except BaseException:
+            self.abort()
+            raise
+
+    def _enter(self, server: Server) -> None:
+        assert self._connack is not None, "waited for"
+        present, reason, properties = self._connack
+        if reason.is_failure:
+            raise refusal(server, reason.value, str(reason), self._options.names)
+        self.server = server
+        self.session_present = present
+        self.receive_maximum = getattr(properties, "ReceiveMaximum", 65_535)
+        self.maximum_packet_bytes = getattr(properties, "MaximumPacketSize", p.MOST_BYTES)
+
+    def _lost(self, server: Server) -> Exception:
+        if self._client.tls_error is not None:
+            return self._client.tls_error
+        if self._goodbye is not None and self._goodbye.is_failure:
+            return refusal(server, self._goodbye.value, str(self._goodbye), self._options.names)
+        return Unreachable(f"The broker {server} closes the connection.")
+
+    def _connect_properties(self) -> PahoProperties | None:
+        options = self._options
+        if not options.v5:
+            return None
+        properties = PahoProperties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+        properties.ReceiveMaximum = options.receive_maximum
+        if not options.clean:
+            properties.SessionExpiryInterval = options.session_expiry_s
+        return properties
+
+    def loss(self) -> Exception:
+        """Why the connection is not open any more: Unreachable, or TakenOver."""
+        goodbye = self._goodbye
+        if goodbye is not None and goodbye.value == TAKEN_OVER:
+            return TakenOver(
+                f"Another client has connected to {self.server} with the client id of this task. "
+                f"Give each of them another {self._options.names.client_id}."
+            )
+        told = f": {goodbye}" if goodbye is not None and goodbye.is_failure else ""
+        return Unreachable(f"The connection to the broker {self.server} is lost{told}.")
+
+    @property
+    def goodbye(self) -> int:
+        """The reason code with which the broker has closed the connection, or 0."""
+        return int(self._goodbye.value) if self._goodbye is not None else 0
+
+    def subscribe(self, filters: Iterable[str], qos: int) -> None:
+        """Subscribes, and waits for the answer. Raises Refused with the filters that the broker
+        does not take, Unreachable."""
+        wanted = list(filters)
+        self._suback = None
+        asked: Any = [(each, qos) for each in wanted]
+        if self._options.v5:
+            asked = [(each, SubscribeOptions(qos=qos)) for each in wanted]
+        rc, mid = self._client.subscribe(asked)
+        if rc != paho.MQTT_ERR_SUCCESS or not self._await(lambda: self._suback is not None):
+            self.abort()
+            raise self.loss()
+        reasons = self._reasons(mid)
+        refused = [
+            f"{each} ({reason})"
+            for each, reason in zip(wanted, reasons, strict=True)
+            if reason.is_failure
+        ]
+        if refused:
+            self.abort()
+            raise Refused(f"The broker {self.server} refuses to subscribe: {', '.join(refused)}.")
+
+    def _reasons(self, mid: int | None) -> Sequence[Any]:
+        assert self._suback is not None, "waited for"
+        assert self._suback[0] == mid, "one is asked for at a time"
+        return self._suback[1]
+
+    def _await(self, arrived: Callable[[], bool]) -> bool:
+        """Pumps until something has arrived; False where it does not, in time or at all."""
+        deadline = time.monotonic() + self._options.connect_s
+        while not arrived():
+            left = deadline - time.monotonic()
+            if left <= 0 or not self.is_open:
+                return False
+            self.pump(left)
+        return True
+
+    def unsubscribe(self, filters: Sequence[str]) -> None:
+        """Ends subscriptions of the session; does not wait for the answer."""
+        self._client.unsubscribe(list(filters))
+
+    def pump(self, timeout_s: float, *, reads: bool = True, wakes: int | None = None) -> None:
+        """Sends and receives what can be, and waits for that as long as `timeout_s`, or until
+        `wakes` can be read. With `reads=False` nothing is received."""
+        client = self._client
+        sock: Any = client.socket()
+        if sock is None:
+            return
+        pending = getattr(sock, "pending", None)
+        ready = reads and pending is not None and pending() > 0
+        readers: list[Any] = [sock] if reads else []
+        if wakes is not None:
+            readers.append(wakes)
+        writers = [sock] if client.want_write() else []
+        try:
+            came, can_write, _ = select.select(readers, writers, [], 0.0 if ready else timeout_s)
+        except (OSError, ValueError):
+            self.abort()
+            return
+        if can_write:
+            client.loop_write()
+        if ready or sock in came:
+            client.receive()
+        if client.socket() is not None:
+            client.stay(reads=reads)
+
+    def send(self, data: bytes) -> None:
+        """Sends packets. What the socket does not take is sent by `pump`."""
+        if data and self.is_open:
+            self._client.send_packets(data)
+
+    def ping(self) -> None:
+        """Asks for a sign that the broker has read everything: `pongs` counts it."""
+        if self.is_open:
+            self._client.ping()
+
+    def fileno(self) -> int:
+        sock = self._client.socket()
+        return -1 if sock is None else sock.fileno()
+
+    def abort(self) -> None:
+        """Closes the connection without a word: the broker publishes the will."""
+        self._client.abort()
+
+    def close(self) -> None:
+        """Leaves the broker."""
+        if self.is_open:
+            with contextlib.suppress(OSError, ValueError):
+                self._client.disconnect()
+                deadline = time.monotonic() + _LINGER_S
+                while self.is_open and self._client.want_write() and time.monotonic() < deadline:
+                    self.pump(0.1, reads=False)
+        self.abort()
+
+    def _on_connect(
+        self, _client: object, _data: object, flags: Any, reason: Any, properties: Any
+    ) -> None:
+        self._connack = bool(flags.session_present), reason, properties
+
+    def _on_subscribe(
+        self, _client: object, _data: object, mid: int, reasons: Sequence[Any], _props: object
+    ) -> None:
+        self._suback = mid, reasons
+
+    def _on_disconnect(
+        self, _client: object, _data: object, flags: Any, reason: Any, _props: object
+    ) -> None:
+        if flags.is_disconnect_packet_from_server:
+            self._goodbye = reason

@@ -1,0 +1,138 @@
+"""The packets of MQTT that there are many of: PUBLISH and its acknowledgements.
+
+They are made and read here, many at a time; the others are paho's.
+
+>>> publish(b"a/b", b"hi", qos=1, mid=7).hex(" ")
+'32 09 00 03 61 2f 62 00 07 68 69'
+>>> read_publish(0x32, bytes.fromhex("0003612f620007 6869"), 0, 9, v5=False)
+Message(topic=b'a/b', payload=b'hi', flags=2, mid=7, properties=b'')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from penstock.api import PenstockError
+
+CONNACK: Final = 0x20
+PUBLISH: Final = 0x30
+PUBACK: Final = 0x40
+PUBREC: Final = 0x50
+PUBREL: Final = 0x60
+PUBCOMP: Final = 0x70
+PINGRESP: Final = 0xD0
+
+DUP: Final = 0x08
+RETAIN: Final = 0x01
+
+MOST_BYTES: Final = 268_435_455
+"""What a packet may have after its length."""
+
+
+class Malformed(PenstockError):
+    """The broker has sent what is not MQTT."""
+
+    code = "mqtt.malformed"
+
+
+class Message(NamedTuple):
+    """A PUBLISH packet that has been received. `flags` are the low four bits of its first byte,
+    `mid` is 0 at QoS 0, `properties` are as MQTT 5 has them, without their length."""
+
+    topic: bytes
+    payload: bytes
+    flags: int
+    mid: int
+    properties: bytes
+
+    @property
+    def qos(self) -> int:
+        return self.flags >> 1 & 3
+
+
+class Answer(NamedTuple):
+    """A PUBACK, PUBREC, PUBREL or PUBCOMP that has been received."""
+
+    kind: int
+    mid: int
+    reason: int
+
+
+def length_of(size: int) -> bytes:
+    """A length as MQTT writes it."""
+    if size < 128:
+        return bytes((size,))
+    out = bytearray()
+    while size > 127:
+        out.append(size & 127 | 128)
+        size >>= 7
+    out.append(size)
+    return bytes(out)
+
+
+def publish(
+    topic: bytes,
+    payload: bytes,
+    *,
+    qos: int = 0,
+    mid: int = 0,
+    retain: bool = False,
+    dup: bool = False,
+    properties: bytes | None = None,
+) -> bytes:
+    """A PUBLISH packet. `properties` have their length in front; None before MQTT 5."""
+    first = PUBLISH | (DUP if dup else 0) | qos << 1 | retain
+    head = len(topic).to_bytes(2, "big") + topic
+    if qos:
+        head += mid.to_bytes(2, "big")
+    if properties is not None:
+        head += properties
+    return b"".join((bytes((first,)), length_of(len(head) + len(payload)), head, payload))
+
+
+def read_publish(first: int, packet: bytes, at: int, end: int, *, v5: bool) -> Message:
+    """The message of a PUBLISH packet, from after its length on. Raises Malformed."""
+    try:
+        after = at + 2 + (packet[at] << 8 | packet[at + 1])
+        topic = packet[at + 2 : after]
+        mid = 0
+        if first & 6:
+            mid = packet[after] << 8 | packet[after + 1]
+            after += 2
+        properties = b""
+        if v5:
+            size = packet[after]
+            after += 1
+            if size:
+                if size > 127:
+                    size, after = read_length(packet, after - 1)
+                properties = packet[after : after + size]
+                after += size
+    except IndexError:
+        after = end + 1
+    if after > end:
+        raise Malformed("The broker has sent a PUBLISH packet that ends too early")
+    return Message(topic, packet[after:end], first & 15, mid, properties)
+
+
+def read_length(packet: bytes, at: int) -> tuple[int, int]:
+    """A length and the place after it. Raises IndexError where it is not whole, Malformed where it
+    is none."""
+    size = shift = 0
+    while True:
+        digit = packet[at]
+        at += 1
+        size |= (digit & 127) << shift
+        if digit < 128:
+            return size, at
+        shift += 7
+        if shift > 21:
+            raise Malformed("The broker has sent a length of more than four bytes")
+
+
+def acknowledgements(kind: int, mids: Iterable[int]) -> bytes:
+    """Packets of one kind, for these messages, that say: successful."""
+    first = kind | 2 if kind == PUBREL else kind
+    head = bytes((first, 2))
+    return b"".join([head + mid.to_bytes(2, "big") for mid in mids])

@@ -1,0 +1,1 @@
+"""Messages of a broker as records."""

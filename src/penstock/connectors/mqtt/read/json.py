@@ -1,0 +1,55 @@
+"""JSON documents as structs, as Lenses' JsonSimpleConverter makes them: the schema is that of the
+document.
+
+>>> schema, value = schema_and_value({"id": 1, "tags": ["a"]})
+>>> value, [field.name for field in schema.fields]
+({'id': 1, 'tags': ['a']}, ['id', 'tags'])
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from penstock.api import DataError
+from penstock.api.schema import (
+    BOOLEAN,
+    FLOAT64,
+    INT64,
+    OPTIONAL_STRING,
+    STRING,
+    Schema,
+    Value,
+    array,
+    struct,
+)
+
+_MOST_INT = 2**63 - 1
+
+
+def schema_and_value(document: object) -> tuple[Schema, Value]:
+    """The schema of a JSON document, and the value. The elements of an array have the schema of the
+    first. Raises DataError where they differ, or a number is too large."""
+    match document:
+        case None:
+            return OPTIONAL_STRING, None
+        case bool():
+            return BOOLEAN, document
+        case int():
+            if not -_MOST_INT - 1 <= document <= _MOST_INT:
+                raise DataError(f"{document} does not fit 64 bits")
+            return INT64, document
+        case float():
+            return FLOAT64, document
+        case str():
+            return STRING, document
+        case list():
+            pairs = [schema_and_value(each) for each in document]
+            element = pairs[0][0] if pairs else OPTIONAL_STRING
+            if any(schema != element for schema, _ in pairs):
+                raise DataError("the elements of an array are of different types")
+            return array(element), [value for _, value in pairs]
+        case dict():
+            members = {str(name): schema_and_value(each) for name, each in document.items()}
+            schema = struct({name: each[0] for name, each in members.items()})
+            return schema, {name: each[1] for name, each in members.items()}
+    return cast("tuple[Schema, Value]", (STRING, str(document)))

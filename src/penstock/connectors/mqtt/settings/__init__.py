@@ -1,0 +1,1 @@
+"""What configurations may say: settings, and the plans that are made of them."""

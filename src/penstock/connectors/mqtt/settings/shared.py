@@ -1,0 +1,255 @@
+"""Settings that all connectors of the family have, beside those of the connectors they replace."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from penstock.api import ConfigInvalid, Extra
+from penstock.api.settings import (
+    BOOLEAN,
+    INT,
+    LONG,
+    LOW,
+    MEDIUM,
+    STRING,
+    Check,
+    Config,
+    Key,
+    Secret,
+    between,
+    checking,
+    invalid,
+    one_of,
+)
+from penstock.api.tls import TlsSettings, client_context
+from penstock.connectors.mqtt.client.errors import renamed
+from penstock.connectors.mqtt.client.options import Names, Options, Server, Will, server_of
+from penstock.connectors.mqtt.client.topics import filter_problem, topic_problem
+
+MQTT: Final = Extra("mqtt", "MQTT connectors", ("paho",))
+
+GROUP: Final = "penstock"
+V311: Final = "3.1.1"
+V5: Final = "5"
+
+_SESSION_S: Final = 2**32 - 1
+
+
+def _problem_of(problem: Callable[[str], str | None]) -> Callable[[str | None], str | None]:
+    def check(value: str | None) -> str | None:
+        return problem(value) if value else None
+
+    return check
+
+
+A_TOPIC: Final[Check] = checking("an MQTT topic without wildcards", _problem_of(topic_problem))
+
+VERSION: Final = Key(
+    "penstock.mqtt.version",
+    STRING,
+    default=V311,
+    importance=MEDIUM,
+    check=one_of(V311, V5),
+    doc="The version of MQTT: 3.1.1, which the JVM connectors use, or 5, with which properties of "
+    "messages are headers of records.",
+    group=GROUP,
+    order=1,
+)
+RECEIVE_MAXIMUM: Final = Key(
+    "penstock.mqtt.receive.maximum",
+    INT,
+    default=5_000,
+    importance=LOW,
+    check=between(1, 65_535),
+    doc="How many messages of QoS 1 and 2 may be on their way before one is acknowledged. A source "
+    "tells it to the broker with MQTT 5; before it the broker has a limit of its own "
+    "(mosquitto: max_inflight_messages, 20). A sink sends no more, and no more than the broker "
+    "allows.",
+    group=GROUP,
+    order=3,
+)
+SESSION_EXPIRY: Final = Key(
+    "penstock.mqtt.session.expiry.seconds",
+    LONG,
+    default=_SESSION_S,
+    importance=LOW,
+    check=between(0, _SESSION_S),
+    doc="With MQTT 5 and a persistent session: how long the broker keeps the session while the "
+    "task is not connected. 4294967295: for as long as the broker does.",
+    group=GROUP,
+    order=4,
+)
+WILL_TOPIC: Final = Key(
+    "penstock.mqtt.will.topic",
+    STRING,
+    default=None,
+    importance=LOW,
+    check=A_TOPIC,
+    doc="Where the broker publishes the will of a task whose connection breaks. `${task}` is the "
+    "number of the task.",
+    group=GROUP,
+    order=5,
+)
+WILL_PAYLOAD: Final = Key(
+    "penstock.mqtt.will.payload",
+    STRING,
+    default="",
+    importance=LOW,
+    doc="The payload of the will.",
+    group=GROUP,
+    order=6,
+)
+WILL_QOS: Final = Key(
+    "penstock.mqtt.will.qos",
+    INT,
+    default=0,
+    importance=LOW,
+    check=between(0, 2),
+    doc="The QoS of the will.",
+    group=GROUP,
+    order=7,
+)
+WILL_RETAINED: Final = Key(
+    "penstock.mqtt.will.retained",
+    BOOLEAN,
+    default=False,
+    importance=LOW,
+    doc="Whether the broker retains the will.",
+    group=GROUP,
+    order=8,
+)
+HEADERS: Final = Key(
+    "penstock.mqtt.headers",
+    BOOLEAN,
+    default=True,
+    importance=LOW,
+    doc="Whether properties of messages are headers of records: those of a source's records, or "
+    "those that a sink reads (with MQTT 5). Without headers records take less time and space.",
+    group=GROUP,
+    order=9,
+)
+CONNECTION_KEYS: Final[tuple[Key[object], ...]] = (
+    VERSION,
+    RECEIVE_MAXIMUM,
+    SESSION_EXPIRY,
+    WILL_TOPIC,
+    WILL_PAYLOAD,
+    WILL_QOS,
+    WILL_RETAINED,
+    HEADERS,
+)
+
+
+def servers_problem(uris: Sequence[str] | None) -> str | None:
+    """What is wrong with a list of URIs."""
+    given = [uri.strip() for uri in uris or () if uri.strip()]
+    if not given:
+        return "no broker is given"
+    try:
+        servers = [server_of(uri) for uri in given]
+    except ValueError as error:
+        return str(error)
+    if len({server.secure for server in servers}) > 1:
+        return "either all of them use TLS or none does"
+    return None
+
+
+def servers_of(uris: Iterable[str]) -> tuple[Server, ...]:
+    """The servers of valid URIs."""
+    return tuple(server_of(uri.strip()) for uri in uris if uri.strip())
+
+
+def filters_problem(filters: Sequence[str] | None) -> str | None:
+    """What is wrong with a list of topic filters."""
+    if not filters:
+        return "no topic is given"
+    for each in filters:
+        if problem := filter_problem(each):
+            return f"'{each}' cannot be subscribed to: {problem}"
+    return None
+
+
+def will_of(config: Config) -> Will | None:
+    """The will that a configuration asks for."""
+    topic = config[WILL_TOPIC]
+    if not topic:
+        return None
+    return Will(topic, config[WILL_PAYLOAD], config[WILL_QOS], config[WILL_RETAINED])
+
+
+def options_of(
+    config: Config,
+    *,
+    servers: tuple[Server, ...],
+    names: Names,
+    clean: bool,
+    client_id: str,
+    username: str | None,
+    password: Secret | None,
+    tls: Mapping[str, str],
+    tls_names: Mapping[str, str],
+    connect_s: float,
+    keepalive_s: int,
+) -> Options:
+    """How a valid configuration connects. `tls` are settings as Java has them, `tls_names` what
+    they are called in this configuration. Raises ConfigInvalid for stores that cannot be read."""
+    context: ssl.SSLContext | None = None
+    if any(server.secure for server in servers):
+        try:
+            context = client_context(TlsSettings(tls))
+        except ConfigInvalid as error:
+            raise renamed(error, dict(tls_names)) from error
+    return Options(
+        servers=servers,
+        names=names,
+        v5=config[VERSION] == V5,
+        clean=clean,
+        client_id=client_id,
+        username=username or None,
+        password=password if password is not None and password.value else None,
+        tls=context,
+        connect_s=connect_s,
+        keepalive_s=keepalive_s,
+        receive_maximum=config[RECEIVE_MAXIMUM],
+        session_expiry_s=config[SESSION_EXPIRY],
+        will=will_of(config),
+    )
+
+
+def credentials_rule(
+    username: str, password: str
+) -> Callable[[Mapping[str, object]], Iterable[tuple[str, str]]]:
+    """MQTT 3.1.1 has no password without a user name."""
+
+    def rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
+        secret = parsed.get(password)
+        if isinstance(secret, Secret) and secret.value and not parsed.get(username):
+            yield username, invalid(username, parsed.get(username), f"{password} is set without it")
+
+    return rule
+
+
+def store_type(path: str) -> str:
+    """PEM or PKCS12, by what a file begins with; Java's own formats are refused later."""
+    try:
+        with Path(path).open("rb") as file:
+            return "PEM" if file.read(4096).lstrip().startswith(b"-----BEGIN") else "PKCS12"
+    except OSError:
+        return "PKCS12"  # that it cannot be read is said when it is
+
+
+def spread(filters: Sequence[str], shared: Sequence[bool], tasks: int) -> list[list[str]]:
+    """The filters of each task: shared ones are everybody's, the others are divided.
+
+    >>> spread(["a", "b", "c"], [False] * 3, 2)
+    [['a', 'c'], ['b']]
+    >>> spread(["$share/g/a", "b"], [True, False], 3)
+    [['$share/g/a', 'b'], ['$share/g/a'], ['$share/g/a']]
+    """
+    plain = [each for each, is_shared in zip(filters, shared, strict=True) if not is_shared]
+    common = [each for each, is_shared in zip(filters, shared, strict=True) if is_shared]
+    count = tasks if common else min(tasks, len(plain))
+    return [[*common, *plain[number::count]] for number in range(count)]

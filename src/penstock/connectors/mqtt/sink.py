@@ -1,0 +1,101 @@
+"""The MQTT sinks (connectors.md §9)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Collection, Iterable, Mapping
+
+from penstock.api import (
+    VERSION,
+    Finding,
+    Plugin,
+    Props,
+    SinkConnector,
+    SinkContext,
+    SinkWriter,
+)
+from penstock.api.settings import Config
+from penstock.connectors.mqtt.client.options import Options
+from penstock.connectors.mqtt.settings import confluent, lenses
+from penstock.connectors.mqtt.settings.shared import MQTT
+from penstock.connectors.mqtt.validation.live import findings
+from penstock.connectors.mqtt.write.plan import SinkPlan
+
+
+class _MqttSink(SinkConnector):
+    @abstractmethod
+    def options(self, config: Config) -> Options:
+        """How a configuration connects."""
+
+    @abstractmethod
+    def sink_plan(self, config: Config) -> SinkPlan:
+        """What a configuration says of records."""
+
+    def required_modules(self, config: Config) -> Collection[str]:
+        return ("paho",)
+
+    def validate_live(self, config: Config) -> Iterable[Finding]:
+        return findings(self.options(config))
+
+    def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
+        return [config.props] * max_tasks
+
+    def alter_offsets(self, config: Config, offsets: Mapping[tuple[str, int], int | None]) -> bool:
+        return True
+
+    def open(self, config: Config, context: SinkContext) -> SinkWriter:
+        from penstock.connectors.mqtt.write.writer import MqttWriter
+
+        options, task = self.options(config), context.task
+        client_id = f"connect-{task}"
+        if options.client_id:
+            client_id = f"{options.client_id}-{task.number}" if task.number else options.client_id
+        return MqttWriter(options, self.sink_plan(config), context, client_id)
+
+
+class MqttSink(_MqttSink):
+    """Publishes records, under the name of Confluent's connector."""
+
+    plugin = Plugin(
+        class_name="io.confluent.connect.mqtt.MqttSinkConnector",
+        version=VERSION,
+        config=confluent.CONFLUENT_SINK,
+        task_class="io.confluent.connect.mqtt.MqttSinkTask",
+        extra=MQTT,
+    )
+
+    def options(self, config: Config) -> Options:
+        return confluent.options_of(config)
+
+    def sink_plan(self, config: Config) -> SinkPlan:
+        return confluent.sink_plan(config)
+
+
+class LensesMqttSink(_MqttSink):
+    """Publishes records, as KCQL says, under the name of Lenses' connector."""
+
+    plugin = Plugin(
+        class_name="io.lenses.streamreactor.connect.mqtt.sink.MqttSinkConnector",
+        version=VERSION,
+        config=lenses.LENSES_SINK,
+        task_class="io.lenses.streamreactor.connect.mqtt.sink.MqttSinkTask",
+        extra=MQTT,
+    )
+
+    def options(self, config: Config) -> Options:
+        return lenses.options_of(config)
+
+    def sink_plan(self, config: Config) -> SinkPlan:
+        return lenses.sink_plan(config)
+
+
+class DatamountaineerMqttSink(LensesMqttSink):
+    """The same, under its older name."""
+
+    plugin = Plugin(
+        class_name="com.datamountaineer.streamreactor.connect.mqtt.sink.MqttSinkConnector",
+        version=VERSION,
+        config=lenses.LENSES_SINK,
+        task_class="com.datamountaineer.streamreactor.connect.mqtt.sink.MqttSinkTask",
+        extra=MQTT,
+    )

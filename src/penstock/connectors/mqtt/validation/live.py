@@ -1,0 +1,27 @@
+"""What a broker says of a configuration: that it answers, and lets the user in."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import replace
+
+from penstock.api import Finding, PenstockError
+from penstock.connectors.mqtt.client.options import Options
+
+_MOST_S = 10.0
+
+
+def findings(options: Options) -> Iterable[Finding]:
+    """Connects for a moment, with a client id of its own and a clean session."""
+    from penstock.connectors.mqtt.client.connection import Connection
+    from penstock.connectors.mqtt.client.errors import setting_of
+
+    probe = replace(options, clean=True, will=None, connect_s=min(options.connect_s, _MOST_S))
+    connection = Connection(probe, f"{options.client_id or 'connect'}-{uuid.uuid4().hex[:8]}")
+    try:
+        connection.open()
+    except PenstockError as error:
+        yield Finding(setting_of(error, options.names), str(error))
+    finally:
+        connection.close()

@@ -1,0 +1,1 @@
+"""Records as messages of a broker."""

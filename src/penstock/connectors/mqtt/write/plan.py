@@ -1,0 +1,23 @@
+"""What a sink does with records, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SinkPlan:
+    """What a sink does."""
+
+    targets: Mapping[str, str]
+    """Patterns of MQTT topics by Kafka topics."""
+    target: str | None
+    """The pattern for all other topics; None: their records are refused."""
+    qos: int
+    retain: bool
+    headers: bool
+    retry_s: float
+    window: int
+    ignores_errors: bool = False
+    """Records that the broker refuses are logged and left out (Lenses' NOOP)."""

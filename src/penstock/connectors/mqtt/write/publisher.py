@@ -1,0 +1,272 @@
+"""Publishes messages, many at a time, and says which the broker has not taken.
+
+At QoS 1 and 2 the broker has a message when it has acknowledged it; at QoS 0 when it answers a ping
+that was sent after it. If the connection breaks, what has not been acknowledged is published again.
+Sessions are clean: the records in Kafka are what a sink resumes from.
+
+A broker may close the connection because of a message, and not say which. Then messages are
+published one by one, and one with which the connection breaks twice is refused.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from penstock.api import DataError
+from penstock.connectors.mqtt.client import packets as p
+from penstock.connectors.mqtt.client.connection import Connection
+from penstock.connectors.mqtt.client.errors import Unreachable
+from penstock.connectors.mqtt.client.options import Options
+
+log = logging.getLogger(__name__)
+
+_RETRY_S: Final = (0.0, 0.2, 0.5, 1.0, 2.0)
+_BLOCK: Final = 1 << 20  # bytes that are sent at once
+_SILENT_S: Final = 60.0
+_FAILURE: Final = 0x80
+_AGAIN: Final = frozenset({0x91, 0x97})  # packet identifier in use, quota exceeded
+_LOSSES: Final = 2
+_MIDS: Final = 65_535
+_REASONS: Final = {
+    0x80: "unspecified error",
+    0x83: "implementation specific error",
+    0x87: "not authorized",
+    0x90: "topic name invalid",
+    0x95: "packet too large",
+    0x99: "payload format invalid",
+    0x9A: "retain not supported",
+    0x9B: "QoS not supported",
+}
+
+
+class Item(NamedTuple):
+    """A message to publish. `properties` have their length in front; None before MQTT 5."""
+
+    topic: bytes
+    payload: bytes
+    properties: bytes | None = None
+
+
+class _Batch:
+    """How far a call of `publish` is. `order` are places in `items`."""
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        self.items = items
+        self.waiting = deque(range(len(items)))
+        self.pending: dict[int, int] = {}  # places by message ids
+        self.refused: dict[int, DataError] = {}
+
+    @property
+    def left(self) -> int:
+        return len(self.waiting) + len(self.pending)
+
+    def again(self) -> None:
+        """What has not been acknowledged is to be published again, in order."""
+        self.waiting.extendleft(sorted(self.pending.values(), reverse=True))
+        self.pending.clear()
+
+
+class Publisher:
+    """One task's connection for publishing."""
+
+    def __init__(
+        self,
+        options: Options,
+        client_id: str,
+        *,
+        qos: int,
+        retain: bool,
+        window: int,
+        retry_s: float,
+        wait: Callable[[float], bool],
+    ) -> None:
+        self._connection = Connection(replace(options, clean=True), client_id)
+        self._qos, self._retain = qos, retain
+        self._first = p.PUBLISH | qos << 1 | retain
+        self._window = window
+        self._retry_s = retry_s
+        self._wait = wait  # returns True when the task is being stopped
+        self._mid = 0
+
+    def open(self) -> None:
+        """Connects, if there is no connection. Raises Unreachable, Refused."""
+        if not self._connection.is_open:
+            self._connection.open()
+
+    def idle(self) -> None:
+        """Keeps the connection alive."""
+        self._connection.pump(0.0)
+        self._connection.take()
+        self._connection.take_answers()
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def publish(self, items: Sequence[Item]) -> dict[int, DataError]:
+        """Returns when the broker has all of them but those that it refuses, which are returned by
+        their places. Raises Unreachable where the connection does not come back in time; then some
+        may have been published."""
+        batch = _Batch(items)
+        deadline = time.monotonic() + self._retry_s
+        losses = tries = 0
+        while True:
+            left = batch.left
+            was_open = False
+            try:
+                self.open()
+                was_open = True
+                self._refuse_large(batch)
+                alone = losses >= _LOSSES
+                if self._qos:
+                    self._publish(batch, alone=alone)
+                else:
+                    self._publish_unacknowledged(batch, alone=alone)
+                return batch.refused
+            except Unreachable as error:
+                batch.again()
+                if batch.left < left:
+                    losses = tries = 0
+                    deadline = time.monotonic() + self._retry_s
+                elif was_open:
+                    losses += 1
+                if losses >= 2 * _LOSSES:
+                    self._refuse_first(batch)
+                    losses = _LOSSES
+                    continue
+                pause_s = _RETRY_S[min(tries, len(_RETRY_S) - 1)]
+                tries += 1
+                if time.monotonic() + pause_s > deadline or self._wait(pause_s):
+                    raise
+                log.warning("%s The sink connects again.", error)
+
+    def _refuse_large(self, batch: _Batch) -> None:
+        """Messages that are larger than the broker has said that it takes."""
+        most = self._connection.maximum_packet_bytes
+        large = [
+            place
+            for place in batch.waiting
+            if len(batch.items[place].payload) + len(batch.items[place].topic) + 16 > most
+            and len(self._packet(batch.items[place], 1)) > most
+        ]
+        for place in large:
+            size = len(batch.items[place].payload)
+            batch.refused[place] = DataError(
+                f"The broker {self._connection.server} takes packets of at most {most} bytes; the "
+                f"payload of the record has {size}"
+            )
+        if large:
+            batch.waiting = deque(each for each in batch.waiting if each not in batch.refused)
+
+    def _refuse_first(self, batch: _Batch) -> None:
+        place = batch.waiting.popleft()
+        item = batch.items[place]
+        batch.refused[place] = DataError(
+            f"The broker {self._connection.server} closes the connection whenever this record is "
+            f"published, to '{item.topic.decode()}' with a payload of {len(item.payload)} bytes: "
+            "it may be too large for the broker, or the topic forbidden"
+        )
+
+    def _publish(self, batch: _Batch, *, alone: bool) -> None:
+        """At QoS 1 and 2."""
+        connection = self._connection
+        connection.take_answers()
+        window = 1 if alone else max(1, min(self._window, connection.receive_maximum, _MIDS))
+        heard_at = time.monotonic()
+        while batch.waiting or batch.pending:
+            free = window - len(batch.pending)
+            if batch.waiting and free * 2 >= window:
+                self._send(batch, free)
+            connection.pump(1.0)
+            if answers := connection.take_answers():
+                heard_at = time.monotonic()
+                self._answered(batch, answers)
+            if not connection.is_open:
+                raise connection.loss()
+            if time.monotonic() - heard_at > _SILENT_S:
+                connection.abort()
+                raise Unreachable(
+                    f"The broker {connection.server} has acknowledged nothing for "
+                    f"{_SILENT_S:.0f} s."
+                )
+
+    def _send(self, batch: _Batch, most: int) -> None:
+        out: list[bytes] = []
+        size = 0
+        waiting, pending, items = batch.waiting, batch.pending, batch.items
+        while waiting and len(out) < most and size < _BLOCK:
+            place = waiting.popleft()
+            mid = self._mid % _MIDS + 1
+            while mid in pending:
+                mid = mid % _MIDS + 1
+            self._mid = mid
+            pending[mid] = place
+            packet = self._packet(items[place], mid)
+            size += len(packet)
+            out.append(packet)
+        self._connection.send(b"".join(out))
+
+    def _packet(self, item: Item, mid: int) -> bytes:
+        topic, payload, properties = item
+        head = len(topic).to_bytes(2, "big") + topic
+        if self._qos:
+            head += mid.to_bytes(2, "big")
+        if properties is not None:
+            head += properties
+        size = len(head) + len(payload)
+        length = (
+            bytes((self._first, size)) if size < 128 else bytes((self._first,)) + p.length_of(size)
+        )
+        return length + head + payload
+
+    def _answered(self, batch: _Batch, answers: Sequence[p.Answer]) -> None:
+        pending = batch.pending
+        release: list[int] = []
+        for kind, mid, reason in answers:
+            if kind == p.PUBREC and mid in pending and reason < _FAILURE:
+                release.append(mid)
+                continue
+            place = pending.pop(mid, None)
+            if place is None or reason < _FAILURE:
+                continue
+            if reason in _AGAIN:
+                batch.waiting.append(place)
+                self._wait(0.1)
+                continue
+            told = _REASONS.get(reason, f"reason code {reason}")
+            topic = batch.items[place].topic.decode()
+            batch.refused[place] = DataError(
+                f"The broker {self._connection.server} refuses the record for '{topic}': {told}"
+            )
+        if release:
+            self._connection.send(p.acknowledgements(p.PUBREL, release))
+
+    def _publish_unacknowledged(self, batch: _Batch, *, alone: bool) -> None:
+        """At QoS 0: after some of them a ping, whose answer says that the broker has read them."""
+        connection = self._connection
+        items, pending = batch.items, batch.pending
+        while batch.waiting:
+            out: list[bytes] = []
+            size = 0
+            while batch.waiting and size < _BLOCK and not (alone and out):
+                place = batch.waiting.popleft()
+                pending[place] = place
+                packet = self._packet(items[place], 0)
+                size += len(packet)
+                out.append(packet)
+            pongs = connection.pongs
+            connection.send(b"".join(out))
+            connection.ping()
+            deadline = time.monotonic() + _SILENT_S
+            while connection.pongs == pongs:
+                if not connection.is_open:
+                    raise connection.loss()
+                if time.monotonic() > deadline:
+                    connection.abort()
+                    raise Unreachable(f"The broker {connection.server} does not answer.")
+                connection.pump(1.0)
+            pending.clear()

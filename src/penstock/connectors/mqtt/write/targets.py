@@ -1,0 +1,136 @@
+"""The MQTT topics of records, and their payloads.
+
+>>> from penstock.api import Records
+>>> records = Records.of("plant", ["21.5"], keys=["a"])
+>>> Target("${topic}/${key}/temperature").of(records, 0)
+'plant/a/temperature'
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, Final
+
+import orjson
+
+from penstock.api import DataError, Records
+from penstock.api.schema import text
+from penstock.connectors.mqtt.client.topics import topic_problem
+
+_PLACE: Final = re.compile(r"\$\{([^}]*)\}")
+_SIMPLE: Final = ("topic", "partition", "key")
+
+
+def pattern_problem(pattern: str | None) -> str | None:
+    """What is wrong with the pattern of a topic, or None."""
+    if not pattern:
+        return "it is empty"
+    for name in _PLACE.findall(pattern):
+        if name in _SIMPLE or (name.startswith(("header.", "value.")) and name.partition(".")[2]):
+            continue
+        return (
+            f"${{{name}}} is unknown: it can have ${{topic}}, ${{partition}}, ${{key}}, "
+            "${header.NAME} and ${value.FIELD}"
+        )
+    return topic_problem(_PLACE.sub("x", pattern))
+
+
+class Target:
+    """The topics that a pattern makes of records."""
+
+    def __init__(self, pattern: str) -> None:
+        self._pattern = pattern
+        self._places = _PLACE.findall(pattern)
+
+    @property
+    def is_by_topic(self) -> bool:
+        """Whether all records of a Kafka topic have the same."""
+        return all(place == "topic" for place in self._places)
+
+    def of(self, records: Records, row: int) -> str:
+        """The topic of a record. Raises DataError where it has what the pattern names not, or where
+        nothing can be published to that topic."""
+        found = {place: self._value(place, records, row) for place in self._places}
+        topic = _PLACE.sub(lambda match: found[match.group(1)], self._pattern)
+        if problem := topic_problem(topic):
+            raise DataError(
+                f"The record has the MQTT topic '{topic[:200]}' ({self._pattern}): {problem}"
+            )
+        return topic
+
+    def _value(self, place: str, records: Records, row: int) -> str:
+        match place:
+            case "topic":
+                return records.topics[row]
+            case "partition":
+                return str(records.partitions[row])
+            case "key":
+                value: Any = records.keys.values[row]
+            case _:
+                kind, _, name = place.partition(".")
+                value = _header(records, row, name) if kind == "header" else None
+                if kind == "value":
+                    value = _field(records.values.values[row], name)
+        return _text(value, place)
+
+
+def _header(records: Records, row: int, name: str) -> Any:
+    for header in records.headers[row] if records.headers else ():
+        if header.name == name:
+            return header.value
+    return None
+
+
+def _field(value: Any, path: str) -> Any:
+    for name in path.split("."):
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(name)
+    return value
+
+
+def _text(value: Any, place: str) -> str:
+    match value:
+        case None:
+            raise DataError(f"The record has no value for ${{{place}}} of its MQTT topic")
+        case str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return str(value)
+        case bytes():
+            try:
+                return value.decode()
+            except UnicodeDecodeError:
+                raise DataError(f"${{{place}}} of the record is not UTF-8") from None
+    raise DataError(f"${{{place}}} of the record is no text or number")
+
+
+def payload_of(value: Any, schema: Any) -> bytes:
+    """The payload of a value: bytes and texts as they are, maps, structs and lists as JSON, nothing
+    for null, anything else as its text."""
+    match value:
+        case bytes():
+            return value
+        case str():
+            return value.encode()
+        case None:
+            return b""
+        case dict() | list():
+            try:
+                return orjson.dumps(value, default=_plain, option=orjson.OPT_NON_STR_KEYS)
+            except orjson.JSONEncodeError as error:
+                raise DataError(f"The value cannot be written as JSON: {error}") from error
+    return text(schema, value).encode()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, Decimal):
+        return float(value)
+    raise TypeError(f"a value of type {type(value).__name__}")

@@ -1,0 +1,188 @@
+"""MQTT brokers for tests, on the loopback: mosquitto, which Debian has, and HiveMQ, embedded in a
+small Java program.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from penstock.host import jars
+from penstock.host.processes import Process
+from penstock.kafka.broker import free_port
+from penstock.testing.waiting import wait_until
+
+_START_S: Final = 60.0
+_STOP_S: Final = 10.0
+NO_MOSQUITTO: Final = "there is no mosquitto: apt-get install mosquitto"
+
+_HIVEMQ: Final = """\
+import com.hivemq.embedded.EmbeddedHiveMQ;
+import java.nio.file.Files;
+import java.nio.file.Path;
+
+public class HiveMQServer {
+  public static void main(String[] arguments) throws Exception {
+    Path home = Path.of(arguments[0]);
+    Path configuration = Files.createDirectories(home.resolve("conf"));
+    Path data = Files.createDirectories(home.resolve("data"));
+    Path extensions = Files.createDirectories(home.resolve("extensions"));
+    Files.writeString(configuration.resolve("config.xml"), "<hivemq><listeners><tcp-listener><port>"
+        + arguments[1] + "</port><bind-address>127.0.0.1</bind-address></tcp-listener></listeners>"
+        + "<mqtt><packets><max-packet-size>1000000</max-packet-size></packets></mqtt>"
+        + "<anonymous-usage-statistics><enabled>false</enabled></anonymous-usage-statistics>"
+        + "</hivemq>");
+    EmbeddedHiveMQ server = EmbeddedHiveMQ.builder().withConfigurationFolder(configuration)
+        .withDataFolder(data).withExtensionsFolder(extensions).build();
+    server.start().join();
+    System.out.println("STARTED");
+    Thread.sleep(Long.MAX_VALUE);
+  }
+}
+"""
+
+
+def mosquitto() -> str | None:
+    """Where mosquitto is, or None."""
+    return shutil.which("mosquitto", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+
+
+class Mosquitto:
+    """A mosquitto, started with `start` or as a context manager. Started again, also after `kill`,
+    it has the same port and, with `persistent`, the sessions and messages that it had stored.
+
+    `settings` are lines of its configuration; `users` have passwords.
+    """
+
+    def __init__(
+        self,
+        settings: Sequence[str] = (),
+        *,
+        users: Mapping[str, str] | None = None,
+        persistent: bool = False,
+        port: int | None = None,
+    ) -> None:
+        self.port = free_port() if port is None else port
+        self.uri = f"tcp://127.0.0.1:{self.port}"
+        self._settings = list(settings)
+        self._users = dict(users or {})
+        self._persistent = persistent
+        self._folder = tempfile.TemporaryDirectory(prefix="penstock-mosquitto-")
+        self._process: Process | None = None
+
+    def start(self) -> None:
+        """Starts the broker, and returns when it answers."""
+        program = mosquitto()
+        assert program is not None, NO_MOSQUITTO
+        folder = Path(self._folder.name)
+        lines = [
+            f"listener {self.port} 127.0.0.1",
+            f"allow_anonymous {'false' if self._users else 'true'}",
+            *self._settings,
+        ]
+        if os.getuid() == 0:
+            lines.append("user root")
+        if self._persistent:
+            lines += ["persistence true", f"persistence_location {folder}/", "autosave_interval 1"]
+            lines.append("autosave_on_changes true")
+        if self._users:
+            lines.append(f"password_file {self._passwords(folder)}")
+        configuration = folder / "mosquitto.conf"
+        configuration.write_text("\n".join(lines) + "\n")
+        self._process = process = Process(
+            [program, "-c", str(configuration)], folder / "log", name="mosquitto"
+        )
+        process.start()
+        _await_port(self.port, process, folder / "log")
+
+    def _passwords(self, folder: Path) -> Path:
+        file = folder / "passwords"
+        file.write_text("".join(f"{user}:{password}\n" for user, password in self._users.items()))
+        file.chmod(0o600)
+        subprocess.run(["mosquitto_passwd", "-U", str(file)], check=True)
+        return file
+
+    def kill(self) -> None:
+        """Ends it at once."""
+        if self._process is not None and self._process.alive:
+            self._process.kill()
+
+    def stop(self) -> None:
+        """Ends it in order: it stores what it has."""
+        if self._process is not None and self._process.alive:
+            self._process.stop(_STOP_S)
+
+    def close(self) -> None:
+        self.stop()
+        self._folder.cleanup()
+
+    def __enter__(self) -> Mosquitto:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class HiveMQ:
+    """A HiveMQ Community Edition, as a context manager. It takes packets of a million bytes, and
+    forgets everything when it ends."""
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        self.uri = f"tcp://127.0.0.1:{self.port}"
+        self._folder = tempfile.TemporaryDirectory(prefix="penstock-hivemq-")
+        self._process: Process | None = None
+
+    def start(self) -> None:
+        """Starts the broker, and returns when it answers."""
+        folder = Path(self._folder.name)
+        program = folder / "HiveMQServer.java"
+        program.write_text(_HIVEMQ)
+        classes = os.pathsep.join(str(jar) for jar in sorted(jars.folder("hivemq").glob("*.jar")))
+        command = [jars.java(), "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        command += ["-cp", classes, str(program), str(folder), str(self.port)]
+        self._process = process = Process(command, folder / "log", name="hivemq")
+        process.start()
+        _await_port(self.port, process, folder / "log")
+
+    def close(self) -> None:
+        if self._process is not None and self._process.alive:
+            self._process.kill()
+        self._folder.cleanup()
+
+    def __enter__(self) -> HiveMQ:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _await_port(port: int, process: Process, log: Path) -> None:
+    def answers() -> bool:
+        assert process.alive, f"the broker has ended: {log.read_text()}"
+        with contextlib.suppress(OSError):
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return True
+        return False
+
+    wait_until(answers, _START_S, "the broker")
