@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import select
+import socket
 import ssl
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -36,6 +37,7 @@ from penstock.connectors.mqtt.client.errors import (
 from penstock.connectors.mqtt.client.options import Options, Server
 
 _READ_BYTES: Final = 1 << 17
+_QUICKACK: Final[int | None] = getattr(socket, "TCP_QUICKACK", None)
 _LINGER_S: Final = 1.0
 _OF_ANSWERS: Final = frozenset({p.PUBACK, p.PUBREC, p.PUBREL, p.PUBCOMP})
 
@@ -82,6 +84,7 @@ class _Client(paho.Client):
             self._loop_rc_handle(paho.MQTT_ERR_CONN_LOST)
             return
         self._last_bytes_received = time.monotonic()
+        self.acknowledge_soon()
         self._chunks.append(block)
         self._have += len(block)
         if self._have < self._need:
@@ -124,6 +127,19 @@ class _Client(paho.Client):
         self._chunks = [block[at:]] if at < size else []
         self._have = size - at
         self._need = max(self._need, 2)
+
+    def acknowledge_soon(self) -> None:
+        """Has the kernel acknowledge at once what was read: a broker that does not set TCP_NODELAY
+        waits for that before it sends its next small packet. The kernel forgets it again."""
+        sock: Any = self._sock
+        if _QUICKACK is not None and sock is not None:
+            with contextlib.suppress(OSError):
+                sock.setsockopt(socket.IPPROTO_TCP, _QUICKACK, 1)
+
+    def _create_socket_connection(self) -> socket.socket:
+        raw = super()._create_socket_connection()
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return raw
 
     def send_packets(self, data: bytes) -> None:
         """Sends whole packets, or keeps what the socket does not take yet."""
