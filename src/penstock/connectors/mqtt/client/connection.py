@@ -141,6 +141,19 @@ class _Client(paho.Client):
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return raw
 
+    def _ssl_wrap_socket(self, tcp_sock: socket.socket) -> ssl.SSLSocket:
+        assert self._ssl_context is not None, "there is one where a server is secure"
+        wrapped = self._ssl_context.wrap_socket(
+            tcp_sock, server_hostname=self._host, do_handshake_on_connect=False
+        )
+        try:
+            wrapped.settimeout(self._connect_timeout)
+            wrapped.do_handshake()
+        except BaseException:
+            wrapped.close()  # paho leaves it open
+            raise
+        return wrapped
+
     def send_packets(self, data: bytes) -> None:
         """Sends whole packets, or keeps what the socket does not take yet."""
         self._packet_queue(p.PUBACK, memoryview(data), 0, 1)  # type: ignore[arg-type]

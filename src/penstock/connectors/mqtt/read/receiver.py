@@ -34,6 +34,9 @@ HELD_BYTES: Final = 16 << 20
 
 _RETRY_S: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 _LOOK_S: Final = 1.0
+_SUSPICIOUS: Final = 4  # connections in a row
+_SETTLE_S: Final = 1.0
+_STEADY_S: Final = 5.0
 _LEAVE_S: Final = 5.0
 _OVERHEAD: Final = 200  # bytes of a message in memory, beside its payload
 
@@ -154,12 +157,21 @@ class Receiver:
         while not self._stopping:
             try:
                 self._connect()
-                tries = 0
+                since = time.monotonic()
                 self._serve()
+                if time.monotonic() - since > _STEADY_S:
+                    tries = 0
                 if not self._stopping:
                     raise self._connection.loss()
             except Unreachable as error:
                 self._trouble = str(error)
+                if tries == _SUSPICIOUS:
+                    log.warning(
+                        "Connections to the broker do not last. Perhaps another client has the "
+                        "client id of this task (%s), or the broker closes them for a reason that "
+                        "its log has",
+                        self._options.names.client_id,
+                    )
                 self._down_since = self._down_since or time.monotonic()
                 pause_s = _RETRY_S[min(tries, len(_RETRY_S) - 1)]
                 log.log(
@@ -176,8 +188,22 @@ class Receiver:
                 log.exception("The MQTT client failed")
                 self._end(PenstockError(f"The MQTT client failed: {error}"))
         self._acknowledge()
-        if self._connection.is_open:
-            self._connection.pump(0.0, reads=False)
+        self._leave()
+
+    def _leave(self) -> None:
+        """Waits, not long, until the broker has read the acknowledgements, and has answered those
+        of QoS 2: what is on its way when a socket is closed can be lost."""
+        connection = self._connection
+        deadline = time.monotonic() + _SETTLE_S
+        pongs, asked = connection.pongs, False
+        while connection.is_open and time.monotonic() < deadline:
+            if not self._recorded and not asked:
+                asked = True
+                connection.ping()
+            if asked and connection.pongs > pongs:
+                return
+            connection.pump(0.1)
+            self._receive()
 
     def _end(self, error: PenstockError) -> None:
         self._error = error
