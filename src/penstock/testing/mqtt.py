@@ -37,7 +37,8 @@ public class HiveMQServer {
     Path extensions = Files.createDirectories(home.resolve("extensions"));
     Files.writeString(configuration.resolve("config.xml"), "<hivemq><listeners><tcp-listener><port>"
         + arguments[1] + "</port><bind-address>127.0.0.1</bind-address></tcp-listener></listeners>"
-        + "<mqtt><packets><max-packet-size>1000000</max-packet-size></packets></mqtt>"
+        + "<mqtt><packets><max-packet-size>1000000</max-packet-size></packets>"
+        + "<queued-messages><max-queue-size>100000</max-queue-size></queued-messages></mqtt>"
         + "<anonymous-usage-statistics><enabled>false</enabled></anonymous-usage-statistics>"
         + "</hivemq>");
     EmbeddedHiveMQ server = EmbeddedHiveMQ.builder().withConfigurationFolder(configuration)

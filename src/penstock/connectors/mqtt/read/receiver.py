@@ -165,7 +165,8 @@ class Receiver:
                     raise self._connection.loss()
             except Unreachable as error:
                 self._trouble = str(error)
-                if tries == _SUSPICIOUS:
+                was_connected = self._down_since is None
+                if was_connected and tries == _SUSPICIOUS:
                     log.warning(
                         "Connections to the broker do not last. Perhaps another client has the "
                         "client id of this task (%s), or the broker closes them for a reason that "
