@@ -1,0 +1,279 @@
+"""A client: HTTP/1.1 by aiohttp, HTTP/2 by httpx (docs/decisions/0025). It sends a request once,
+but for a token that has expired: repeating it is the caller's business."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from penstock.api import DataError, PenstockError
+from penstock.api.settings import Secret
+from penstock.connectors.http.client.auth import Auth, basic_header
+from penstock.connectors.http.client.messages import (
+    Answer,
+    Refused,
+    Request,
+    TooLarge,
+    Unreachable,
+)
+
+_PIECE: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class ClientOptions:
+    """What a configuration says of connections. Times in ms; 0: without end."""
+
+    connect_ms: int = 30_000
+    read_ms: int = 30_000
+    connections: int = 10
+    tls: ssl.SSLContext | None = None  # None: Python's default
+    proxy: str | None = None
+    proxy_user: str | None = None
+    proxy_password: Secret | None = None
+    http2: bool = False
+    redirects: bool = False
+    max_bytes: int = 64 << 20
+    max_bytes_setting: str = "penstock.http.max.response.bytes"
+
+
+class _Transport(Protocol):
+    async def send(self, request: Request) -> Answer: ...
+
+    async def close(self) -> None: ...
+
+
+class Client:
+    """A client for one event loop."""
+
+    def __init__(self, options: ClientOptions, auth: Auth | None = None) -> None:
+        self._options = options
+        self._auth = auth
+        self._transport: _Transport = _Two(options) if options.http2 else _One(options)
+
+    async def send(self, request: Request) -> Answer:
+        """The answer, of whatever status. Raises Unreachable where none came, Refused where the
+        server is not trusted, TooLarge, and DataError for what is no request."""
+        auth = self._auth
+        if auth is None:
+            return await self._transport.send(request)
+        known = await auth.apply(request, self._transport.send)
+        answer = await self._transport.send(known)
+        if not auth.renews(answer.status):
+            return answer
+        auth.forget(known)
+        return await self._transport.send(await auth.apply(request, self._transport.send))
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[tuple[Answer, AsyncIterator[bytes]]]:
+        """An answer whose body arrives piece by piece: HTTP/1.1, without an end in time."""
+        transport = self._transport
+        assert isinstance(transport, _One)
+        known = request
+        if self._auth is not None:
+            known = await self._auth.apply(request, transport.send)
+        async with transport.stream(known) as opened:
+            if self._auth is not None and self._auth.renews(opened[0].status):
+                self._auth.forget(known)
+            yield opened
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+
+class _One:
+    """HTTP/1.1."""
+
+    def __init__(self, options: ClientOptions) -> None:
+        import aiohttp
+        import yarl
+
+        self._aiohttp = aiohttp
+        self._url = yarl.URL
+        self._options = options
+        self._extra: dict[str, Any] = {}
+        if options.proxy:
+            self._extra["proxy"] = options.proxy
+            if options.proxy_user:
+                header = basic_header(options.proxy_user, options.proxy_password)
+                self._extra["proxy_headers"] = {"Proxy-Authorization": header}
+        self._open: Any = None
+
+    def _session(self) -> Any:
+        if self._open is None:
+            aiohttp, options = self._aiohttp, self._options
+            self._open = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(
+                    limit=options.connections, ssl=options.tls if options.tls is not None else True
+                ),
+                timeout=aiohttp.ClientTimeout(
+                    total=options.read_ms / 1000 or None, connect=options.connect_ms / 1000 or None
+                ),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                trust_env=False,
+                auto_decompress=True,
+            )
+        return self._open
+
+    async def send(self, request: Request) -> Answer:
+        try:
+            async with self._session().request(
+                request.method,
+                self._url(request.url, encoded=True),
+                data=request.body,
+                headers=request.headers,
+                allow_redirects=self._options.redirects,
+                skip_auto_headers=("Content-Type", "User-Agent"),
+                **self._extra,
+            ) as response:
+                return _answer(request, response, await self._body(request, response))
+        except (self._aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            raise self._told(request, error) from error
+
+    async def _body(self, request: Request, response: Any) -> bytes:
+        most = self._options.max_bytes
+        if response.content_length is not None and response.content_length <= most:
+            body: bytes = await response.read()
+            if len(body) <= most:
+                return body
+            raise _too_large(request, self._options)
+        pieces: list[bytes] = []
+        size = 0
+        async for piece in response.content.iter_chunked(_PIECE):
+            size += len(piece)
+            if size > most:
+                raise _too_large(request, self._options)
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[tuple[Answer, AsyncIterator[bytes]]]:
+        connect = self._options.connect_ms / 1000 or None
+        try:
+            async with self._session().request(
+                request.method,
+                self._url(request.url, encoded=True),
+                data=request.body,
+                headers=request.headers,
+                allow_redirects=True,
+                timeout=self._aiohttp.ClientTimeout(
+                    total=None, connect=connect, sock_read=self._options.read_ms / 1000 or None
+                ),
+                **self._extra,
+            ) as response:
+                body = b"" if response.status == 200 else await self._body(request, response)
+                yield _answer(request, response, body), response.content.iter_any()
+        except (self._aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            raise self._told(request, error) from error
+
+    def _told(self, request: Request, error: Exception) -> Exception:
+        aiohttp = self._aiohttp
+        if isinstance(error, PenstockError):
+            return error
+        if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError):
+            return untrusted(request, error)
+        if isinstance(error, aiohttp.InvalidURL):
+            return DataError(f"'{request.url}' is no URL")
+        if isinstance(error, ValueError) and not isinstance(error, OSError):
+            return DataError(f"{request.method} {request.url} is no request: {error}")
+        return unreachable(request, error)
+
+    async def close(self) -> None:
+        if self._open is not None:
+            await self._open.close()
+
+
+class _Two:
+    """HTTP/2, where the server speaks it: requests share a connection."""
+
+    def __init__(self, options: ClientOptions) -> None:
+        import httpx
+
+        self._httpx = httpx
+        self._options = options
+        proxy = None
+        if options.proxy:
+            proxy = httpx.Proxy(options.proxy)
+            if options.proxy_user:
+                header = basic_header(options.proxy_user, options.proxy_password)
+                proxy = httpx.Proxy(options.proxy, headers={"Proxy-Authorization": header})
+        self._open = httpx.AsyncClient(
+            http2=True,
+            # Without TLS nothing is negotiated: a server is taken at its word (RFC 9113 §3.3).
+            http1=True,
+            verify=options.tls if options.tls is not None else True,
+            proxy=proxy,
+            timeout=httpx.Timeout(
+                options.read_ms / 1000 or None, connect=options.connect_ms / 1000 or None
+            ),
+            limits=httpx.Limits(max_connections=options.connections),
+            trust_env=False,
+            follow_redirects=options.redirects,
+        )
+
+    async def send(self, request: Request) -> Answer:
+        httpx = self._httpx
+        try:
+            async with self._open.stream(
+                request.method, request.url, content=request.body, headers=list(request.headers)
+            ) as response:
+                pieces: list[bytes] = []
+                size = 0
+                async for piece in response.aiter_bytes():
+                    size += len(piece)
+                    if size > self._options.max_bytes:
+                        raise _too_large(request, self._options)
+                    pieces.append(piece)
+                return Answer(
+                    response.status_code,
+                    response.reason_phrase,
+                    {name.lower(): value for name, value in response.headers.items()},
+                    b"".join(pieces),
+                    str(response.url),
+                )
+        except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
+            raise DataError(f"'{request.url}' is no URL: {error}") from error
+        except httpx.HTTPError as error:
+            cause: BaseException | None = error
+            while cause is not None:
+                if isinstance(cause, ssl.SSLError):
+                    raise untrusted(request, error) from error
+                cause = cause.__cause__ or cause.__context__
+            raise unreachable(request, error) from error
+
+    async def close(self) -> None:
+        await self._open.aclose()
+
+
+def _answer(request: Request, response: Any, body: bytes) -> Answer:
+    return Answer(
+        response.status,
+        response.reason or "",
+        {name.lower(): value for name, value in response.headers.items()},
+        body,
+        str(response.url),
+    )
+
+
+def _too_large(request: Request, options: ClientOptions) -> TooLarge:
+    return TooLarge(
+        f"The answer to {request.method} {request.url} has more than {options.max_bytes:,} bytes: "
+        f"raise {options.max_bytes_setting}, or ask for less at once"
+    )
+
+
+def untrusted(request: Request, error: Exception) -> Refused:
+    """TLS failed: waiting does not help."""
+    return Refused(
+        f"TLS with the server of {request.url} failed: {error}. Check the server's certificate, "
+        "and the trust store and the key store of the configuration."
+    )
+
+
+def unreachable(request: Request, error: Exception) -> Unreachable:
+    """Nobody answers."""
+    told = str(error) or ("no answer in time" if isinstance(error, TimeoutError) else repr(error))
+    return Unreachable(f"{request.method} {request.url}: {told}")

@@ -1,0 +1,52 @@
+"""An event loop in a thread of its own, for tasks whose calls block."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Loop:
+    """Runs coroutines for other threads, until it is closed."""
+
+    def __init__(self, name: str = "http") -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of the coroutine; raises what it raises."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Future[Any]:
+        """Begins the coroutine, which ends with the loop at the latest."""
+
+        async def begin() -> asyncio.Future[Any]:
+            return asyncio.ensure_future(work)
+
+        return self.run(begin())
+
+    def call(self, action: Any, *arguments: Any) -> None:
+        """Has the loop call a function soon. Without effect once it is closed."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(action, *arguments)
+
+    def close(self) -> None:
+        """Cancels what still runs, and ends the thread. Safe to call twice."""
+        if self._loop.is_closed():
+            return
+        self.run(self._end())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.close()
+
+    async def _end(self) -> None:
+        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)

@@ -1,0 +1,94 @@
+"""Requests, answers, and what may go wrong between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+from penstock.api import PenstockError, Unavailable
+
+Headers = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request. `url` is sent as it stands; the body's type is among the headers."""
+
+    method: str
+    url: str
+    headers: Headers = ()
+    body: bytes | None = None
+
+    def with_headers(self, *headers: tuple[str, str]) -> Request:
+        """The same, with these headers in place of others of their names."""
+        names = {name.lower() for name, _ in headers}
+        kept = tuple(each for each in self.headers if each[0].lower() not in names)
+        return replace(self, headers=kept + headers)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer; the names of its headers are in lower case."""
+
+    status: int
+    reason: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    url: str = ""
+
+    @property
+    def text(self) -> str:
+        """The body, whatever bytes it has."""
+        return self.body.decode("utf-8", "replace")
+
+    @property
+    def ok(self) -> bool:
+        return 200 <= self.status < 300
+
+    def told(self) -> str:
+        """The answer in a few words, for messages."""
+        start = " ".join(self.text[:300].split())
+        return f"HTTP {self.status}{f' {self.reason}' if self.reason else ''}" + (
+            f": {start}" if start else ""
+        )
+
+
+class Unreachable(Unavailable):
+    """No answer: the server is away, slow, or the connection broke."""
+
+
+class Refused(PenstockError):
+    """An answer that no later try will change."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.http_status = status
+
+
+class TooLarge(PenstockError):
+    """An answer over the limit."""
+
+
+def retry_after_ms(headers: Mapping[str, str], now: datetime | None = None) -> int | None:
+    """How long a server wants to be left alone (RFC 9110 §10.2.3), at most a day.
+
+    >>> retry_after_ms({"retry-after": "3"})
+    3000
+    >>> retry_after_ms({"retry-after": "soon"}) is None
+    True
+    """
+    text = headers.get("retry-after", "").strip()
+    if not text:
+        return None
+    if text.isdecimal():
+        return min(int(text), 86_400) * 1000
+    try:
+        until = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    if until.tzinfo is None:
+        until = until.replace(tzinfo=UTC)
+    left = (until - (now or datetime.now(UTC))).total_seconds()
+    return int(min(max(left, 0), 86_400) * 1000)

@@ -1,0 +1,1 @@
+"""What arrives by itself: events, messages and requests of others."""

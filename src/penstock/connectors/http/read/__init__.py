@@ -1,0 +1,1 @@
+"""Answers to polls as records."""

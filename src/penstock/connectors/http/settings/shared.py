@@ -1,0 +1,315 @@
+"""Settings that the family's connectors have in common, and what they are made of."""
+
+from __future__ import annotations
+
+import re
+import ssl
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+from penstock.api import ConfigInvalid, Extra
+from penstock.api.settings import (
+    BOOLEAN,
+    HIGH,
+    INT,
+    LOW,
+    MEDIUM,
+    PASSWORD,
+    STRING,
+    Check,
+    Choices,
+    Config,
+    Importance,
+    Key,
+    Kind,
+    Secret,
+    at_least,
+    between,
+    checking,
+    invalid,
+)
+from penstock.api.tls import TlsSettings, client_context
+from penstock.connectors.http.client.access import ClientOptions
+from penstock.connectors.http.client.auth import Auth, Fixed, basic, bearer
+from penstock.connectors.http.templates import Style, Template
+
+T = TypeVar("T")
+E = TypeVar("E", bound=Enum)
+
+HTTP: Final = Extra("http", "HTTP connectors", ("aiohttp", "httpx", "h2", "websockets"))
+OWN: Final = "Penstock"
+MODULES: Final = ("aiohttp",)
+
+
+def key(
+    name: str,
+    kind: Kind[T],
+    default: Any,
+    importance: Importance,
+    group: str,
+    doc: str,
+    check: Check | None = None,
+    choices: tuple[str, ...] = (),
+) -> Key[Any]:
+    """A setting, in the order in which settings are listed."""
+    return Key(
+        name,
+        kind,
+        default=default,
+        importance=importance,
+        group=group,
+        doc=doc,
+        check=check,
+        recommender=Choices(choices) if choices else None,
+    )
+
+
+def named(*names: str) -> Check:
+    """One of these names, in any case."""
+
+    def problem(value: str | None) -> str | None:
+        if value is None or value.lower() in {name.lower() for name in names}:
+            return None
+        return f"String must be one of: {', '.join(names)}"
+
+    return checking(f"one of {', '.join(names)}, in any case", problem)
+
+
+def member(kinds: type[E], text: str) -> E:
+    """The member of an enumeration whose value is a text, in any case."""
+    return kinds(text.lower())
+
+
+def _url_problem(text: str | None) -> str | None:
+    if not text:
+        return None
+    try:
+        parts = urlsplit(text)
+        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
+            return None
+    except ValueError:
+        pass
+    return "it is no URL: http://host:port/path or https://host:port/path"
+
+
+URL: Final = checking("a URL of http or https", _url_problem)
+
+
+def readable(read: Callable[[str], object], what: str) -> Check:
+    """A text that `read` takes; it raises ValueError with the reason for others."""
+
+    def problem(text: str | None) -> str | None:
+        if text is None:
+            return None
+        try:
+            read(text)
+        except (ValueError, IndexError) as error:
+            return str(error)
+        return None
+
+    return checking(what, problem)
+
+
+def template(style: Style, *, url: bool = False) -> Check:
+    """A template; that of a URL is of http or https, unless it begins with a placeholder."""
+    opening = "${" if style is Style.DOLLAR else "{{"
+
+    def problem(text: str | None) -> str | None:
+        if text is None:
+            return None
+        try:
+            Template(text, style)
+        except ValueError as error:
+            return str(error)
+        if not url or text.lstrip().startswith(opening):
+            return None
+        return _url_problem(re.sub(style.value, "1", text))
+
+    return checking("a template" + (" of a URL" if url else ""), problem)
+
+
+VERSION_KEY: Final = key(
+    "penstock.http.version", STRING, "1.1", LOW, OWN,
+    "2: requests use HTTP/2 where the server speaks it over TLS; needs https.",
+    named("1.1", "2"), ("1.1", "2"),
+)  # fmt: skip
+MAX_RESPONSE: Final = key(
+    "penstock.http.max.response.bytes", INT, 64 << 20, LOW, OWN,
+    "The most bytes of an answer; one with more is refused.", at_least(1),
+)  # fmt: skip
+BEARER: Final = key(
+    "penstock.http.bearer.token", PASSWORD, None, MEDIUM, OWN,
+    "A token that is sent as `Authorization: Bearer`, in place of the connector's authentication.",
+)  # fmt: skip
+API_KEY_NAME: Final = key(
+    "penstock.http.api.key.name", STRING, None, MEDIUM, OWN,
+    "The header, or the parameter of the URL, that the API key is sent in.",
+)  # fmt: skip
+API_KEY_VALUE: Final = key(
+    "penstock.http.api.key.value", PASSWORD, None, MEDIUM, OWN, "The API key.",
+)  # fmt: skip
+API_KEY_IN: Final = key(
+    "penstock.http.api.key.in", STRING, "header", LOW, OWN,
+    "Where the API key is sent: in a header or in the query of the URL.",
+    named("header", "query"), ("header", "query"),
+)  # fmt: skip
+OWN_TLS: Final = "penstock.http."
+
+_TLS: Final[tuple[tuple[str, Importance, str], ...]] = (
+    ("ssl.protocol", MEDIUM, "The TLS context, as Java calls it."),
+    ("ssl.enabled.protocols", MEDIUM, "The versions that are used: TLSv1.2, TLSv1.3."),
+    ("ssl.cipher.suites", LOW, "The cipher suites that are used, by Java's names."),
+    ("ssl.keystore.type", MEDIUM, "The format of the key store: PEM or PKCS12."),
+    ("ssl.keystore.location", HIGH, "The client's key and certificate, for mutual TLS."),
+    ("ssl.truststore.type", MEDIUM, "The format of the trust store: PEM or PKCS12."),
+    ("ssl.truststore.location", HIGH, "The certificates that are trusted; else the system's."),
+    (
+        "ssl.endpoint.identification.algorithm",
+        LOW,
+        "https: the server's name is checked; empty: it is not.",
+    ),
+)
+_TLS_SECRETS: Final[tuple[tuple[str, str], ...]] = (
+    ("ssl.keystore.password", "The password of the key store."),
+    ("ssl.key.password", "The password of the key."),
+    ("ssl.truststore.password", "The password of the trust store."),
+    ("ssl.keystore.key", "The client's key, in PEM."),
+    ("ssl.keystore.certificate.chain", "The client's certificates, in PEM."),
+    ("ssl.truststore.certificates", "The certificates that are trusted, in PEM."),
+)
+
+
+def tls_keys(prefix: str) -> tuple[Key[Any], ...]:
+    """Java's `ssl.*` settings, under a prefix."""
+    return (
+        *(key(prefix + name, STRING, None, rank, "TLS", doc) for name, rank, doc in _TLS),
+        *(key(prefix + name, PASSWORD, None, HIGH, "TLS", doc) for name, doc in _TLS_SECRETS),
+    )
+
+
+COMMON: Final = (VERSION_KEY, MAX_RESPONSE, BEARER, API_KEY_NAME, API_KEY_VALUE, API_KEY_IN)
+
+
+def tls_context(
+    props: Mapping[str, str],
+    *prefixes: str,
+    aliases: Mapping[str, str] = {},
+    trusts_all: bool = False,
+    checks_names: bool = True,
+) -> ssl.SSLContext | None:
+    """The TLS context of the settings under the first prefix that has some; None where none has.
+    `aliases` are other names of settings under the first prefix. Raises ConfigInvalid."""
+    context: ssl.SSLContext | None = None
+    for prefix in prefixes:
+        used = {
+            name.removeprefix(prefix): value
+            for name, value in props.items()
+            if name.startswith(f"{prefix}ssl.") and value
+        }
+        for other, name in aliases.items():
+            if props.get(other):
+                used.setdefault(name, props[other])
+        if used:
+            context = client_context(TlsSettings(_typed(used), prefix))
+            break
+    if trusts_all or not checks_names:
+        context = context or client_context(TlsSettings({}, ""))
+        context.check_hostname = False
+        if trusts_all:
+            context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _typed(used: dict[str, str]) -> dict[str, str]:
+    """A store whose file is PEM needs no type."""
+    for store in ("ssl.keystore", "ssl.truststore"):
+        location = used.get(f"{store}.location")
+        if location and f"{store}.type" not in used:
+            try:
+                with Path(location).open("rb") as file:
+                    if b"-----BEGIN " in file.read(4096):
+                        used[f"{store}.type"] = "PEM"
+            except OSError:
+                continue  # the context tells why
+    return used
+
+
+def own_auth(config: Config) -> Auth | None:
+    """The authentication of penstock's own settings, if there is one."""
+    token: Secret | None = config[BEARER]
+    if token is not None:
+        return bearer(token)
+    name, value = config[API_KEY_NAME], config[API_KEY_VALUE]
+    if name and value is not None:
+        pair = ((name, value.value),)
+        return Fixed(pair) if config[API_KEY_IN].lower() == "header" else Fixed((), pair)
+    return None
+
+
+def basic_auth(user: str | None, password: Secret | None) -> Auth | None:
+    """Basic authentication, if there is a user."""
+    return basic(user, password) if user else None
+
+
+def api_key_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
+    """A key has a name and a value."""
+    name, value = parsed.get(API_KEY_NAME.name), parsed.get(API_KEY_VALUE.name)
+    if bool(name) != (value is not None):
+        missing = API_KEY_VALUE if name else API_KEY_NAME
+        yield missing.name, f"{API_KEY_NAME.name} and {API_KEY_VALUE.name} are set together"
+
+
+def http2_rule(url: Key[Any]) -> Callable[[Mapping[str, object]], Iterable[tuple[str, str]]]:
+    """HTTP/2 is negotiated by TLS."""
+
+    def rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
+        address = str(parsed.get(url.name) or "")
+        if str(parsed.get(VERSION_KEY.name)) == "2" and address.startswith("http:"):
+            yield (
+                VERSION_KEY.name,
+                f"{VERSION_KEY.name}=2 needs TLS: {url.name} has to begin with https://",
+            )
+
+    return rule
+
+
+def client_options(config: Config, **given: Any) -> ClientOptions:
+    """Options, with those of the common settings."""
+    return ClientOptions(http2=config[VERSION_KEY] == "2", max_bytes=config[MAX_RESPONSE], **given)
+
+
+def proxy_url(host: str | None, port: int | None) -> str | None:
+    """A proxy by its host and port."""
+    return f"http://{host}:{port}" if host and port and port > 0 else None
+
+
+def pairs_of(
+    setting: str, text: str | Iterable[str], separator: str, middle: str = ":"
+) -> tuple[tuple[str, str], ...]:
+    """Names with values. Raises ConfigInvalid.
+
+    >>> pairs_of("headers", "A: 1|B:2", "|")
+    (('A', '1'), ('B', '2'))
+    """
+    entries = text.split(separator) if isinstance(text, str) else text
+    found: list[tuple[str, str]] = []
+    for entry in entries:
+        if not entry.strip():
+            continue
+        name, colon, value = entry.partition(middle)
+        if not colon or not name.strip():
+            raise ConfigInvalid([invalid(setting, entry, f"it is not name{middle}value")])
+        found.append((name.strip(), value.strip()))
+    return tuple(found)
+
+
+def modules(config: Config) -> tuple[str, ...]:
+    """The packages that a configuration needs."""
+    return ("aiohttp", "httpx", "h2") if config[VERSION_KEY] == "2" else MODULES
+
+
+PORT: Final = between(0, 65_535)
+FLAG: Final = BOOLEAN

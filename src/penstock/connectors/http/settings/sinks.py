@@ -1,0 +1,87 @@
+"""Penstock's own settings of sinks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from penstock.api import ConfigInvalid
+from penstock.api.settings import BOOLEAN, INT, LOW, MEDIUM, STRING, Config, Key, at_least, between
+from penstock.connectors.http.settings import shared
+from penstock.connectors.http.settings.shared import OWN, key, member, named
+from penstock.connectors.http.templates import Style, Template
+from penstock.connectors.http.write.plan import Order
+
+_ORDERS: Final = ("partition", "key", "none")
+ORDER: Final = key(
+    "penstock.http.order", STRING, "partition", MEDIUM, OWN,
+    "Which requests wait for each other: those of a topic partition, those of a key in it, or none "
+    "at all. Batches keep the order of their partition in any case.",
+    named(*_ORDERS), _ORDERS,
+)  # fmt: skip
+IN_FLIGHT: Final = key(
+    "penstock.http.max.in.flight", INT, 10, MEDIUM, OWN,
+    "The most requests of a task at once, as far as their order allows.", between(1, 1_000),
+)  # fmt: skip
+MAX_REQUEST: Final = key(
+    "penstock.http.max.request.bytes", INT, 0, LOW, OWN,
+    "The most bytes of a request's body: batches are smaller, and a record with more is refused; "
+    "0: any number.", at_least(0),
+)  # fmt: skip
+DIVIDE: Final = key(
+    "penstock.http.batch.divide", BOOLEAN, False, MEDIUM, OWN,
+    "Whether a batch that is refused with 400, 413 or 422 is halved and sent again, until only the "
+    "records at fault are refused. For servers that take a batch as a whole or not at all.",
+)  # fmt: skip
+LINGER: Final = key(
+    "penstock.http.linger.ms", INT, 10, LOW, OWN,
+    "How long the task waits for more records before it sends what it has.", between(0, 60_000),
+)  # fmt: skip
+
+SINK_KEYS: Final[tuple[Key[Any], ...]] = (
+    ORDER, IN_FLIGHT, MAX_REQUEST, DIVIDE, LINGER, *shared.COMMON,
+)  # fmt: skip
+
+
+def common(config: Config) -> dict[str, Any]:
+    """The parts of a plan that these settings say."""
+    return {
+        "order": member(Order, config[ORDER]),
+        "in_flight": config[IN_FLIGHT],
+        "max_bytes": config[MAX_REQUEST],
+        "linger_ms": config[LINGER],
+    }
+
+
+def header_templates(
+    pairs: Iterable[tuple[str, str]], style: Style, null: str | None = None
+) -> tuple[tuple[Template, Template], ...]:
+    """Headers whose names and values may have placeholders. Raises ValueError."""
+    return tuple(
+        (Template(name, style, null=null), Template(value, style, null=null))
+        for name, value in pairs
+    )
+
+
+def header_rule(
+    setting: Key[Any], separator: Key[Any] | str, middle: Key[Any] | str, style: Style
+) -> Any:
+    """Headers can be read, and are templates."""
+
+    def told(parsed: Mapping[str, object], given: Key[Any] | str) -> str:
+        return given if isinstance(given, str) else str(parsed.get(given.name) or "")
+
+    def rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
+        text = parsed.get(setting.name) or ""
+        try:
+            given: Any = text
+            found = shared.pairs_of(
+                setting.name, given, told(parsed, separator) or "|", told(parsed, middle) or ":"
+            )
+            header_templates(found, style)
+        except ConfigInvalid as error:
+            yield setting.name, str(error)
+        except ValueError as error:
+            yield setting.name, f"Invalid value for configuration {setting.name}: {error}"
+
+    return rule

@@ -1,0 +1,147 @@
+"""What a configuration says of requests."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from penstock.api import DataError
+from penstock.api.schema import Type, Value, text_of
+from penstock.connectors.http.templates import Row, Template, json_text
+
+BodyOf = Callable[[Row], bytes]
+"""What a record is in a body. Raises DataError."""
+
+
+class Nulls(Enum):
+    """What is done with a record without a value."""
+
+    FAIL = "fail"
+    IGNORE = "ignore"
+    LOG = "log"
+    DELETE = "delete"
+    SEND = "send"
+
+
+class Behavior(Enum):
+    """What is done with a record that the server refuses."""
+
+    FAIL = "fail"
+    IGNORE = "ignore"
+    LOG = "log"
+
+
+class Order(Enum):
+    """Which records' requests wait for each other."""
+
+    PARTITION = "partition"
+    KEY = "key"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Several records in one request. `max_bytes` 0: any number."""
+
+    max_records: int
+    prefix: bytes = b""
+    suffix: bytes = b""
+    separator: bytes = b","
+    max_bytes: int = 0
+    key: Template | None = None  # records of one text go together
+    tidy: bool = False  # whether a comma before a closing bracket is left out
+    divides: bool = False  # whether a refused batch is halved to find the record at fault
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """When a request is repeated: for these statuses, and without an answer. Times in ms."""
+
+    statuses: frozenset[int]
+    most: int
+    backoff_ms: int
+    longest_ms: int = 60_000
+    exponential: bool = True
+    jitter: bool = False
+
+    def pause_ms(self, tries: int, chance: random.Random) -> int:
+        """The pause after so many tries.
+
+        >>> retry = Retry(frozenset(), 5, 100)
+        >>> [retry.pause_ms(tries, random.Random()) for tries in (1, 2, 3, 30)]
+        [100, 200, 400, 60000]
+        """
+        if not self.exponential:
+            return self.backoff_ms
+        pause = min(self.backoff_ms << min(tries - 1, 20), self.longest_ms)
+        return int(pause * chance.uniform(0.5, 1)) if self.jitter else pause
+
+
+@dataclass(frozen=True, slots=True)
+class SinkPlan:
+    """What becomes of a record."""
+
+    method: str
+    url: Template
+    body: BodyOf
+    retry: Retry
+    headers: tuple[tuple[Template, Template], ...] = ()
+    batch: Batch | None = None
+    nulls: Nulls = Nulls.FAIL
+    behavior: Behavior = Behavior.FAIL
+    order: Order = Order.PARTITION
+    in_flight: int = 10
+    copied_headers: frozenset[str] | None = frozenset()  # None: all
+    replacements: tuple[Callable[[str, Row], str], ...] = ()
+    max_bytes: int = 0  # of a body; 0: any number
+    max_bytes_setting: str = "penstock.http.max.request.bytes"
+    linger_ms: int = 10
+
+
+def java_body(row: Row) -> bytes:
+    """A value as its Java text: texts and bytes as they are."""
+    value = row.value
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, bytes):
+        return value
+    return text_of(row.value_schema)(value).encode()
+
+
+def json_body(row: Row) -> bytes:
+    """A value as JSON; bytes are taken for JSON."""
+    value = row.value
+    if isinstance(value, bytes) and row.value_schema is None:
+        return value
+    return json_text(row.value_schema, value)
+
+
+def text_or_json(*, numeric: bool) -> BodyOf:
+    """Texts as they are, structs and maps as JSON, and nothing else."""
+
+    def body(row: Row) -> bytes:
+        value, schema = row.value, row.value_schema
+        if isinstance(value, str):
+            return value.encode()
+        if schema is None and not isinstance(value, dict | list):
+            raise DataError(_ODD)
+        if schema is not None and schema.type not in (Type.STRUCT, Type.MAP, Type.ARRAY):
+            raise DataError(_ODD)
+        return json_text(schema, value, numeric=numeric)
+
+    return body
+
+
+_ODD = "Record value must be String, Schema Struct or HashMap"
+
+
+def template_body(template: Template) -> BodyOf:
+    """What a template makes of a record."""
+    return lambda row: template.render(row).encode()
+
+
+def key_of(value: Value) -> object:
+    """A key that can be compared, for `Order.KEY`."""
+    return value if isinstance(value, str | int | bytes | float) else repr(value)

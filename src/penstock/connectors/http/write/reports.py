@@ -1,0 +1,273 @@
+"""Reports of what became of records, as records of other topics (connectors.md §12.1).
+
+A sink cannot produce by the plugin API, so the reporter has a producer of its own, as the reporter
+of Confluent's connector does: it is configured with the brokers that it reports to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final
+
+import orjson
+
+from penstock.api import ConfigInvalid, Unavailable
+from penstock.api.settings import invalid
+from penstock.connectors.http.client.messages import Answer, Request
+from penstock.connectors.http.templates import Row, value_text
+
+_FLUSH_S: Final = 30.0
+_TOPIC_S: Final = 30.0
+_JAAS: Final = re.compile(r'(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"')
+_SAME: Final = frozenset(
+    {
+        "acks", "batch.size", "client.id", "compression.type", "enable.idempotence", "linger.ms",
+        "max.in.flight.requests.per.connection", "message.timeout.ms", "request.timeout.ms",
+        "retries", "retry.backoff.ms", "sasl.mechanism", "security.protocol",
+        "ssl.endpoint.identification.algorithm",
+    }
+)  # fmt: skip
+_OTHER: Final = {
+    "delivery.timeout.ms": "message.timeout.ms",
+    "ssl.truststore.certificates": "ssl.ca.pem",
+    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
+    "ssl.keystore.key": "ssl.key.pem",
+    "ssl.key.password": "ssl.key.password",
+}
+_PEM_FILES: Final = {
+    "ssl.truststore.location": ("ssl.truststore.type", "ssl.ca.location"),
+    "ssl.keystore.location": ("ssl.keystore.type", "ssl.certificate.location"),
+}
+
+
+class Kind(Enum):
+    """How a report is written."""
+
+    CONFLUENT = "confluent"
+    LENSES = "lenses"
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """Where reports go. `creates` None: the topic has to exist; else its partitions and
+    replication factor."""
+
+    name: str
+    client: Mapping[str, str] = field(repr=False)
+    key_json: bool = True
+    value_json: bool = True
+    creates: tuple[int, int] | None = None
+    partition: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReportPlan:
+    """What is reported. None: it is not."""
+
+    results: Topic | None = None
+    errors: Topic | None = None
+    kind: Kind = Kind.CONFLUENT
+    error_is_response: bool = False
+
+
+def client_settings(given: Mapping[str, str], prefix: str) -> dict[str, str]:
+    """Settings of a Java producer as those of librdkafka. Raises ConfigInvalid, naming the setting,
+    for one that has no counterpart."""
+    found: dict[str, str] = {}
+    for name, value in given.items():
+        if name in _SAME:
+            found[name] = value or "none"
+        elif name in _OTHER:
+            found[_OTHER[name]] = value
+        elif name == "sasl.jaas.config":
+            pairs = dict(_JAAS.findall(value))
+            if pairs.keys() != {"username", "password"}:
+                raise ConfigInvalid(
+                    [invalid(prefix + name, "[hidden]", "it has no username and password")]
+                )
+            found["sasl.username"] = _unescaped(pairs["username"])
+            found["sasl.password"] = _unescaped(pairs["password"])
+        elif name in _PEM_FILES:
+            kind, other = _PEM_FILES[name]
+            if given.get(kind, "JKS").upper() != "PEM":
+                text = f"reports take PEM files: set {prefix}{kind} to PEM"
+                raise ConfigInvalid([invalid(prefix + name, value, text)])
+            found[other] = value
+            if other == "ssl.certificate.location":
+                found["ssl.key.location"] = value
+        elif name not in ("ssl.truststore.type", "ssl.keystore.type"):
+            text = "reports have no such setting; leave it out"
+            raise ConfigInvalid([invalid(prefix + name, value, text)])
+    return found
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text)
+
+
+class Reporter:
+    """Produces reports. `flush` returns when Kafka has them."""
+
+    def __init__(self, plan: ReportPlan) -> None:
+        from confluent_kafka import Producer
+
+        self._plan = plan
+        self._producers: dict[str, Any] = {}
+        self._failure: str | None = None
+        for topic in (plan.results, plan.errors):
+            if topic is None:
+                continue
+            if topic.creates is not None:
+                _create(topic, *topic.creates)
+            self._producers[topic.name] = Producer(
+                {"acks": "all", "linger.ms": 20, **topic.client, "log_level": 3}
+            )
+
+    def taken(self, row: Row, request: Request, answer: Answer) -> None:
+        """The server has taken a record."""
+        topic = self._plan.results
+        if topic is None:
+            return
+        if self._plan.kind is Kind.LENSES:
+            headers = [
+                ("response_content", answer.body),
+                ("response_status_code", str(answer.status).encode()),
+            ]
+            self._produce(topic, row, _lenses(row) + headers, request.body or b"")
+            return
+        self._produce(topic, row, _place(row), _value(topic, answer.text))
+
+    def refused(self, row: Row, request: Request, answer: Answer | None, error: Exception) -> None:
+        """The server has not taken a record."""
+        topic = self._plan.errors
+        if topic is None:
+            return
+        if self._plan.kind is Kind.LENSES:
+            headers = _lenses(row)
+            if answer is not None:
+                headers.append(("response_content", answer.body))
+                headers.append(("response_status_code", str(answer.status).encode()))
+            headers.append(("error_message", str(error).encode()))
+            self._produce(topic, row, headers, request.body or b"")
+            return
+        status = "null" if answer is None else str(answer.status)
+        reason = "null" if answer is None else answer.reason
+        content = "null" if answer is None else answer.text
+        told = "null" if answer is not None else str(error)
+        name = "null" if answer is not None else type(error).__name__
+        details = [
+            ("error_message", told),
+            ("exception", name),
+            ("response_content", content),
+            ("status_code", status),
+            ("payload", (request.body or b"").decode("utf-8", "replace")),
+            ("reason_phrase", reason),
+            ("url", request.url),
+        ]
+        text = (
+            "Retry time lapsed, unable to process HTTP request. HTTP Response code: "
+            f"{status}, Reason phrase: {reason}, Url: {request.url}, Response content: {content}, "
+            f"Exception: {name}, Error message: {told}"
+        )
+        value = content if self._plan.error_is_response else text
+        headers = _place(row) + [(name, text.encode()) for name, text in details]
+        self._produce(topic, row, headers, _value(topic, value))
+
+    def flush(self) -> None:
+        """Raises Unavailable where reports do not reach Kafka."""
+        for name, producer in self._producers.items():
+            if producer.flush(_FLUSH_S):
+                raise Unavailable(f"Reports to '{name}' do not reach Kafka within {_FLUSH_S:.0f} s")
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise Unavailable(f"A report did not reach Kafka: {failure}")
+
+    def close(self) -> None:
+        """Drops what was not flushed."""
+        for producer in self._producers.values():
+            producer.purge()
+            producer.flush(1)
+
+    def _produce(
+        self, topic: Topic, row: Row, headers: Sequence[tuple[str, bytes]], value: bytes
+    ) -> None:
+        producer = self._producers[topic.name]
+        where = {} if topic.partition is None else {"partition": topic.partition}
+        while True:
+            try:
+                producer.produce(
+                    topic.name,
+                    value=value,
+                    key=_key(topic, row),
+                    headers=list(headers),
+                    on_delivery=self._delivered,
+                    **where,
+                )
+            except BufferError:
+                producer.poll(0.1)
+            else:
+                producer.poll(0)
+                return
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        if error is not None:
+            self._failure = str(error)
+
+
+def _place(row: Row) -> list[tuple[str, bytes]]:
+    return [
+        ("input_record_offset", str(row.offset).encode()),
+        ("input_record_timestamp", str(row.timestamp).encode()),
+        ("input_record_partition", str(row.partition).encode()),
+        ("input_record_topic", row.topic.encode()),
+    ]
+
+
+def _lenses(row: Row) -> list[tuple[str, bytes]]:
+    return [
+        ("input_topic", row.topic.encode()),
+        ("input_partition", str(row.partition).encode()),
+        ("input_offset", str(row.offset).encode()),
+        ("input_timestamp", str(row.timestamp).encode()),
+        ("input_key", (value_text(row.key_schema, row.key) or "").encode()),
+        ("input_payload", (value_text(row.value_schema, row.value) or "").encode()),
+    ]
+
+
+def _value(topic: Topic, text: str) -> bytes:
+    return orjson.dumps(text) if topic.value_json else text.encode()
+
+
+def _key(topic: Topic, row: Row) -> bytes | None:
+    if row.key is None:
+        return None
+    if isinstance(row.key, bytes):
+        return row.key
+    if isinstance(row.key, str):
+        return orjson.dumps(row.key) if topic.key_json else row.key.encode()
+    return repr(row.key).encode()
+
+
+def _create(topic: Topic, partitions: int, replication: int) -> None:
+    """Makes the topic if it is missing."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    client = {name: value for name, value in topic.client.items() if _for_admin(name)}
+    admin = AdminClient({**client, "log_level": 3})
+    try:
+        known = admin.list_topics(timeout=_TOPIC_S).topics
+        if topic.name in known:
+            return
+        asked = admin.create_topics([NewTopic(topic.name, partitions, replication)])
+        asked[topic.name].result(_TOPIC_S)
+    except KafkaException as error:
+        if "TOPIC_ALREADY_EXISTS" not in str(error):
+            raise Unavailable(f"The topic '{topic.name}' cannot be created: {error}") from error
+
+
+def _for_admin(name: str) -> bool:
+    return name.startswith(("bootstrap", "security", "sasl", "ssl", "client"))

@@ -1,0 +1,168 @@
+"""Records as requests: alone, or in batches of those that have the same address and headers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from penstock.api import DataError
+from penstock.api.schema import Value
+from penstock.connectors.http.client.messages import Headers, Request
+from penstock.connectors.http.templates import Row, value_text
+from penstock.connectors.http.write.plan import Batch, Nulls, Order, SinkPlan, key_of
+
+_COMMAS: Final = re.compile(rb",(\s*[\]}])")
+
+
+@dataclass(slots=True)
+class Job:
+    """A request and the rows that are in it. `texts` are what each is in the body."""
+
+    rows: list[int]
+    request: Request
+    texts: list[bytes] = field(default_factory=list)
+    size: int = 0
+
+
+@dataclass(slots=True)
+class Made:
+    """What came of records: lanes of jobs, each in order; rows that are none, with the reason; rows
+    without a value that are left out."""
+
+    lanes: list[list[Job]]
+    failed: dict[int, DataError]
+    left_out: list[int]
+
+
+class _Lane:
+    """Jobs that follow each other. A batch is open until it is full or a deletion comes."""
+
+    def __init__(self) -> None:
+        self.jobs: list[Job] = []
+        self.open: dict[object, Job] = {}
+
+
+def make(plan: SinkPlan, rows: Sequence[tuple[int, Row]]) -> Made:
+    """The requests of these records."""
+    lanes: dict[object, _Lane] = {}
+    failed: dict[int, DataError] = {}
+    left_out: list[int] = []
+    for number, row in rows:
+        try:
+            deletes = row.value is None and plan.nulls is Nulls.DELETE
+            if row.value is None and plan.nulls is Nulls.FAIL:
+                raise DataError("Record value must not be null")
+            if row.value is None and plan.nulls in (Nulls.IGNORE, Nulls.LOG):
+                left_out.append(number)
+                continue
+            lane = _lane(plan, lanes, number, row)
+            headers = _headers(plan, row)
+            url = plan.url.render(row)
+            if deletes:
+                lane.open.clear()
+                lane.jobs.append(Job([number], Request("DELETE", url, headers)))
+                continue
+            text = _text(plan, row)
+        except DataError as error:
+            failed[number] = error
+            continue
+        if plan.batch is None:
+            lane.jobs.append(Job([number], Request(plan.method, url, headers, text), [text]))
+        else:
+            group = (plan.batch.key.render(row) if plan.batch.key else None, url, headers)
+            _add(plan, plan.batch, lane, group, number, Request(plan.method, url, headers), text)
+    if plan.batch is not None:
+        for lane in lanes.values():
+            for job in lane.jobs:
+                if job.texts:
+                    close(plan.batch, job)
+    return Made([lane.jobs for lane in lanes.values()], failed, left_out)
+
+
+def _lane(plan: SinkPlan, lanes: dict[object, _Lane], number: int, row: Row) -> _Lane:
+    name: object = (row.topic, row.partition)
+    if plan.order is Order.KEY and row.key is not None and plan.batch is None:
+        name = (name, key_of(row.key))
+    elif plan.order is Order.NONE and plan.batch is None:
+        name = number
+    return lanes.setdefault(name, _Lane())
+
+
+def _add(
+    plan: SinkPlan,
+    batch: Batch,
+    lane: _Lane,
+    group: object,
+    number: int,
+    request: Request,
+    text: bytes,
+) -> None:
+    job = lane.open.get(group)
+    most = min(batch.max_bytes or plan.max_bytes, plan.max_bytes or batch.max_bytes)
+    size = len(text) + len(batch.separator)
+    if job is not None and (
+        len(job.rows) >= batch.max_records or (most and job.size + size > most)
+    ):
+        job = None
+    if job is None:
+        job = lane.open[group] = Job([], request, [], len(batch.prefix) + len(batch.suffix))
+        lane.jobs.append(job)
+    job.rows.append(number)
+    job.texts.append(text)
+    job.size += size
+
+
+def close(batch: Batch, job: Job) -> None:
+    """Gives a job its body."""
+    body = batch.prefix + batch.separator.join(job.texts) + batch.suffix
+    if batch.tidy:
+        body = _COMMAS.sub(rb"\1", body)
+    asked = job.request
+    job.request = Request(asked.method, asked.url, asked.headers, body)
+
+
+def halves(batch: Batch, job: Job) -> Iterator[Job]:
+    """The two halves of a batch."""
+    middle = len(job.rows) // 2
+    for part in (slice(None, middle), slice(middle, None)):
+        half = Job(job.rows[part], job.request, job.texts[part])
+        close(batch, half)
+        yield half
+
+
+def _text(plan: SinkPlan, row: Row) -> bytes:
+    text = plan.body(row)
+    for replace in plan.replacements:
+        text = replace(text.decode("utf-8", "surrogateescape"), row).encode(
+            "utf-8", "surrogateescape"
+        )
+    if plan.max_bytes and len(text) > plan.max_bytes:
+        raise DataError(
+            f"The record has {len(text):,} bytes, more than {plan.max_bytes_setting} "
+            f"({plan.max_bytes:,})"
+        )
+    return text
+
+
+def _headers(plan: SinkPlan, row: Row) -> Headers:
+    found: list[tuple[str, str]] = []
+    if row.headers and plan.copied_headers != frozenset():
+        found += [
+            (header.name, _header_text(header.schema, header.value))
+            for header in row.headers
+            if plan.copied_headers is None or header.name in plan.copied_headers
+        ]
+    given = [(name.render(row), value.render(row)) for name, value in plan.headers]
+    if found:
+        names = {name.lower() for name, _ in given}
+        given = [each for each in found if each[0].lower() not in names] + given
+    for name, value in given:
+        if any(each in name + value for each in "\r\n\0"):
+            raise DataError(f"The header '{name}' has a line break in it")
+    return tuple(given)
+
+
+def _header_text(schema: object, value: Value) -> str:
+    return value_text(schema, value) or ""  # type: ignore[arg-type] # a schema or None

@@ -1,0 +1,142 @@
+"""The writer of a sink task."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+from penstock.api import Batching, DataError, Failed, Records, SinkContext, SinkWriter
+from penstock.connectors.http.client.access import Client, ClientOptions
+from penstock.connectors.http.client.auth import Auth
+from penstock.connectors.http.client.loop import Loop
+from penstock.connectors.http.client.messages import Request
+from penstock.connectors.http.templates import Row
+from penstock.connectors.http.write.plan import Behavior, Nulls, SinkPlan
+from penstock.connectors.http.write.reports import Reporter
+from penstock.connectors.http.write.requests import make
+from penstock.connectors.http.write.sending import Outcome, Sender
+
+log = logging.getLogger(__name__)
+
+_AT_ONCE = 4_000
+_NOTHING = Request("", "")
+
+
+class HttpWriter(SinkWriter):
+    """Sends records as requests. A `write` returns when each record has an answer; one that was cut
+    short goes on with the records that have none."""
+
+    def __init__(
+        self,
+        plan: SinkPlan,
+        options: ClientOptions,
+        auth: Auth | None,
+        context: SinkContext,
+        reporter: Reporter | None = None,
+    ) -> None:
+        most = _AT_ONCE if plan.batch is None else max(_AT_ONCE, plan.batch.max_records)
+        self.batching = Batching(records=most, linger_ms=plan.linger_ms, by_partition=False)
+        self._plan = plan
+        self._reporter = reporter
+        self._done: set[tuple[str, int, int]] = set()
+        self._refused: dict[tuple[str, int, int], Exception] = {}
+        self._loop = Loop(f"http-{context.task}")
+        self._client = Client(options, auth)
+        self._sender = Sender(
+            plan, self._client, context, gives_up=plan.behavior is not Behavior.FAIL
+        )
+
+    def write(self, records: Records, failed: Failed) -> None:
+        rows = {number: row for number, row in rows_of(records) if _place(row) not in self._done}
+        made = make(self._plan, list(rows.items()))
+        for number in made.left_out:
+            if self._plan.nulls is Nulls.LOG:
+                row = rows[number]
+                log.warning(
+                    "A record without a value is left out: topic %s, partition %d, offset %d",
+                    row.topic,
+                    row.partition,
+                    row.offset,
+                )
+        for number, error in made.failed.items():
+            self._refuse(rows[number], error)
+        outcome = self._loop.run(self._sender.send(made.lanes))
+        self._take(rows, outcome)
+        if outcome.error is not None:
+            raise outcome.error
+        for number, row in rows_of(records):
+            if (refusal := self._refused.pop(_place(row), None)) is not None:
+                failed[number] = refusal
+        self._done.clear()
+        self._refused.clear()
+
+    def flush(self) -> None:
+        if self._reporter is not None:
+            self._reporter.flush()
+
+    def close(self) -> None:
+        if self._reporter is not None:
+            self._reporter.close()
+        self._loop.run(self._client.close())
+        self._loop.close()
+
+    def _take(self, rows: dict[int, Row], outcome: Outcome) -> None:
+        """Remembers what has an answer, while the batch is not done."""
+        for job, answer in outcome.taken:
+            for number in job.rows:
+                self._done.add(_place(rows[number]))
+                if self._reporter is not None:
+                    self._reporter.taken(rows[number], job.request, answer)
+        for job, other, error in outcome.refused:
+            for number in job.rows:
+                row = rows[number]
+                self._done.add(_place(row))
+                if self._reporter is not None:
+                    self._reporter.refused(row, job.request, other, error)
+                self._count(row, error)
+
+    def _refuse(self, row: Row, error: DataError) -> None:
+        """A record that is no request."""
+        self._done.add(_place(row))
+        if self._reporter is not None:
+            self._reporter.refused(row, _NOTHING, None, error)
+        self._count(row, error)
+
+    def _count(self, row: Row, error: Exception) -> None:
+        behavior = self._plan.behavior
+        if behavior is Behavior.FAIL:
+            self._refused[_place(row)] = error
+        elif behavior is Behavior.LOG:
+            log.error(
+                "A record is left out: topic %s, partition %d, offset %d: %s",
+                row.topic,
+                row.partition,
+                row.offset,
+                error,
+            )
+
+
+def _place(row: Row) -> tuple[str, int, int]:
+    return row.topic, row.partition, row.offset
+
+
+def rows_of(records: Records) -> Iterator[tuple[int, Row]]:
+    """The records, as templates see them."""
+    keys, key_schemas = records.keys.values, records.keys.schemas()
+    values, schemas = records.values.values, records.values.schemas()
+    headers = records.headers
+    for number in range(len(records)):
+        yield (
+            number,
+            Row(
+                records.topics[number],
+                records.partitions[number] or 0,
+                records.offsets[number],
+                records.timestamps[number],
+                keys[number],
+                key_schemas[number],
+                values[number],
+                schemas[number],
+                headers[number] if headers else (),
+            ),
+        )
