@@ -92,6 +92,7 @@ class WebServer:
 
     def close(self) -> None:
         self._http.close()
+        self.stop()
         self._process.stop(_STOP_S)
         self._folder.cleanup()
 

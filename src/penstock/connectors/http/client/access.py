@@ -98,8 +98,10 @@ class _One:
         if options.proxy:
             self._extra["proxy"] = options.proxy
             if options.proxy_user:
-                header = basic_header(options.proxy_user, options.proxy_password)
-                self._extra["proxy_headers"] = {"Proxy-Authorization": header}
+                password = options.proxy_password
+                self._extra["proxy_auth"] = aiohttp.BasicAuth(
+                    options.proxy_user, password.value if password is not None else ""
+                )
         self._open: Any = None
 
     def _session(self) -> Any:

@@ -1,0 +1,157 @@
+"""Request templates over the offset, in the part of FreeMarker that castorm's users write:
+`${offset.timestamp}`, `${offset.key!'0'}`, `${offset.timestamp?datetime.iso?long}`.
+
+| built-in | result |
+|---|---|
+| `!text`, `!` | the text, or nothing, where the offset has no such member |
+| `?datetime.iso`, `?date.iso`, `?datetime` | a moment, of an ISO 8601 text |
+| `?long`, `?number`, `?int`, `?c` | a number; of a moment its ms since 1970 |
+| `?string`, `?string['yyyy/MM/dd HH:mm']` | a text; of a moment by a pattern, in UTC |
+| `?url`, `?upper_case`, `?lower_case`, `?trim` | a text |
+| `+ 1`, `- 1` | a number that is more, or less |
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import quote
+
+from penstock.api import DataError
+from penstock.connectors.http.read.dates import DatePattern, instant, millis, moment_of
+
+_PLACE: Final = re.compile(r"\$\{((?:[^}'\"]|'[^']*'|\"[^\"]*\")*)(\}?)")
+_NAME: Final = re.compile(r"\s*([A-Za-z_]\w*)((?:\.[A-Za-z_]\w*|\[['\"][^'\"]+['\"]\])*)")
+_STEP: Final = re.compile(r"\.([A-Za-z_]\w*)|\[['\"]([^'\"]+)['\"]\]")
+_DEFAULT: Final = re.compile(r"!(?:'([^']*)'|\"([^\"]*)\"|(-?\d+(?:\.\d+)?))?")
+_BUILTIN: Final = re.compile(
+    r"\?(datetime\.iso|date\.iso|datetime|[a-z_]+)(?:\[['\"](.+?)['\"]\]|\(['\"](.+?)['\"]\))?"
+)
+_SUM: Final = re.compile(r"\s*([+-])\s*(\d+)")
+
+Step = Callable[[Any], Any]
+
+
+class OffsetTemplate:
+    """One template.
+
+    >>> OffsetTemplate("a=${offset.a}&b=${offset.b!'none'}").render({"a": "1"})
+    'a=1&b=none'
+    >>> OffsetTemplate("${offset.t?datetime.iso?long}").render({"t": "1970-01-01T00:00:01Z"})
+    '1000'
+    """
+
+    __slots__ = ("_parts", "text")
+
+    def __init__(self, text: str, *, plain: bool = False) -> None:
+        """`plain`: it has no placeholders. Raises ValueError for what is no template."""
+        self.text = text
+        self._parts: list[str | Callable[[Mapping[str, Any]], str]] = []
+        if plain:
+            self._parts.append(text)
+            return
+        if "<#" in text:
+            raise ValueError("directives of FreeMarker (<#…>) are not supported")
+        at = 0
+        for match in _PLACE.finditer(text):
+            if not match[2]:
+                raise ValueError(f"a placeholder is not closed: '{match[0][:40]}'")
+            self._parts += [text[at : match.start()], _expression(match[1])]
+            at = match.end()
+        self._parts.append(text[at:])
+
+    def render(self, offset: Mapping[str, Any]) -> str:
+        """The text for an offset. Raises DataError where it lacks a member."""
+        return "".join(part if isinstance(part, str) else part(offset) for part in self._parts)
+
+
+def _expression(text: str) -> Callable[[Mapping[str, Any]], str]:
+    named = _NAME.match(text)
+    if named is None:
+        raise ValueError(f"'${{{text}}}' names nothing")
+    path = [named[1], *(a or b for a, b in _STEP.findall(named[2]))]
+    if path[0] == "offset" and len(path) > 1:
+        path = path[1:]
+    name = ".".join(path)
+    at = named.end()
+    default: str | None = None
+    if given := _DEFAULT.match(text, at):
+        default = next((each for each in given.groups() if each is not None), "")
+        at = given.end()
+    steps: list[Step] = []
+    while at < len(text.rstrip()):
+        if built := _BUILTIN.match(text, at):
+            steps.append(_builtin(built[1], built[2] or built[3], text))
+            at = built.end()
+        elif added := _SUM.match(text, at):
+            more = int(added[2]) if added[1] == "+" else -int(added[2])
+            steps.append(_adding(more))
+            at = added.end()
+        else:
+            raise ValueError(f"'{text[at:]}' of '${{{text}}}' is not supported")
+
+    def value(offset: Mapping[str, Any]) -> str:
+        found: Any = offset.get(name, default)
+        if found is None:
+            raise DataError(
+                f"the offset has no '{name}' for '${{{text}}}': set it in http.offset.initial, or "
+                f"give a default, ${{offset.{name}!'…'}}"
+            )
+        if name not in offset and not steps:
+            return str(found)
+        try:
+            for step in steps:
+                found = step(found)
+        except ValueError as error:
+            raise DataError(f"'${{{text}}}': {error}") from error
+        return _text(found)
+
+    return value
+
+
+def _builtin(name: str, argument: str | None, whole: str) -> Step:
+    match name:
+        case "datetime.iso" | "date.iso" | "datetime":
+            return lambda value: value if isinstance(value, datetime) else moment_of(str(value))
+        case "long" | "number" | "int" | "c":
+            return _number
+        case "string" if argument is not None:
+            pattern = DatePattern(argument)
+            return lambda value: (
+                pattern.format(value)
+                if isinstance(value, datetime)
+                else pattern.format(datetime.fromtimestamp(_number(value) / 1000, UTC))
+            )
+        case "string":
+            return _text
+        case "url":
+            return lambda value: quote(_text(value), safe="")
+        case "upper_case":
+            return lambda value: _text(value).upper()
+        case "lower_case":
+            return lambda value: _text(value).lower()
+        case "trim":
+            return lambda value: _text(value).strip()
+    raise ValueError(f"'?{name}' of '${{{whole}}}' is not supported")
+
+
+def _adding(more: int) -> Step:
+    return lambda value: _number(value) + more
+
+
+def _number(value: Any) -> int | float:
+    if isinstance(value, datetime):
+        return millis(value)
+    if isinstance(value, int | float):
+        return value
+    text = str(value)
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+def _text(value: Any) -> str:
+    return instant(value) if isinstance(value, datetime) else str(value)

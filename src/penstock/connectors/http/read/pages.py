@@ -1,0 +1,96 @@
+"""The way from a page of an answer to the next."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
+
+from penstock.connectors.http.client.messages import Answer, Request
+from penstock.connectors.http.pointers import MISSING
+from penstock.connectors.http.read.plan import Pages, Paging
+from penstock.connectors.http.read.records import Unreadable
+
+_LINK: Final = re.compile(r'<([^>]*)>((?:\s*;\s*[\w*-]+\s*=\s*(?:"[^"]*"|[^\s;,"]+))*)')
+_REL: Final = re.compile(r'rel\s*=\s*(?:"([^"]*)"|([^\s;,"]+))', re.IGNORECASE)
+
+
+def next_link(header: str) -> str | None:
+    """The target of the link to the next page (RFC 8288).
+
+    >>> next_link('<https://x/?page=2>; rel="next", <https://x/?page=9>; rel="last"')
+    'https://x/?page=2'
+    """
+    for target, parameters in _LINK.findall(header):
+        for quoted, bare in _REL.findall(parameters):
+            if "next" in (quoted or bare).lower().split():
+                return str(target)
+    return None
+
+
+def with_parameter(url: str, name: str, value: str) -> str:
+    """The URL with this parameter in its query.
+
+    >>> with_parameter("http://x/a?b=1&page=1", "page", "2")
+    'http://x/a?b=1&page=2'
+    """
+    parts = urlsplit(url)
+    kept = [pair for pair in parse_qsl(parts.query, keep_blank_values=True) if pair[0] != name]
+    return urlunsplit(parts._replace(query=urlencode([*kept, (name, value)])))
+
+
+def following(
+    pages: Pages, first: Request, asked: Request, answer: Answer, document: Any, number: int,
+    items: int,
+) -> Request | None:  # fmt: skip
+    """The request for the page after `asked`, the `number`th of those that began with `first`, or
+    None: it was the last. Raises Unreadable for pages without end."""
+    request: Request | None = None
+    match pages.kind:
+        case Paging.NONE:
+            return None
+        case Paging.LINK:
+            target = next_link(answer.headers.get("link", ""))
+            request = None if target is None else _at(asked, target)
+        case Paging.NEXT | Paging.CURSOR:
+            assert pages.pointer is not None
+            found = pages.pointer.find(document)
+            if found is MISSING or found is None or found in ("", False):
+                return None
+            if not isinstance(found, str | int):
+                raise Unreadable(
+                    f"At '{pages.pointer.text}' is no text: check penstock.http.page.pointer"
+                )
+            if pages.kind is Paging.NEXT:
+                request = _at(asked, str(found))
+            else:
+                url = with_parameter(first.url, pages.parameter, str(found))
+                request = replace(first, url=url)
+        case Paging.PAGE:
+            if not items:
+                return None
+            url = with_parameter(first.url, pages.parameter, str(pages.first + number))
+            request = replace(first, url=url)
+    if request is None:
+        return None
+    if request.url == asked.url:
+        raise Unreadable(
+            f"The page {asked.url} names itself as the next one: check penstock.http.page.mode"
+        )
+    if number >= pages.most:
+        raise Unreadable(
+            f"{asked.url} is the {number:,}th page, and there are more: raise "
+            "penstock.http.page.max, or let the request ask for less"
+        )
+    return request
+
+
+def _at(asked: Request, target: str) -> Request:
+    """The same request at another address. Credentials stay with their server."""
+    url = urljoin(asked.url, target)
+    if urlsplit(url)[:2] != urlsplit(asked.url)[:2]:
+        raise Unreadable(
+            f"The next page of {asked.url} is on another server, {url}: requests go to one"
+        )
+    return replace(asked, url=url)

@@ -1,0 +1,187 @@
+"""Answers as records, with the offsets that castorm's connector stores."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import md5
+from typing import Any, Final
+
+import orjson
+
+from penstock.api import DataError, PenstockError, Records
+from penstock.api.schema import INT64, STRING, Field, Schema, Type
+from penstock.connectors.http.client.messages import Answer
+from penstock.connectors.http.pointers import MISSING, Pointer, plain
+from penstock.connectors.http.read.dates import instant, millis, moment_of
+from penstock.connectors.http.read.plan import Direction, Filter, ListPlan, SourcePlan
+
+_PACKAGE: Final = "com.github.castorm.kafka.connect.http"
+
+
+def _said(schema: Schema, doc: str, *, optional: bool) -> Schema:
+    return Schema(schema.type, optional=optional, doc=doc)
+
+
+KEY: Final = Schema(
+    Type.STRUCT,
+    name=f"{_PACKAGE}.Key",
+    doc="Message Key",
+    fields=(Field("key", 0, _said(STRING, "HTTP Record Key", optional=True)),),
+)
+VALUE: Final = Schema(
+    Type.STRUCT,
+    name=f"{_PACKAGE}.Value",
+    doc="Message Value",
+    fields=(
+        Field("value", 0, _said(STRING, "HTTP Record Value", optional=False)),
+        Field("key", 1, _said(STRING, "HTTP Record Key", optional=True)),
+        Field("timestamp", 2, _said(INT64, "HTTP Record Timestamp", optional=True)),
+    ),
+)
+
+
+class Unreadable(PenstockError):
+    """An answer that has no records where the configuration says they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One record. `timestamp` in ms; `dated`: whether the record has it."""
+
+    key: str
+    value: str
+    timestamp: int
+    offset: Mapping[str, str]
+
+
+def items_of(plan: ListPlan, answer: Answer, document: Any, now_ms: int) -> list[Item]:
+    """The records of an answer, in the order of its list. Raises Unreadable."""
+    try:
+        listed = plan.items.of(document)
+    except DataError as error:
+        raise Unreadable(
+            f"{error}, the answer of {answer.url}: check http.response.list.pointer"
+        ) from None
+    if listed is None:
+        return []
+    if not isinstance(listed, list):
+        listed = [listed]
+    return [_item(plan, node, now_ms) for node in listed]
+
+
+def document_of(answer: Answer) -> Any:
+    """The JSON of an answer. Raises Unreadable."""
+    if not answer.body.strip():
+        raise Unreadable(f"The answer of {answer.url} is empty, and no JSON")
+    try:
+        return orjson.loads(answer.body)
+    except orjson.JSONDecodeError as error:
+        raise Unreadable(
+            f"The answer of {answer.url} is no JSON ({error}): {answer.text[:100]!r}"
+        ) from None
+
+
+def _item(plan: ListPlan, node: Any, now_ms: int) -> Item:
+    offset = {name: plain(_at(p, node, _OFFSET)) for name, p in plan.offsets.items()}
+    body = _at(plan.record, node, "http.response.record.pointer")
+    value = orjson.dumps(body).decode() if isinstance(body, dict) else plain(body)
+    if isinstance(body, list):
+        value = orjson.dumps(body).decode()
+    parts = [plain(_at(p, node, "http.response.record.key.pointer")) for p in plan.keys]
+    key = "+".join(part for part in parts if part) or offset.get("key") or _named(value)
+    text = offset.get("timestamp")
+    if plan.timestamp is not None:
+        text = plain(_at(plan.timestamp, node, "http.response.record.timestamp.pointer"))
+    whole = {**offset, "key": key}
+    timestamp = now_ms
+    if text is not None:
+        try:
+            moment = plan.parse_time(text)
+        except ValueError as error:
+            raise Unreadable(
+                f"The timestamp of a record is none: {error}. Check "
+                "http.response.record.timestamp.parser and its pattern."
+            ) from None
+        whole["timestamp"] = instant(moment)
+        timestamp = millis(moment)
+    return Item(key, value, timestamp, whole)
+
+
+_OFFSET: Final = "http.response.record.offset.pointer"
+
+
+def _at(pointer: Pointer, node: Any, setting: str) -> Any:
+    found = pointer.find(node)
+    if found is MISSING:
+        start = orjson.dumps(node).decode()[:200]
+        raise Unreadable(
+            f"A record has nothing at '{pointer.text}': check {setting}. The record: {start}"
+        )
+    return found
+
+
+def _named(text: str) -> str:
+    """Java's `UUID.nameUUIDFromBytes`."""
+    digest = md5(text.encode(), usedforsecurity=False).digest()
+    return str(uuid.UUID(bytes=digest, version=3))
+
+
+def ordered(direction: Direction, items: Sequence[Item]) -> list[Item]:
+    """The records, the oldest first."""
+    if direction is Direction.IMPLICIT:
+        turned = len(items) > 1 and items[0].timestamp > items[-1].timestamp
+        direction = Direction.DESC if turned else Direction.ASC
+    return list(items) if direction is Direction.ASC else list(reversed(items))
+
+
+class Fresh:
+    """Tells which records come after an offset, in one round of polls. A record without a time of
+    its own is always new to the filters by time, as with castorm's connector."""
+
+    def __init__(self, kind: Filter, offset: Mapping[str, Any]) -> None:
+        self._kind = kind
+        self._offset = dict(offset)
+        self._after = 0
+        self._is_after = False
+        if text := self._offset.get("timestamp"):
+            try:
+                self._after = millis(moment_of(str(text)))
+            except ValueError:
+                raise Unreadable(
+                    f"The timestamp of the offset, '{text}', is none: check http.offset.initial"
+                ) from None
+
+    def of(self, items: Sequence[Item]) -> Iterator[Item]:
+        """Those that are new."""
+        for item in items:
+            if self._kind is Filter.NONE or item.timestamp > self._after:
+                yield item
+            elif self._kind is Filter.OFFSET:
+                if self._is_after:
+                    yield item
+                elif item.offset == self._offset:
+                    self._is_after = True
+
+
+def records_of(plan: SourcePlan, items: Sequence[Item]) -> Records:
+    """The batch."""
+    times = [item.timestamp for item in items]
+    if not plan.structs:
+        return Records.of(
+            plan.topic,
+            [item.value for item in items],
+            keys=[item.key for item in items],
+            schema=STRING,
+            key_schema=STRING,
+            timestamps=times,
+        )
+    return Records.of(
+        plan.topic,
+        [{"value": item.value, "key": item.key, "timestamp": item.timestamp} for item in items],
+        keys=[{"key": item.key} for item in items],
+        schema=VALUE,
+        key_schema=KEY,
+        timestamps=times,
+    )
