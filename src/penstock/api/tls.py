@@ -1,5 +1,5 @@
 """Java's `ssl.*` settings as a Python TLS context, for connectors that are configured with them."""
 
-from penstock.host.tls import TlsSettings, client_context
+from penstock.host.tls import TlsSettings, client_context, server_context
 
-__all__ = ["TlsSettings", "client_context"]
+__all__ = ["TlsSettings", "client_context", "server_context"]

@@ -16,6 +16,7 @@ fails, waits, limits, authenticates, pages and streams when its paths say so.
 | `/etag/NAME` | all, with `ETag`; 304 to who knows it |
 | `/endless` | a page that names itself as the next |
 | `/events/NAME` | what was added, as server-sent events after `Last-Event-ID` |
+| `/socket/NAME` | the same as messages of a WebSocket, after the first message `{"after": ID}` |
 
 As a program it serves at a port: `python -m penstock.testing.web PORT`.
 """
@@ -138,7 +139,8 @@ class _Site:
         self.issued = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] == "websocket":
+            await self._socket(scope["path"].split("/")[2], receive, send)
             return
         body = b""
         while True:
@@ -289,6 +291,25 @@ class _Site:
             told |= {"next": where, "cursor": str(start + limit)}
             more["link"] = f'<{where}>; rel="next", </items>; rel="first"'
         return 200, more, orjson.dumps(told)
+
+    async def _socket(self, name: str, receive: Receive, send: Send) -> None:
+        """Items after the one that the first message names, until the client goes or an item says
+        `end`."""
+        await receive()
+        await send({"type": "websocket.accept"})
+        asked = orjson.loads((await receive())["text"])
+        self.taken[f"read-{name}"].append(asked)
+        after = int(asked["after"])
+        gone = asyncio.ensure_future(receive())
+        while not gone.done():
+            for each in [each for each in self.items[name] if each["id"] > after]:
+                after = each["id"]
+                await send({"type": "websocket.send", "text": orjson.dumps(each).decode()})
+                if each.get("end"):
+                    gone.cancel()
+                    await send({"type": "websocket.close", "code": 1001})
+                    return
+            await asyncio.sleep(_EVENT_S)
 
     async def _events(
         self, name: str, headers: dict[str, str], send: Send, receive: Receive

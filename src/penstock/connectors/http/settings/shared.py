@@ -213,7 +213,7 @@ def tls_context(
             if props.get(other):
                 used.setdefault(name, props[other])
         if used:
-            context = client_context(TlsSettings(_typed(used), prefix))
+            context = client_context(TlsSettings(typed(used), prefix))
             break
     if trusts_all or not checks_names:
         context = context or client_context(TlsSettings({}, ""))
@@ -223,7 +223,7 @@ def tls_context(
     return context
 
 
-def _typed(used: dict[str, str]) -> dict[str, str]:
+def typed(used: dict[str, str]) -> dict[str, str]:
     """A store whose file is PEM needs no type."""
     for store in ("ssl.keystore", "ssl.truststore"):
         location = used.get(f"{store}.location")

@@ -1,0 +1,213 @@
+"""A webhook: requests of others become records, and are answered when these are in Kafka."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import logging
+import ssl
+import sys
+import time
+from base64 import b64encode
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final
+
+import orjson
+
+from penstock.api import Header, Offsets, SourceContext, Unavailable
+from penstock.api.schema import STRING, Value
+from penstock.api.settings import Secret
+from penstock.connectors.http.live.inbox import Message
+from penstock.connectors.http.live.stream import StreamReader
+from penstock.connectors.http.pointers import MISSING, Pointer, plain
+
+log = logging.getLogger(__name__)
+
+_NAMES: Final = {"sha1": hashlib.sha1, "sha256": hashlib.sha256, "sha512": hashlib.sha512}
+
+
+class Access(Enum):
+    """How requests have to be authenticated."""
+
+    NONE = "none"
+    BASIC = "basic"
+    BEARER = "bearer"
+    HMAC = "hmac"
+
+
+class Format(Enum):
+    """What a body becomes."""
+
+    STRING = "string"
+    JSON = "json"
+    BYTES = "bytes"
+
+
+@dataclass(frozen=True, slots=True)
+class HookPlan:
+    """Where requests are taken, and how. Times in ms."""
+
+    topic: str
+    host: str
+    port: int
+    path: str
+    access: Access
+    user: str = ""
+    secret: Secret = field(default_factory=lambda: Secret(""))
+    signature_header: str = "X-Hub-Signature-256"
+    algorithm: str = "sha256"
+    format: Format = Format.STRING
+    key_header: str = ""
+    key: Pointer | None = None
+    copied: Mapping[str, str] = field(default_factory=dict)  # by names in lower case
+    max_bytes: int = 1 << 20
+    most: int = 1_000  # requests that wait
+    timeout_ms: int = 30_000
+    retry_after_s: int = 1
+    tls: ssl.SSLContext | None = None
+
+
+class HookReader(StreamReader):
+    """Listens at a port. Requests that are not in Kafka when the task ends get no 2xx, so their
+    senders repeat them."""
+
+    def __init__(self, plan: HookPlan, context: SourceContext) -> None:
+        super().__init__(plan.topic, {"webhook": plan.path}, context, sys.maxsize)
+        self._plan = plan
+        self._number = int(self._offset.get("received") or 0)
+        self._waiting: deque[tuple[int, asyncio.Future[bool]]] = deque()
+        self._runner: Any = None
+        self._taken = 0
+
+    async def receive(self) -> None:
+        from aiohttp import web
+
+        plan = self._plan
+        app = web.Application(client_max_size=plan.max_bytes)
+        app.router.add_route("*", plan.path, self._answer)
+        runner = web.AppRunner(app, access_log=None, handle_signals=False)
+        await runner.setup()
+        site = web.TCPSite(runner, plan.host, plan.port, ssl_context=plan.tls)
+        try:
+            await site.start()
+        except OSError as error:
+            await runner.cleanup()
+            raise Unavailable(
+                f"Cannot listen at {plan.host}:{plan.port} ({error.strerror or error}): check "
+                "webhook.host and webhook.port; one task listens at a port"
+            ) from error
+        self._runner = runner
+        await asyncio.Event().wait()
+
+    def committed(self, offsets: Offsets) -> None:
+        for each in offsets:
+            if each.partition == self._partition and each.offset is not None:
+                self._loop.call(self._confirm, int(str(each.offset["received"])))
+
+    def poll(self, max_bytes: int, wait_ms: int) -> Any:
+        polled = super().poll(max_bytes, wait_ms)
+        if polled is not None:
+            self._context.request_commit()
+        return polled
+
+    async def release(self) -> None:
+        for _, done in self._waiting:
+            if not done.done():
+                done.set_result(False)
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    def _confirm(self, number: int) -> None:
+        while self._waiting and self._waiting[0][0] <= number:
+            done = self._waiting.popleft()[1]
+            if not done.done():
+                done.set_result(True)
+
+    async def _answer(self, request: Any) -> Any:
+        from aiohttp import web
+
+        plan = self._plan
+        if request.method not in ("POST", "PUT"):
+            return web.Response(status=405, headers={"Allow": "POST, PUT"})
+        if len(self._waiting) >= plan.most:
+            return self._later(web)
+        try:
+            body = await request.read()
+        except web.HTTPRequestEntityTooLarge:
+            return web.Response(status=413, text=f"more than {plan.max_bytes} bytes")
+        if not self._is_known(request.headers, body):
+            kind = {Access.BASIC: "Basic", Access.BEARER: "Bearer"}.get(plan.access, "HMAC")
+            return web.Response(status=401, headers={"WWW-Authenticate": kind})
+        try:
+            value = self._value(body)
+        except ValueError:
+            return web.Response(status=400, text="the body is no JSON")
+        if len(self._waiting) >= plan.most:
+            return self._later(web)
+        self._number += 1
+        done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waiting.append((self._number, done))
+        await self._inbox.put(self._message(request.headers, body, value, self._number))
+        try:
+            stored = await asyncio.wait_for(asyncio.shield(done), plan.timeout_ms / 1000)
+        except TimeoutError:
+            log.warning("A webhook request is not in Kafka after %d ms", plan.timeout_ms)
+            return self._later(web)
+        return web.Response(status=200) if stored else self._later(web)
+
+    def _later(self, web: Any) -> Any:
+        return web.Response(status=503, headers={"Retry-After": str(self._plan.retry_after_s)})
+
+    def _is_known(self, headers: Mapping[str, str], body: bytes) -> bool:
+        plan = self._plan
+        secret = plan.secret.value
+        given = headers.get("Authorization", "")
+        match plan.access:
+            case Access.NONE:
+                return True
+            case Access.BASIC:
+                pair = b64encode(f"{plan.user}:{secret}".encode()).decode()
+                return _same(given, f"Basic {pair}")
+            case Access.BEARER:
+                return _same(given, f"Bearer {secret}")
+        signature = headers.get(plan.signature_header, "")
+        digest = signature.removeprefix(f"{plan.algorithm}=")
+        expected = hmac.new(secret.encode(), body, _NAMES[plan.algorithm])
+        return _same(digest.lower(), expected.hexdigest()) or _same(
+            digest, b64encode(expected.digest()).decode()
+        )
+
+    def _value(self, body: bytes) -> Value:
+        if self._plan.format is Format.BYTES:
+            return body
+        if self._plan.format is Format.JSON:
+            found: Value = orjson.loads(body)
+            return found
+        return body.decode("utf-8", "replace")
+
+    def _message(
+        self, headers: Mapping[str, str], body: bytes, value: Value, number: int
+    ) -> Message:
+        plan = self._plan
+        key: str | None = headers.get(plan.key_header) if plan.key_header else None
+        if plan.key is not None:
+            try:
+                document = value if plan.format is Format.JSON else orjson.loads(body)
+                found = plan.key.find(document)
+            except orjson.JSONDecodeError:
+                found = MISSING
+            key = None if found is MISSING else plain(found)
+        kept = tuple(
+            Header(plan.copied[name.lower()], text, STRING)
+            for name, text in headers.items()
+            if name.lower() in plan.copied
+        )
+        return Message(value, key, {"received": number}, kept, int(time.time() * 1000))
+
+
+def _same(given: str, expected: str) -> bool:
+    return hmac.compare_digest(given.encode("utf-8", "replace"), expected.encode())
