@@ -2,7 +2,7 @@
 
 Three tables that combine freely (docs/decisions, 20). Imports point down:
 
-    aiven, ftp, hdfs, local, s3   the connectors
+    aiven, azure, ftp, gcs, hdfs, local, s3   the connectors
     settings       what configurations may say, and the entries of the tables that they name
     monitor        files into records, as they change
     write          records into files: open files, uploads, what may be committed

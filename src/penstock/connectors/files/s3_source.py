@@ -22,14 +22,13 @@ from penstock.connectors.files.read.ledger import is_of
 from penstock.connectors.files.read.reader import FilesReader
 from penstock.connectors.files.settings import s3 as keys
 from penstock.connectors.files.settings.extra import FILES
-from penstock.connectors.files.settings.s3_source import (
+from penstock.connectors.files.settings.object_source import (
     GENERIC,
     MODE,
-    S3_SOURCE,
     formats_of,
     prefixes_of,
-    s3_source_plan,
 )
+from penstock.connectors.files.settings.s3_source import S3_SOURCE, s3_source_plan
 from penstock.connectors.files.settings.source import TASK_COUNT, TASK_INDEX, task_props
 from penstock.connectors.files.stores.s3_checks import findings
 from penstock.connectors.files.stores.s3_reading import S3ReadStore

@@ -57,10 +57,11 @@ _FILE: Final = "File"
 _FORMAT: Final = "Format"
 _UNLIMITED: Final = 2**62
 _COMPRESSIONS: Final = {"none": "", "gzip": ".gz", "snappy": ".snappy", "zstd": ".zst"}
+DEFAULT_TEMPLATE: Final = "{{topic}}-{{partition}}-{{start_offset}}"
 _TYPES: Final = ("csv", "json", "jsonl", "parquet", "avro")
 
 
-def _template_problem(text: str | None) -> str | None:
+def template_problem(text: str | None) -> str | None:
     try:
         compile_template(text or "{{key}}")
     except TemplateInvalid as error:
@@ -227,7 +228,7 @@ TEMPLATE: Final = Key(
     STRING,
     default=None,
     importance=MEDIUM,
-    check=checking("a template", _template_problem),
+    check=checking("a template", template_problem),
     doc="Names of objects, with {{topic}}, {{partition:padding=true}}, "
     "{{start_offset:padding=true}}, {{timestamp:unit=yyyy|MM|dd|HH}} and {{key}}; by default "
     "{{topic}}-{{partition}}-{{start_offset}} and the extension of the compression. With {{key}} "
@@ -390,7 +391,7 @@ def _credentials_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]
             yield other.name, f"{key.name} and {other.name} have to be set together"
 
 
-def _envelope_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
+def envelope_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
     """Only one field can do without an envelope."""
     fields = parsed.get(OUTPUT_FIELDS.name)
     if parsed.get(ENVELOPE.name) is False and isinstance(fields, tuple | list) and len(fields) != 1:
@@ -402,9 +403,9 @@ def _name_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
     """Names can be made."""
     prefix, template = parsed.get(PREFIX.name), parsed.get(TEMPLATE.name)
     if prefix:
-        if problem := _template_problem(_old_style(str(prefix))):
+        if problem := template_problem(_old_style(str(prefix))):
             yield PREFIX.name, invalid(PREFIX.name, prefix, problem)
-    elif template and not _template_problem(str(template)):
+    elif template and not template_problem(str(template)):
         most = parsed.get(MAX_RECORDS.name)
         if compile_template(str(template)).is_compact and isinstance(most, int) and most > 1:
             text = f"When {TEMPLATE.name} is {template}, it must be either 1 or not set"
@@ -417,7 +418,7 @@ AIVEN_S3_SINK: Final = ConfigDef(
     *(TEMPLATE, COMPRESSION, MAX_RECORDS, NAME_ZONE, NAME_SOURCE, ZONE, SOURCE),
     *(OUTPUT_TYPE, OUTPUT_FIELDS, VALUE_ENCODING, ENVELOPE, AVRO_CODEC),
     *_FORMER_KEYS,
-    rules=(_credentials_rule, _envelope_rule, _name_rule),
+    rules=(_credentials_rule, envelope_rule, _name_rule),
 )
 
 
@@ -452,22 +453,27 @@ def aiven_plan(config: Config) -> SinkPlan:
     given = [name for name in _IGNORED if name in config.props]
     if given:
         log.info("Ignoring settings that have no meaning in penstock: %s", ", ".join(given))
-    compression = config[COMPRESSION].lower()
-    kind = config[OUTPUT_TYPE].lower()
     prefix = config[PREFIX]
-    extension = _COMPRESSIONS[compression]
-    if kind == "avro":
-        extension = f".avro{extension}"
+    extension = extension_of(config)
     if prefix:
-        text = f"{_old_style(prefix)}{extension}"
-    else:
-        text = config[TEMPLATE] or "{{topic}}-{{partition}}-{{start_offset}}" + extension
+        return template_plan(config, f"{_old_style(prefix)}{extension}")
+    return template_plan(config, config[TEMPLATE] or DEFAULT_TEMPLATE + extension)
+
+
+def extension_of(config: Config) -> str:
+    """What names end with by default."""
+    extension = _COMPRESSIONS[config[COMPRESSION].lower()]
+    return f".avro{extension}" if config[OUTPUT_TYPE].lower() == "avro" else extension
+
+
+def template_plan(config: Config, text: str) -> SinkPlan:
+    """What a valid configuration says of files, whose names are those of a template."""
     template = compile_template(text)
     source = config[NAME_SOURCE] or config[SOURCE]
     name = config[NAME_ZONE] or config[ZONE]
     zone = ZoneInfo("UTC" if name == "Z" else name)
     clock = Clock.WALL if source.lower() == "wallclock" else Clock.RECORD
-    shape, format = _format(config, kind, compression)
+    shape, format = _format(config, config[OUTPUT_TYPE].lower(), config[COMPRESSION].lower())
     most = 0 if template.is_compact else config[MAX_RECORDS]
     return SinkPlan(
         rules=Rules(flush_size=most or _UNLIMITED, by_span=not template.has_key),

@@ -16,6 +16,12 @@ from penstock.connectors.files.settings.sink import (
 from penstock.connectors.files.settings.tables import FORMAT, FORMATS, entry
 
 FILES: Final = Extra("files", "Connectors to files", ("boto3", "fastavro", "asyncssh", "jpype"))
+GCS: Final = Extra(
+    "gcs", "Connectors to Google Cloud Storage", ("google.cloud.storage", "fastavro")
+)
+AZURE: Final = Extra(
+    "azure", "Connectors to Azure Blob Storage", ("azure.storage.blob", "fastavro")
+)
 
 
 def modules_of(config: Config) -> list[str]:

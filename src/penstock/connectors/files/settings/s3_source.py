@@ -3,201 +3,24 @@
 
 from __future__ import annotations
 
-import logging
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
-from penstock.api.settings import (
-    HIGH,
-    INT,
-    LIST,
-    LONG,
-    LOW,
-    MEDIUM,
-    STRING,
-    Config,
-    ConfigDef,
-    Key,
-    RegexInvalid,
-    at_least,
-    checking,
-    compile_java,
-    invalid,
-    one_of,
-)
-from penstock.connectors.files.read.after import After, Policy
-from penstock.connectors.files.read.ledger import FolderLedger, Shape
-from penstock.connectors.files.read.names import Patterned, Restored
-from penstock.connectors.files.read.plan import Beside, Errors, SourcePlan
-from penstock.connectors.files.read.scan import Finding
+from penstock.api.settings import Config, ConfigDef
+from penstock.connectors.files.read.plan import SourcePlan
 from penstock.connectors.files.settings import s3
-from penstock.connectors.files.settings.sink import (
-    DIRECTORY_DELIM,
-    FILE_DELIM,
-    HEADERS_FORMAT,
-    KEYS_FORMAT,
-    PARTITIONER_CLASS,
-    TOPICS_DIR,
-)
-from penstock.connectors.files.settings.source import (
-    CHANGED,
-    COMPRESSION,
-    FILE_KEYS,
-    RECORD_MAX_BYTES,
-    SOURCE_KEYS,
-    STORE_HEADERS,
-    STORE_KEYS,
-    file_ledger,
-    reading_by,
-)
-from penstock.connectors.files.settings.tables import (
-    FORMAT,
-    PARTITIONER,
-    PARTITIONERS,
-    READINGS,
-    ReadOptions,
-    entry,
+from penstock.connectors.files.settings.object_source import (
+    IGNORED,
+    OBJECT_KEYS,
+    mode_rule,
+    object_source_plan,
+    poll_interval,
 )
 
-log = logging.getLogger(__name__)
-
-RESTORE: Final = "RESTORE_BACKUP"
-GENERIC: Final = "GENERIC"
-_SOURCE: Final = "Source"
-_PREFIX: Final = "CloudStorage"  # of the names of Confluent's classes for GENERIC
-
-
-def _pairs_problem(given: Sequence[str] | None) -> str | None:
-    for each in given or ():
-        topic, colon, pattern = each.partition(":")
-        if not (topic and colon and pattern):
-            return f"'{each}' is not of the form topic:pattern"
-        try:
-            compile_java(pattern)
-        except RegexInvalid as error:
-            return f"The pattern of '{topic}' is none: {error}"
-    return None
-
-
-def _format(given: str) -> str | None:
-    """The format of a class, in READINGS."""
-    package, dot, simple = given.rpartition(".")
-    return entry(READINGS, FORMAT, f"{package}{dot}{simple.removeprefix(_PREFIX)}")
-
-
-FORMAT_CLASS: Final = Key(
-    "format.class",
-    STRING,
-    importance=HIGH,
-    check=checking(
-        ", ".join(f"{name}{FORMAT}" for name in READINGS),
-        lambda given: (
-            None
-            if given is None or _format(given)
-            else f"It is none of {', '.join(f'{name}{FORMAT}' for name in READINGS)}"
-        ),
-    ),
-    doc="The format of files, by a class in any package.",
-    group=_SOURCE,
+POLL_INTERVAL: Final = poll_interval("s3.poll.interval.ms")
+_IGNORED: Final = (
+    *IGNORED,
+    *("s3.retry.backoff.ms", "s3.retry.max.backoff.time.ms", "s3.http.send.expect.continue"),
 )
-MODE: Final = Key(
-    "mode",
-    STRING,
-    default=RESTORE,
-    importance=HIGH,
-    check=one_of(RESTORE, GENERIC),
-    doc="RESTORE_BACKUP: files that the sink wrote go back to their topics and partitions. "
-    "GENERIC: any files, as topic.regex.list says.",
-    group=_SOURCE,
-)
-TOPIC_PATTERNS: Final = Key(
-    "topic.regex.list",
-    LIST,
-    default=[],
-    importance=HIGH,
-    check=checking("a list of topic:pattern", _pairs_problem),
-    doc="For GENERIC: topics, each with a pattern for the whole names of its files.",
-    group=_SOURCE,
-)
-FOLDERS: Final = Key(
-    "folders",
-    LIST,
-    default=[],
-    importance=LOW,
-    doc="Where files are looked for in topics.dir; by default everywhere.",
-    group=_SOURCE,
-)
-POLL_INTERVAL: Final = Key(
-    "s3.poll.interval.ms",
-    LONG,
-    default=60_000,
-    importance=MEDIUM,
-    check=at_least(1),
-    doc="How long to wait before the bucket is listed again.",
-    group=_SOURCE,
-)
-SINCE: Final = Key(
-    "file.discovery.starting.timestamp",
-    LONG,
-    default=0,
-    importance=LOW,
-    check=at_least(0),
-    doc="Files that were modified before (ms since the epoch) are not read.",
-    group=_SOURCE,
-)
-ON_ERROR: Final = Key(
-    "behavior.on.error",
-    STRING,
-    default="fail",
-    importance=HIGH,
-    check=one_of("fail", "ignore", "log", ignore_case=True),
-    doc="What follows from a record or a file that cannot be read: fail; or ignore and log, which "
-    "leave it out and log it.",
-    group=_SOURCE,
-)
-CSV_HEADER: Final = Key(
-    "penstock.csv.header",
-    STRING,
-    default="true",
-    importance=LOW,
-    check=one_of("true", "false"),
-    doc="Whether the first row of CSV has the names of columns.",
-    group=_SOURCE,
-)
-SEPARATOR: Final = Key(
-    "format.bytearray.separator",
-    STRING,
-    default="\n",
-    importance=LOW,
-    doc="What ends a record of raw bytes; empty: a file is one record.",
-    group=_SOURCE,
-)
-TOMBSTONES: Final = Key(
-    "tombstone.encoded.partition",
-    STRING,
-    default="tombstone",
-    importance=LOW,
-    doc="The folder of records without value, which are restored with store.kafka.keys=true.",
-    group=_SOURCE,
-)
-RECORD_BATCH: Final = Key(
-    "record.batch.max.size",
-    INT,
-    default=200,
-    importance=MEDIUM,
-    check=at_least(1),
-    doc="Accepted for compatibility; a poll is bounded by bytes, which is faster.",
-    group=_SOURCE,
-)
-IGNORED: Final = (
-    *("task.batch.size", "s3.retry.backoff.ms", "s3.retry.max.backoff.time.ms"),
-    *("parse.error.topic.prefix", "schema.cache.size", "path.format", "partition.field.name"),
-    *("s3.http.send.expect.continue", "storage.class", "partition.duration.ms", "locale"),
-    *("timezone", "timestamp.extractor", "timestamp.field", "flush.size", "max.retries"),
-)
-"""Settings of Confluent's source, and of the sink that it reads after, without meaning here."""
 
 CONNECTION: Final = (
     s3.BUCKET,
@@ -220,141 +43,14 @@ CONNECTION: Final = (
     s3.PROXY_PASSWORD,
 )
 
-
-def _mode_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
-    """GENERIC needs patterns."""
-    if parsed.get(MODE.name) == GENERIC and not parsed.get(TOPIC_PATTERNS.name):
-        text = f"{MODE.name}={GENERIC} needs it"
-        yield TOPIC_PATTERNS.name, invalid(TOPIC_PATTERNS.name, [], text)
-
-
 S3_SOURCE: Final = ConfigDef(
     *CONNECTION,
-    FORMAT_CLASS,
-    MODE,
-    TOPICS_DIR,
-    DIRECTORY_DELIM,
-    FILE_DELIM,
-    replace(PARTITIONER_CLASS, doc="The partitioner that the sink had."),
-    TOPIC_PATTERNS,
-    FOLDERS,
     POLL_INTERVAL,
-    SINCE,
-    ON_ERROR,
-    RECORD_BATCH,
-    CSV_HEADER,
-    SEPARATOR,
-    STORE_KEYS,
-    KEYS_FORMAT,
-    STORE_HEADERS,
-    HEADERS_FORMAT,
-    TOMBSTONES,
-    replace(CHANGED, default="ignore"),
-    *(key for key in FILE_KEYS if key is not CHANGED),
-    *SOURCE_KEYS,
-    rules=(_mode_rule, s3.credentials_rule, s3.store_rule),
+    *OBJECT_KEYS,
+    rules=(mode_rule, s3.credentials_rule, s3.store_rule),
 )
-
-
-def formats_of(config: Config) -> list[str]:
-    """The formats that a configuration names."""
-    given = [config[FORMAT_CLASS]]
-    given += [config[KEYS_FORMAT]] if config[STORE_KEYS] else []
-    given += [config[HEADERS_FORMAT]] if config[STORE_HEADERS] else []
-    return [format for format in map(_format, given) if format is not None]
-
-
-def prefixes_of(config: Config) -> tuple[str, ...]:
-    """What the names of files begin with."""
-    root, delimiter = config[TOPICS_DIR], config[DIRECTORY_DELIM]
-    base = f"{root}{delimiter}" if root else ""
-    folders = sorted(f"{base}{each.strip(delimiter)}{delimiter}" for each in config[FOLDERS])
-    return tuple(folders) or (base,)
 
 
 def s3_source_plan(config: Config) -> SourcePlan:
     """What a valid configuration says."""
-    given = [name for name in IGNORED if name in config.props]
-    if given:
-        log.info("Ignoring settings that have no meaning in penstock: %s", ", ".join(given))
-    behavior = config[ON_ERROR].lower()
-    skips = behavior != "fail"
-    options = ReadOptions(
-        compression=config[COMPRESSION],
-        record_max_bytes=config[RECORD_MAX_BYTES],
-        csv_header=config[CSV_HEADER] == "true",
-        separator=config[SEPARATOR].encode() or None,
-    )
-    format = _format(config[FORMAT_CLASS])
-    assert format is not None, "validation has seen to it"
-    plan = SourcePlan(
-        finding=Finding(
-            prefixes=prefixes_of(config),
-            names=lambda path: None,
-            poll_ms=config[POLL_INTERVAL],
-            since_ms=config[SINCE],
-            again=config[CHANGED] == "read",
-        ),
-        reading=reading_by(format, options),
-        ledger=file_ledger(
-            config, Shape("fileName", "fileOffset", {}), f"s3://{config[s3.BUCKET]}/"
-        ),
-        errors=Errors(f"{ON_ERROR.name}=log", skips_files=skips, skips_records=skips),
-        after=After(Policy.NONE),
-    )
-    if config[MODE] == GENERIC:
-        return replace(plan, finding=replace(plan.finding, names=_patterns(config)))
-    return _restoring(config, plan, options)
-
-
-def _patterns(config: Config) -> Patterned:
-    pairs = [each.partition(":") for each in config[TOPIC_PATTERNS]]
-    return Patterned(0, tuple((topic, compile_java(pattern)) for topic, _, pattern in pairs))
-
-
-def _restoring(config: Config, plan: SourcePlan, options: ReadOptions) -> SourcePlan:
-    root, delimiter = config[TOPICS_DIR], config[DIRECTORY_DELIM]
-    keys = config[STORE_KEYS]
-    names = Restored(
-        f"{root}{delimiter}" if root else "",
-        delimiter,
-        config[FILE_DELIM],
-        tombstones=config[TOMBSTONES] if keys else None,
-        pattern=_any_of(config),
-    )
-    # Files of a Kafka partition may be in several folders: then their offsets say the order.
-    one_folder = _partitioner(config) == "Default"
-    order = None if one_folder and not keys else lambda found: (names.start(found.path), found.path)
-    return replace(
-        plan,
-        finding=replace(plan.finding, names=names, order=order),
-        ledger=lambda stored, task, tasks: FolderLedger(stored, one_lane=one_folder and not keys),
-        keys=_beside(config, "keys", KEYS_FORMAT, names, options) if keys else None,
-        headers=(
-            _beside(config, "headers", HEADERS_FORMAT, names, options)
-            if config[STORE_HEADERS]
-            else None
-        ),
-    )
-
-
-def _any_of(config: Config) -> re.Pattern[str] | None:
-    """Topics that are restored, where a list is given: its patterns are for names of files."""
-    pairs = [each.partition(":") for each in config[TOPIC_PATTERNS]]
-    if not pairs:
-        return None
-    return re.compile("|".join(f"(?:{compile_java(pattern).pattern})" for _, _, pattern in pairs))
-
-
-def _partitioner(config: Config) -> str | None:
-    """The partitioner's name in its table."""
-    return entry(PARTITIONERS, PARTITIONER, config[PARTITIONER_CLASS])
-
-
-def _beside(
-    config: Config, what: str, key: Key[str], names: Restored, options: ReadOptions
-) -> Beside:
-    format = _format(config[key])
-    assert format is not None, "validation has seen to it"
-    member = {"keys": "key", "headers": "headers"}[what]
-    return Beside(what, names.stem, reading_by(format, replace(options, member=member)))
+    return object_source_plan(config, POLL_INTERVAL, f"s3://{config[s3.BUCKET]}/", _IGNORED)

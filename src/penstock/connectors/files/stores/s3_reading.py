@@ -1,26 +1,21 @@
 """Objects of a bucket, read. Paths are the keys of objects.
 
-Objects are read in blocks of a fixed size, each with a request that names the version (`If-Match`),
-so that an object which is replaced meanwhile is noticed. The block after the present one is fetched
-while that is decoded.
+Objects are read in blocks (`blocks`), each with a request that names the version (`If-Match`), so
+that an object which is replaced meanwhile is noticed.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Final
 
+from penstock.connectors.files.stores.blocks import BLOCK, THREADS, BlockFile
 from penstock.connectors.files.stores.reading import FileChanged, Found, OpenFile, ReadStore
 from penstock.connectors.files.stores.s3 import Refused, S3Options, client_of, told
 
-_BLOCK: Final = 4 << 20
-_HELD: Final = 3
-"""Blocks of a file that are held: the present one, one that is fetched, and one before for formats
-that go back."""
-_THREADS: Final = 4
 _GONE: Final = frozenset({"NoSuchKey", "404"})
 _REPLACED: Final = frozenset({"PreconditionFailed", "412"})
 
@@ -28,12 +23,12 @@ _REPLACED: Final = frozenset({"PreconditionFailed", "412"})
 class S3ReadStore(ReadStore):
     """The objects of a bucket."""
 
-    def __init__(self, options: S3Options, block: int = _BLOCK) -> None:
+    def __init__(self, options: S3Options, block: int = BLOCK) -> None:
         self.options = options
         self.block = block
         self._made: Any = None
         self._making = threading.Lock()
-        self.pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="s3-blocks")
+        self.pool = ThreadPoolExecutor(THREADS, thread_name_prefix="s3-blocks")
 
     @property
     def client(self) -> Any:
@@ -75,7 +70,7 @@ class S3ReadStore(ReadStore):
         return Found(path, head["ContentLength"], modified, head["ETag"].strip('"'))
 
     def open(self, found: Found, start: int = 0, *, growing: bool = False) -> OpenFile:
-        return _Object(self, found, start)
+        return BlockFile(partial(self._get, found), found.size, start, self.pool, self.block)
 
     def delete(self, found: Found) -> None:
         if self._is_there(found):
@@ -117,80 +112,16 @@ class S3ReadStore(ReadStore):
                 return
             about = {**about, "ContinuationToken": page["NextContinuationToken"]}
 
-    def _is_there(self, found: Found) -> bool:
-        present = self.find(found.path)
-        return present is not None and present.version == found.version
-
-
-def _listed(about: dict[str, Any]) -> Found:
-    modified = int(about["LastModified"].timestamp() * 1000)
-    return Found(about["Key"], about["Size"], modified, about["ETag"].strip('"'))
-
-
-class _Object(OpenFile):
-    def __init__(self, store: S3ReadStore, found: Found, start: int) -> None:
-        self._store = store
-        self._found = found
-        self._at = start
-        self._last = -1
-        self._blocks: OrderedDict[int, Future[bytes]] = OrderedDict()
-        self.size = found.size
-
-    def read(self, n: int = -1) -> bytes:
-        end = self.size if n < 0 else min(self._at + n, self.size)
-        pieces: list[bytes] = []
-        while self._at < end:
-            number, begin = divmod(self._at, self._store.block)
-            data = self._block(number)
-            piece = data[begin : begin + end - self._at] if begin or len(data) > end else data
-            pieces.append(piece)
-            self._at += len(piece)
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-    def seek(self, position: int) -> int:
-        self._at = position
-        return position
-
-    def tell(self) -> int:
-        return self._at
-
-    def close(self) -> None:
-        for block in self._blocks.values():
-            block.cancel()
-        self._blocks.clear()
-
-    def _block(self, number: int) -> bytes:
-        block = self._blocks.get(number) or self._fetch(number)
-        self._blocks.move_to_end(number)
-        follows = (number + 1) * self._store.block < self.size
-        if follows and number in (self._last, self._last + 1) and number + 1 not in self._blocks:
-            self._fetch(number + 1)
-        self._last = number
-        try:
-            return block.result()
-        except BaseException:
-            del self._blocks[number]
-            raise
-
-    def _fetch(self, number: int) -> Future[bytes]:
-        block = self._blocks[number] = self._store.pool.submit(self._get, number)
-        while len(self._blocks) > _HELD:
-            self._blocks.popitem(last=False)[1].cancel()
-        return block
-
-    def _get(self, number: int) -> bytes:
-        store, found = self._store, self._found
-        begin = number * store.block
-        end = min(begin + store.block, self.size)
+    def _get(self, found: Found, begin: int, end: int) -> bytes:
         about = {"IfMatch": f'"{found.version}"'} if found.version else {}
         try:
-            with told(store.options):
-                answer = store.client.get_object(
-                    Bucket=store.options.bucket,
+            with told(self.options):
+                answer = self.client.get_object(
+                    Bucket=self.options.bucket,
                     Key=found.path,
                     Range=f"bytes={begin}-{end - 1}",
                     **about,
-                    **store.key,
+                    **self.key,
                 )
                 data: bytes = answer["Body"].read()
         except Refused as error:
@@ -202,3 +133,12 @@ class _Object(OpenFile):
         if len(data) != end - begin:
             raise FileChanged(found.path, f"has {len(data)} instead of {end - begin} bytes there")
         return data
+
+    def _is_there(self, found: Found) -> bool:
+        present = self.find(found.path)
+        return present is not None and present.version == found.version
+
+
+def _listed(about: dict[str, Any]) -> Found:
+    modified = int(about["LastModified"].timestamp() * 1000)
+    return Found(about["Key"], about["Size"], modified, about["ETag"].strip('"'))

@@ -370,6 +370,12 @@ class FileWriter(SinkWriter):
         partition.losses += 1
         self._drop(partition.at)
         partition.span = EMPTY
+        if not self._store.claims:
+            offset = partition.begin if partition.stored is None else partition.stored
+            partition.next = partition.back_at = offset
+            if not partition.revoked:
+                self._context.seek({partition.at: offset})
+            return
         partition.stored = None
         partition.claim = None
         partition.unclaimed = True

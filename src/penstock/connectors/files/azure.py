@@ -1,0 +1,78 @@
+"""The sink to Azure Blob Storage (connectors.md §13)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from penstock.api import (
+    VERSION,
+    Finding,
+    Plugin,
+    Props,
+    SinkConnector,
+    SinkContext,
+    SinkWriter,
+)
+from penstock.api.settings import Config
+from penstock.connectors.files.settings import azure as keys
+from penstock.connectors.files.settings.extra import AZURE, modules_of
+from penstock.connectors.files.settings.sink import TOPICS_DIR
+from penstock.connectors.files.stores.azure import AzureStore
+from penstock.connectors.files.stores.checks import findings
+from penstock.connectors.files.stores.told import ToldStore
+from penstock.connectors.files.stores.tries import Tries
+from penstock.connectors.files.write.writer import FileWriter
+
+_CHECK_S: Final = 5
+
+
+class AzureBlobSink(SinkConnector):
+    """Writes records into blobs of a container."""
+
+    plugin = Plugin(
+        class_name="io.confluent.connect.azure.blob.AzureBlobStorageSinkConnector",
+        version=VERSION,
+        config=keys.AZURE_SINK,
+        task_class="io.confluent.connect.azure.blob.AzureBlobStorageSinkTask",
+        extra=AZURE,
+    )
+
+    def required_modules(self, config: Config) -> Collection[str]:
+        return ["azure.storage.blob", *modules_of(config)]
+
+    def validate_live(self, config: Config) -> Iterable[Finding]:
+        options = keys.azure_options(config)
+        store = AzureStore(replace(options, tries=Tries(0), timeout_s=_CHECK_S))
+        root = config[TOPICS_DIR]
+        path = f"{root}/.penstock" if root else ".penstock"
+        try:
+            yield from findings(
+                lambda: store.check(path),
+                keys.reasons(options),
+                keys.CONTAINER.name,
+                keys.away(options),
+            )
+        finally:
+            store.close()
+
+    def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
+        return [config.props] * max_tasks
+
+    def alter_offsets(self, config: Config, offsets: Mapping[tuple[str, int], int | None]) -> bool:
+        return True
+
+    def open(self, config: Config, context: SinkContext) -> SinkWriter:
+        store = AzureStore(keys.azure_options(config))
+        return FileWriter(keys.azure_plan(config), store, context, _now)
+
+    def open_preview(
+        self, config: Config, context: SinkContext, tell: Callable[[str], None]
+    ) -> SinkWriter:
+        return FileWriter(keys.azure_plan(config), ToldStore(tell), context, _now)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,325 @@
+"""The settings of the sink to Azure Blob Storage, and of how its source reaches a container, under
+the names of Confluent's connectors (connectors.md §13)."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from penstock.api.settings import (
+    HIGH,
+    INT,
+    LONG,
+    LOW,
+    MEDIUM,
+    PASSWORD,
+    STRING,
+    Config,
+    ConfigDef,
+    Key,
+    Secret,
+    at_least,
+    between,
+    checking,
+    one_of,
+)
+from penstock.connectors.files.settings.gcs import CONDITIONAL, only_new
+from penstock.connectors.files.settings.s3 import named_object
+from penstock.connectors.files.settings.sink import (
+    COMPRESSION_CHECK,
+    COMPRESSION_DOC,
+    IGNORED,
+    LEVEL_CHECK,
+    LEVEL_DOC,
+    SINK_KEYS,
+    SINK_RULES,
+    plan_of,
+)
+from penstock.connectors.files.stores.azure import AzureOptions
+from penstock.connectors.files.stores.s3 import proxy_url
+from penstock.connectors.files.stores.tries import Tries
+from penstock.connectors.files.write.plan import SinkPlan
+
+_AZURE: Final = "Azure"
+
+
+def _url_problem(url: str | None) -> str | None:
+    if not url or url.startswith(("http://", "https://")):
+        return None
+    return "It is not of the form http://host:port/account"
+
+
+def _account_problem(name: str | None) -> str | None:
+    if name is None or re.fullmatch(r"[a-zA-Z0-9]{3,24}", name):
+        return None
+    return "It does not have 3 to 24 letters and digits"
+
+
+def _container_problem(name: str | None) -> str | None:
+    if name is None or re.fullmatch(r"[$a-zA-Z0-9][a-zA-Z0-9-]{2,62}", name):
+        return None
+    return "It does not have 3 to 63 letters, digits and hyphens"
+
+
+def _key_problem(given: Secret | None) -> str | None:
+    try:
+        b64decode(given.value if given else "", validate=True)
+    except ValueError:
+        return "It is no key: not in base64"
+    return None
+
+
+ACCOUNT: Final = Key(
+    "azblob.account.name",
+    STRING,
+    importance=HIGH,
+    check=checking("3 to 24 letters and digits", _account_problem),
+    doc="The storage account.",
+    group=_AZURE,
+    order=1,
+)
+ACCOUNT_KEY: Final = Key(
+    "azblob.account.key",
+    PASSWORD,
+    default=Secret(""),
+    importance=HIGH,
+    check=checking("a key in base64", _key_problem),
+    doc="The account's key. It, or `azblob.sas.token`, is needed.",
+    group=_AZURE,
+    order=2,
+)
+SAS_TOKEN: Final = Key(
+    "azblob.sas.token",
+    PASSWORD,
+    default=Secret(""),
+    importance=HIGH,
+    doc="A shared access signature, instead of the account's key.",
+    group=_AZURE,
+    order=3,
+)
+CONTAINER: Final = Key(
+    "azblob.container.name",
+    STRING,
+    default="default",
+    importance=MEDIUM,
+    check=checking("3 to 63 letters, digits and hyphens", _container_problem),
+    doc="The container, which has to exist.",
+    group=_AZURE,
+    order=4,
+)
+STORE_URL: Final = Key(
+    "store.url",
+    STRING,
+    default=None,
+    importance=HIGH,
+    check=checking("a URL", _url_problem),
+    doc="The account's address, where it is not https://<account>.blob.core.windows.net: that of "
+    "another cloud of Azure's, a private one, or http://host:port/account.",
+    group=_AZURE,
+    order=5,
+)
+BLOCK_SIZE: Final = Key(
+    "azblob.block.size",
+    INT,
+    default=26_214_400,
+    importance=HIGH,
+    check=between(5_242_880, 104_857_600),
+    doc="Bytes of a block. Larger blobs are uploaded in blocks while they are written; an open "
+    "file holds up to three in memory.",
+    group=_AZURE,
+    order=6,
+)
+RETRIES: Final = Key(
+    "azblob.retry.retries",
+    INT,
+    default=3,
+    importance=MEDIUM,
+    check=at_least(1),
+    doc="How often a request is repeated at once. After that the task waits and tries again, "
+    "without end.",
+    group=_AZURE,
+    order=7,
+)
+RETRY_TYPE: Final = Key(
+    "azblob.retry.type",
+    STRING,
+    default="EXPONENTIAL",
+    importance=LOW,
+    check=one_of("EXPONENTIAL", "FIXED", ignore_case=True),
+    doc="Whether pauses between repetitions double, or are all the same.",
+    group=_AZURE,
+    order=8,
+)
+RETRY_BACKOFF: Final = Key(
+    "azblob.retry.backoff.ms",
+    LONG,
+    default=4_000,
+    importance=LOW,
+    check=at_least(0),
+    doc="How long to wait before the first repetition, in ms.",
+    group=_AZURE,
+    order=9,
+)
+RETRY_MAX_BACKOFF: Final = Key(
+    "azblob.retry.max.backoff.ms",
+    LONG,
+    default=120_000,
+    importance=LOW,
+    check=at_least(1),
+    doc="How long to wait at most before a repetition, in ms.",
+    group=_AZURE,
+    order=10,
+)
+TIMEOUT: Final = Key(
+    "azblob.connection.timeout.ms",
+    LONG,
+    default=30_000,
+    importance=MEDIUM,
+    check=between(1, 2_147_483_647_000),
+    doc="How long to wait for bytes of an answer, in ms.",
+    group=_AZURE,
+    order=11,
+)
+COMPRESSION: Final = Key(
+    "az.compression.type",
+    STRING,
+    default="none",
+    importance=LOW,
+    check=COMPRESSION_CHECK,
+    doc=COMPRESSION_DOC,
+    group=_AZURE,
+    order=12,
+)
+LEVEL: Final = Key(
+    "az.compression.level",
+    INT,
+    default=-1,
+    importance=LOW,
+    check=LEVEL_CHECK,
+    doc=LEVEL_DOC,
+    group=_AZURE,
+    order=13,
+)
+PROXY_URL: Final = Key(
+    "azblob.proxy.url",
+    STRING,
+    default="",
+    importance=LOW,
+    check=checking("a URL", _url_problem),
+    doc="An HTTP proxy: http://host:port.",
+    group=_AZURE,
+    order=14,
+)
+PROXY_USER: Final = Key(
+    "azblob.proxy.user",
+    STRING,
+    default=None,
+    importance=LOW,
+    doc="The proxy's user.",
+    group=_AZURE,
+    order=15,
+)
+PROXY_PASSWORD: Final = Key(
+    "azblob.proxy.password",
+    PASSWORD,
+    default=Secret(""),
+    importance=LOW,
+    doc="The proxy's password.",
+    group=_AZURE,
+    order=16,
+)
+
+AZURE_CONNECTION: Final = (
+    *(ACCOUNT, ACCOUNT_KEY, SAS_TOKEN, CONTAINER, STORE_URL, RETRIES, RETRY_TYPE, RETRY_BACKOFF),
+    *(RETRY_MAX_BACKOFF, TIMEOUT, PROXY_URL, PROXY_USER, PROXY_PASSWORD),
+)
+"""What a source has, too."""
+AZURE_IGNORED: Final = ("azblob.retry.secondary.host",)
+"""Settings of Confluent's connectors without meaning here."""
+_IGNORED: Final = (*IGNORED, *AZURE_IGNORED)
+
+
+def credentials_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
+    """There is a key or a signature, and one of them."""
+    given = [
+        key.name
+        for key in (ACCOUNT_KEY, SAS_TOKEN)
+        if isinstance(secret := parsed.get(key.name), Secret) and secret.value
+    ]
+    if not given:
+        yield ACCOUNT_KEY.name, f"{ACCOUNT_KEY.name} or {SAS_TOKEN.name} has to be set"
+    elif len(given) > 1:
+        yield SAS_TOKEN.name, f"{SAS_TOKEN.name} cannot be set with {ACCOUNT_KEY.name}"
+
+
+AZURE_SINK: Final = ConfigDef(
+    *AZURE_CONNECTION,
+    BLOCK_SIZE,
+    COMPRESSION,
+    LEVEL,
+    CONDITIONAL,
+    *SINK_KEYS,
+    rules=(*SINK_RULES, credentials_rule),
+)
+
+
+def azure_connection(config: Config) -> AzureOptions:
+    """What a valid configuration, also of a source, says of how the container is reached."""
+    proxy = config[PROXY_URL]
+    key, sas = config[ACCOUNT_KEY], config[SAS_TOKEN]
+    return AzureOptions(
+        account=config[ACCOUNT],
+        container=config[CONTAINER],
+        url=config[STORE_URL] or None,
+        key=key if key.value else None,
+        sas=sas if sas.value else None,
+        proxy=proxy_url(proxy, config[PROXY_USER], config[PROXY_PASSWORD]) if proxy else None,
+        tries=Tries(
+            config[RETRIES],
+            config[RETRY_BACKOFF],
+            config[RETRY_MAX_BACKOFF],
+            grows=config[RETRY_TYPE].upper() == "EXPONENTIAL",
+        ),
+        timeout_s=config[TIMEOUT] / 1000,
+    )
+
+
+def azure_options(config: Config) -> AzureOptions:
+    """What a valid configuration of a sink says of the container."""
+    return replace(azure_connection(config), block_bytes=config[BLOCK_SIZE])
+
+
+def reasons(options: AzureOptions) -> Mapping[str, str]:
+    """The setting that is wrong, by the reason that the store gives; else it is the container."""
+    by = ACCOUNT_KEY.name if options.key is not None else SAS_TOKEN.name
+    return {
+        "AuthenticationFailed": by,
+        "AuthorizationFailure": by,
+        "AuthorizationPermissionMismatch": by,
+        "InvalidAuthenticationInfo": by,
+        "KeyBasedAuthenticationNotPermitted": by,
+        "NoAuthenticationInformation": by,
+        "403": by,
+        "InvalidUri": STORE_URL.name,
+    }
+
+
+def away(options: AzureOptions) -> str:
+    """The setting that is wrong where the store does not answer: without one of its own, an
+    account that is not there has no address."""
+    return STORE_URL.name if options.url else (PROXY_URL if options.proxy else ACCOUNT).name
+
+
+def azure_plan(config: Config) -> SinkPlan:
+    """What a valid configuration says of files."""
+    plan = plan_of(
+        config,
+        compression=config[COMPRESSION],
+        level=config[LEVEL],
+        named=named_object,
+        ignored=_IGNORED,
+    )
+    return only_new(plan, wanted=config[CONDITIONAL])

@@ -1,0 +1,155 @@
+"""The settings of the sink to Google Cloud Storage of Aiven (connectors.md §13)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from penstock.api.settings import (
+    BOOLEAN,
+    INT,
+    LONG,
+    LOW,
+    MEDIUM,
+    STRING,
+    Config,
+    ConfigDef,
+    Key,
+    at_least,
+    invalid,
+)
+from penstock.connectors.files.boundaries.templates import compile_template
+from penstock.connectors.files.settings import aiven, gcs
+from penstock.connectors.files.stores.gcs import GcsOptions
+from penstock.connectors.files.stores.tries import Tries
+from penstock.connectors.files.write.plan import SinkPlan
+
+log = logging.getLogger(__name__)
+
+_GCS: Final = "GCS"
+_PART: Final = 8 << 20
+
+ENDPOINT: Final = replace(gcs.STORE_URL, name="gcs.endpoint", importance=LOW)
+CREDENTIALS_DEFAULT: Final = Key(
+    "gcs.credentials.default",
+    BOOLEAN,
+    default=None,
+    importance=LOW,
+    doc="true: credentials are those that every program of Google's libraries finds; false: none "
+    "are used. By default they are found, unless a path or JSON is given.",
+    group=_GCS,
+    order=5,
+)
+RETRIES: Final = Key(
+    "gcs.retry.backoff.max.attempts",
+    INT,
+    default=6,
+    importance=MEDIUM,
+    check=at_least(0),
+    doc="How often a request is tried at once. After that the task waits and tries again, without "
+    "end.",
+    group=_GCS,
+    order=7,
+)
+BACKOFF: Final = Key(
+    "gcs.retry.backoff.initial.delay.ms",
+    LONG,
+    default=1_000,
+    importance=MEDIUM,
+    check=at_least(0),
+    doc="How long to wait before the first repetition, in ms; twice as long before each further "
+    "one.",
+    group=_GCS,
+    order=8,
+)
+MAX_BACKOFF: Final = Key(
+    "gcs.retry.backoff.max.delay.ms",
+    LONG,
+    default=32_000,
+    importance=MEDIUM,
+    check=at_least(0),
+    doc="How long to wait at most before a repetition, in ms.",
+    group=_GCS,
+    order=9,
+)
+PREFIX: Final = Key(
+    "file.name.prefix",
+    STRING,
+    default="",
+    importance=MEDIUM,
+    doc="What names of objects begin with.",
+    group="File",
+    order=0,
+)
+COMPRESSION: Final = replace(aiven.COMPRESSION, default="none")
+
+_IGNORED: Final = (
+    "gcs.retry.backoff.delay.multiplier",
+    "gcs.retry.backoff.total.timeout.ms",
+    "gcs.object.content.encoding",
+    "gcs.user.agent",
+    "kafka.retry.backoff.ms",
+)
+
+
+def _credentials_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
+    """Credentials are given once."""
+    given = [key.name for key in (gcs.CREDENTIALS_PATH, gcs.CREDENTIALS_JSON) if _has(parsed, key)]
+    if len(given) > 1:
+        yield given[1], f"{given[1]} cannot be set with {given[0]}"
+    elif given and parsed.get(CREDENTIALS_DEFAULT.name):
+        name = CREDENTIALS_DEFAULT.name
+        yield name, f"{name} cannot be true with {given[0]}"
+
+
+def _has(parsed: Mapping[str, object], key: Key[str] | Key[object]) -> bool:
+    value = parsed.get(key.name)
+    return bool(getattr(value, "value", value))
+
+
+def _name_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
+    """An object of a key has its latest record."""
+    template, most = parsed.get(aiven.TEMPLATE.name), parsed.get(aiven.MAX_RECORDS.name)
+    if not template or aiven.template_problem(str(template)):
+        return
+    if compile_template(str(template)).is_compact and isinstance(most, int) and most > 1:
+        name = aiven.MAX_RECORDS.name
+        text = f"When {aiven.TEMPLATE.name} is {template}, it must be either 1 or not set"
+        yield name, invalid(name, most, text)
+
+
+AIVEN_GCS_SINK: Final = ConfigDef(
+    *(gcs.BUCKET, gcs.CREDENTIALS_PATH, gcs.CREDENTIALS_JSON, CREDENTIALS_DEFAULT, ENDPOINT),
+    *(RETRIES, BACKOFF, MAX_BACKOFF, PREFIX, aiven.TEMPLATE, COMPRESSION, aiven.MAX_RECORDS),
+    *(aiven.NAME_ZONE, aiven.NAME_SOURCE, aiven.ZONE, aiven.SOURCE, aiven.OUTPUT_TYPE),
+    *(aiven.OUTPUT_FIELDS, aiven.VALUE_ENCODING, aiven.ENVELOPE, aiven.AVRO_CODEC),
+    rules=(_credentials_rule, aiven.envelope_rule, _name_rule),
+)
+
+
+def aiven_gcs_options(config: Config) -> GcsOptions:
+    """What a valid configuration says of the bucket."""
+    given = config[gcs.CREDENTIALS_JSON]
+    attempts = config[RETRIES]
+    return GcsOptions(
+        bucket=config[gcs.BUCKET],
+        url=config[ENDPOINT] or None,
+        credentials_path=config[gcs.CREDENTIALS_PATH] or None,
+        credentials_json=given if given.value else None,
+        anonymous=config[CREDENTIALS_DEFAULT] is False
+        and not given.value
+        and not config[gcs.CREDENTIALS_PATH],
+        tries=Tries(max(attempts - 1, 0), config[BACKOFF], config[MAX_BACKOFF]),
+        part_bytes=_PART,
+    )
+
+
+def aiven_gcs_plan(config: Config) -> SinkPlan:
+    """What a valid configuration says of files."""
+    given = [name for name in _IGNORED if name in config.props]
+    if given:
+        log.info("Ignoring settings that have no meaning in penstock: %s", ", ".join(given))
+    text = config[aiven.TEMPLATE] or aiven.DEFAULT_TEMPLATE + aiven.extension_of(config)
+    return aiven.template_plan(config, config[PREFIX] + text)

@@ -1,0 +1,163 @@
+"""Blobs of a container of Azure Blob Storage, read. Paths are the names of blobs.
+
+Blobs are read in blocks (`blocks`), each with a request that names the version (`If-Match`), so
+that a blob which is replaced meanwhile is noticed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from penstock.connectors.files.stores.azure import AzureOptions, client_of, told
+from penstock.connectors.files.stores.blocks import BLOCK, THREADS, BlockFile
+from penstock.connectors.files.stores.reading import FileChanged, Found, OpenFile, ReadStore
+from penstock.connectors.files.stores.tries import Refused
+
+T = TypeVar("T")
+
+_GONE: Final = frozenset({"BlobNotFound", "404"})
+_REPLACED: Final = frozenset({"ConditionNotMet", "412"})
+_IS_FOLDER: Final = "hdi_isfolder"  # the metadata of what stands for a folder
+
+
+class AzureReadStore(ReadStore):
+    """The blobs of a container."""
+
+    def __init__(self, options: AzureOptions, block: int = BLOCK) -> None:
+        self.options = options
+        self.block = block
+        self._made: Any = None
+        self._making = threading.Lock()
+        self._over = threading.Event()
+        self.pool = ThreadPoolExecutor(THREADS, thread_name_prefix="azure-blocks")
+
+    @property
+    def client(self) -> Any:
+        """The client of all threads; made when it is first needed."""
+        with self._making:
+            if self._made is None:
+                with told(self.options):
+                    self._made = client_of(self.options)
+            return self._made
+
+    def list(self, prefix: str, after: str = "", *, recursive: bool = True) -> Iterator[Found]:
+        for page in self._pages(prefix, recursive=recursive):
+            for each in page:
+                if hasattr(each, "etag") and each.name > after and _is_file(each):
+                    yield _found(each)
+
+    def folders(self, prefix: str) -> Iterator[str]:
+        for page in self._pages(prefix, recursive=False):
+            for each in page:
+                if not hasattr(each, "etag"):
+                    yield each.name
+
+    def find(self, path: str) -> Found | None:
+        try:
+            about = self._asked(lambda: self.client.get_blob_client(path).get_blob_properties())
+        except Refused as error:
+            if error.reason in _GONE:
+                return None
+            raise
+        return _found(about)
+
+    def open(self, found: Found, start: int = 0, *, growing: bool = False) -> OpenFile:
+        return BlockFile(partial(self._get, found), found.size, start, self.pool, self.block)
+
+    def delete(self, found: Found) -> None:
+        blob = self.client.get_blob_client(found.path)
+        try:
+            self._asked(lambda: blob.delete_blob(**_same(found)))
+        except Refused as error:
+            if error.reason not in _GONE | _REPLACED:
+                raise
+
+    def move(self, found: Found, to: str) -> None:
+        """Blobs have no other names: it is read and written again, piece by piece."""
+        from azure.storage.blob import BlobBlock
+
+        try:
+            source = self.open(found)
+            target = self.client.get_blob_client(to)
+            blocks: Sequence[Any] = ()
+            while data := source.read(self.block):
+                block = BlobBlock(f"{len(blocks):012}")
+                self._asked(partial(target.stage_block, block.id, data))
+                blocks = (*blocks, block)
+            self._asked(partial(target.commit_block_list, [*blocks]))
+        except FileChanged:
+            return
+        self.delete(found)
+
+    def check(self, prefix: str) -> None:
+        for page in self._pages(prefix, recursive=True, results_per_page=1):
+            for each in page:
+                self.find(each.name)
+            return
+
+    def close(self) -> None:
+        self._over.set()
+        self.pool.shutdown(wait=True, cancel_futures=True)
+        if self._made is not None:
+            self._made.close()
+            self._made = None
+
+    def _pages(self, prefix: str, *, recursive: bool, **about: Any) -> Iterator[Sequence[Any]]:
+        token: str | None = None
+        while True:
+
+            def page(token: str | None = token) -> tuple[Sequence[Any], str | None]:
+                if recursive:
+                    listed = self.client.list_blobs(prefix, include=["metadata"], **about)
+                else:
+                    listed = self.client.walk_blobs(prefix, include=["metadata"], delimiter="/")
+                pages = listed.by_page(token)
+                found = [*next(pages, ())]
+                return found, pages.continuation_token
+
+            found, token = self._asked(page)
+            yield found
+            if not token:
+                return
+
+    def _get(self, found: Found, begin: int, end: int) -> bytes:
+        blob = self.client.get_blob_client(found.path)
+        about = {"offset": begin, "length": end - begin, "max_concurrency": 1, **_same(found)}
+        try:
+            data: bytes = self._asked(lambda: blob.download_blob(**about).readall())
+        except Refused as error:
+            if error.reason in _GONE:
+                raise FileChanged(found.path, "was removed") from error
+            if error.reason in _REPLACED:
+                raise FileChanged(found.path, "was replaced") from error
+            raise
+        if len(data) != end - begin:
+            raise FileChanged(found.path, f"has {len(data)} instead of {end - begin} bytes there")
+        return data
+
+    def _asked(self, request: Callable[[], T]) -> T:
+        def once() -> T:
+            with told(self.options):
+                return request()
+
+        return self.options.tries(once, self._over)
+
+
+def _is_file(blob: Any) -> bool:
+    return not blob.name.endswith("/") and not (blob.metadata or {}).get(_IS_FOLDER)
+
+
+def _same(found: Found) -> dict[str, Any]:
+    """That a request is for a blob as it was found."""
+    from azure.core import MatchConditions
+
+    return {"etag": f'"{found.version}"', "match_condition": MatchConditions.IfNotModified}
+
+
+def _found(about: Any) -> Found:
+    modified = int(about.last_modified.timestamp() * 1000)
+    return Found(about.name, int(about.size), modified, about.etag.strip('"'))

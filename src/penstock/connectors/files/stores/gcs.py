@@ -1,0 +1,413 @@
+"""Objects of a bucket of Google Cloud Storage.
+
+Small objects are put with one request. Larger ones are uploaded in parts while they are written, by
+a resumable upload: one part after the other, each by a thread of the store, and the object exists
+when the last one is there. If an answer is lost, the upload is asked how far it is. What a killed
+worker has uploaded of an object goes away by itself after a week.
+
+An object that has to be `anew` is put on the condition that there is none
+(`ifGenerationMatch=0`) and says in its metadata who wrote it and where it ends. That is known in
+time for small objects only: one that is uploaded in parts replaces whatever is there.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+from uuid import uuid4
+
+from penstock.api.settings import Secret
+from penstock.connectors.files.stores.store import (
+    FileExists,
+    FileLost,
+    NewFile,
+    Store,
+    StoreUnavailable,
+)
+from penstock.connectors.files.stores.tries import Refused, Tries
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_CONNECTIONS: Final = 16
+_THREADS: Final = 4
+_HELD_BYTES: Final = 256 << 20  # by all objects that are being written
+_UNIT: Final = 256 << 10  # parts but the last are multiples of it
+_SMALLEST_PART: Final = 5 << 20
+_WRITER: Final = "penstock-writer"
+_END: Final = "penstock-end-offset"
+_SCOPE: Final = "https://www.googleapis.com/auth/devstorage.read_write"
+_TRANSIENT: Final = frozenset({408, 429})
+_GOES_ON: Final = 308
+_SESSION_GONE: Final = frozenset({404, 410})
+CREDENTIALS: Final = "credentials"
+"""The reason of a refusal that concerns them."""
+
+
+@dataclass(frozen=True, slots=True)
+class GcsOptions:
+    """How a bucket is reached."""
+
+    bucket: str
+    url: str | None = None
+    """The address of a store other than Google's."""
+    credentials_path: str | None = None
+    credentials_json: Secret | None = None
+    anonymous: bool = False
+    proxy: str | None = None
+    tries: Tries = field(default_factory=Tries)
+    part_bytes: int = 26_214_400
+    timeout_s: float = 60
+
+
+class GcsStore(Store):
+    """The objects of a bucket."""
+
+    def __init__(self, options: GcsOptions) -> None:
+        self.options = options
+        self._made: Any = None
+        self._making = threading.Lock()
+        self._open = 0  # objects that are being written
+        self._over = threading.Event()
+        self.pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="gcs-parts")
+
+    @property
+    def bucket(self) -> Any:
+        """The bucket, for all threads; nothing is asked of it when it is made."""
+        with self._making:
+            if self._made is None:
+                with told(self.options):
+                    self._made = client_of(self.options)
+            return self._made.bucket(self.options.bucket)
+
+    def create(self, path: str) -> NewFile:
+        self.count(1)
+        return _Object(path, self)
+
+    def count(self, change: int) -> None:
+        """So many more objects are being written."""
+        with self._making:
+            self._open += change
+
+    @property
+    def part_bytes(self) -> int:
+        """How large parts are: smaller where many objects are open."""
+        share = _HELD_BYTES // max(self._open, 1)
+        size = max(min(self.options.part_bytes, share), _SMALLEST_PART)
+        return size - size % _UNIT
+
+    def close(self) -> None:
+        self._over.set()
+        self.pool.shutdown(wait=True, cancel_futures=True)
+        if self._made is not None:
+            self._made.close()
+            self._made = None
+
+    def check(self, path: str) -> None:
+        """Raises what an upload to this name would: an upload is begun and given up."""
+        self.give_up(self.begin(path))
+
+    def tried(self, request: Callable[[], T]) -> T:
+        """What a request gives, which is repeated as the options say."""
+        return self.options.tries(request, self._over)
+
+    def begin(self, path: str) -> str:
+        """Begins a resumable upload and gives its address."""
+        with told(self.options):
+            address: str = self.bucket.blob(path).create_resumable_upload_session(
+                content_type=_CONTENT, retry=None, timeout=self.options.timeout_s, checksum=None
+            )
+            return address
+
+    def give_up(self, upload: str) -> None:
+        """Removes an upload."""
+        with told(self.options):
+            self.http.delete(upload, timeout=self.options.timeout_s)
+
+    @property
+    def http(self) -> Any:
+        """The session that sends requests with the credentials."""
+        return self.bucket.client._http
+
+
+_CONTENT: Final = "application/octet-stream"
+
+
+class _Object(NewFile):
+    """One object."""
+
+    def __init__(self, path: str, store: GcsStore) -> None:
+        super().__init__(path)
+        self._store = store
+        self._upload: str | None = None
+        self._sent = 0  # bytes that the store has
+        self._part = b""  # what follows these, and is on its way
+        self._flying: Future[None] | None = None
+        self._unsure = False  # whether some of the part may be there
+        self._ends = False  # whether the part is the last one
+        self._counts = True
+        self._is_there = False
+        self._writer = uuid4().hex
+
+    def settle(self) -> None:
+        """Uploads a full part; waits where the store is slower than the task."""
+        part_bytes = self._store.part_bytes
+        if self.held_bytes < part_bytes:
+            return
+        if self._part:
+            waits = self._flying is not None and not self._flying.done()
+            if waits and self.held_bytes < 2 * part_bytes:
+                return
+            self._await()
+        if self._upload is None:
+            self._upload = self._store.tried(lambda: self._store.begin(self.path))
+        data = b"".join(self.held)
+        full = part_bytes - part_bytes % _UNIT
+        self._part = data[:full]
+        self._hold(data[full:])
+        self._flying = self._store.pool.submit(self._send, None)
+
+    def commit(self) -> None:
+        self._is_written()
+        if self._is_there:
+            return
+        if self._upload is None:
+            self._put()
+        else:
+            if not self._ends:
+                if self._part:
+                    self._await()
+                self._part = b"".join(self.held)
+                self._hold(b"")
+                self._ends = True
+            self._send(self.size)
+        self._is_there = True
+        self.held = []
+
+    def drop(self) -> None:
+        self._is_written()
+        self.held = []
+        if self._flying is not None and not self._flying.cancel():
+            self._flying.exception()
+        if self._upload is not None and not self._is_there:
+            with suppress(Exception):
+                self._store.give_up(self._upload)
+        self._part = b""
+
+    def _is_written(self) -> None:
+        if self._counts:
+            self._counts = False
+            self._store.count(-1)
+
+    def _hold(self, data: bytes) -> None:
+        self.held = [data] if data else []
+        self.held_bytes = len(data)
+
+    def _await(self) -> None:
+        """Waits until the store has the part. Where the last try has failed there is another."""
+        flying = self._flying or self._store.pool.submit(self._send, None)
+        self._flying = None
+        flying.result()
+
+    def _send(self, total: int | None) -> None:
+        """Sends the part; with `total`, the last one of an object of so many bytes."""
+
+        def request() -> None:
+            if self._unsure and not self._request(None, total):
+                return
+            self._unsure = True
+            while self._part or total is not None:
+                left = len(self._part)
+                if not self._request(self._part, total):
+                    break
+                if len(self._part) == left:
+                    raise StoreUnavailable(f"The upload of '{self.path}' takes no more bytes now")
+            self._unsure = False
+
+        self._store.tried(request)
+
+    def _request(self, data: bytes | None, total: int | None) -> bool:
+        """Sends bytes, or asks how many are there; whether the upload goes on."""
+        store = self._store
+        whole = "*" if total is None else str(total)
+        end = self._sent + len(data or b"")
+        about = f"{self._sent}-{end - 1}/{whole}" if data else f"*/{whole}"
+        with told(store.options):
+            answer = store.http.put(
+                self._upload,
+                data=data or b"",
+                headers={"Content-Range": f"bytes {about}", "Content-Type": _CONTENT},
+                timeout=store.options.timeout_s,
+                allow_redirects=False,
+            )
+        if answer.status_code in (200, 201):
+            self._part = b""
+            return False
+        if answer.status_code != _GOES_ON:
+            if answer.status_code in _SESSION_GONE:
+                raise FileLost(f"The upload of '{self.path}' is gone: {answer.status_code}")
+            raise _error(store.options, answer.status_code, "", answer.text[:200])
+        there = answer.headers.get("Range")
+        sent = int(there.rpartition("-")[2]) + 1 if there else 0
+        if sent < self._sent or sent > self._sent + len(self._part):
+            raise FileLost(f"The upload of '{self.path}' has {sent} bytes, not {self._sent}")
+        self._part = self._part[sent - self._sent :]
+        self._sent = sent
+        return True
+
+    def _put(self) -> None:
+        data = b"".join(self.held)
+        if self.anew and self._put_anew(data):
+            return
+        self._store.tried(lambda: self._put_once(data))
+
+    def _put_once(self, data: bytes, **about: Any) -> None:
+        options = self._store.options
+        blob = self._store.bucket.blob(self.path)
+        if about:
+            blob.metadata = {_WRITER: self._writer, _END: self.about["endOffset"]}
+        with told(options):
+            blob.upload_from_string(
+                data, content_type=_CONTENT, retry=None, timeout=options.timeout_s, **about
+            )
+
+    def _put_anew(self, data: bytes) -> bool:
+        """Puts the object if there is none; False if one is there that does not say where it ends.
+        Raises FileExists."""
+        try:
+            self._store.tried(lambda: self._put_once(data, if_generation_match=0))
+        except Refused as error:
+            if error.reason != "412":
+                raise
+        else:
+            return True
+        with told(self._store.options):
+            blob = self._store.bucket.get_blob(
+                self.path, retry=None, timeout=self._store.options.timeout_s
+            )
+        found: Mapping[str, str] = (blob.metadata if blob is not None else None) or {}
+        if found.get(_WRITER) == self._writer:
+            return True  # put before, and the answer was lost
+        if _END in found:
+            raise FileExists(self.path, int(found[_END]))
+        log.warning("Replacing %s, which does not say where it ends", self.path)
+        return False
+
+
+def client_of(options: GcsOptions) -> Any:
+    """A client for a bucket. Opens nothing but a file of credentials."""
+    from google.api_core.client_options import ClientOptions
+    from google.auth.transport.requests import AuthorizedSession, Request
+    from google.cloud.storage import Client
+    from requests import Session
+    from requests.adapters import HTTPAdapter
+
+    credentials = credentials_of(options)
+    inner = Session()
+    make: Any = AuthorizedSession
+    session = make(credentials, auth_request=Request(inner))
+    for each in (session, inner):
+        adapter = HTTPAdapter(pool_connections=_CONNECTIONS, pool_maxsize=_CONNECTIONS)
+        each.mount("https://", adapter)
+        each.mount("http://", adapter)
+        if options.proxy:
+            each.proxies = {"http": options.proxy, "https": options.proxy}
+    client: Any = Client(
+        project="none",  # a bucket's name says enough
+        credentials=credentials,
+        _http=session,
+        client_options=ClientOptions(api_endpoint=options.url) if options.url else None,
+    )
+    # Else threads of its own ask about the bucket for traces, which takes another permission.
+    client._bucket_metadata_cache = None
+    return client
+
+
+def credentials_of(options: GcsOptions) -> Any:
+    """The credentials that the options name; else those that every program of Google's libraries
+    finds. Raises Refused."""
+    import google.auth
+    from google.auth.credentials import AnonymousCredentials
+    from google.auth.exceptions import GoogleAuthError
+
+    if options.anonymous:
+        return AnonymousCredentials()  # type: ignore[no-untyped-call]
+    try:
+        if options.credentials_json is not None:
+            return _credentials_from(json.loads(options.credentials_json.value))
+        if options.credentials_path:
+            with open(options.credentials_path, encoding="utf-8") as file:
+                return _credentials_from(json.load(file))
+        return google.auth.default(scopes=[_SCOPE])[0]
+    except (GoogleAuthError, OSError, ValueError, AttributeError) as error:
+        # Messages about what cannot be decoded may show it.
+        text = "They are no key in JSON" if isinstance(error, ValueError) else str(error)
+        where = options.credentials_path
+        named = f"The credentials in '{where}'" if where else "The credentials"
+        raise Refused(f"{named} cannot be used: {text}", CREDENTIALS) from error
+
+
+def _credentials_from(about: Any) -> Any:
+    from google.auth.exceptions import DefaultCredentialsError
+    from google.auth.identity_pool import Credentials as PoolCredentials
+    from google.oauth2.credentials import Credentials as UserCredentials
+    from google.oauth2.service_account import Credentials as ServiceCredentials
+
+    makers: dict[str, Any] = {
+        "service_account": ServiceCredentials.from_service_account_info,
+        "authorized_user": UserCredentials.from_authorized_user_info,
+        "external_account": PoolCredentials.from_info,
+    }
+    kind = about.get("type")
+    if kind not in makers:
+        make: Any = DefaultCredentialsError
+        raise make(f"Their type is {kind!r}, and none of {', '.join(makers)}")
+    return makers[kind](about, scopes=[_SCOPE])
+
+
+@contextmanager
+def told(options: GcsOptions) -> Iterator[None]:
+    """Tells what the client says in the words of a store."""
+    from google.api_core.exceptions import GoogleAPICallError
+    from google.auth.exceptions import GoogleAuthError, TransportError
+    from google.cloud.storage.exceptions import DataCorruption, InvalidResponse
+    from requests import RequestException
+
+    try:
+        yield
+    except GoogleAPICallError as error:
+        reasons = [str(each.get("reason", "")) for each in error.errors if isinstance(each, dict)]
+        raise _error(options, int(error.code or 0), " ".join(reasons), error.message) from error
+    except InvalidResponse as error:
+        raise _error(options, error.response.status_code, "", str(error.args[0])) from error
+    except TransportError as error:
+        raise StoreUnavailable(f"{_place(options)} does not answer: {error}") from error
+    except GoogleAuthError as error:
+        if error.retryable:
+            raise StoreUnavailable(f"{_place(options)}: {error}") from error
+        text = f"{_place(options)}: the credentials are refused: {error.args[0]}"
+        raise Refused(text, CREDENTIALS) from error
+    except (RequestException, ConnectionError, DataCorruption) as error:
+        raise StoreUnavailable(f"{_place(options)} does not answer: {error}") from error
+
+
+def _error(
+    options: GcsOptions, status: int, reason: str, message: str
+) -> StoreUnavailable | Refused:
+    about = ", ".join(each for each in (reason, str(status)) if each)
+    text = f"{_place(options)}: {message or 'no message'} ({about})"
+    if status >= 500 or status < 400 or status in _TRANSIENT:  # below: a damaged transfer
+        return StoreUnavailable(text)
+    return Refused(text, CREDENTIALS if status == 401 else str(status))
+
+
+def _place(options: GcsOptions) -> str:
+    at = options.url or "Google Cloud Storage"
+    return f"Bucket '{options.bucket}' at {at}"

@@ -1,0 +1,43 @@
+"""Requests that are repeated at once, for stores whose clients do not count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Event
+from typing import TypeVar
+
+from penstock.connectors.files.stores.store import StoreRefused, StoreUnavailable
+
+T = TypeVar("T")
+
+
+class Refused(StoreRefused):
+    """What a store refuses, by the name or number that it gives for the reason."""
+
+    def __init__(self, text: str, reason: str) -> None:
+        self.reason = reason
+        super().__init__(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Tries:
+    """How often a request is repeated, and with which pauses."""
+
+    retries: int = 3
+    pause_ms: int = 200
+    """Before the first repetition; doubled for each further one, unless `grows` is false."""
+    most_ms: int = 10_000
+    grows: bool = True
+
+    def __call__(self, request: Callable[[], T], over: Event) -> T:
+        """What a request gives. Raises the last StoreUnavailable, or at once anything else.
+        Nothing is repeated any more when `over` is set."""
+        for number in range(self.retries):
+            try:
+                return request()
+            except StoreUnavailable:
+                pause_ms = self.pause_ms << number if self.grows else self.pause_ms
+                if over.wait(min(pause_ms, self.most_ms) / 1000):
+                    raise
+        return request()

@@ -1,0 +1,227 @@
+"""A small Google Cloud Storage for tests: what of its JSON API a sink and a source need, as it is
+documented, and the answer to a service account that asks for a token.
+
+    python -m penstock.testing.gcs_server PORT BUCKET...
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from base64 import b64encode
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import count
+from typing import Any, Final
+
+import google_crc32c
+
+from penstock.testing.rest_server import Answer, Request, RestServer, RestStore, serve
+
+TOKEN: Final = "token-of-the-tests"
+"""What requests with credentials have to bring; `Bearer`."""
+_UNIT: Final = 256 << 10
+_PAGE: Final = 1000
+
+
+@dataclass(slots=True)
+class _Object:
+    data: bytes
+    generation: int
+    metadata: dict[str, str]
+    updated: str = field(default_factory=lambda: f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}")
+
+
+@dataclass(slots=True)
+class _Upload:
+    bucket: str
+    about: dict[str, Any]
+    match: str | None
+    data: bytearray = field(default_factory=bytearray)
+    done: dict[str, Any] | None = None
+
+
+class GcsStore(RestStore):
+    """Buckets, by their names."""
+
+    def __init__(self, buckets: list[str]) -> None:
+        self._buckets: dict[str, dict[str, _Object]] = {name: {} for name in buckets}
+        self._uploads: dict[str, _Upload] = {}
+        self._numbers = count(1)
+
+    def answer(self, request: Request) -> Answer:
+        given = request.headers.get("authorization")
+        if request.path == "/token":
+            return _json({"access_token": TOKEN, "expires_in": 3600, "token_type": "Bearer"})
+        if request.path == "/no-token":
+            told = {"error": "invalid_grant", "error_description": "Invalid JWT Signature."}
+            return _json(told, 400)
+        if given is not None and given != f"Bearer {TOKEN}":
+            return _error(401, "authError", "Invalid Credentials")
+        match request.parts:
+            case ["upload", "storage", "v1", "b", bucket, "o"]:
+                return self._upload(request, bucket)
+            case ["storage", "v1", "b", bucket, "o"]:
+                return self._list(request, bucket)
+            case ["download", "storage", "v1", "b", bucket, "o", name]:
+                return self._download(request, bucket, name)
+            case ["storage", "v1", "b", bucket, "o", name]:
+                return self._object(request, bucket, name)
+            case ["storage", "v1", "b", bucket, "o", name, "rewriteTo", "b", _, "o", to]:
+                return self._rewrite(request, bucket, name, to)
+        return _error(404, "notFound", "Not Found")
+
+    def _upload(self, request: Request, bucket: str) -> Answer:
+        id = request.query.get("upload_id")
+        if id is not None:
+            return self._resumed(request, id)
+        if bucket not in self._buckets:
+            return _no_bucket()
+        match = request.query.get("ifGenerationMatch")
+        if request.query["uploadType"] == "resumable":
+            about = json.loads(request.body)
+            if failed := self._differs(bucket, about["name"], match):
+                return failed
+            id = f"upload-{next(self._numbers)}"
+            self._uploads[id] = _Upload(bucket, about, match)
+            host = request.headers["host"]
+            return Answer(200, b"", {"Location": f"http://{host}{request.path}?upload_id={id}"})
+        boundary = request.headers["content-type"].split("boundary=")[1].strip('"').encode()
+        _, first, second, *_ = request.body.split(b"--" + boundary)
+        about = json.loads(first.split(b"\r\n\r\n", 1)[1])
+        data = second.split(b"\r\n\r\n", 1)[1].removesuffix(b"\r\n")
+        return self._store(bucket, about, match, data)
+
+    def _resumed(self, request: Request, id: str) -> Answer:
+        upload = self._uploads.get(id)
+        if upload is None:
+            return _error(404, "notFound", "Not Found")
+        if request.method == "DELETE":
+            del self._uploads[id]
+            return Answer(499)
+        if upload.done is not None:
+            return _json(upload.done)
+        about, _, whole = request.headers["content-range"].removeprefix("bytes ").partition("/")
+        if about != "*":
+            begin = int(about.split("-")[0])
+            if begin != len(upload.data):
+                return _error(400, "invalid", f"Expected byte {len(upload.data)}, not {begin}")
+            data = request.body
+            # As in Google's store, a part that is not the last one is kept in whole units.
+            upload.data += data if whole != "*" else data[: len(data) - len(data) % _UNIT]
+        if whole != "*" and len(upload.data) == int(whole):
+            answer = self._store(upload.bucket, upload.about, upload.match, bytes(upload.data))
+            if answer.status == 200:
+                upload.done = json.loads(answer.body)
+            return answer
+        there = {"Range": f"bytes=0-{len(upload.data) - 1}"} if upload.data else {}
+        return Answer(308, b"", there)
+
+    def _differs(self, bucket: str, name: str, match: str | None) -> Answer | None:
+        if bucket not in self._buckets:
+            return _no_bucket()
+        found = self._buckets[bucket].get(name)
+        if match is not None and int(match) != (found.generation if found else 0):
+            text = "At least one of the pre-conditions you specified did not hold."
+            return _error(412, "conditionNotMet", text)
+        return None
+
+    def _store(self, bucket: str, about: dict[str, Any], match: str | None, data: bytes) -> Answer:
+        name = about["name"]
+        if failed := self._differs(bucket, name, match):
+            return failed
+        made = _Object(data, next(self._numbers), about.get("metadata") or {})
+        self._buckets[bucket][name] = made
+        return _json(_about(bucket, name, made))
+
+    def _list(self, request: Request, bucket: str) -> Answer:
+        if bucket not in self._buckets:
+            return _no_bucket()
+        query = request.query
+        prefix, delimiter = query.get("prefix", ""), query.get("delimiter")
+        start = max(query.get("startOffset", ""), query.get("pageToken", ""))
+        most = int(query.get("maxResults", _PAGE))
+        items: list[dict[str, Any]] = []
+        folders: dict[str, None] = {}
+        for name, each in sorted(self._buckets[bucket].items()):
+            if not name.startswith(prefix) or name < start:
+                continue
+            if len(items) + len(folders) == most:
+                return _json({"items": items, "prefixes": [*folders], "nextPageToken": name})
+            rest = name[len(prefix) :]
+            if delimiter and delimiter in rest:
+                folders[prefix + rest[: rest.index(delimiter) + 1]] = None
+            else:
+                items.append(_about(bucket, name, each))
+        return _json({"items": items, "prefixes": [*folders]})
+
+    def _download(self, request: Request, bucket: str, name: str) -> Answer:
+        found = self._buckets.get(bucket, {}).get(name)
+        if found is None:
+            return _error(404, "notFound", f"No such object: {bucket}/{name}")
+        if failed := self._differs(bucket, name, request.query.get("ifGenerationMatch")):
+            return failed
+        if "range" not in request.headers:
+            return Answer(200, found.data)
+        begin, _, end = request.headers["range"].removeprefix("bytes=").partition("-")
+        data = found.data[int(begin) : int(end) + 1 if end else None]
+        about = f"bytes {begin}-{int(begin) + len(data) - 1}/{len(found.data)}"
+        return Answer(206, data, {"Content-Range": about})
+
+    def _object(self, request: Request, bucket: str, name: str) -> Answer:
+        found = self._buckets.get(bucket, {}).get(name)
+        if found is None:
+            return _error(404, "notFound", f"No such object: {bucket}/{name}")
+        if failed := self._differs(bucket, name, request.query.get("ifGenerationMatch")):
+            return failed
+        if request.method == "DELETE":
+            del self._buckets[bucket][name]
+            return Answer(204)
+        return _json(_about(bucket, name, found))
+
+    def _rewrite(self, request: Request, bucket: str, name: str, to: str) -> Answer:
+        found = self._buckets.get(bucket, {}).get(name)
+        if found is None:
+            return _error(404, "notFound", f"No such object: {bucket}/{name}")
+        match = request.query.get("ifSourceGenerationMatch")
+        if failed := self._differs(bucket, name, match):
+            return failed
+        made = self._store(bucket, {"name": to, "metadata": found.metadata}, None, found.data)
+        size = len(found.data)
+        about = {"done": True, "totalBytesRewritten": size, "objectSize": size}
+        return _json({**about, "resource": json.loads(made.body)})
+
+
+def _about(bucket: str, name: str, found: _Object) -> dict[str, Any]:
+    return {
+        "kind": "storage#object",
+        "bucket": bucket,
+        "name": name,
+        "size": str(len(found.data)),
+        "generation": str(found.generation),
+        "updated": found.updated,
+        "metadata": found.metadata,
+        "crc32c": b64encode(google_crc32c.Checksum(found.data).digest()).decode(),
+    }
+
+
+def _json(about: object, status: int = 200) -> Answer:
+    return Answer(status, json.dumps(about).encode(), {"Content-Type": "application/json"})
+
+
+def _error(status: int, reason: str, message: str) -> Answer:
+    errors = [{"message": message, "domain": "global", "reason": reason}]
+    return _json({"error": {"code": status, "message": message, "errors": errors}}, status)
+
+
+def _no_bucket() -> Answer:
+    return _error(404, "notFound", "The specified bucket does not exist.")
+
+
+def gcs_server(*buckets: str) -> RestServer:
+    """A server with these buckets."""
+    return RestServer("penstock.testing.gcs_server", *buckets)
+
+
+if __name__ == "__main__":
+    serve(GcsStore(sys.argv[2:]))

@@ -1,0 +1,200 @@
+"""Google Cloud Storage and Azure Blob Storage for tests: a small server of each, or the emulator
+that PENSTOCK_GCS_URL or PENSTOCK_AZURE_URL names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+from urllib.parse import urlsplit
+
+from penstock.api import SinkConnector, SourceConnector
+from penstock.connectors.files.azure import AzureBlobSink
+from penstock.connectors.files.azure_source import AzureBlobSource
+from penstock.connectors.files.gcs import GcsSink
+from penstock.connectors.files.gcs_source import GcsSource
+from penstock.testing.azure_server import ACCOUNT, KEY, azure_server
+from penstock.testing.gcs_server import gcs_server
+
+BUCKET = "penstock-tests"
+NUMBERS = count()
+
+
+class Objects:
+    """The objects of a bucket, as the vendor's own client knows them."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def put(self, name: str, data: bytes) -> None:
+        """Stores an object."""
+        raise NotImplementedError
+
+    def names(self, prefix: str) -> list[str]:
+        """The names of objects, in order."""
+        raise NotImplementedError
+
+    def get(self, name: str) -> bytes:
+        """What an object holds."""
+        raise NotImplementedError
+
+    def make_bucket(self) -> None:
+        """Makes the bucket."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Releases connections."""
+        raise NotImplementedError
+
+    def under(self, root: str) -> dict[str, bytes]:
+        """Objects by their names behind a folder."""
+        return {name.removeprefix(f"{root}/"): self.get(name) for name in self.names(f"{root}/")}
+
+
+class GcsObjects(Objects):
+    def __init__(self, url: str) -> None:
+        from google.auth.credentials import AnonymousCredentials
+        from google.cloud.storage import Client
+
+        super().__init__(url)
+        anonymous = AnonymousCredentials()  # type: ignore[no-untyped-call]
+        self._client = Client("none", anonymous, client_options={"api_endpoint": url})
+        self._bucket = self._client.bucket(BUCKET)
+
+    def put(self, name: str, data: bytes) -> None:
+        self._bucket.blob(name).upload_from_string(data)
+
+    def names(self, prefix: str) -> list[str]:
+        return [each.name for each in self._client.list_blobs(BUCKET, prefix=prefix)]
+
+    def get(self, name: str) -> bytes:
+        data: bytes = self._bucket.blob(name).download_as_bytes(retry=None)
+        return data
+
+    def make_bucket(self) -> None:
+        self._client.create_bucket(BUCKET)
+
+    def close(self) -> None:
+        self._client.close()
+
+
+class AzureObjects(Objects):
+    def __init__(self, url: str) -> None:
+        from azure.storage.blob import ContainerClient
+
+        super().__init__(url)
+        credential = {"account_name": ACCOUNT, "account_key": KEY}
+        self._container = ContainerClient(f"{url}/{ACCOUNT}", BUCKET, credential)
+
+    def put(self, name: str, data: bytes) -> None:
+        self._container.upload_blob(name, data, overwrite=True)
+
+    def names(self, prefix: str) -> list[str]:
+        return [each.name for each in self._container.list_blobs(prefix)]
+
+    def get(self, name: str) -> bytes:
+        data: bytes = self._container.download_blob(name).readall()
+        return data
+
+    def make_bucket(self) -> None:
+        self._container.create_container()
+
+    def close(self) -> None:
+        self._container.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A vendor's store, and the connectors to it."""
+
+    name: str
+    sink: type[SinkConnector]
+    source: type[SourceConnector]
+    objects: type[Objects]
+    server: Any
+    environment: str
+    bucket: str
+    """The setting of the bucket, or container."""
+    part: str
+    retries: str
+
+    def settings(self, url: str, **changes: str) -> dict[str, str]:
+        """Settings of a sink or a source."""
+        if self.name == "gcs":
+            its = {
+                "gcs.bucket.name": BUCKET,
+                "store.url": url,
+                "penstock.gcs.anonymous": "true",
+                "gcs.part.retries": "0",
+            }
+        else:
+            its = {
+                "azblob.account.name": ACCOUNT,
+                "azblob.account.key": KEY,
+                "azblob.container.name": BUCKET,
+                "store.url": f"{url}/{ACCOUNT}",
+                "azblob.retry.retries": "1",
+                "azblob.retry.backoff.ms": "0",
+            }
+        return {
+            **its,
+            "format.class": "JsonFormat",
+            "topics.dir": f"test-{next(NUMBERS)}",
+            **{name.replace("_", "."): value for name, value in changes.items()},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A store that runs."""
+
+    kind: Kind
+    url: str
+    objects: Objects
+
+    @property
+    def port(self) -> int:
+        return urlsplit(self.url).port or 80
+
+
+GCS = Kind(
+    "gcs",
+    GcsSink,
+    GcsSource,
+    GcsObjects,
+    gcs_server,
+    "PENSTOCK_GCS_URL",
+    "gcs.bucket.name",
+    "gcs.part.size",
+    "gcs.part.retries",
+)
+AZURE = Kind(
+    "azure",
+    AzureBlobSink,
+    AzureBlobSource,
+    AzureObjects,
+    azure_server,
+    "PENSTOCK_AZURE_URL",
+    "azblob.container.name",
+    "azblob.block.size",
+    "azblob.retry.retries",
+)
+
+
+@contextmanager
+def running(kind: Kind) -> Iterator[Running]:
+    """A store with a bucket, until the block is left."""
+    url = os.environ.get(kind.environment)
+    if url is not None:
+        objects = kind.objects(url)
+        objects.make_bucket()
+        yield Running(kind, url, objects)
+        objects.close()
+        return
+    with kind.server(BUCKET) as server:
+        objects = kind.objects(server.url)
+        yield Running(kind, server.url, objects)
+        objects.close()
