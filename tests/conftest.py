@@ -55,6 +55,8 @@ LONGEST: Final = (
     "integration/test_ftp_source.py",
     "integration/test_s3_source.py",
     "integration/test_s3_sink.py",
+    "integration/test_gcs_azure_sink.py",
+    "integration/test_gcs_azure_source.py",
     "e2e/test_files_kills.py",
     "e2e/test_mongodb.py",
     "e2e/test_worker_that_dies.py",

@@ -65,6 +65,7 @@ def serve(store: RestStore) -> None:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # head and body of an answer are two writes
 
         def _handle(self) -> None:
             url = urlsplit(self.path)

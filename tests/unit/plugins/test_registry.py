@@ -159,7 +159,7 @@ def test_what_settings_never_confuse_may_share_a_name() -> None:
     assert ambiguous(Registry([Lines, JsonConverter]).found) == []
     # Confluent's and Aiven's are called the same (docs/files.md, docs/elasticsearch.md).
     shared = {name.removesuffix("Connector") for name, _ in ambiguous(Registry.installed().found)}
-    assert shared == {"ElasticsearchSink", "S3Source"}
+    assert shared == {"ElasticsearchSink", "GcsSink", "S3Source"}
 
 
 class Bare(SourceConnector):

@@ -11,7 +11,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from penstock.connectors.files.settings.extra import FILES
+from penstock.connectors.files.settings.extra import AZURE, FILES, GCS
 
 ABSENT = """
 import sys
@@ -19,7 +19,8 @@ from importlib.abc import MetaPathFinder
 
 class Absent(MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("boto3", "botocore", "fastavro", "asyncssh"):
+        absent = ("boto3", "botocore", "fastavro", "asyncssh", "google", "azure")
+        if name.partition(".")[0] in absent:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
         return None
 
@@ -93,3 +94,12 @@ def test_the_extra_that_is_declared_is_the_one_that_installs_them() -> None:
     assert FILES.modules == ("boto3", "fastavro", "asyncssh", "jpype")
     assert f"penstock[{FILES.name}]" in declared["all"]
     assert FILES.missing() == []
+    assert names_of(declared["gcs"]) == ["google-cloud-storage", "fastavro"]
+    assert names_of(declared["azure"]) == ["azure-storage-blob", "fastavro"]
+    for extra in (GCS, AZURE):
+        assert f"penstock[{extra.name}]" in declared["all"]
+        assert extra.missing() == []
+
+
+def names_of(requirements: list[str]) -> list[str]:
+    return [re.split(r"[^\w-]", each)[0] for each in requirements]
