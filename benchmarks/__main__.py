@@ -21,6 +21,12 @@ from benchmarks import (
     indices,
     object_stores,
     quiet,
+    databases,
+    documents,
+    files,
+    object_stores,
+    quiet,
+    redis_stores,
     report,
     scenarios,
 )
@@ -51,6 +57,7 @@ SCENARIOS: Final = (
     *documents.SCENARIOS,
     *indices.SCENARIOS,
     *cassandra.SCENARIOS,
+    *redis_stores.SCENARIOS,
 )
 
 Say = Callable[[str], None]

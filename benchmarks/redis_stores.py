@@ -6,12 +6,14 @@ nothing on disk.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+import orjson
 import redis
+from confluent_kafka import Producer
 
-from benchmarks.inputs import JSON, PARTITIONS, WrongOutcome
+from benchmarks.inputs import PARTITIONS, WrongOutcome
 from benchmarks.runtimes import Session
 from benchmarks.scenarios import Load, Note, Scenario, note_curve
 from benchmarks.watching import peak_memory, watch
@@ -19,15 +21,18 @@ from penstock.testing.redis import RedisServer
 
 _SINK: Final = "com.redis.kafka.connect.RedisSinkConnector"
 _SOURCE: Final = "com.redis.kafka.connect.RedisStreamSourceConnector"
+_TEXT: Final = "org.apache.kafka.connect.storage.StringConverter"
+_JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
 _AT_ONCE: Final = 2_000
 _GROUP: Final = "alone"
 
 Fill = Callable[["redis.client.Pipeline", int], None]
+Measure = Callable[[Session, Load, Note], None]
 
 
-def _into(kind: str, fill: Fill) -> Callable[[Session, Load, Note], None]:
-    def run_it(session: Session, load: Load, note: Note) -> None:
-        topic = load.topic(JSON)
+def _into(kind: str, converter: Mapping[str, str], fill: Fill) -> Measure:
+    def measure(session: Session, load: Load, note: Note) -> None:
+        topic = _keyed_topic(session, load.records)
         rate = None
         for run in ("cold", "warm"):
             name = session.name("redis")
@@ -38,14 +43,8 @@ def _into(kind: str, fill: Fill) -> Callable[[Session, Load, Note], None]:
                     "tasks.max": str(PARTITIONS),
                     "redis.uri": f"redis://{server.address}",
                     "redis.type": kind,
-                    # Records have no keys; each gets one of its own.
-                    "transforms": "key,text",
-                    "transforms.key.type": "org.apache.kafka.connect.transforms.ValueToKey",
-                    "transforms.key.fields": "id",
-                    "transforms.text.type": "org.apache.kafka.connect.transforms.ExtractField$Key",
-                    "transforms.text.field": "id",
-                    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-                    "value.converter.schemas.enable": "false",
+                    "key.converter": _TEXT,
+                    **converter,
                 }
 
                 def stored(name: str = name) -> int:
@@ -66,7 +65,28 @@ def _into(kind: str, fill: Fill) -> Callable[[Session, Load, Note], None]:
         note("hand", load.records / spent)
         note("share", None if rate is None else rate * spent / load.records)
 
-    return run_it
+    return measure
+
+
+def _keyed_topic(session: Session, records: int) -> str:
+    """A topic with rows whose keys are their numbers."""
+    topic = session.topics.create(session.name("keyed"), partitions=PARTITIONS)
+    producer = Producer({"bootstrap.servers": session.topics.bootstrap, "linger.ms": 50})
+    for numbers in _pieces(records):
+        for partition in range(PARTITIONS):
+            messages = [
+                {"key": b"%d" % number, "value": orjson.dumps(_row(number))}
+                for number in numbers
+                if number % PARTITIONS == partition
+            ]
+            producer.produce_batch(topic, messages, partition=partition)
+        producer.flush(60)
+    return topic
+
+
+def _row(number: int) -> dict[str, str | int | float]:
+    name = f"name-{number}"
+    return {"id": number, "name": name, "city": "Graz", "score": number / 2, "active": "true"}
 
 
 def _alone(server: RedisServer, records: int, fill: Fill) -> float:
@@ -87,14 +107,16 @@ def _pieces(records: int) -> Iterator[range]:
         yield range(start, min(start + _AT_ONCE, records))
 
 
+def _text(pipeline: redis.client.Pipeline, number: int) -> None:
+    pipeline.set(f"topic:{number}", orjson.dumps(_row(number)))
+
+
 def _hash(pipeline: redis.client.Pipeline, number: int) -> None:
-    row = {"id": number, "name": f"name-{number}", "city": "Graz", "score": number / 2}
-    pipeline.hset(f"topic:{number}", mapping={**row, "active": "true"})  # type: ignore[arg-type]
+    pipeline.hset(f"topic:{number}", mapping=_row(number))  # type: ignore[arg-type]
 
 
 def _entry(pipeline: redis.client.Pipeline, number: int) -> None:
-    row = {"id": number, "name": f"name-{number}", "city": "Graz", "score": number / 2}
-    pipeline.xadd("stream", {**row, "active": "true"})  # type: ignore[arg-type]
+    pipeline.xadd("stream", _row(number))  # type: ignore[arg-type]
 
 
 def _check(server: RedisServer, records: int, offsets: int = 0) -> None:
@@ -116,8 +138,8 @@ def _from_stream(session: Session, load: Load, note: Note) -> None:
                 "redis.uri": f"redis://{server.address}",
                 "redis.stream.name": "stream",
                 "batch.size": str(_AT_ONCE),
-                "key.converter": "org.apache.kafka.connect.storage.StringConverter",
-                "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+                "key.converter": _TEXT,
+                "value.converter": _JSON,
                 "value.converter.schemas.enable": "false",
             }
 
@@ -148,6 +170,19 @@ def _from_stream(session: Session, load: Load, note: Note) -> None:
 _SOON: Final = {"offset.flush.interval.ms": "200"}  # offsets tell how much is stored
 
 SCENARIOS: Final = (
-    Scenario("redis-hash", "topic → Redis hashes", _into("HASH", _hash), _SOON, alone=True),
+    Scenario(
+        "redis-set",
+        "topic → Redis strings",
+        _into("STRING", {"value.converter": _TEXT}, _text),
+        _SOON,
+        alone=True,
+    ),
+    Scenario(
+        "redis-hash",
+        "topic → Redis hashes",
+        _into("HASH", {"value.converter": _JSON, "value.converter.schemas.enable": "false"}, _hash),
+        _SOON,
+        alone=True,
+    ),
     Scenario("redis-stream-read", "Redis stream → topic", _from_stream, alone=True),
 )

@@ -221,6 +221,9 @@ ROWS: Final = (
     *_storing("search-read", "OpenSearch → topic", 20_000),
     *_storing("cassandra-insert", "topic → Cassandra", 15_000),
     *_storing("cassandra-read", "Cassandra → topic", 15_000),
+    *_storing("redis-set", "topic → Redis strings", 100_000),
+    *_storing("redis-hash", "topic → Redis hashes", 100_000),
+    *_storing("redis-stream-read", "Redis stream → topic", 100_000),
 )
 
 

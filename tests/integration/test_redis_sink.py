@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import math
+import socketserver
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from datetime import UTC
+from decimal import Decimal
 from itertools import count
 from typing import Any
 
 import orjson
 import pytest
 import redis
+from hypothesis import HealthCheck, given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
 
 from penstock.api import Failed, Header, Records, TopicPartition
 from penstock.api import schema as s
@@ -724,3 +731,122 @@ def test_a_preview_tells_the_commands() -> None:
         "EXPIRE conformance:k 5",
         "DEL conformance:k",
     ]
+
+
+class Double(socketserver.ThreadingTCPServer):
+    """A server that takes every command, and keeps it: Debian's has no modules."""
+
+    allow_reuse_address = True
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        self.heard: list[list[bytes]] = []
+        super().__init__(("127.0.0.1", 0), _Answers)
+
+    def __enter__(self) -> Double:
+        self.thread = threading.Thread(target=self.serve_forever, args=(0.05,))
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
+        self.server_close()
+        self.thread.join()
+
+
+class _Answers(socketserver.StreamRequestHandler):
+    def handle(self) -> None:
+        while line := self.rfile.readline():
+            words = []
+            for _ in range(int(line[1:])):
+                size = int(self.rfile.readline()[1:])
+                words.append(self.rfile.read(size + 2)[:-2])
+            assert isinstance(self.server, Double)
+            self.server.heard.append(words)
+            if words[0] == b"JSON.SET" and words[3] == b"no JSON":
+                self.wfile.write(b"-ERR expected ident at line 1 column 2\r\n")
+            else:
+                self.wfile.write(b":1\r\n" if words[0] == b"TS.ADD" else b"+OK\r\n")
+
+
+def test_documents_and_samples() -> None:
+    """By the commands that reach the server: the modules are not to be had."""
+    with Double() as double:
+        uri = f"redis://127.0.0.1:{double.server_address[1]}"
+        row = {"id": 1, "name": None}
+        values = ['{"a":1}', b"[]", "no JSON", None, '{"a":2}']
+        records = records_of(values, keys=["a", "b", "c", "d", "a"])
+        failed = write(RedisSink, {"redis.uri": uri, "redis.type": "JSON"}, records)
+        assert sorted(failed) == [2]
+        rows = records_of([row], keys=["r"], schema=ROW)
+        assert write(RedisSink, {"redis.uri": uri, "redis.command": "JSONSET"}, rows) == {}
+        assert double.heard == [
+            [b"JSON.SET", b"conformance:b", b"$", b"[]"],
+            [b"JSON.SET", b"conformance:c", b"$", b"no JSON"],
+            [b"DEL", b"conformance:d"],
+            [b"JSON.SET", b"conformance:a", b"$", b'{"a":2}'],
+            [b"JSON.SET", b"conformance:r", b"$", b'{"id":1,"name":null}'],
+        ]
+        double.heard.clear()
+        samples = records_of([1, 2.5, "x", None, 3], keys=[10, 20, 30, 40, "when"])
+        failed = write(RedisSink, {"redis.uri": uri, "redis.type": "TIMESERIES"}, samples)
+        assert sorted(failed) == [2, 4]
+        more = [b"ON_DUPLICATE", b"LAST"]
+        assert double.heard == [
+            [b"TS.ADD", b"conformance", b"10", b"1", *more],
+            [b"TS.ADD", b"conformance", b"20", b"2.5", *more],
+        ]
+
+
+def test_an_earlier_value_counts_where_the_last_one_is_refused() -> None:
+    with Double() as double:
+        uri = f"redis://127.0.0.1:{double.server_address[1]}"
+        values = ['{"a":1}', '{"a":2}', "no JSON", "no JSON"]
+        records = records_of(values, keys=["a"] * 4)
+        failed = write(RedisSink, {"redis.uri": uri, "redis.type": "JSON"}, records)
+        assert sorted(failed) == [2, 3]
+        assert [words[3] for words in double.heard] == [b"no JSON", b"no JSON", b'{"a":2}']
+
+
+CELLS: dict[s.Schema, st.SearchStrategy[Any]] = {
+    s.INT8: st.integers(-128, 127),
+    s.INT64: st.integers(-(1 << 63), (1 << 63) - 1),
+    s.FLOAT64: st.floats(),
+    s.BOOLEAN: st.booleans(),
+    s.STRING: st.text(),
+    s.BYTES: st.binary(),
+    s.array(s.INT32): st.lists(st.integers(0, 9), max_size=3),
+    s.map_of(s.STRING, s.STRING): st.dictionaries(st.text("ab"), st.text("cd"), max_size=2),
+    ROW: st.fixed_dictionaries({"id": st.integers(0, 9), "name": st.none() | st.text("xy")}),
+    s.decimal(2): st.integers(-(10**20), 10**20).map(lambda each: Decimal(each).scaleb(-2)),
+    s.DATE: st.dates(),
+    s.TIME: st.times().map(lambda each: each.replace(microsecond=0)),
+    s.TIMESTAMP: st.datetimes(timezones=st.just(UTC)).map(lambda each: each.replace(microsecond=0)),
+    s.OPTIONAL_STRING: st.none(),
+}
+
+
+@examples(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_fields_hold_what_the_table_says(
+    data: st.DataObject, server: RedisServer, client: Client
+) -> None:
+    kind = data.draw(st.sampled_from(list(CELLS)))
+    value = data.draw(CELLS[kind])
+    with_schema = records_of([{"f": value}], schema=s.struct({"f": kind}), keys=["k"])
+    client.delete("k")
+    assert write(RedisSink, ours(server, "HASH", redis_keyspace=""), with_schema) == {}
+    stored = client.hget("k", "f")
+    if value is None:
+        assert stored == b""
+    elif isinstance(value, bytes):
+        assert stored == value
+    elif isinstance(value, bool):
+        assert stored == (b"true" if value else b"false")
+    elif isinstance(value, (int, Decimal, str)):
+        assert stored == str(value).encode("utf-8", "replace")
+    elif isinstance(value, float):
+        assert math.isnan(value) or float(stored.replace(b"Infinity", b"inf")) == value
+    else:
+        assert stored == s.text(kind, value).encode()
+    assert isinstance(stored, bytes)

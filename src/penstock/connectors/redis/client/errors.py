@@ -76,7 +76,7 @@ def meaning_of(error: str) -> Meaning:
     >>> meaning_of("WRONGTYPE Operation against a key holding the wrong kind of value")
     <Meaning.RECORD: 'record'>
     """
-    if error.startswith("NOPERM") and ("keys" in error or "channel" in error):
+    if error.startswith("NOPERM") and "' command" not in error:
         return Meaning.RECORD  # other keys may be allowed
     if error.startswith("ERR unknown command"):
         return Meaning.FATAL

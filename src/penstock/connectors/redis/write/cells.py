@@ -171,3 +171,9 @@ TYPES: Final[tuple[tuple[str, str], ...]] = (
     ("null", "empty in a struct, `null` in a map"),
 )
 """What a field of a hash or of an entry holds, for the docs."""
+
+
+def types_table() -> str:
+    """The table, as the docs have it."""
+    rows = [f"| {connect} | {word} |" for connect, word in TYPES]
+    return "\n".join(["| Connect | in Redis |", "|---|---|", *rows])
