@@ -181,7 +181,7 @@ _WRAPPED: Final = "org.apache.kafka.connect.errors.ConnectException: Failed to f
 _CHANGED: Final = re.compile(r'"last_modified":\s*\d+')
 _LOCATION: Final = re.compile(r"location='[^']*'")
 _NOT_KAFKAS: Final = (
-    r"(?:com\.(?:datamountaineer|eneco|github|mongodb)"
+    r"(?:com\.(?:datamountaineer|eneco|github|mongodb|redis)"
     r"|io\.(?:aiven|lenses|penstock|confluent\.connect\.(?:elasticsearch|hdfs3?|jdbc|s3)))\."
 )
 _OURS_ALONE: Final = re.compile(

@@ -157,9 +157,19 @@ def test_names_that_several_plugins_answer_to_are_ambiguous() -> None:
 
 def test_what_settings_never_confuse_may_share_a_name() -> None:
     assert ambiguous(Registry([Lines, JsonConverter]).found) == []
-    # Confluent's and Aiven's are called the same (docs/files.md, docs/elasticsearch.md).
+    # Those of different makers are called the same (docs/files.md, docs/redis.md).
     shared = {name.removesuffix("Connector") for name, _ in ambiguous(Registry.installed().found)}
-    assert shared == {"ElasticsearchSink", "GcsSink", "S3Source"}
+    assert shared == {
+        "CassandraSink",
+        "CassandraSource",
+        "ElasticsearchSink",
+        "GcsSink",
+        "HttpSink",
+        "MqttSink",
+        "MqttSource",
+        "RedisSink",
+        "S3Source",
+    }
 
 
 class Bare(SourceConnector):
