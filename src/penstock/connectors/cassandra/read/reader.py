@@ -40,6 +40,7 @@ from penstock.connectors.cassandra.read.queries import (
     ranges,
     statement,
 )
+from penstock.connectors.cassandra.read.values import moment_ms as row_ms
 from penstock.connectors.cassandra.read.values import rows_as
 from penstock.connectors.cassandra.text.codecs import converter
 from penstock.connectors.cassandra.text.values import Texts
@@ -256,7 +257,7 @@ class CassandraReader(SourceReader):
         """Rows of a slice: in order, each moment with its offset, or as they come."""
         assert table.shape is not None
         at = table.shape.names.index(table.plan.column)
-        moments = [_ms_of(row[at]) for row in rows]
+        moments = [row_ms(row[at]) for row in rows]
         if ended and table.highest_ms is None:
             order = sorted(range(len(rows)), key=moments.__getitem__)
             for number, row in enumerate(order):
@@ -393,13 +394,6 @@ def _offset(plan: TablePlan, position: str) -> SourceOffset:
 
 def _moment(ms: int) -> datetime:
     return (EPOCH + timedelta(milliseconds=ms)).replace(tzinfo=None)
-
-
-def _ms_of(value: Any) -> int:
-    """The moment of a timestamp or a timeuuid, in ms since the epoch."""
-    if hasattr(value, "time_low"):
-        return int((value.time - 0x01B21DD213814000) // 10_000)
-    return int((value - EPOCH.replace(tzinfo=None)) // timedelta(milliseconds=1))
 
 
 def _parsed_key(prepared: Any, text: str) -> Any:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import ipaddress
+import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any, Final
 
@@ -41,6 +42,8 @@ Convert = Callable[[Any], Any]
 _SCALE: Final = 18
 _UNIT: Final = Decimal(1).scaleb(-_SCALE)
 _MOST_DIGITS: Final = 1_000
+_HALF_MS: Final = timedelta(microseconds=500)
+_UUID_EPOCH: Final = 0x01B21DD213814000  # 1970, in the hundreds of nanoseconds of UUIDs
 _DECIMAL: Final = decimal(_SCALE, optional=True)
 
 
@@ -61,8 +64,16 @@ def _long(value: int) -> int:
 def _timestamp(value: Any) -> datetime:
     if not isinstance(value, datetime):
         raise DataError(f"{value} is no timestamp of the years 1 to 9999")
-    moment = value.replace(tzinfo=UTC)
+    # The driver goes through floats of seconds: some microseconds are missing, or too many.
+    moment = value.replace(tzinfo=UTC) + _HALF_MS
     return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+
+
+def moment_ms(value: Any) -> int:
+    """A timestamp or a timeuuid of the driver's, in ms since the epoch."""
+    if isinstance(value, uuid.UUID):
+        return (value.time - _UUID_EPOCH) // 10_000
+    return timestamp_to_ms(_timestamp(value))
 
 
 def _date(value: Any) -> date:
