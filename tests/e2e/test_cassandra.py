@@ -82,7 +82,8 @@ def test_a_topic_becomes_a_table_and_the_table_a_topic(
         **SCHEMALESS,
     }
     wrong = {**config, f"topic.{topic}.shop.orders.mapping": "bucket=value.bucket, no=value.no"}
-    answer = worker.create(unique("wrong"), wrong)
+    body = {"name": unique("wrong"), "config": wrong}
+    answer = worker.request("POST", "/connectors", body)
     assert answer.status_code == 400
     assert "do not exist in table orders: no" in answer.text
     assert worker.create(sink, config).status_code == 201

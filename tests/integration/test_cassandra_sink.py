@@ -536,6 +536,8 @@ def test_unknown_names_are_told_at_validation(
     assert setting == f"{own}query"
     assert "Prepare failed" in error
     assert _with(task, "port", "1")[0][0] == "contactPoints"
+    ((setting, error),) = _with(task, "loadBalancing.localDc", "nowhere")
+    assert (setting, "data center nowhere" in error) == ("contactPoints", True), error
 
 
 def _with(task: Task, name: str, value: str) -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ import pytest
 from penstock.api import Failed, Header, SinkConnector
 from penstock.api import schema as s
 from penstock.api.schema import STRING, struct
-from penstock.connectors.cassandra.sink import DataMountaineerSink, LensesJsonSink, LensesSink
+from penstock.connectors.cassandra.sink import LensesJsonSink, LensesSink
 from penstock.testing.cassandra import CassandraServer, shared
 from penstock.testing.conformance import records_of
 from penstock.testing.contexts import SinkContextStub
@@ -173,7 +173,7 @@ def test_fields_are_selected_and_rows_deleted(
 ) -> None:
     server.execute(f"CREATE TABLE {KS}.{table} (a int, b int, v text, PRIMARY KEY (a, b))")
     task = make_task(
-        DataMountaineerSink(),
+        LensesJsonSink(),
         f"INSERT INTO {table} SELECT a, inner.b AS b, text AS v FROM orders IGNORE c TTL=600",
         delete__enabled="true",
         delete__statement=f"DELETE FROM {KS}.{table} WHERE a = ? AND b = ?",

@@ -76,6 +76,7 @@ class CassandraSink(_CassandraSink):
         version=VERSION,
         config=datastax.DATASTAX_SINK,
         task_class="com.datastax.oss.kafka.sink.CassandraSinkTask",
+        also=("com.datastax.kafkaconnector.DseSinkConnector",),
         extra=CASSANDRA,
     )
 
@@ -87,18 +88,6 @@ class CassandraSink(_CassandraSink):
 
     def sink_plan(self, config: Config) -> SinkPlan:
         return datastax.sink_plan(config)
-
-
-class DseSink(CassandraSink):
-    """Writes records as rows into tables of Cassandra, under the connector's older name."""
-
-    plugin = Plugin(
-        class_name="com.datastax.kafkaconnector.DseSinkConnector",
-        version=VERSION,
-        config=datastax.DATASTAX_SINK,
-        task_class="com.datastax.oss.kafka.sink.CassandraSinkTask",
-        extra=CASSANDRA,
-    )
 
 
 class LensesSink(_CassandraSink):
@@ -130,6 +119,7 @@ class LensesJsonSink(_CassandraSink):
         version=VERSION,
         config=lenses_json.LENSES_JSON_SINK,
         task_class="io.lenses.streamreactor.connect.cassandra.sink.CassandraSinkTask",
+        also=("com.datamountaineer.streamreactor.connect.cassandra.sink.CassandraSinkConnector",),
         extra=CASSANDRA,
     )
 
@@ -141,15 +131,3 @@ class LensesJsonSink(_CassandraSink):
 
     def sink_plan(self, config: Config) -> SinkPlan:
         return lenses_json.sink_plan(config)
-
-
-class DataMountaineerSink(LensesJsonSink):
-    """Writes records as JSON into tables of Cassandra, under the connector's older name."""
-
-    plugin = Plugin(
-        class_name="com.datamountaineer.streamreactor.connect.cassandra.sink.CassandraSinkConnector",
-        version=VERSION,
-        config=lenses_json.LENSES_JSON_SINK,
-        task_class="com.datamountaineer.streamreactor.connect.cassandra.sink.CassandraSinkTask",
-        extra=CASSANDRA,
-    )

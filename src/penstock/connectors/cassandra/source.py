@@ -32,6 +32,9 @@ class CassandraSource(SourceConnector):
         version=VERSION,
         config=k.LENSES_SOURCE,
         task_class="io.lenses.streamreactor.connect.cassandra.source.CassandraSourceTask",
+        also=(
+            "com.datamountaineer.streamreactor.connect.cassandra.source.CassandraSourceConnector",
+        ),
         extra=CASSANDRA,
     )
 
@@ -74,16 +77,3 @@ class CassandraSource(SourceConnector):
         wrong = k.problems(config)
         if wrong:
             raise ConfigInvalid([text for _, text in wrong])
-
-
-class DataMountaineerSource(CassandraSource):
-    """Sends the rows of Cassandra's tables to topics, under the connector's older name."""
-
-    plugin = Plugin(
-        class_name="com.datamountaineer.streamreactor.connect.cassandra.source"
-        ".CassandraSourceConnector",
-        version=VERSION,
-        config=k.LENSES_SOURCE,
-        task_class="com.datamountaineer.streamreactor.connect.cassandra.source.CassandraSourceTask",
-        extra=CASSANDRA,
-    )

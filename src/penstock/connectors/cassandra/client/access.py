@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.api import ConfigInvalid, Extra
+from penstock.api import ConfigInvalid, Extra, PenstockError
 from penstock.api.settings import Secret, invalid
-from penstock.connectors.cassandra.client.errors import error_of
+from penstock.connectors.cassandra.client.errors import CassandraUnavailable, error_of
 from penstock.connectors.cassandra.client.reactor import connection_class, encrypts
 
 CASSANDRA: Final = Extra("cassandra", "Cassandra connectors", ("cassandra",))
@@ -117,7 +117,7 @@ class Access:
                     given["ssl_context"] = self.tls
             cluster: Any = None
             try:
-                cluster = Cluster(**{key: value for key, value in given.items() if value})
+                cluster = Cluster(**given)
                 cluster.protocol_version = _PROTOCOL
                 session = cluster.connect()
             except Exception as error:
@@ -125,7 +125,7 @@ class Access:
                     cluster.shutdown()
                 if isinstance(error, ConfigInvalid):
                     raise
-                raise error_of(error, f"{what} ({self.place})") from error
+                raise self._problem(error, what) from error
         session.default_fetch_size = self.fetch
         return session
 
@@ -135,6 +135,12 @@ class Access:
         if self.bundle:
             return self.names.bundle
         return f"{', '.join(self.points)}, port {self.port}"
+
+    def _problem(self, error: Exception, what: str) -> PenstockError:
+        found = error_of(error, f"{what} ({self.place})")
+        if not self.dc or not isinstance(found, CassandraUnavailable):
+            return found
+        return CassandraUnavailable(f"{found} (data center {self.dc})")
 
     def _policy(self) -> Any:
         from cassandra.policies import (
