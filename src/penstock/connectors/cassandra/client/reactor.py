@@ -35,8 +35,9 @@ def encrypts(connections: Any) -> bool:
 def _on_asyncio() -> Any:
     from cassandra.io.asyncioreactor import AsyncioConnection
 
-    if _ASYNCORE not in sys.modules and sys.version_info >= (3, 12):
-        # `cassandra.cluster` looks for a default here, and raises where there is none.
+    if _ASYNCORE not in sys.modules:
+        # Where there is no libev, `cassandra.cluster` looks for a default here, and raises if there
+        # is none.
         stand_in = ModuleType(_ASYNCORE)
         stand_in.__dict__["AsyncoreConnection"] = AsyncioConnection
         sys.modules[_ASYNCORE] = stand_in

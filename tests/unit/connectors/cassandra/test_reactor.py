@@ -1,0 +1,32 @@
+"""The driver's event loop, where libev and asyncore are and where they are not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import sys
+for name in {missing!r}:
+    sys.modules[name] = None
+from penstock.connectors.cassandra.client.reactor import connection_class, encrypts
+found = connection_class()
+from cassandra.cluster import Cluster
+print(found.__name__, encrypts(found))
+"""
+
+
+@pytest.mark.parametrize(
+    ("missing", "printed"),
+    [
+        ([], "LibevConnection True"),
+        (["cassandra.io.libevwrapper"], "AsyncioConnection False"),
+        (["cassandra.io.libevwrapper", "asyncore"], "AsyncioConnection False"),
+    ],
+)
+def test_libev_is_used_or_else_asyncio(missing: list[str], printed: str) -> None:
+    program = PROGRAM.format(missing=missing)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.strip() == printed, done.stderr
