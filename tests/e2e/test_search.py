@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from penstock.testing.processes import WorkerProcess
-from penstock.testing.search import PRODUCTS, SearchServer
+from penstock.testing.search import SearchServer
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
 
@@ -43,7 +43,7 @@ def worker(make_worker: Callable[..., WorkerProcess]) -> WorkerProcess:
     return started
 
 
-@pytest.fixture(scope="module", params=PRODUCTS)
+@pytest.fixture
 def server(request: pytest.FixtureRequest) -> Iterator[SearchServer]:
     with SearchServer(request.param) as running:
         yield running
@@ -57,6 +57,7 @@ def count(server: SearchServer, index: str) -> int:
         return 0
 
 
+@pytest.mark.parametrize("server", ["elasticsearch"], indirect=True)
 def test_a_server_is_killed_while_records_pass_and_nothing_is_lost(
     worker: WorkerProcess, server: SearchServer, topics: Topics, unique: Callable[[str], str]
 ) -> None:
@@ -110,6 +111,7 @@ def test_a_server_is_killed_while_records_pass_and_nothing_is_lost(
     worker.request("DELETE", f"/connectors/{name}")
 
 
+@pytest.mark.parametrize("server", ["opensearch"], indirect=True)
 def test_an_index_becomes_a_topic_across_a_restart(
     worker: WorkerProcess, server: SearchServer, topics: Topics, unique: Callable[[str], str]
 ) -> None:

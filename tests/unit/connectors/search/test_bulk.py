@@ -89,3 +89,18 @@ def test_requests_are_limited(most: int, most_bytes: int, sizes: list[int]) -> N
     cuts = cut(actions, most, most_bytes)
     assert [len(each) for each in cuts] == sizes
     assert [each.row for part in cuts for each in part] == list(range(5))
+
+
+def test_pauses_double_and_are_not_all_alike() -> None:
+    pauses: list[float] = []
+
+    class Stopped(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            pauses.append(timeout or 0)
+            return False
+
+    cluster: Any = Cluster({0: [BUSY] * 4})
+    assert Sender(cluster, 5, 100, Stopped()).send([action(0)]) == []
+    assert len(set(pauses)) == 4
+    for attempt, pause in enumerate(pauses):
+        assert 0.05 * 2**attempt <= pause <= 0.1 * 2**attempt
