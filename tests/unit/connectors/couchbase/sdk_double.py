@@ -19,6 +19,7 @@ from typing import Any
 from couchbase.bucket import Bucket
 from couchbase.cluster import Cluster
 from couchbase.collection import Collection
+from couchbase.constants import FMT_JSON
 from couchbase.exceptions import (
     DocumentNotFoundException,
     PathMismatchException,
@@ -45,6 +46,7 @@ class Server:
     refuses: Callable[[str, str], Exception | None] = lambda call, id: None
     away: bool = False
     cas: int = 0
+    flags: int = FMT_JSON
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def put(self, place: Place, id: str, content: Any) -> None:
@@ -106,6 +108,27 @@ class FakeCollection:
             else:
                 del stored[id]
         return SimpleNamespace(all_ok=not errors, exceptions=errors)
+
+    def get_multi(self, ids: list[str], options: Any) -> Any:
+        checked(Collection, "get_multi", ids, options)
+        built = self.multi.build_get_multi_request(ids, None, options)
+        assert built.return_exceptions
+        results, errors = {}, {}
+        for request in built.request_list:
+            id = request.key
+            error = self.server.error("get", id)
+            stored = self.server.documents.get(self.place, {})
+            if error is None and id not in stored:
+                error = DocumentNotFoundException("none")
+            if error is not None:
+                errors[id] = error
+                continue
+            cas, content = stored[id]
+            data = content if isinstance(content, bytes) else json.dumps(content).encode()
+            flags = self.server.flags
+            value = built.key_transcoders[id].decode_value(data, flags)
+            results[id] = SimpleNamespace(value=value, cas=cas, flags=flags)
+        return SimpleNamespace(results=results, exceptions=errors)
 
     def mutate_in(self, id: str, specs: Any, options: Any) -> None:
         checked(Collection, "mutate_in", id, specs, options)
@@ -206,7 +229,6 @@ class FakeCluster:
                 continue
             after = parameters.get("mark")
             if after is None or mark > after or (mark == after and id > parameters["id"]):
-                about = {"id": id, "cas": cas, "expiration": 0, "flags": 0, "type": "json"}
-                rows.append({**about, "mark": mark, "content": content})
+                rows.append({"id": id, "mark": mark})
         rows.sort(key=lambda row: (row["mark"], row["id"]))
         return rows[: parameters["most"]]

@@ -16,7 +16,7 @@ from couchbase.cluster import Cluster
 from couchbase.collection import Collection
 from couchbase.durability import DurabilityLevel, PersistToExtended, ReplicateTo
 from couchbase.management.collections import CollectionManager
-from couchbase.result import MultiMutationResult
+from couchbase.result import GetResult, MultiGetResult, MultiMutationResult
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -49,9 +49,11 @@ def test_a_cluster_that_does_not_answer_is_away() -> None:
     [
         (Cluster, ("connect", "bucket", "query", "wait_until_ready", "close")),
         (Bucket, ("scope", "collections", "ping")),
-        (Collection, ("upsert_multi", "remove_multi", "mutate_in")),
+        (Collection, ("upsert_multi", "remove_multi", "get_multi", "mutate_in")),
         (CollectionManager, ("get_all_scopes",)),
         (MultiMutationResult, ("all_ok", "exceptions")),
+        (MultiGetResult, ("results", "exceptions")),
+        (GetResult, ("value", "cas", "flags")),
     ],
 )
 def test_the_sdk_has_what_is_called(owner: type, names: tuple[str, ...]) -> None:

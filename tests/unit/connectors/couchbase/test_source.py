@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from couchbase.constants import FMT_JSON
+from couchbase.exceptions import AuthenticationException
 
 from penstock.api import ConfigInvalid, PenstockError, Polled, SourceOffset
 from penstock.api import schema as s
-from penstock.connectors.couchbase.client.errors import CouchbaseUnavailable
+from penstock.connectors.couchbase.client.errors import CouchbaseRefused, CouchbaseUnavailable
 from penstock.connectors.couchbase.client.keyspace import Keyspace
 from penstock.connectors.couchbase.client.sdk import SdkStore
 from penstock.connectors.couchbase.read.events import DCP_MESSAGE, vbucket
@@ -116,12 +118,12 @@ class TestAllCollections(_Conformance):
 
 def test_raw_records_are_documents(server: Server) -> None:
     server.put(PLACE, "a", {"n": 1.5, "t": "ü"})
-    found = polled(settings(headers="bucket,qualifiedKey,cas,partition,expiry"))
+    found = polled(settings(headers="bucket,qualifiedKey,cas,partition"))
     records = found.records
     assert records.topics == ["shop.sales.orders"]
     assert (records.keys.values, records.keys.schemas()) == (["a"], [s.STRING])
     assert (records.values.values, records.values.schemas()) == (
-        ['{"n":1.5,"t":"ü"}'.encode()],
+        [b'{"n": 1.5, "t": "\\u00fc"}'],
         [None],
     )
     assert [tuple(header) for header in records.headers[0]] == [
@@ -129,7 +131,6 @@ def test_raw_records_are_documents(server: Server) -> None:
         ("couchbase.qualifiedKey", "sales.orders.a", s.STRING),
         ("couchbase.cas", 1, s.INT64),
         ("couchbase.partition", vbucket("a"), s.INT32),
-        ("couchbase.expiry", None, None),
     ]
     assert found.offsets == [
         SourceOffset({"bucket": "shop", "collection": "sales.orders"}, {"cas": 1, "id": "a"})
@@ -150,14 +151,14 @@ def test_records_with_metadata(server: Server) -> None:
         "cas": 1,
         "bySeqno": 1,
         "revSeqno": 0,
-        "expiration": 0,
-        "flags": 0,
+        "expiration": None,
+        "flags": FMT_JSON,
         "lockTime": 0,
     }
     (value,) = polled(given).records.values.values
     assert orjson.loads(value) == {**about, "content": {"n": 1}}
     (value,) = polled({**given, "couchbase.no.value": "true"}).records.values.values
-    assert orjson.loads(value) == about
+    assert orjson.loads(value) == {**about, "flags": 0}
 
 
 def test_records_with_the_default_schema(server: Server) -> None:
@@ -165,7 +166,7 @@ def test_records_with_the_default_schema(server: Server) -> None:
     given = settings(source_handler=HANDLERS + "DefaultSchemaSourceHandler")
     records = polled(given).records
     assert records.values.schemas() == [DCP_MESSAGE]
-    assert records.values.values[0]["content"] == b'{"n":1}'
+    assert records.values.values[0]["content"] == b'{"n": 1}'
 
 
 def test_records_with_a_schema_of_the_configuration(server: Server) -> None:
@@ -286,9 +287,7 @@ def test_pages_are_asked_for_by_position() -> None:
     plan = source_plan(CouchbaseSource.plugin.config.parse(settings()))
     statement, parameters = page(plan, keyspace, Position(7, "a"))
     assert statement == (
-        "SELECT META(d).id AS id, META(d).cas AS cas, META(d).expiration AS expiration, "
-        "META(d).flags AS flags, META(d).type AS type, META(d).cas AS mark, d AS content "
-        "FROM `shop`.`sales`.`orders` AS d "
+        "SELECT META(d).id AS id, META(d).cas AS mark FROM `shop`.`sales`.`orders` AS d "
         "WHERE META(d).cas >= $mark AND (META(d).cas > $mark OR META(d).id > $id) "
         "AND META(d).cas <= (NOW_MILLIS() - $delay) * 1000000 "
         "ORDER BY META(d).cas, META(d).id LIMIT $most"
@@ -312,6 +311,48 @@ def test_a_cluster_that_is_away_is_asked_again(server: Server) -> None:
     with pytest.raises(CouchbaseUnavailable):
         reader.poll(1 << 20, 0)
     server.away = False
+    assert reader.poll(1 << 20, 0).records.keys.values == ["a"]
+    reader.close()
+
+
+def test_documents_that_go_or_change_while_they_are_read(server: Server) -> None:
+    for id in "abc":
+        server.put(PLACE, id, {"v": 1})
+
+    def meanwhile(call: str, id: str) -> None:
+        if call == "get" and id == "a":
+            server.put(PLACE, "a", {"v": 2})
+            server.documents[PLACE].pop("b", None)
+
+    server.refuses = meanwhile
+    reader = reading(settings())
+    first = reader.poll(1 << 20, 0)
+    assert first.records.keys.values == ["a", "c"]
+    assert first.records.values.values == [b'{"v": 2}', b'{"v": 1}']
+    assert first.offsets[-1].offset == {"cas": 3, "id": "c"}
+    server.refuses = lambda call, id: None
+    again = reader.poll(1 << 20, 0)
+    assert again.records.keys.values == ["a"], "its change comes again, in its own place"
+    reader.close()
+
+
+def test_documents_that_are_no_json_are_left_out(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.put(PLACE, "a", b"\x00binary")
+    found = polled(settings())
+    assert len(found.records) == 0
+    assert found.offsets[-1].offset == {"cas": 1, "id": "a"}
+    assert "'a', which is no JSON" in caplog.text
+
+
+def test_a_document_that_cannot_be_read_is_no_document_that_is_left_out(server: Server) -> None:
+    server.put(PLACE, "a", {})
+    reader = reading(settings())
+    server.refuses = lambda call, id: AuthenticationException("no") if call == "get" else None
+    with pytest.raises(CouchbaseRefused):
+        reader.poll(1 << 20, 0)
+    server.refuses = lambda call, id: None
     assert reader.poll(1 << 20, 0).records.keys.values == ["a"]
     reader.close()
 

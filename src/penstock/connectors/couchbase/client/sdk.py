@@ -23,6 +23,7 @@ from couchbase.n1ql import QueryScanConsistency
 from couchbase.options import (
     ClusterOptions,
     ClusterTimeoutOptions,
+    GetMultiOptions,
     MutateInOptions,
     QueryOptions,
     RemoveMultiOptions,
@@ -30,12 +31,12 @@ from couchbase.options import (
     UpsertMultiOptions,
 )
 from couchbase.subdocument import StoreSemantics
-from couchbase.transcoder import RawJSONTranscoder
+from couchbase.transcoder import RawJSONTranscoder, Transcoder
 
 from penstock.connectors.couchbase.client.access import Access
 from penstock.connectors.couchbase.client.errors import error_of
 from penstock.connectors.couchbase.client.keyspace import Keyspace
-from penstock.connectors.couchbase.client.store import Change, Durability, PartChange
+from penstock.connectors.couchbase.client.store import Change, Durability, PartChange, Stored
 from penstock.connectors.couchbase.client.stores import pem_files
 
 log = logging.getLogger(__name__)
@@ -111,6 +112,18 @@ class SdkStore:
         spec = make(change.path, change.value, create_parents=change.creates_path)
         self._collection(keyspace).mutate_in(id, [spec], options)
 
+    def get(self, keyspace: Keyspace, ids: Sequence[str]) -> Mapping[str, Stored | Exception]:
+        options = GetMultiOptions(transcoder=_AsItIs(), return_exceptions=True)
+        done = self._collection(keyspace).get_multi(list(ids), options)
+        found: dict[str, Stored | Exception] = {
+            id: error
+            for id, error in done.exceptions.items()
+            if not isinstance(error, DocumentNotFoundException)
+        }
+        for id, result in done.results.items():
+            found[id] = Stored(result.value, result.cas, result.flags)
+        return found
+
     def query(
         self, statement: str, parameters: Mapping[str, Any], *, reads: bool, timeout_ms: int = 0
     ) -> list[dict[str, Any]]:
@@ -177,6 +190,16 @@ def cluster_options(access: Access, within_ms: int, stack: ExitStack) -> Cluster
     return ClusterOptions(
         authenticator, timeout_options=ClusterTimeoutOptions(**timeouts), **network, **tls
     )
+
+
+class _AsItIs(Transcoder):  # type: ignore[misc]  # the SDK's class has no types here
+    """Leaves contents as they are stored."""
+
+    def encode_value(self, value: bytes) -> tuple[bytes, int]:
+        raise NotImplementedError("it reads alone")
+
+    def decode_value(self, value: bytes, flags: int) -> bytes:
+        return value
 
 
 def _durability(wanted: Durability) -> Any:

@@ -44,6 +44,15 @@ class PartChange:
     creates_document: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A document as it is stored."""
+
+    content: bytes
+    cas: int
+    flags: int
+
+
 class Store(Protocol):
     """One connection to a cluster; threads may share it.
 
@@ -74,6 +83,9 @@ class Store(Protocol):
         expiry_ms: int,
     ) -> None:
         """Changes a part of a document."""
+
+    def get(self, keyspace: Keyspace, ids: Sequence[str]) -> Mapping[str, Stored | Exception]:
+        """Documents by id; those that are not there are left out."""
 
     def query(
         self, statement: str, parameters: Mapping[str, Any], *, reads: bool, timeout_ms: int = 0

@@ -1,7 +1,7 @@
 """Documents as records, as the vendor's source handlers make them (connectors.md §11).
 
 What only the change protocol knows is not there: `bySeqno` is the CAS, which orders changes alike;
-`revSeqno` and `lockTime` are 0, and `vBucketUuid` is null.
+`revSeqno` and `lockTime` are 0, and `vBucketUuid` and `expiration` are null.
 """
 
 from __future__ import annotations
@@ -9,8 +9,11 @@ from __future__ import annotations
 import logging
 from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 from zlib import crc32
+
+import orjson
 
 from penstock.api import Column, DataError, Header, Records
 from penstock.api.schema import (
@@ -30,13 +33,21 @@ from penstock.api.schema import (
     struct,
 )
 from penstock.connectors.couchbase.client.keyspace import Keyspace
+from penstock.connectors.couchbase.client.store import Stored
 from penstock.connectors.couchbase.settings.source import Handler, SourcePlan
 from penstock.connectors.search.write.documents import dump
 
 log = logging.getLogger(__name__)
 
-Row = Mapping[str, Any]
-"""A row of `statements.page`."""
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A document that was found, and as it is stored now; None: it is not there any more."""
+
+    id: str
+    mark: Any
+    stored: Stored | None
+
 
 DCP_MESSAGE: Final = struct(
     {
@@ -79,30 +90,33 @@ class Converting:
     def record(self, row: Row) -> tuple[Value, int] | None:
         """The value of a row and about how many bytes it has; None for documents that are left
         out."""
-        id = row["id"]
-        if self._plan.skips_system and id.startswith("_txn:"):
+        stored = row.stored
+        if stored is None or (self._plan.skips_system and row.id.startswith("_txn:")):
             return None
-        if row.get("type", "json") != "json":
-            log.warning("Skipping document '%s', which is no JSON", self._name(id))
-            return None
-        content = b"" if self._plan.without_value else dump(row.get("content"))
-        size = len(content) + len(id)
+        content = stored.content
+        if not self._plan.without_value:
+            try:
+                parsed = orjson.loads(content)
+            except orjson.JSONDecodeError:
+                log.warning("Skipping document '%s', which is no JSON", self._name(row.id))
+                return None
+        size = len(content) + len(row.id)
         match self._plan.handler:
             case Handler.RAW:
                 return (None if self._plan.without_value else content), size
             case Handler.RAW_WITH_METADATA:
-                about = self._about(row)
+                about = dump(self._about(row.id, stored))
                 if not self._plan.without_value:
-                    return dump(about)[:-1] + b',"content":' + content + b"}", size + 200
-                return dump(about), size + 200
+                    about = about[:-1] + b',"content":' + content + b"}"
+                return about, size + 200
             case Handler.DEFAULT_SCHEMA:
-                value = {**self._about(row), "content": content or None}
-                return value, size + 200
+                kept = None if self._plan.without_value else content
+                return {**self._about(row.id, stored), "content": kept}, size + 200
             case Handler.CONFIGURABLE_SCHEMA:
                 try:
-                    return self._structured(row.get("content")), size
+                    return self._structured(parsed), size
                 except DataError as error:
-                    log.warning("Skipping document '%s': %s", self._name(id), error)
+                    log.warning("Skipping document '%s': %s", self._name(row.id), error)
                     return None
 
     def records(self, rows: Sequence[Row], values: Sequence[Value]) -> Records:
@@ -112,7 +126,7 @@ class Converting:
             topics=[self._topic] * count,
             partitions=[None] * count,
             timestamps=[None] * count,
-            keys=Column.of([row["id"] for row in rows], STRING),
+            keys=Column.of([row.id for row in rows], STRING),
             values=Column.of(list(values), self._schema),
             headers=[self._headers(row) for row in rows] if self._plan.headers else [],
         )
@@ -131,18 +145,18 @@ class Converting:
                 return schema
         return None
 
-    def _about(self, row: Row) -> dict[str, Any]:
+    def _about(self, id: str, stored: Stored) -> dict[str, Any]:
         return {
             "event": "mutation",
             "bucket": self._keyspace.bucket,
-            "partition": vbucket(row["id"]),
+            "partition": vbucket(id),
             "vBucketUuid": None,
-            "key": row["id"],
-            "cas": row["cas"],
-            "bySeqno": row["cas"],
+            "key": id,
+            "cas": stored.cas,
+            "bySeqno": stored.cas,
             "revSeqno": 0,
-            "expiration": _int32(row.get("expiration")),
-            "flags": _int32(row.get("flags")),
+            "expiration": None,
+            "flags": _int32(stored.flags),
             "lockTime": 0,
         }
 
@@ -197,10 +211,8 @@ def of_schema(schema: Schema, value: Any) -> Value:
     return value
 
 
-def _int32(number: Any) -> int | None:
+def _int32(number: int) -> int:
     """A number of 32 bits as Java has it."""
-    if not isinstance(number, int):
-        return 0
     return (number + 2**31) % 2**32 - 2**31
 
 
@@ -208,11 +220,8 @@ _HEADERS: Final[Mapping[str, Callable[[Keyspace, Row], tuple[Value, Schema | Non
     "bucket": lambda keyspace, row: (keyspace.bucket, STRING),
     "scope": lambda keyspace, row: (keyspace.scope, STRING),
     "collection": lambda keyspace, row: (keyspace.collection, STRING),
-    "key": lambda keyspace, row: (row["id"], STRING),
-    "qualifiedKey": lambda keyspace, row: (f"{keyspace.qualified}.{row['id']}", STRING),
-    "cas": lambda keyspace, row: (row["cas"], INT64),
-    "partition": lambda keyspace, row: (vbucket(row["id"]), INT32),
-    "expiry": lambda keyspace, row: (
-        (row["expiration"], INT64) if row.get("expiration") else (None, None)
-    ),
+    "key": lambda keyspace, row: (row.id, STRING),
+    "qualifiedKey": lambda keyspace, row: (f"{keyspace.qualified}.{row.id}", STRING),
+    "cas": lambda keyspace, row: (row.stored.cas if row.stored else row.mark, INT64),
+    "partition": lambda keyspace, row: (vbucket(row.id), INT32),
 }

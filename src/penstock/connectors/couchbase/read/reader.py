@@ -9,12 +9,13 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from penstock.api import Polled, SourceContext, SourceOffset, SourceReader
 from penstock.connectors.couchbase.client.errors import error_of
 from penstock.connectors.couchbase.client.keyspace import Keyspace
-from penstock.connectors.couchbase.client.store import Store
+from penstock.connectors.couchbase.client.store import Store, Stored
 from penstock.connectors.couchbase.read import statements
 from penstock.connectors.couchbase.read.events import Converting, Row
 from penstock.connectors.couchbase.read.offsets import (
@@ -26,6 +27,8 @@ from penstock.connectors.couchbase.read.offsets import (
     position_of,
 )
 from penstock.connectors.couchbase.settings.source import SourcePlan
+
+_TOGETHER: Final = 500
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +100,27 @@ class CouchbaseReader(SourceReader):
         statement, parameters = statements.page(
             self._plan, collection.keyspace, collection.position
         )
-        collection.rows.extend(self._query(collection.keyspace, statement, parameters))
+        found = self._query(collection.keyspace, statement, parameters)
+        collection.rows.extend(list(self._read(collection.keyspace, found)))
+
+    def _read(self, keyspace: Keyspace, found: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
+        """The documents of a page, some hundred at a time."""
+        if self._plan.without_value and not self._plan.sequence:
+            for row in found:
+                yield Row(row["id"], row["mark"], Stored(b"", row["mark"], 0))
+            return
+        what = f"Cannot read {keyspace}"
+        for start in range(0, len(found), _TOGETHER):
+            some = found[start : start + _TOGETHER]
+            try:
+                stored = self._connected().get(keyspace, [row["id"] for row in some])
+            except Exception as error:
+                raise error_of(error, what) from error
+            for row in some:
+                document = stored.get(row["id"])
+                if isinstance(document, Exception):
+                    raise error_of(document, what) from document
+                yield Row(row["id"], row["mark"], document)
 
     def _begin(self, collection: _Collection) -> Position:
         if self._plan.uses_saved:
@@ -125,19 +148,22 @@ class CouchbaseReader(SourceReader):
                 rows.append(last)
                 values.append(made[0])
                 size += made[1]
-        collection.position = Position(last["mark"], last["id"])
+        collection.position = Position(last.mark, last.id)
         return Polled(collection.converting.records(rows, values), [self._offset(collection)])
 
     def _offset(self, collection: _Collection) -> SourceOffset:
         assert collection.position is not None
         return SourceOffset(collection.partition, offset_of(self._plan, collection.position))
 
-    def _query(
-        self, keyspace: Keyspace, statement: str, parameters: dict[str, object]
-    ) -> Sequence[Row]:
+    def _connected(self) -> Store:
         if self._store is None:
             self._store = self._connect()
+        return self._store
+
+    def _query(
+        self, keyspace: Keyspace, statement: str, parameters: dict[str, object]
+    ) -> Sequence[Mapping[str, Any]]:
         try:
-            return self._store.query(statement, parameters, reads=True)
+            return self._connected().query(statement, parameters, reads=True)
         except Exception as error:
             raise error_of(error, f"Cannot read {keyspace}") from error

@@ -1,7 +1,9 @@
 """The queries that find what has changed.
 
-Documents are read in the order of CAS values (or of the sequence field) and ids, a page at a time,
-each page after the last document of the page before.
+Documents are found in the order of CAS values (or of the sequence field) and ids, a page at a time,
+each page after the last document of the page before. A query asks for nothing but these two, so
+that an index alone answers it: a document that changes meanwhile stays in its place, and its
+content is read afterwards.
 """
 
 from __future__ import annotations
@@ -12,19 +14,12 @@ from penstock.connectors.couchbase.client.keyspace import Keyspace, quoted
 from penstock.connectors.couchbase.read.offsets import Position
 from penstock.connectors.couchbase.settings.source import SourcePlan
 
-_META: Final = (
-    "META(d).id AS id, META(d).cas AS cas, META(d).expiration AS expiration, "
-    "META(d).flags AS flags, META(d).type AS type"
-)
 _NS_PER_MS: Final = 1_000_000
 
 
 def page(plan: SourcePlan, keyspace: Keyspace, after: Position) -> tuple[str, dict[str, Any]]:
     """The statement for the next documents, and its parameters."""
     mark = _mark(plan)
-    columns = f"{_META}, {mark} AS mark"
-    if not plan.without_value:
-        columns += ", d AS content"
     parameters: dict[str, Any] = {"most": plan.most}
     if after.mark is None:
         conditions = [f"{mark} IS VALUED"]
@@ -35,8 +30,8 @@ def page(plan: SourcePlan, keyspace: Keyspace, after: Position) -> tuple[str, di
         parameters["delay"] = plan.delay_ms
         conditions.append(f"{mark} <= (NOW_MILLIS() - $delay) * {_NS_PER_MS}")
     return (
-        f"SELECT {columns} FROM {keyspace.quoted} AS d WHERE {' AND '.join(conditions)} "
-        f"ORDER BY {mark}, META(d).id LIMIT $most",
+        f"SELECT META(d).id AS id, {mark} AS mark FROM {keyspace.quoted} AS d "
+        f"WHERE {' AND '.join(conditions)} ORDER BY {mark}, META(d).id LIMIT $most",
         parameters,
     )
 

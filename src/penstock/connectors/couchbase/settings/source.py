@@ -60,9 +60,8 @@ HEADERS: Final = (
     "qualifiedKey",
     "cas",
     "partition",
-    "expiry",
 )
-_DCP_HEADERS: Final = ("partitionUuid", "seqno", "rev")
+_DCP_HEADERS: Final = ("partitionUuid", "seqno", "rev", "expiry")
 
 
 class Handler(Enum):
@@ -169,7 +168,7 @@ HEADER_NAMES: Final = _BEHAVIOR.key(
     LIST,
     (),
     "Headers about the document: `bucket`, `scope`, `collection`, `key`, `qualifiedKey`, `cas`, "
-    "`partition`, `expiry`.",
+    "`partition`.",
     check=Readable(_headers, f"Zero or more of {', '.join(HEADERS)}"),
 )
 HEADER_PREFIX: Final = _BEHAVIOR.key(

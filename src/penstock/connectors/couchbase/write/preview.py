@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from penstock.connectors.couchbase.client.keyspace import Keyspace
-from penstock.connectors.couchbase.client.store import Durability, PartChange
+from penstock.connectors.couchbase.client.store import Durability, PartChange, Stored
 from penstock.connectors.couchbase.write.documents import dump
 
 
@@ -44,6 +44,9 @@ class ToldStore:
     ) -> None:
         content = dump(change.value).decode()
         self._tell(f"{change.kind.value.lower()} {keyspace} {id} {change.path} {content}")
+
+    def get(self, keyspace: Keyspace, ids: Sequence[str]) -> Mapping[str, Stored | Exception]:
+        return {}
 
     def query(
         self, statement: str, parameters: Mapping[str, Any], *, reads: bool, timeout_ms: int = 0
