@@ -54,11 +54,12 @@ def test_what_is_empty_or_zero_is_known(
 class Delivered:
     """As librdkafka reports a record that Kafka has."""
 
-    def __init__(self, partition: int, offset: int, latency_s: float) -> None:
+    def __init__(self, partition: int, offset: int, latency_s: float, topic: str = "t") -> None:
         self._told = partition, offset, latency_s
+        self._topic = topic
 
     def topic(self) -> str:
-        return "t"
+        return self._topic
 
     def partition(self) -> int:
         return self._told[0]
@@ -72,7 +73,8 @@ class Delivered:
 
 def test_what_kafka_has_acknowledged_is_taken_once() -> None:
     made = object.__new__(sending.Sending)
-    made._acknowledged, made._refused = {}, []
+    made._acknowledged, made._refused, made._seen = {}, [], {"t"}
+    made._delivered(None, Delivered(0, 0, 0.0, "offsets"))  # type: ignore[arg-type]
     for partition, offset, latency_s in ((0, 7, 0.001), (0, 8, 0.003), (1, 0, 0.002)):
         made._delivered(None, Delivered(partition, offset, latency_s))  # type: ignore[arg-type]
     assert made.take_acknowledged() == {

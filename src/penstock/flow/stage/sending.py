@@ -36,6 +36,7 @@ class Sending:
         self._refused: list[Refused] = []
         self._introduced = False
         self._acknowledged: dict[TopicPartition, list[float]] = {}  # for interceptors
+        self._seen: set[str] = set()  # topics of records, in contrast to internal ones
         self.producer = Producer(
             {
                 **plan.producer,
@@ -54,6 +55,7 @@ class Sending:
             if not self._introduced:
                 self._introduce(topic)
             topics.add(topic)
+            self._seen.add(topic)
             if any(records.headers):
                 for row in rows:
                     self._produce_one(topic, row, records)
@@ -157,6 +159,8 @@ class Sending:
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self._refused.append((message, error))
+            return
+        if message.topic() not in self._seen:
             return
         place = TopicPartition(message.topic() or "", message.partition() or 0)
         of = self._acknowledged.setdefault(place, [0, 0, 0.0, 0.0])
