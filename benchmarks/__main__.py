@@ -27,6 +27,12 @@ from benchmarks import (
     object_stores,
     quiet,
     redis_stores,
+    databases,
+    documents,
+    files,
+    messages,
+    object_stores,
+    quiet,
     report,
     scenarios,
 )
@@ -58,6 +64,7 @@ SCENARIOS: Final = (
     *indices.SCENARIOS,
     *cassandra.SCENARIOS,
     *redis_stores.SCENARIOS,
+    *messages.SCENARIOS,
 )
 
 Say = Callable[[str], None]

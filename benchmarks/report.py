@@ -224,6 +224,10 @@ ROWS: Final = (
     *_storing("redis-set", "topic → Redis strings", 100_000),
     *_storing("redis-hash", "topic → Redis hashes", 100_000),
     *_storing("redis-stream-read", "Redis stream → topic", 100_000),
+    *_storing("mqtt-source-qos0", "MQTT, QoS 0 → topic", 10_000),
+    *_storing("mqtt-source-qos1", "MQTT, QoS 1 → topic", 5_000),
+    *_storing("mqtt-sink-qos0", "topic → MQTT, QoS 0", 10_000),
+    *_storing("mqtt-sink-qos1", "topic → MQTT, QoS 1", 5_000),
 )
 
 

@@ -44,9 +44,9 @@ def broker() -> Iterator[Mosquitto]:
 class Sender:
     """Publishes numbers, and counts those that the broker has acknowledged."""
 
-    def __init__(self, port: int, topic: str) -> None:
+    def __init__(self, port: int, topic: str, qos: int) -> None:
         self.acknowledged = 0
-        self._topic = topic
+        self._topic, self._qos = topic, qos
         self._free = threading.Semaphore(1000)
         self._client = client = paho.Client(CallbackAPIVersion.VERSION2)
         client.max_inflight_messages = 1000
@@ -61,7 +61,7 @@ class Sender:
     def send(self, numbers: range) -> None:
         for number in numbers:
             assert self._free.acquire(timeout=WAIT_S)
-            self._client.publish(f"{self._topic}/{number % 50}", b"%d" % number, 1)
+            self._client.publish(f"{self._topic}/{number % 50}", b"%d" % number, self._qos)
 
     def close(self) -> None:
         self._client.disconnect()
@@ -88,7 +88,7 @@ def test_a_worker_that_is_killed_loses_no_message(
     }
     assert worker.create(name, config).status_code == 201
     wait_until(lambda: worker.states(name) == ["RUNNING", "RUNNING"], WAIT_S, "the task")
-    sender = Sender(broker.port, root)
+    sender = Sender(broker.port, root, int(qos))
     # Nothing is kept for a subscriber that is not there yet.
     probe = iter(range(10**9, 2 * 10**9))
 
