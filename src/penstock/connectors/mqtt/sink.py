@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from penstock.api import (
     VERSION,
@@ -42,6 +42,13 @@ class _MqttSink(SinkConnector):
 
     def alter_offsets(self, config: Config, offsets: Mapping[tuple[str, int], int | None]) -> bool:
         return True
+
+    def open_preview(
+        self, config: Config, context: SinkContext, tell: Callable[[str], None]
+    ) -> SinkWriter:
+        from penstock.connectors.mqtt.write.writer import ToldWriter
+
+        return ToldWriter(self.options(config), self.sink_plan(config), tell)
 
     def open(self, config: Config, context: SinkContext) -> SinkWriter:
         from penstock.connectors.mqtt.write.writer import MqttWriter

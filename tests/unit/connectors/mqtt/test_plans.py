@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.api import ConfigInvalid, DataError, Header, Records
+from penstock.api import ConfigInvalid, DataError, Failed, Header, Records
 from penstock.api.schema import STRING
 from penstock.connectors.mqtt.client.packets import Message
 from penstock.connectors.mqtt.client.properties import Properties
@@ -18,6 +18,8 @@ from penstock.connectors.mqtt.settings.kcql import parse
 from penstock.connectors.mqtt.sink import LensesMqttSink
 from penstock.connectors.mqtt.source import LensesMqttSource, MqttSource
 from penstock.connectors.mqtt.write.targets import Target, pattern_problem, payload_of
+from penstock.testing.conformance import records_of
+from penstock.testing.contexts import SinkContextStub
 
 CONFLUENT = {"name": "s", "mqtt.server.uri": "tcp://h"}
 LENSES = {"connect.mqtt.hosts": "tcp://h", "connect.mqtt.service.quality": "1"}
@@ -152,3 +154,15 @@ def test_patterns_that_cannot_be_have_a_problem(pattern: str) -> None:
 )
 def test_payloads(value: Any, expected: bytes) -> None:
     assert payload_of(value, None) == expected
+
+
+def test_a_preview_tells_topics_and_payloads() -> None:
+    config = LensesMqttSink.plugin.config.parse(
+        {**LENSES, "connect.mqtt.kcql": "INSERT INTO _key SELECT * FROM t"}
+    )
+    told: list[str] = []
+    writer = LensesMqttSink().open_preview(config, SinkContextStub(), told.append)
+    failed: Failed = {}
+    writer.write(records_of([{"a": 1}, "x"], keys=["p/1", None], topic="t"), failed)
+    assert told == ['p/1 {"a":1}']
+    assert list(failed) == [1]

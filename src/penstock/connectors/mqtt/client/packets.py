@@ -51,6 +51,14 @@ class Message(NamedTuple):
         return self.flags >> 1 & 3
 
 
+class Item(NamedTuple):
+    """A message to publish. `properties` have their length in front; None before MQTT 5."""
+
+    topic: bytes
+    payload: bytes
+    properties: bytes | None = None
+
+
 class Answer(NamedTuple):
     """A PUBACK, PUBREC, PUBREL or PUBCOMP that has been received."""
 

@@ -15,13 +15,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from penstock.api import DataError
 from penstock.connectors.mqtt.client import packets as p
 from penstock.connectors.mqtt.client.connection import Connection
 from penstock.connectors.mqtt.client.errors import Unreachable
 from penstock.connectors.mqtt.client.options import Options
+from penstock.connectors.mqtt.client.packets import Item
 
 log = logging.getLogger(__name__)
 
@@ -42,14 +43,6 @@ _REASONS: Final = {
     0x9A: "retain not supported",
     0x9B: "QoS not supported",
 }
-
-
-class Item(NamedTuple):
-    """A message to publish. `properties` have their length in front; None before MQTT 5."""
-
-    topic: bytes
-    payload: bytes
-    properties: bytes | None = None
 
 
 class _Batch:

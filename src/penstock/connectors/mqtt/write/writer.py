@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Callable
 
-from penstock.api import Batching, DataError, Failed, Header, Records, SinkContext, SinkWriter
+from penstock.api import Batching, Failed, Records, SinkContext, SinkWriter
 from penstock.connectors.mqtt.client.options import Options
-from penstock.connectors.mqtt.client.properties import NONE, Properties
+from penstock.connectors.mqtt.client.packets import Item
+from penstock.connectors.mqtt.write.items import Items
 from penstock.connectors.mqtt.write.plan import SinkPlan
-from penstock.connectors.mqtt.write.publisher import Item, Publisher
-from penstock.connectors.mqtt.write.targets import Target, payload_of
+from penstock.connectors.mqtt.write.publisher import Publisher
 
 log = logging.getLogger(__name__)
-
-_OWN: Final = "mqtt."
-EXPIRY: Final = "mqtt.message.expiry.interval"
-FORMAT: Final = "mqtt.payload.format.indicator"
-CONTENT_TYPE: Final = "mqtt.content.type"
-RESPONSE_TOPIC: Final = "mqtt.response.topic"
-CORRELATION: Final = "mqtt.correlation.data"
 
 
 class MqttWriter(SinkWriter):
@@ -32,7 +24,7 @@ class MqttWriter(SinkWriter):
         self, options: Options, plan: SinkPlan, context: SinkContext, client_id: str
     ) -> None:
         self._plan = plan
-        self._v5 = options.v5
+        self._items = Items(plan, v5=options.v5)
         self.idle_ms = max(100, min(5_000, options.keepalive_s * 500))
         self._publisher = Publisher(
             options,
@@ -43,10 +35,6 @@ class MqttWriter(SinkWriter):
             retry_s=plan.retry_s,
             wait=context.wait,
         )
-        self._targets: dict[str, Target] = {
-            topic: Target(pattern) for topic, pattern in plan.targets.items()
-        }
-        self._names: dict[str, bytes] = {}  # of Kafka topics all of whose records have one
 
     def write(self, records: Records, failed: Failed) -> None:
         if not len(records):
@@ -54,7 +42,7 @@ class MqttWriter(SinkWriter):
         rows: list[int] = []
         items: list[Item] = []
         refused: Failed = {}
-        for row, item in enumerate(self._items(records, refused)):
+        for row, item in enumerate(self._items.of(records, refused)):
             if item is not None:
                 rows.append(row)
                 items.append(item)
@@ -77,75 +65,16 @@ class MqttWriter(SinkWriter):
     def close(self) -> None:
         self._publisher.close()
 
-    def _items(self, records: Records, refused: Failed) -> Sequence[Item | None]:
-        items: list[Item | None] = []
-        values = records.values.values
-        schemas = records.values.schemas()
-        headers = records.headers if self._v5 and self._plan.headers else []
-        nothing = NONE if self._v5 else None
-        names = self._names
-        for row, value in enumerate(values):
-            try:
-                topic = names.get(records.topics[row]) or self._topic(records, row)
-                payload = value if type(value) is bytes else payload_of(value, schemas[row])
-                properties = nothing
-                if headers and headers[row]:
-                    properties = _properties(headers[row])
-                items.append(Item(topic, payload, properties))
-            except DataError as error:
-                refused[row] = error
-                items.append(None)
-        return items
 
-    def _topic(self, records: Records, row: int) -> bytes:
-        name = records.topics[row]
-        target = self._targets.get(name)
-        if target is None:
-            if self._plan.target is None:
-                raise DataError(
-                    f"No statement of connect.mqtt.kcql selects from the topic '{name}'"
-                )
-            target = self._targets[name] = Target(self._plan.target)
-        topic = target.of(records, row).encode()
-        if target.is_by_topic:
-            self._names[name] = topic
-        return topic
+class ToldWriter(SinkWriter):
+    """Tells what would be published, and connects to nothing."""
 
+    def __init__(self, options: Options, plan: SinkPlan, tell: Callable[[str], None]) -> None:
+        self._items = Items(plan, v5=options.v5)
+        self._tell = tell
 
-def _properties(headers: Sequence[Header]) -> bytes:
-    given: dict[str, Any] = {}
-    user: list[tuple[str, str]] = []
-    try:
-        for header in headers:
-            name, value = header.name, header.value
-            if value is None:
-                continue
-            if not name.startswith(_OWN):
-                user.append((name, _text(value)))
-            elif name in _OURS:
-                member, kind = _OURS[name]
-                given[member] = kind(value)
-        return Properties(**given, user=tuple(user)).packed()
-    except (ValueError, TypeError, OverflowError) as error:
-        raise DataError(f"The headers of the record cannot be MQTT properties: {error}") from error
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, bytes):
-        return value.decode()
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return value if isinstance(value, str) else str(value)
-
-
-def _bytes(value: Any) -> bytes:
-    return value if isinstance(value, bytes) else _text(value).encode()
-
-
-_OURS: Final[dict[str, tuple[str, Callable[[Any], Any]]]] = {
-    EXPIRY: ("expiry_s", int),
-    FORMAT: ("payload_format", int),
-    CONTENT_TYPE: ("content_type", _text),
-    RESPONSE_TOPIC: ("response_topic", _text),
-    CORRELATION: ("correlation_data", _bytes),
-}
+    def write(self, records: Records, failed: Failed) -> None:
+        for item in self._items.of(records, failed):
+            if item is not None:
+                payload = item.payload.decode("utf-8", "backslashreplace")
+                self._tell(f"{item.topic.decode()} {payload}")
