@@ -345,7 +345,7 @@ def test_who_may_send(hook: Callable[..., Hook]) -> None:
         b64encode(digest.digest()).decode(),
     ):
         assert running.post(body, x_hub_signature_256=good).status_code == 200
-    for bad in ("", "sha256=00", f"sha1={digest.hexdigest()}", "ü".encode().decode("latin-1")):
+    for bad in ("", "sha256=00", f"sha1={digest.hexdigest()}", "zz"):
         assert running.post(body, x_hub_signature_256=bad).status_code == 401
     assert running.post(b"else", x_hub_signature_256=digest.hexdigest()).status_code == 401
     given = {"webhook_auth_type": "bearer", "webhook_auth_secret": "t"}

@@ -76,6 +76,7 @@ class SocketReader(StreamReader):
 
     async def _read(self) -> None:
         from websockets.asyncio.client import connect
+        from websockets.typing import Subprotocol
 
         plan = self._plan
         request = Request("GET", plan.url, plan.headers)
@@ -87,7 +88,7 @@ class SocketReader(StreamReader):
         async with connect(
             request.url,
             additional_headers=list(request.headers),
-            subprotocols=list(plan.protocols) or None,
+            subprotocols=[Subprotocol(each) for each in plan.protocols] or None,
             max_size=plan.max_bytes,
             open_timeout=plan.connect_ms / 1000,
             ping_interval=plan.ping_ms / 1000 or None,
