@@ -36,6 +36,7 @@ from benchmarks import (
     report,
     scenarios,
 )
+from benchmarks import databases, documents, files, object_stores, quiet, report, scenarios, web
 from benchmarks.inputs import WrongOutcome, whole_batches
 from benchmarks.report import Figure, Problem, number_words
 from benchmarks.runtimes import PENSTOCK, REFERENCE, RunFailed, session
@@ -65,6 +66,7 @@ SCENARIOS: Final = (
     *cassandra.SCENARIOS,
     *redis_stores.SCENARIOS,
     *messages.SCENARIOS,
+    *web.SCENARIOS,
 )
 
 Say = Callable[[str], None]

@@ -228,6 +228,9 @@ ROWS: Final = (
     *_storing("mqtt-source-qos1", "MQTT, QoS 1 → topic", 5_000),
     *_storing("mqtt-sink-qos0", "topic → MQTT, QoS 0", 10_000),
     *_storing("mqtt-sink-qos1", "topic → MQTT, QoS 1", 5_000),
+    *_storing("http-sink", "topic → HTTP, a request each", 3_000),
+    *_storing("http-sink-batch", "topic → HTTP, batches of 1,000", 100_000),
+    *_files("http-source", "HTTP, pages → topic", None),
 )
 
 

@@ -1,4 +1,5 @@
-"""Java's `ssl.*` settings as a Python TLS context, for connectors that are configured with them."""
+"""Java's `ssl.*` settings as a Python TLS context, of a client or a server, for connectors that
+are configured with them."""
 
 from penstock.host.tls import TlsSettings, client_context, server_context
 
