@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 from penstock.api import DataError, Header
@@ -27,12 +27,11 @@ _ROOTS: Final = ("topic", "partition", "offset", "timestamp", "key", "value", "h
 _BARE: Final = ("topic", "partition", "offset", "timestamp")
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One record, as templates see it."""
 
     topic: str
-    partition: int
+    partition: int | None
     offset: int
     timestamp: int | None
     key: Value
@@ -139,7 +138,7 @@ def _getter(name: str, style: Style) -> Get:
             raise ValueError(f"'{root}' has no fields: '{name}'")
         return {
             "topic": lambda row: row.topic,
-            "partition": lambda row: str(row.partition),
+            "partition": lambda row: str(row.partition or 0),
             "offset": lambda row: str(row.offset),
             "timestamp": lambda row: None if row.timestamp is None else str(row.timestamp),
         }[root]

@@ -204,8 +204,6 @@ class _Two:
                 proxy = httpx.Proxy(options.proxy, headers={"Proxy-Authorization": header})
         self._open = httpx.AsyncClient(
             http2=True,
-            # Without TLS nothing is negotiated: a server is taken at its word (RFC 9113 §3.3).
-            http1=True,
             verify=options.tls if options.tls is not None else True,
             proxy=proxy,
             timeout=httpx.Timeout(

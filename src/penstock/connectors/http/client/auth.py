@@ -1,5 +1,5 @@
 """How requests say who sends them: a user and a password, a token, a key, or OAuth 2 with client
-credentials (RFC 6749 §4.4)."""
+credentials (RFC 6749, section 4.4)."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class TooLarge(PenstockError):
 
 
 def retry_after_ms(headers: Mapping[str, str], now: datetime | None = None) -> int | None:
-    """How long a server wants to be left alone (RFC 9110 §10.2.3), at most a day.
+    """How long a server wants to be left alone (RFC 9110, section 10.2.3), at most a day.
 
     >>> retry_after_ms({"retry-after": "3"})
     3000

@@ -1,4 +1,4 @@
-"""Server-sent events (the HTML standard, §9.2)."""
+"""Server-sent events (the HTML standard, section 9.2)."""
 
 from __future__ import annotations
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import md5
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -46,9 +45,8 @@ class Unreadable(PenstockError):
     """An answer that has no records where the configuration says they are."""
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One record. `timestamp` in ms; `dated`: whether the record has it."""
+class Item(NamedTuple):
+    """One record. `timestamp` in ms."""
 
     key: str
     value: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -49,18 +49,20 @@ def make(plan: SinkPlan, rows: Sequence[tuple[int, Row]]) -> Made:
     lanes: dict[object, _Lane] = {}
     failed: dict[int, DataError] = {}
     left_out: list[int] = []
+    batch = plan.batch
+    url_of, headers_of, group_of = _address(plan)
     for number, row in rows:
         try:
-            deletes = row.value is None and plan.nulls is Nulls.DELETE
-            if row.value is None and plan.nulls is Nulls.FAIL:
-                raise DataError("Record value must not be null")
-            if row.value is None and plan.nulls in (Nulls.IGNORE, Nulls.LOG):
-                left_out.append(number)
-                continue
+            if row.value is None:
+                if plan.nulls is Nulls.FAIL:
+                    raise DataError("Record value must not be null")
+                if plan.nulls in (Nulls.IGNORE, Nulls.LOG):
+                    left_out.append(number)
+                    continue
             lane = _lane(plan, lanes, number, row)
-            headers = _headers(plan, row)
-            url = plan.url.render(row)
-            if deletes:
+            headers = headers_of(row)
+            url = url_of(row)
+            if row.value is None and plan.nulls is Nulls.DELETE:
                 lane.open.clear()
                 lane.jobs.append(Job([number], Request("DELETE", url, headers)))
                 continue
@@ -68,17 +70,37 @@ def make(plan: SinkPlan, rows: Sequence[tuple[int, Row]]) -> Made:
         except DataError as error:
             failed[number] = error
             continue
-        if plan.batch is None:
+        if batch is None:
             lane.jobs.append(Job([number], Request(plan.method, url, headers, text), [text]))
         else:
-            group = (plan.batch.key.render(row) if plan.batch.key else None, url, headers)
-            _add(plan, plan.batch, lane, group, number, Request(plan.method, url, headers), text)
-    if plan.batch is not None:
+            group = group_of(row, url, headers)
+            _add(plan, batch, lane, group, number, url, headers, text)
+    if batch is not None:
         for lane in lanes.values():
             for job in lane.jobs:
                 if job.texts:
-                    close(plan.batch, job)
+                    close(batch, job)
     return Made([lane.jobs for lane in lanes.values()], failed, left_out)
+
+
+def _address(
+    plan: SinkPlan,
+) -> tuple[Callable[[Row], str], Callable[[Row], Headers], Callable[[Row, str, Headers], object]]:
+    """What makes the URL and the headers of a record, and what those that go together share.
+    What is the same for all records is made once."""
+    key = None if plan.batch is None else plan.batch.key
+    url = plan.url.constant
+    pairs = [(name.constant, value.constant) for name, value in plan.headers]
+    headers: Headers | None = None
+    if plan.copied_headers == frozenset() and not any(None in pair for pair in pairs):
+        headers = tuple((name or "", value or "") for name, value in pairs)
+    if url is not None and headers is not None and (key is None or key.constant is not None):
+        return (lambda row: url), (lambda row: headers), (lambda row, url, headers: None)
+    return (
+        plan.url.render,
+        (lambda row: _headers(plan, row)) if headers is None else (lambda row: headers),
+        lambda row, url, headers: (key.render(row) if key else None, url, headers),
+    )
 
 
 def _lane(plan: SinkPlan, lanes: dict[object, _Lane], number: int, row: Row) -> _Lane:
@@ -87,7 +109,10 @@ def _lane(plan: SinkPlan, lanes: dict[object, _Lane], number: int, row: Row) -> 
         name = (name, key_of(row.key))
     elif plan.order is Order.NONE and plan.batch is None:
         name = number
-    return lanes.setdefault(name, _Lane())
+    lane = lanes.get(name)
+    if lane is None:
+        lane = lanes[name] = _Lane()
+    return lane
 
 
 def _add(
@@ -96,17 +121,21 @@ def _add(
     lane: _Lane,
     group: object,
     number: int,
-    request: Request,
+    url: str,
+    headers: Headers,
     text: bytes,
 ) -> None:
     job = lane.open.get(group)
-    most = min(batch.max_bytes or plan.max_bytes, plan.max_bytes or batch.max_bytes)
+    most = batch.max_bytes or plan.max_bytes
+    if batch.max_bytes and plan.max_bytes:
+        most = min(batch.max_bytes, plan.max_bytes)
     size = len(text) + len(batch.separator)
     if job is not None and (
         len(job.rows) >= batch.max_records or (most and job.size + size > most)
     ):
         job = None
     if job is None:
+        request = Request(plan.method, url, headers)
         job = lane.open[group] = Job([], request, [], len(batch.prefix) + len(batch.suffix))
         lane.jobs.append(job)
     job.rows.append(number)

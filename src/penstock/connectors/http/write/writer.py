@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from itertools import repeat, starmap
 
 from penstock.api import Batching, DataError, Failed, Records, SinkContext, SinkWriter
 from penstock.connectors.http.client.access import Client, ClientOptions
@@ -47,7 +48,9 @@ class HttpWriter(SinkWriter):
         )
 
     def write(self, records: Records, failed: Failed) -> None:
-        rows = {number: row for number, row in rows_of(records) if _place(row) not in self._done}
+        rows = dict(rows_of(records))
+        if self._done:
+            rows = {number: row for number, row in rows.items() if _place(row) not in self._done}
         made = make(self._plan, list(rows.items()))
         for number in made.left_out:
             if self._plan.nulls is Nulls.LOG:
@@ -64,9 +67,10 @@ class HttpWriter(SinkWriter):
         self._take(rows, outcome)
         if outcome.error is not None:
             raise outcome.error
-        for number, row in rows_of(records):
-            if (refusal := self._refused.pop(_place(row), None)) is not None:
-                failed[number] = refusal
+        if self._refused:
+            for number, row in rows_of(records):
+                if (refusal := self._refused.get(_place(row))) is not None:
+                    failed[number] = refusal
         self._done.clear()
         self._refused.clear()
 
@@ -82,17 +86,19 @@ class HttpWriter(SinkWriter):
 
     def _take(self, rows: dict[int, Row], outcome: Outcome) -> None:
         """Remembers what has an answer, while the batch is not done."""
-        for job, answer in outcome.taken:
-            for number in job.rows:
-                self._done.add(_place(rows[number]))
-                if self._reporter is not None:
-                    self._reporter.taken(rows[number], job.request, answer)
+        reporter = self._reporter
+        if outcome.error is not None or reporter is not None:
+            for job, answer in outcome.taken:
+                for number in job.rows:
+                    self._done.add(_place(rows[number]))
+                    if reporter is not None:
+                        reporter.taken(rows[number], job.request, answer)
         for job, other, error in outcome.refused:
             for number in job.rows:
                 row = rows[number]
                 self._done.add(_place(row))
-                if self._reporter is not None:
-                    self._reporter.refused(row, job.request, other, error)
+                if reporter is not None:
+                    reporter.refused(row, job.request, other, error)
                 self._count(row, error)
 
     def _refuse(self, row: Row, error: DataError) -> None:
@@ -122,21 +128,17 @@ def _place(row: Row) -> tuple[str, int, int]:
 
 def rows_of(records: Records) -> Iterator[tuple[int, Row]]:
     """The records, as templates see them."""
-    keys, key_schemas = records.keys.values, records.keys.schemas()
-    values, schemas = records.values.values, records.values.schemas()
-    headers = records.headers
-    for number in range(len(records)):
-        yield (
-            number,
-            Row(
-                records.topics[number],
-                records.partitions[number] or 0,
-                records.offsets[number],
-                records.timestamps[number],
-                keys[number],
-                key_schemas[number],
-                values[number],
-                schemas[number],
-                headers[number] if headers else (),
-            ),
-        )
+    headers = records.headers or repeat(())
+    columns = zip(
+        records.topics,
+        records.partitions,
+        records.offsets,
+        records.timestamps,
+        records.keys.values,
+        records.keys.schemas(),
+        records.values.values,
+        records.values.schemas(),
+        headers,
+        strict=False,  # there may be no headers
+    )
+    return enumerate(starmap(Row, columns))
