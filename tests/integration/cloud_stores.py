@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -190,7 +190,8 @@ def running(kind: Kind) -> Iterator[Running]:
     url = os.environ.get(kind.environment)
     if url is not None:
         objects = kind.objects(url)
-        objects.make_bucket()
+        with suppress(Exception):  # it is there
+            objects.make_bucket()
         yield Running(kind, url, objects)
         objects.close()
         return

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from io import BytesIO
 from typing import Any, ClassVar
 
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from penstock.api import DataError, Offsets, SourceOffset, Unavailable
@@ -122,6 +126,104 @@ class TestAzure(_Case):
         ({"topic.regex.list": ""}, "topic.regex.list"),
         ({"format.class": None}, "format.class"),
     )
+
+
+class TestInRanges(_Case):
+    kind = GCS
+    connector = GCS.source
+    ordered = False
+
+    def config(self) -> dict[str, str]:
+        return {**self.given, "penstock.split.files.bytes": "20"}
+
+    bad_configs = (
+        ({"penstock.split.files.bytes": "-1"}, "penstock.split.files.bytes"),
+        ({"mode": "RESTORE_BACKUP"}, "penstock.split.files.bytes"),
+    )
+
+
+def in_parquet(count: int) -> bytes:
+    out = BytesIO()
+    table = pa.table(
+        {"id": range(count), "pad": [f"{number * 7919:0100}" for number in range(count)]}
+    )
+    pq.write_table(table, out, row_group_size=count // 40, compression="none")
+    return out.getvalue()
+
+
+def in_avro(count: int) -> bytes:
+    out = BytesIO()
+    schema = {"type": "record", "name": "row", "fields": [{"name": "id", "type": "long"}]}
+    fastavro.writer(
+        out,
+        fastavro.parse_schema(schema),
+        ({"id": number} for number in range(count)),
+        sync_interval=1000,
+    )
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("form", "content"),
+    [
+        ("JsonFormat", lines(range(20_000))),
+        ("ParquetFormat", in_parquet(20_000)),
+        ("AvroFormat", in_avro(20_000)),
+        ("CsvFormat", b"id\n" + b"".join(b"%d\n" % number for number in range(20_000))),
+        ("StringFormat", b"".join(b"%d\n" % number for number in range(20_000))),
+    ],
+)
+def test_a_large_file_is_read_in_ranges(gcs: Running, form: str, content: bytes) -> None:
+    step = len(content) // 19
+    split = str(step)
+    props = generic(GCS, gcs.url, format_class=form, penstock_split_files_bytes=split)
+    put(gcs, props, "large", content)
+    config = GCS.source.plugin.config.parse(props)
+    stored: dict[str, SourceOffset] = {}
+    ids: list[int] = []
+    windows: list[int] = []
+    for _ in range(10):  # a reader for each poll: it goes on where the one before ended
+        reader = GCS.source().open(config, SourceContextStub(list(stored.values())))
+        other = GCS.source().open(config, SourceContextStub())
+        polled = reader.poll(1 << 20, 0)
+        if polled is None:
+            reader.close()
+            other.close()
+            break
+        stored |= {repr(each.partition): each for each in polled.offsets}
+        windows.append(len(polled.parts))
+        batches = [polled.records]
+        batches += [each for part in reversed(polled.parts) for each in other.read(part)]
+        found = [value for each in batches for value in each.values.values]
+        ids += [int(value["id"] if isinstance(value, dict) else value) for value in found]
+        reader.close()
+        other.close()
+    assert sorted(ids) == list(range(20_000))
+    if form == "CsvFormat":  # quotes may have newlines in them
+        assert set(windows) == {0}
+    else:
+        assert windows[:2] == [8, 8]
+
+
+def test_a_bad_record_of_a_range_follows_behavior_on_error(gcs: Running) -> None:
+    props = generic(GCS, gcs.url, penstock_split_files_bytes="30", behavior_on_error="log")
+    key = put(gcs, props, "a", lines(range(5)) + b"{nonsense}\n" + lines(range(6, 20)))
+
+    def read_all(given: dict[str, str]) -> list[int]:
+        reader = GCS.source().open(GCS.source.plugin.config.parse(given), SourceContextStub())
+        found: list[int] = []
+        try:
+            while (polled := reader.poll(1 << 20, 0)) is not None:
+                batches = [polled.records]
+                batches += [each for part in polled.parts for each in reader.read(part)]
+                found += [value["id"] for each in batches for value in each.values.values]
+        finally:
+            reader.close()
+        return found
+
+    assert read_all(props) == [*range(5), *range(6, 20)]
+    with pytest.raises(DataError, match=rf"'{key}' cannot be read, from byte .*on\.error=log"):
+        read_all({**props, "behavior.on.error": "fail"})
 
 
 @pytest.mark.parametrize("name", ["Json", "Avro", "Parquet"])

@@ -54,3 +54,6 @@ class SourcePlan:
     dress: Dress = field(default_factory=Dress)
     keys: Beside | None = None
     headers: Beside | None = None
+    split_bytes: int = 0
+    """Larger files are read in ranges of so many bytes, side by side; 0: they are not. Only where
+    nothing is read beside them and records get no numbers."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -25,6 +25,7 @@ from penstock.connectors.files.read.ledger import Progress, key_of
 from penstock.connectors.files.read.names import Target
 from penstock.connectors.files.read.opened import Opened
 from penstock.connectors.files.read.plan import SourcePlan
+from penstock.connectors.files.read.ranges import Range, is_split, records_of, window
 from penstock.connectors.files.read.rows import Side, dressed
 from penstock.connectors.files.read.scan import Leftover, Scan, Work
 from penstock.connectors.files.stores.reading import FileChanged, Found, ReadStore
@@ -108,6 +109,9 @@ class FilesReader(SourceReader):
                 self._stored.append(each)
         self._context.wake()
 
+    def read(self, part: str) -> Iterator[Records]:
+        return records_of(self._plan, self._store, self._context, Range.of(part))
+
     def close(self) -> None:
         self._close_file()
         self._store.close()
@@ -130,6 +134,8 @@ class FilesReader(SourceReader):
                 self._work = work
                 if work.anew:
                     gathered.add(self._advanced())
+            if is_split(self._plan, self._work):
+                return gathered.polled() if gathered.records else self._split(gathered)
             try:
                 result = self._read(left)
             except Exception as error:
@@ -152,6 +158,18 @@ class FilesReader(SourceReader):
             else:
                 left -= min(left, max(self._work.found.size, 1))
         return gathered.polled()
+
+    def _split(self, gathered: _Gathered) -> Polled:
+        """The next ranges of a file, to be read side by side."""
+        work = self._work
+        assert work is not None, "there is a file"
+        ranges, stop = window(self._plan, work)
+        self._work = replace(work, position=Position(0, stop))
+        if stop == work.found.size:
+            self._end(gathered)
+        else:
+            gathered.add(self._advanced())
+        return Polled(offsets=gathered.offsets(), parts=[each.part() for each in ranges])
 
     def _next(self, now: int, gathered: _Gathered) -> Work | None:
         """The next file. Those that were left when the task had stopped are cleaned up."""
@@ -302,7 +320,11 @@ class _Gathered:
     def polled(self) -> Polled | None:
         if not self.records and not self._offsets:
             return None
-        return Polled(_joined(self.records), list(self._offsets.values()))
+        return Polled(_joined(self.records), self.offsets())
+
+    def offsets(self) -> list[SourceOffset]:
+        """The last offset of each partition."""
+        return list(self._offsets.values())
 
 
 def _joined(parts: Sequence[Records]) -> Records:

@@ -180,6 +180,18 @@ RECORD_BATCH: Final = Key(
     doc="Accepted for compatibility; a poll is bounded by bytes, which is faster.",
     group=_SOURCE,
 )
+SPLIT: Final = Key(
+    "penstock.split.files.bytes",
+    LONG,
+    default=0,
+    importance=LOW,
+    check=at_least(0),
+    doc="For GENERIC: larger files are read in ranges of so many bytes, several at a time, where "
+    "their format can be entered: Parquet, Avro, and lines of JSON, text and CSV (without newlines "
+    "in quotes) that are not compressed as a whole. Their records keep their order within a range "
+    "only. 0: every file is read from its begin to its end.",
+    group=_SOURCE,
+)
 IGNORED: Final = (
     *("task.batch.size", "parse.error.topic.prefix", "schema.cache.size", "path.format"),
     *("partition.field.name", "storage.class", "partition.duration.ms", "locale", "timezone"),
@@ -189,10 +201,13 @@ IGNORED: Final = (
 
 
 def mode_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
-    """GENERIC needs patterns."""
+    """GENERIC needs patterns; RESTORE_BACKUP reads files as they are."""
     if parsed.get(MODE.name) == GENERIC and not parsed.get(TOPIC_PATTERNS.name):
         text = f"{MODE.name}={GENERIC} needs it"
         yield TOPIC_PATTERNS.name, invalid(TOPIC_PATTERNS.name, [], text)
+    if parsed.get(MODE.name) == RESTORE and (split := parsed.get(SPLIT.name)):
+        text = f"{MODE.name}={RESTORE} keeps the order of records"
+        yield SPLIT.name, invalid(SPLIT.name, split, text)
 
 
 OBJECT_KEYS: Final = (
@@ -209,6 +224,7 @@ OBJECT_KEYS: Final = (
     RECORD_BATCH,
     CSV_HEADER,
     SEPARATOR,
+    SPLIT,
     STORE_KEYS,
     KEYS_FORMAT,
     STORE_HEADERS,
@@ -282,7 +298,8 @@ def object_source_plan(
         after=After(Policy.NONE),
     )
     if config[MODE] == GENERIC:
-        return replace(plan, finding=replace(plan.finding, names=_patterns(config)))
+        finding = replace(plan.finding, names=_patterns(config))
+        return replace(plan, finding=finding, split_bytes=config[SPLIT])
     return _restoring(config, plan, options)
 
 
