@@ -93,7 +93,7 @@ def records_of(
     tries = 0
     while True:
         try:
-            for records, failed, position in _read(plan, store, range, position):
+            for records, failed, after in _read(plan, store, range, position):
                 tries = 0
                 if failed and not plan.errors.skips_records:
                     raise failed[min(failed)]
@@ -103,6 +103,7 @@ def records_of(
                         path = range.found.path
                         log.error("A record of '%s' is left out: %s", path, failed[row])
                 yield records.but(failed) if failed else records
+                position = after
             return
         except StoreUnavailable:
             tries += 1
