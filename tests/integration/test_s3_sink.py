@@ -30,6 +30,7 @@ pytestmark = pytest.mark.skipif(not is_installed(), reason=f"{INSTALL} for an S3
 
 BUCKET = "penstock-tests"
 ROW = struct({"id": INT64, "name": STRING}, name="row")
+PADDED = struct({"id": INT64, "name": STRING, "pad": STRING}, name="row")
 PART = 5_242_880
 NUMBERS = count()
 
@@ -263,6 +264,37 @@ def test_what_objects_get(store: ObjectStore, client: Any) -> None:
     }
     grants = client.get_object_acl(Bucket=BUCKET, Key=name)["Grants"]
     assert any(each["Permission"] == "READ" for each in grants)
+
+
+def test_what_many_open_objects_hold_waits_in_files(store: ObjectStore, client: Any) -> None:
+    props = settings(
+        store.url,
+        flush_size="3000",
+        partitioner_class="FieldPartitioner",
+        partition_field_name="name",
+    )
+    writer = S3Sink().open(S3_SINK.parse(props), SinkContextStub())
+    writer.assigned({AT: 0})
+    for first in range(0, 3000, 600):
+        rows = [
+            {
+                "id": number,
+                "name": f"{number % 60}",
+                "pad": "y" * 30_000 if number % 60 < 3 else "",
+            }
+            for number in range(first, first + 600)
+        ]
+        records = records_of(rows, schema=PADDED, topic=AT.topic, first=first)
+        records.partitions = [AT.partition] * len(records)
+        writer.write(records, {})
+    writer.flush()
+    assert writer.pre_commit({AT: 3000}) == {AT: 3000}
+    writer.close()
+    found = objects(client, props["topics.dir"])
+    assert len(found) == 60
+    for name, data in found.items():
+        number = int(name.split("name=")[1].split("/")[0])
+        assert ids(data) == list(range(number, 3000, 60))
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 _THREADS: Final = 4
 _HELD_BYTES: Final = 256 << 20  # by all blobs that are being written
-_SMALLEST_BLOCK: Final = 5 << 20
+_SMALLEST_BLOCK: Final = 1 << 20
 _LARGEST_PUT: Final = 256 << 20
 _WRITER: Final = "penstock_writer"  # names of metadata are C#'s identifiers
 _END: Final = "penstock_end_offset"

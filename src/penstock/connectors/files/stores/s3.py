@@ -22,6 +22,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from uuid import uuid4
 
 from penstock.api.settings import Secret
+from penstock.connectors.files.stores.aside import Aside
 from penstock.connectors.files.stores.store import (
     FileExists,
     NewFile,
@@ -36,6 +37,7 @@ _CONNECTIONS: Final = 16
 _THREADS: Final = 4
 _HELD_BYTES: Final = 256 << 20  # by all objects that are being written
 _SMALLEST_PART: Final = 5 << 20
+_SMALLEST_ASIDE: Final = 256 << 10
 _WRITER: Final = "penstock-writer"
 _END: Final = "penstock-end-offset"
 _UNKNOWN: Final = "NotImplemented"  # what a store says that does not know conditions
@@ -120,6 +122,13 @@ class S3Store(Store):
         share = _HELD_BYTES // max(self._open, 1)
         return max(min(self.options.part_bytes, share), _SMALLEST_PART)
 
+    @property
+    def aside_bytes(self) -> int | None:
+        """From how many bytes on an object that is being written has them in a file, since so many
+        are open that their parts do not fit into memory; None: they do."""
+        share = _HELD_BYTES // max(self._open, 1)
+        return None if share >= _SMALLEST_PART else max(share, _SMALLEST_ASIDE)
+
     def close(self) -> None:
         self.pool.shutdown(wait=True, cancel_futures=True)
         if self._made is not None:
@@ -155,17 +164,20 @@ class _Object(NewFile):
         self._is_there = False
         self._is_tagged = False
         self._writer = uuid4().hex
+        self._aside = Aside()
 
     def settle(self) -> None:
         """Uploads full parts; waits where the store is slower than the task."""
         part_bytes = self._store.part_bytes
-        if self.held_bytes >= part_bytes:
+        if self._aside.size + self.held_bytes >= part_bytes:
             self._begin()
-            data = b"".join(self.held)
+            data = self._taken()
             full = len(data) - len(data) % part_bytes
             for start in range(0, full, part_bytes):
                 self._add_part(data[start : start + part_bytes])
             self._hold(data[full:])
+        elif self._waits_aside() and self._aside.add(self.held):
+            self._hold(b"")
         for part in self._parts[:-_PARTS_AHEAD]:
             self._await(part)
 
@@ -185,6 +197,7 @@ class _Object(NewFile):
     def drop(self) -> None:
         self._is_written()
         self.held = []
+        self._aside.taken()
         for part in self._parts:
             if part.upload is not None:
                 part.upload.cancel()
@@ -204,13 +217,14 @@ class _Object(NewFile):
     def _put(self) -> None:
         options = self._store.options
         tagging = {"Tagging": urlencode(self.about)} if options.tags else {}
-        data = b"".join(self.held)
+        data = self._taken()
+        self._hold(data)  # for another try
         about = {**self._about, **tagging, **options.extra, "Body": data}
         if not self.anew or not self._put_anew(about):
             with told(options):
                 self._store.client.put_object(**about)
         self._is_there = self._is_tagged = True
-        self.held = []
+        self._hold(b"")
 
     def _put_anew(self, about: Mapping[str, Any]) -> bool:
         """Puts the object if there is none; False where the store cannot tell what is there.
@@ -236,9 +250,8 @@ class _Object(NewFile):
         return False
 
     def _complete(self) -> None:
-        if self.held_bytes:
-            self._add_part(b"".join(self.held))
-            self._hold(b"")
+        if self._aside.size or self.held_bytes:
+            self._add_part(self._taken())
         for part in self._parts:
             self._await(part)
         parts = [{"PartNumber": part.number, "ETag": part.tag} for part in self._parts]
@@ -265,6 +278,16 @@ class _Object(NewFile):
             with told(options):
                 begun = self._store.client.create_multipart_upload(**self._about, **options.extra)
             self._upload = begun["UploadId"]
+
+    def _waits_aside(self) -> bool:
+        most = self._store.aside_bytes
+        return most is not None and self.held_bytes >= most
+
+    def _taken(self) -> bytes:
+        """What the store does not have yet, which is nowhere else any more."""
+        data = b"".join((self._aside.taken(), *self.held))
+        self._hold(b"")
+        return data
 
     def _hold(self, data: bytes) -> None:
         self.held = [data] if data else []

@@ -1,0 +1,61 @@
+"""Bytes that wait in a file, where memory is for others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from tempfile import TemporaryFile
+from threading import BoundedSemaphore
+from typing import IO, Final
+
+_FILES: Final = BoundedSemaphore(400)
+"""Those of a process, which may not have many more open."""
+
+
+class Aside:
+    """Bytes of an object that is being written, in a file without a name in the temporary folder.
+    Used by one thread."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        """How many there are."""
+        self._file: IO[bytes] | None = None
+
+    def add(self, pieces: Iterable[bytes | memoryview]) -> bool:
+        """Adds all of them, or none: where the disk is full, or many files are open."""
+        try:
+            if self._file is None and not self._opened():
+                return False
+            assert self._file is not None, "it is open"
+            self._file.seek(self.size)
+            size = self._file.write(data := b"".join(pieces))
+        except OSError:
+            return False
+        if size != len(data):
+            return False
+        self.size += size
+        return True
+
+    def taken(self) -> bytes:
+        """All bytes; there are none afterwards. Raises OSError."""
+        if self._file is None:
+            return b""
+        try:
+            self._file.seek(0)
+            return self._file.read(self.size)
+        finally:
+            self.size = 0
+            with suppress(OSError):
+                self._file.close()
+            self._file = None
+            _FILES.release()
+
+    def _opened(self) -> bool:
+        if not _FILES.acquire(blocking=False):
+            return False
+        try:
+            self._file = TemporaryFile(prefix="penstock-part-", buffering=0)
+        except OSError:
+            _FILES.release()
+            return False
+        return True
