@@ -54,7 +54,7 @@ class Aside:
         if not _FILES.acquire(blocking=False):
             return False
         try:
-            self._file = TemporaryFile(prefix="penstock-part-", buffering=0)
+            self._file = TemporaryFile(prefix="penstock-part-", buffering=0)  # noqa: SIM115
         except OSError:
             _FILES.release()
             return False
