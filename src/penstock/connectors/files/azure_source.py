@@ -1,4 +1,4 @@
-"""The source of Azure Blob Storage (connectors.md §13)."""
+"""The source of Azure Blob Storage (connectors.md §13.4)."""
 
 from __future__ import annotations
 

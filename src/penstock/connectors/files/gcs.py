@@ -1,4 +1,4 @@
-"""The sink to Google Cloud Storage (connectors.md §13)."""
+"""The sink to Google Cloud Storage (connectors.md §13.4)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The sink to Google Cloud Storage under the name and with the settings of Aiven's connector
-(connectors.md §13)."""
+(connectors.md §13.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The source of Google Cloud Storage (connectors.md §13)."""
+"""The source of Google Cloud Storage (connectors.md §13.4)."""
 
 from __future__ import annotations
 

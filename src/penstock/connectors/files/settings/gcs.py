@@ -1,5 +1,5 @@
 """The settings of the sink to Google Cloud Storage, and of how its source reaches a bucket, under
-the names of Confluent's connectors (connectors.md §13)."""
+the names of Confluent's connectors (connectors.md §13.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings of the sink to Google Cloud Storage of Aiven (connectors.md §13)."""
+"""The settings of the sink to Google Cloud Storage of Aiven (connectors.md §13.4)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The settings of the source of Google Cloud Storage, under the names of Confluent's connector
-(connectors.md §13)."""
+(connectors.md §13.4)."""
 
 from __future__ import annotations
 
