@@ -20,7 +20,7 @@ RUN /opt/penstock/bin/pip install --no-cache-dir --no-compile --require-hashes -
 COPY pyproject.toml README.md ./
 COPY src src
 RUN /opt/penstock/bin/pip install --no-cache-dir --no-compile --no-deps --no-build-isolation . \
- && /opt/penstock/bin/penstock jars --all --to /opt/penstock/jars
+ && /opt/penstock/bin/penstock jars spark --to /opt/penstock/jars
 COPY packaging/image packaging/image
 RUN /opt/penstock/bin/python packaging/image/slim.py /opt/penstock/lib/python3.11/site-packages \
  && /opt/penstock/bin/pip uninstall --yes hatchling editables setuptools wheel pip \

@@ -29,7 +29,13 @@ UNUSED: Final = {
         "pyspark/jars/datanucleus-*.jar",
         "pyspark/jars/derby-*.jar",
     ),
+    "Spark Connect's server: workers use Spark itself": ("pyspark/jars/spark-connect_*.jar",),
     "a state store of streaming queries": ("pyspark/jars/rocksdbjni-*.jar",),
+    "Arrow over the network": (
+        "pyarrow/libarrow_flight.so*",
+        "pyarrow/libarrow_python_flight.so*",
+        "pyarrow/_flight.*",
+    ),
     "tests of packages": (
         "pandas/tests",
         "numpy/**/tests",

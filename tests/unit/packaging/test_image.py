@@ -97,7 +97,7 @@ def test_it_is_not_root_and_has_its_jars_and_one_volume() -> None:
     variables = dict(re.findall(r"(\w+)=(\S+)", last("ENV")))
     assert last("VOLUME") == variables["PENSTOCK_DATA"] == variables["HOME"]
     build = " ".join(rest for keyword, rest in stages()[1] if keyword == "RUN")
-    assert f"penstock jars --all --to {variables['PENSTOCK_JARS']}" in build
+    assert f"penstock jars spark --to {variables['PENSTOCK_JARS']}" in build
     assert "--require-hashes" in build
     labels = last("LABEL")
     assert "org.opencontainers.image.revision" in labels
@@ -128,7 +128,7 @@ def test_what_no_worker_uses_is_removed(slim: ModuleType, tmp_path: Path) -> Non
     for pattern in patterns:
         path = tmp_path / pattern.replace("**", "deep/er").replace("*", "x")
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.suffix == ".jar":
+        if "*" in pattern and "**" not in pattern:
             path.write_bytes(b"x" * 10)
         else:
             path.mkdir(parents=True)
