@@ -58,7 +58,7 @@ def confluent(broker: str, name: str, port: int) -> dict[str, str]:
         "CONNECT_KEY_CONVERTER": text,
         "CONNECT_VALUE_CONVERTER": text,
         "CONNECT_OFFSET_FLUSH_INTERVAL_MS": "500",
-        "KAFKA_HEAP_OPTS": "-Xms256M -Xmx700M",
+        "KAFKA_HEAP_OPTS": "-Xms256M -Xmx480M",
         "KAFKA_JMX_PORT": "9101",
     }
 
@@ -180,11 +180,11 @@ def test_a_worker_runs_with_connectors_in_a_read_only_root(
         raise
     said = log.read_text()
     assert "KAFKA_JMX_PORT has no effect" in said
-    assert "heap of Spark's JVM: 700m" in said
+    assert "heap of Spark's JVM: 480m" in said
     assert "created boxed-in" in said
     assert ("/dev/shm has less than 64 MB" in said) == bool(before)
     java = next(each for each in process.children(recursive=True) if each.name() == "java")
-    assert "-Xmx700m" in java.cmdline()
+    assert "-Xmx480m" in java.cmdline()
     process.terminate()
     assert process.wait(STOP_S) == 0
     if not before:

@@ -21,7 +21,7 @@ SETTINGS: Final = {
     "session_timeout_ms": "10000",
     "heartbeat_interval_ms": "1000",
     "offset_storage_partitions": "2",
-    "spark_driver_memory": "400m",
+    "spark_driver_memory": "600m",
 }
 
 pytestmark = pytest.mark.timeout(600)

@@ -64,7 +64,8 @@ def test_the_limit_is_the_smallest_of_the_groups(
     [
         (None, None, None),
         ("3g", None, "3g"),
-        (None, 1024, "256m"),
+        (None, 1248, "480m"),
+        (None, 2048, "512m"),
         (None, 4096, "1024m"),
         (None, 65536, "4096m"),
         ("1g", 2048, "1g"),
@@ -78,13 +79,15 @@ def test_a_heap_fits_the_limit(asked: str | None, limit: int | None, expected: s
 @pytest.mark.parametrize(
     ("asked", "limit", "words"),
     [
-        (None, 512, "needs at least 1024 MB. Raise the limit."),
+        (None, 1247, "needs at least 1248 MB. Raise the limit."),
+        ("256m", None, "but Spark needs at least 480 MB."),
+        ("256m", 4096, "but Spark needs at least 480 MB."),
         ("2g", 2048, "Raise the limit to 2816 MB, or ask for a heap of at most 1280 MB."),
         ("1g", 900, "Raise the limit to 1792 MB."),
     ],
 )
 def test_a_limit_that_is_too_small_is_told_with_one_that_is_not(
-    asked: str | None, limit: int, words: str
+    asked: str | None, limit: int | None, words: str
 ) -> None:
     with pytest.raises(StartupFailed) as refused:
         memory.heap(asked, limit)

@@ -12,9 +12,13 @@ BESIDES_MB: Final = 768
 """What a worker needs besides the heap: its own process, the JVM's memory beyond the heap, and
 Python processes of quiet slots (docs/deploy.md)."""
 
-SMALLEST_MB: Final = 256
+SMALLEST_MB: Final = 480
+"""Spark starts with no less than 450 MB that it can use, and a twentieth of the heap is a survivor
+space."""
+
 LARGEST_MB: Final = 4096
 
+_ASKED: Final = "KAFKA_HEAP_OPTS or CONNECT_SPARK_DRIVER_MEMORY"
 _SHARE: Final = 4  # a quarter of the limit; what tasks write is in Python
 _UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _XMX: Final = re.compile(r"-Xmx(\d+)([kmgtKMGT]?)")
@@ -83,6 +87,12 @@ def heap(asked: str | None, limit: int | None) -> str | None:
 
     `limit` is in MB. Raises StartupFailed when heap and worker do not fit into it.
     """
+    wanted = None if asked is None else spark_memory_mb(asked)
+    if wanted is not None and wanted < SMALLEST_MB:
+        raise StartupFailed(
+            f"A heap of {wanted} MB is asked for ({_ASKED}), but Spark needs at least "
+            f"{SMALLEST_MB} MB."
+        )
     if limit is None:
         return asked
     if asked is None:
@@ -92,13 +102,12 @@ def heap(asked: str | None, limit: int | None) -> str | None:
                 f"{SMALLEST_MB + BESIDES_MB} MB. Raise the limit."
             )
         return f"{max(SMALLEST_MB, min(limit // _SHARE, LARGEST_MB))}m"
-    wanted = spark_memory_mb(asked)
     if wanted is not None and wanted + BESIDES_MB > limit:
         fits = limit - BESIDES_MB
         smaller = f", or ask for a heap of at most {fits} MB" if fits >= SMALLEST_MB else ""
         raise StartupFailed(
-            f"A heap of {wanted} MB is asked for (KAFKA_HEAP_OPTS or CONNECT_SPARK_DRIVER_MEMORY), "
-            f"but the container's memory limit is {limit} MB, and a worker needs {BESIDES_MB} MB "
+            f"A heap of {wanted} MB is asked for ({_ASKED}), but the "
+            f"container's memory limit is {limit} MB, and a worker needs {BESIDES_MB} MB "
             f"besides. Raise the limit to {wanted + BESIDES_MB} MB{smaller}."
         )
     return asked
