@@ -205,7 +205,7 @@ def test_frames_of_an_assignment_that_is_over_are_dropped(start: Callable[..., R
     run = start()
     run.assign(epoch=4)
     run.frame(b"a")  # of epoch 3
-    wait_until(lambda: run.task._undone, 10, "the consumer to get its bytes back")
+    wait_until(lambda: run.task._consumer.undone, 10, "the consumer to get its bytes back")
     run.stop()
     assert run.target.batches == []
     assert run.host.commands("commit") == []

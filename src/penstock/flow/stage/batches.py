@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.data.records import Records
 from penstock.flow.stage import failures
 from penstock.flow.stage.chunks import Chunk
 from penstock.flow.stage.failures import Letter
+from penstock.flow.stage.tap import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,11 @@ class Originals:
     def chunk(self, origin: int) -> Chunk:
         """The chunk of a record, which knows its place in Kafka whatever transforms made of it."""
         return self._parts[self._at(origin)].chunk
+
+    def places(self, records: Records) -> Iterator[Place]:
+        """Where records of the batch are in Kafka."""
+        for origin, offset in zip(records.origins, records.offsets, strict=True):
+            yield *self.chunk(origin).partition, offset
 
     def __call__(self, origin: int) -> Letter:
         at = self._at(origin)

@@ -26,6 +26,7 @@ from penstock.flow.plan import SinkPlan
 from penstock.flow.stage import failures
 from penstock.flow.stage.batches import Converted, Originals
 from penstock.flow.stage.chunks import Chunk, chunk
+from penstock.flow.stage.consumer import HELD_BYTES, Consumer
 from penstock.flow.stage.failures import ConsumerFailed, Failures, ToleranceExceeded
 from penstock.flow.stage.hosted import Hosted, HostPort
 from penstock.flow.stage.intercepting import Interceptors
@@ -37,12 +38,6 @@ from penstock.kafka.group_members import remove_member
 
 log = logging.getLogger(__name__)
 
-HELD_BYTES: Final = 4 << 20
-"""About how many bytes of records a task has read and not written, at most; what one poll of its
-consumer brings on top."""
-
-_RELEASE_S: Final = 5.0  # how long a revocation waits for a write that is under way
-_COMMIT_MS: Final = 5_000
 _RETRY_COMMIT_S: Final = 1.0
 _LAST_COMMIT_S: Final = 3.0
 _REJOIN_S: Final = 0.1
@@ -74,7 +69,7 @@ class SinkTask(Hosted):
         self._seeks = Seeks()
         self._moves = 0  # how often partitions came, went, or are read from elsewhere
         self._commits: dict[int, tuple[float, dict[TopicPartition, int]]] = {}
-        self._undone = 0  # bytes that the task is done with, and the consumer was not told
+        self._consumer = Consumer(host, id, lambda: self.cut_off)
         self._tickets = 0
         self._commit_at = 0.0
         self._commit_wanted = False
@@ -115,7 +110,7 @@ class SinkTask(Hosted):
 
     def on_cut(self) -> None:
         if self._opened:
-            self._tell("close", ms=0)
+            self._consumer.close(0)
 
     def report(self, record: RecordRef, error: Exception) -> None:
         """See `SinkContext.report`."""
@@ -141,7 +136,7 @@ class SinkTask(Hosted):
             self.turn.notify_all()
 
     def pause(self, partitions: Iterable[TopicPartition], paused: bool) -> None:
-        self._tell("pause", partitions=[list(each) for each in partitions], paused=paused)
+        self._consumer.pause(partitions, paused)
 
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
         """See `SinkContext.seek`."""
@@ -166,7 +161,8 @@ class SinkTask(Hosted):
             self._pipeline = Pipeline(steps, plan.tolerance, self.wait_to_try_again)
         if self.stopping:
             return
-        self._open_consumer()
+        self._opened = True
+        self._consumer.open(plan)
         self.say(Running(self.id))
         interval_s = plan.commit_interval_ms / 1000
         self._commit_at = time.monotonic() + interval_s
@@ -191,19 +187,6 @@ class SinkTask(Hosted):
         """Notes when the writer is to be told that there is nothing to write."""
         every_ms = self._writer.idle_ms
         self._idle_at = time.monotonic() + every_ms / 1000 if every_ms else float("inf")
-
-    def _open_consumer(self) -> None:
-        plan = self._plan
-        self._opened = True
-        self._tell(
-            "open",
-            name=str(plan.task),
-            settings=dict(plan.consumer),
-            topics=list(plan.topics),
-            pattern=plan.topics_regex,
-            limit=HELD_BYTES,
-            release_ms=int(_RELEASE_S * 1000),
-        )
 
     def _await_something(self) -> None:
         with self.turn:
@@ -245,7 +228,7 @@ class SinkTask(Hosted):
         if rows:
             self._moves += 1
             self._drop(frozenset(rows))
-            self._tell("seek", id=ticket, partitions=list(rows.values()))
+            self._consumer.seek(ticket, rows.values())
 
     def _handle(self, event: dict[str, Any]) -> None:
         match event["event"]:
@@ -265,7 +248,7 @@ class SinkTask(Hosted):
             case "revoked":
                 gone = frozenset(TopicPartition(*row) for row in event["partitions"])
                 ticket, offsets = self._released(gone)
-                self._tell("released", id=ticket, offsets=offsets, ms=_COMMIT_MS)
+                self._consumer.released(ticket, offsets)
             case "lost":
                 gone = frozenset(TopicPartition(*row) for row in event["partitions"])
                 self._forget(gone)
@@ -283,7 +266,9 @@ class SinkTask(Hosted):
             case "closed":
                 raise ConsumerFailed(event.get("trace") or "it was closed")
 
-    def _released(self, gone: frozenset[TopicPartition]) -> tuple[int, list[list[Any]]]:
+    def _released(
+        self, gone: frozenset[TopicPartition]
+    ) -> tuple[int, Mapping[TopicPartition, int]]:
         """Finishes revoked partitions; what is to be committed of them."""
         self._drop(gone)
         with self.busy():
@@ -293,7 +278,7 @@ class SinkTask(Hosted):
             allowed = self._allowed(known) if flushed else {}
         self._failures_flushed()
         self._forget(gone)
-        return self._ticket(allowed), _rows(allowed)
+        return self._ticket(allowed), allowed
 
     def _forget(self, gone: frozenset[TopicPartition]) -> None:
         with self.turn:
@@ -311,7 +296,7 @@ class SinkTask(Hosted):
         """Drops what is converted and not written: the next owner of the partitions gets it."""
         for each in self._pending:
             if each.chunk.partition in gone:
-                self._done(each.bytes)
+                self._consumer.done(each.bytes)
         self._pending = [each for each in self._pending if each.chunk.partition not in gone]
 
     def _write_next(self) -> None:
@@ -343,7 +328,7 @@ class SinkTask(Hosted):
     def _convert(self, frame: pa.Buffer) -> None:
         taken = chunk(frame)
         if not self._is_ours(taken):
-            self._done(len(frame))  # of an assignment that is over
+            self._consumer.done(len(frame))  # of an assignment that is over
             return
         original = failures.consumed(taken.records, taken.timestamp_type)
         records, failed = self.interceptors.receive(self._pipeline, taken.records)
@@ -370,7 +355,7 @@ class SinkTask(Hosted):
                 self._write_batch(parts)
         finally:
             for part in parts:
-                self._done(part.bytes)
+                self._consumer.done(part.bytes)
 
     def _write_batch(self, parts: Sequence[Converted]) -> None:
         """Writes chunks in one or more calls; the offsets they reach count as they are written."""
@@ -397,7 +382,7 @@ class SinkTask(Hosted):
                 self._reached[partition] = position
                 self._positions[partition] = position
 
-    def _put(self, records: Records, originals: failures.Original) -> None:
+    def _put(self, records: Records, originals: Originals) -> None:
         """Gives records to the writer, again and again while it asks for that, without those whose
         partitions are revoked meanwhile, or are to be read from elsewhere."""
         delay_max = min(self._plan.tolerance.retry_delay_max_ms, _PUT_DELAY_MAX_MS)
@@ -425,7 +410,9 @@ class SinkTask(Hosted):
                     moves = self._moves
                     records = self._still_ours(records)
         if self._tap is not None:
-            self._show_written(self._tap, records, failed)
+            by = {"step": Stage.TASK_PUT.value, "class": self._class_name}
+            self._tap.written(originals.places(records), failed, by)
+            self._tap = None if self._tap.done else self._tap
         refused = [
             Failure(records.origins[row], Stage.TASK_PUT, self._class_name, failed[row])
             for row in sorted(failed)
@@ -436,18 +423,6 @@ class SinkTask(Hosted):
         with self.counted() as counts:
             counts.failed += len(refused)
             counts.done += len(records) - len(refused)
-
-    def _show_written(self, tap: Tap, records: Records, failed: Failed) -> None:
-        assert isinstance(records.source, Originals)
-        chunks = map(records.source.chunk, records.origins)
-        places = (
-            (*chunk.partition, offset)
-            for chunk, offset in zip(chunks, records.offsets, strict=True)
-        )
-        by = {"step": Stage.TASK_PUT.value, "class": self._class_name}
-        tap.written(places, failed, by)
-        if tap.done:
-            self._tap = None
 
     def _still_ours(self, records: Records) -> Records:
         """Without records of assignments that are over, and of partitions that are to be read from
@@ -473,13 +448,6 @@ class SinkTask(Hosted):
             with self.counted() as counts:
                 counts.lost += lost
 
-    def _done(self, size: int) -> None:
-        """The consumer may read so many bytes more; said when it is worth saying."""
-        self._undone += size
-        if self._undone >= HELD_BYTES // 8:
-            self._tell("done", bytes=self._undone)
-            self._undone = 0
-
     def _commit(self) -> bool:
         """Commits what is written, unless a commit is on its way; False when it is to be tried
         again soon. That is no loss: if the partition moves on, its new owner gets the records once
@@ -493,7 +461,7 @@ class SinkTask(Hosted):
         self._failures_flushed()
         if allowed:
             ticket = self._ticket(allowed)
-            self._tell("commit", id=ticket, offsets=_rows(allowed), ms=_COMMIT_MS)
+            self._consumer.commit(ticket, allowed)
         return True
 
     def _flushed(self) -> bool:
@@ -560,7 +528,7 @@ class SinkTask(Hosted):
         except BaseException as unfinished:
             error = unfinished
         if self._opened:
-            self._tell("close", ms=_CLOSE_MS)
+            self._consumer.close(_CLOSE_MS)
             self._closed.wait(min(_CLOSE_MS / 1000 + 1, self.time_left() + 0.5))
             if self._left_behind is not None and self._plan.group_admin is not None:
                 group = self._plan.consumer["group.id"]
@@ -592,7 +560,7 @@ class SinkTask(Hosted):
         while allowed and time.monotonic() < until:
             ticket = self._ticket(allowed)
             left_ms = int(max(1.0, (until - time.monotonic()) * 1000))
-            self._tell("commit", id=ticket, offsets=_rows(allowed), ms=left_ms)
+            self._consumer.commit(ticket, allowed, left_ms)
             self._await_commits(until)
             if self._refusal is None or not any(word in self._refusal for word in _REJOINING):
                 return
@@ -611,12 +579,4 @@ class SinkTask(Hosted):
                     case "committed":
                         self._on_committed(event["id"], event.get("error"))
                     case "revoked":  # what is written of them is about to be committed
-                        self._tell("released", id=0, offsets=[], ms=0)
-
-    def _tell(self, what: str, **more: Any) -> None:
-        if what == "close" or not self.cut_off:
-            self._host.tell_reader({"do": what, "task": self.id, **more})
-
-
-def _rows(offsets: Mapping[TopicPartition, int]) -> list[list[Any]]:
-    return [[*at, offset] for at, offset in offsets.items()]
+                        self._consumer.released(0, {})
