@@ -19,24 +19,14 @@ from benchmarks import (
     documents,
     files,
     indices,
-    object_stores,
-    quiet,
-    databases,
-    documents,
-    files,
-    object_stores,
-    quiet,
-    redis_stores,
-    databases,
-    documents,
-    files,
     messages,
     object_stores,
     quiet,
+    redis_stores,
     report,
     scenarios,
+    web,
 )
-from benchmarks import databases, documents, files, object_stores, quiet, report, scenarios, web
 from benchmarks.inputs import WrongOutcome, whole_batches
 from benchmarks.report import Figure, Problem, number_words
 from benchmarks.runtimes import PENSTOCK, REFERENCE, RunFailed, session

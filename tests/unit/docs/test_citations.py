@@ -24,6 +24,8 @@ SOURCES = sorted(
 )
 
 NUMBER = re.compile(r"§(\d+(?:\.\d+)?)")
+STANDARD = re.compile(r"(?:RFC \d+|MQTT 5|HTML standard),?\s+§[\d.]+(?:,\s+§[\d.]+)*")
+"""A section of somebody else's document, which is not looked up."""
 CITATION = re.compile(
     r"(?P<page>kafka-connect|connectors)\.md[\s#]+"
     r"(?P<numbers>§\d+(?:\.\d+)?(?:[,\s#]+(?:and )?§\d+(?:\.\d+)?)*)"
@@ -54,6 +56,7 @@ def anchors(page: Path) -> set[str]:
 
 def dead_citations(text: str) -> Iterator[str]:
     """Citations without a page, or of a section that its page does not have."""
+    text = STANDARD.sub(lambda cited: cited[0].replace("§", " "), text)
     cited: set[int] = set()
     for citation in CITATION.finditer(text):
         for number in NUMBER.finditer(citation["numbers"]):
