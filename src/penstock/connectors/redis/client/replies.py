@@ -44,18 +44,30 @@ class Replies:
             return None
         found: list[Any] = []
         add = found.append
-        while len(found) < count:
-            # Most elements are short texts, whole in what is there.
-            data, at = self._data, self._at
+        data, at = self._data, self._at
+        have = len(data)
+        for _ in range(count):
+            # Most elements are texts or lists whose begin is there already.
             end = data.find(b"\r\n", at)
-            if end > at and data[at] == 36:
-                size = int(data[at + 1 : end])
-                stop = end + 2 + size
-                if size >= 0 and stop + 2 <= len(data):
-                    add(data[end + 2 : stop])
-                    self._at = stop + 2
+            if end > at:
+                if data[at] == 36:  # $
+                    start = end + 2
+                    stop = start + int(data[at + 1 : end])
+                    if start <= stop and stop + 2 <= have:
+                        add(data[start:stop])
+                        at = stop + 2
+                        continue
+                elif data[at] == 42:  # *
+                    self._at = end + 2
+                    add(self._list(int(data[at + 1 : end])))
+                    data, at = self._data, self._at
+                    have = len(data)
                     continue
+            self._at = at
             add(self.value())
+            data, at = self._data, self._at
+            have = len(data)
+        self._at = at
         return found
 
     def _bulk(self, size: int) -> bytes | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -77,18 +77,10 @@ class KeysReader(SourceReader):
 
     idle_ms = 0
 
-    def __init__(
-        self,
-        plan: KeysPlan,
-        access: Access,
-        context: SourceContext,
-        *,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, plan: KeysPlan, access: Access, context: SourceContext) -> None:
         self._plan = plan
         self._access = access
         self._context = context
-        self._clock = clock
         self._servers = Servers(access, context.wait)
         self._listening: dict[Node, Link] = {}
         self._cursors: dict[Node, bytes] = {}
@@ -177,14 +169,12 @@ class KeysReader(SourceReader):
             del self._changed[key]
         size = sum(100 + len(repr(each)) for each in values)
         self._size = max(1.0, 0.5 * self._size + 0.5 * size / len(values))
-        now_ms = int(self._clock() * 1000)
         records = Records.of(
             self._plan.topic,
             values,
             keys=[each["key"] for each in values],
             schema=VALUE,
             key_schema=STRING,
-            timestamps=[now_ms] * len(values),
         )
         return Polled(records, [SourceOffset(PARTITION, {})])
 

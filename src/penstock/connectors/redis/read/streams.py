@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -69,17 +69,9 @@ class StreamReader(SourceReader):
 
     idle_ms = 0
 
-    def __init__(
-        self,
-        plan: StreamPlan,
-        access: Access,
-        context: SourceContext,
-        *,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, plan: StreamPlan, access: Access, context: SourceContext) -> None:
         self._plan = plan
         self._context = context
-        self._clock = clock
         self._servers = Servers(access, context.wait)
         self._stream = plan.stream.encode()
         stored = context.stored_offset(PARTITION) or {}
@@ -200,14 +192,12 @@ class StreamReader(SourceReader):
         self._last = entries[-1][0]
         if self._plan.acknowledges:
             self._polled.append((keys[-1], [id for id, _ in entries]))
-        now_ms = int(self._clock() * 1000)
         records = Records.of(
             self._plan.topic,
             values,
             keys=keys,
             schema=VALUE,
             key_schema=STRING,
-            timestamps=[now_ms] * len(keys),
         )
         return Polled(records, [SourceOffset(PARTITION, {OFFSET: keys[-1]})])
 

@@ -14,6 +14,9 @@ from penstock.api.schema import Schema, Type, Value, pairs, text_of
 
 Word = Callable[[Value], bytes]
 
+_NAMES: Final = 10_000  # names of fields that are kept encoded
+
+_ANY_TEXT: Final = text_of(None)
 _INTEGERS: Final = frozenset({Type.INT8, Type.INT16, Type.INT32, Type.INT64})
 
 
@@ -66,9 +69,11 @@ class Charset:
             return self.encode(value)
         if kind is int:
             return b"%d" % value
+        if kind is bool:
+            return b"true" if value else b"false"
         if kind is bytes:
             return bytes(value)
-        return self.encode(text_of(None)(value))
+        return self.encode(_ANY_TEXT(value))
 
 
 Fields = Callable[[Any], tuple[int, bytes]]
@@ -88,18 +93,32 @@ def fields_of(schema: Schema | None, charset: Charset) -> Fields:
             raise DataError(_not_fields(kind))
 
         return refuse
-    of_values = charset.word(schema.value_schema if schema is not None else None)
-    of_keys = charset.word(schema.key_schema if schema is not None else None)
+    return _map(schema, charset)
+
+
+def _map(schema: Schema | None, charset: Charset) -> Fields:
+    of_value = charset.word(schema.value_schema if schema is not None else None)
+    heads: dict[str, bytes] = {}
+
+    def head(name: Any) -> bytes:
+        if type(name) is not str:
+            raise DataError(f"A field's name has to be a text, it is {_kind(name)}")
+        word = charset.encode(name)
+        found = b"$%d\r\n%b\r\n" % (len(word), word)
+        if len(heads) < _NAMES:
+            heads[name] = found
+        return found
 
     def entries(value: Any) -> tuple[int, bytes]:
-        if type(value) is not dict and schema is None:
-            raise DataError(_not_fields(_kind(value)))
-        words = []
-        for key, each in pairs(value):
-            if type(key) is not str:
-                raise DataError(f"A field's name has to be a text, it is {_kind(key)}")
-            words += [of_keys(key), of_values(each)]
-        return len(words), b"".join([b"$%d\r\n%b\r\n" % (len(word), word) for word in words])
+        if type(value) is not dict:
+            if schema is None:
+                raise DataError(_not_fields(_kind(value)))
+            value = dict(pairs(value))
+        parts = []
+        for name, each in value.items():
+            word = of_value(each)
+            parts.append(b"%b$%d\r\n%b\r\n" % (heads.get(name) or head(name), len(word), word))
+        return 2 * len(value), b"".join(parts)
 
     return entries
 
