@@ -586,8 +586,14 @@ def test_a_cluster_gets_every_record_at_its_node() -> None:
             assert all(int(node.ask("DBSIZE")) > 500 for node in cluster.nodes), [
                 node.ask("DBSIZE") for node in cluster.nodes
             ]
-            _move_slot(cluster, "t:k1")
-            assert task.write(rows) == {}
+            slot, target = _move_slot(cluster, client)
+            for number in range(3_000):
+                rows.values.values[number] = {"v": -number}
+            assert task.write(rows) == {}  # the key is asked for elsewhere
+            assert sum(int(node.ask("DBSIZE")) for node in cluster.nodes) == 3_001
+            for node in cluster.nodes:
+                node.ask("CLUSTER", "SETSLOT", slot, "NODE", target)
+            assert task.write(rows) == {}  # the slot has moved
             assert sum(int(node.ask("DBSIZE")) for node in cluster.nodes) == 3_001
         hosts = ",".join(cluster.addresses)
         plain = {"redis.hosts": hosts, "redis.client.mode": "Cluster"}
@@ -599,18 +605,20 @@ def test_a_cluster_gets_every_record_at_its_node() -> None:
             write(RedisSink, alone, texts(50))
 
 
-def _move_slot(cluster: RedisCluster, key: str) -> None:
-    """Begins to move the slot of a key to another node: what is asked for there is told so."""
-    slot = cluster.nodes[0].ask("CLUSTER", "KEYSLOT", key)
+def _move_slot(cluster: RedisCluster, client: redis.RedisCluster) -> tuple[str, str]:
+    """Begins to move a slot with one key to another node, the key first: who asks the old node for
+    it is sent there. The slot, and the id of the new node."""
+    slots = [str(client.keyslot(f"t:k{number}")) for number in range(3_000)]
+    key, slot = next((f"t:k{n}", each) for n, each in enumerate(slots) if slots.count(each) == 1)
     ids = [node.ask("CLUSTER", "MYID").split("\r\n")[-1] for node in cluster.nodes]
-    share = 16_384 // 3 + 1
-    source = int(slot) // share
+    source = int(slot) // (16_384 // 3 + 1)
     target = (source + 1) % 3
     cluster.nodes[target].ask("CLUSTER", "SETSLOT", slot, "IMPORTING", ids[source])
     cluster.nodes[source].ask("CLUSTER", "SETSLOT", slot, "MIGRATING", ids[target])
     port = str(cluster.nodes[target].port)
     moved = cluster.nodes[source].ask("MIGRATE", "127.0.0.1", port, key, "0", "5000")
     assert moved == "OK", moved
+    return slot, ids[target]
 
 
 def test_sentinels_tell_the_primary() -> None:

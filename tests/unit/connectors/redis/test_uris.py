@@ -96,6 +96,9 @@ def test_passwords_are_never_shown() -> None:
             REDIS_SINK.parse({"redis.uri": uri})
         assert "redis.uri" in str(told.value)
         assert "hunter2" not in str(told.value)
+    with pytest.raises(ConfigInvalid) as told:
+        jcustenborder.JCUSTENBORDER_SINK.parse({"redis.hosts": "redis://u:hunter2@h:port"})
+    assert "hunter2" not in str(told.value)
     access = access_of(REDIS_SINK.parse({"redis.uri": "redis://u:hunter2@h"}))
     assert "hunter2" not in repr(access)
 

@@ -23,23 +23,17 @@ from penstock.api.settings import (
 )
 from penstock.connectors.redis.client.access import DEFAULT_PORT, Access, Address, Mode
 from penstock.connectors.redis.client.uris import Uri, UriInvalid, parse_uri
+from penstock.connectors.redis.settings.shared import ServersCheck
 from penstock.connectors.redis.settings.tls import Tls
 
 
-class _UriCheck:
-    """A URI. Messages do not show it: it may hold a password."""
-
-    def problem(self, name: str, value: str | None) -> str | None:
-        """See `Check`."""
-        try:
-            if value and value.strip():
-                parse_uri(value)
-        except UriInvalid as error:
-            return invalid(name, HIDDEN, str(error))
-        return None
-
-    def __str__(self) -> str:
-        return "a URI"
+def _uri_problem(text: str | None) -> str | None:
+    try:
+        if text and text.strip():
+            parse_uri(text)
+    except UriInvalid as error:
+        return str(error)
+    return None
 
 
 CLUSTER: Final = Key(
@@ -69,7 +63,7 @@ URI: Final = Key(
     STRING,
     default="",
     importance=MEDIUM,
-    check=_UriCheck(),
+    check=ServersCheck("a URI", _uri_problem),
     doc="The server: redis://host:port, rediss:// with TLS, redis-sentinel://host,host#primary, "
     "redis-socket:///path; user, password and database in it if wanted. A list of host:port is "
     "that of a cluster's nodes.",

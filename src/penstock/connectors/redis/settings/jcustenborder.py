@@ -20,7 +20,6 @@ from penstock.api.settings import (
     Key,
     Secret,
     between,
-    checking,
     invalid,
     one_of,
 )
@@ -29,6 +28,7 @@ from penstock.connectors.redis.client.uris import UriInvalid, parse_uri
 from penstock.connectors.redis.settings.shared import (
     CHARSET_CHECK,
     PIPELINE_KEYS,
+    ServersCheck,
     charset_of,
     ignored,
     limits_of,
@@ -57,7 +57,7 @@ HOSTS: Final = Key(
     LIST,
     default=("localhost:6379",),
     importance=HIGH,
-    check=checking("a list of host:port", _hosts_problem),
+    check=ServersCheck("a list of host:port", _hosts_problem),
     doc="The servers, host:port; several are nodes of a cluster. A URI is taken, too: "
     "redis://, rediss://, redis-sentinel://.",
 )

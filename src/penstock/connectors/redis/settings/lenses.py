@@ -27,7 +27,12 @@ from penstock.api.settings import (
 )
 from penstock.connectors.redis.client.access import Access, Mode
 from penstock.connectors.redis.client.uris import UriInvalid, parse_uri
-from penstock.connectors.redis.settings.shared import PIPELINE_KEYS, ignored, limits_of
+from penstock.connectors.redis.settings.shared import (
+    PIPELINE_KEYS,
+    ServersCheck,
+    ignored,
+    limits_of,
+)
 from penstock.connectors.redis.settings.tls import Tls
 from penstock.connectors.redis.write.kcql import KcqlInvalid, parse_kcql
 from penstock.connectors.redis.write.lenses import LensesMaker
@@ -60,7 +65,7 @@ HOST: Final = Key(
     STRING,
     default=REQUIRED,
     importance=HIGH,
-    check=all_of(non_empty(), checking("a host or a URI", _host_problem)),
+    check=all_of(non_empty(), ServersCheck("a host or a URI", _host_problem)),
     doc="The server's host. A URI is taken, too: redis://, rediss://, redis-sentinel://.",
     group=_CONNECTION,
     order=2,

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import codecs
-from typing import Final
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
 
 from penstock.api.settings import (
     BOOLEAN,
+    HIDDEN,
     INT,
     LOW,
     STRING,
@@ -16,6 +19,7 @@ from penstock.api.settings import (
     Key,
     between,
     checking,
+    invalid,
 )
 from penstock.connectors.redis.write.cells import Charset
 from penstock.connectors.redis.write.plan import Limits
@@ -30,6 +34,26 @@ def _charset_problem(name: str | None) -> str | None:
     except LookupError:
         return f"The charset {name} is not known"
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class ServersCheck:
+    """A check of what names servers: `find` returns the problem of a value, or None. Messages do
+    not show a value with a user, which may have a password."""
+
+    description: str
+    find: Callable[[Any], str | None]
+
+    def problem(self, name: str, value: Any) -> str | None:
+        """See `Check`."""
+        text = self.find(value)
+        if text is None:
+            return None
+        shown = ", ".join(value) if isinstance(value, tuple) else value
+        return invalid(name, HIDDEN if "@" in str(shown) else shown, text)
+
+    def __str__(self) -> str:
+        return self.description
 
 
 CHARSET_CHECK: Final[Check] = checking("the name of a charset", _charset_problem)
