@@ -485,6 +485,23 @@ def test_it_works_without_libev(
     assert rows(server, table) == [(number, number) for number in range(1000)]
 
 
+def test_a_preview_tells_the_statements_and_executes_none(
+    server: CassandraServer, table: str, make_task: MakeTask
+) -> None:
+    task = make_task("id int PRIMARY KEY, v text", "id=key, v=value.v")
+    config = CassandraSink.plugin.config.parse(task.props)
+    told: list[str] = []
+    writer = task.connector.open_preview(config, task.context, told.append)
+    failed: Failed = {}
+    records = records_of([{"v": "x"}, None, {"v": "y"}], keys=[1, 2, "no"], topic=task.topic)
+    writer.write(records, failed)
+    assert list(failed) == [2]
+    assert told[0].startswith(f'INSERT INTO "{KS}"."{table}"("id","v")')
+    assert "[id=1, v='x', message_internal_timestamp=" in told[0]
+    assert told[1].startswith("DELETE FROM")
+    assert rows(server, table) == []
+
+
 def test_unknown_names_are_told_at_validation(
     server: CassandraServer, table: str, make_task: MakeTask
 ) -> None:
