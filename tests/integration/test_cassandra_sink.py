@@ -367,6 +367,21 @@ def test_what_the_server_refuses_costs_its_record_alone(
     assert make_task(columns, mapping, ignoreErrors="All").write({"p": "none"}, keys=[1]) == {}
 
 
+def test_what_is_too_large_is_refused_and_what_is_gone_fails_the_task(
+    server: CassandraServer, table: str, make_task: MakeTask
+) -> None:
+    task = make_task("p int, id int, v blob, PRIMARY KEY (p, id)", "p=value.p, id=key, v=value.v")
+    values = [{"p": 1, "v": b"x" * size} for size in (1, 20_000_000, 2)]
+    failed = task.write(*values, keys=[1, 2, 3])
+    assert list(failed) == [1]
+    assert "exceeds allowed maximum" in str(failed[1])
+    assert [row[1] for row in rows(server, table)] == [1, 3]
+    server.execute(f"DROP TABLE {KS}.{table}")
+    with pytest.raises(PenstockError, match="does not exist") as raised:
+        task.write(*values[:1], keys=[1], first=10)
+    assert not isinstance(raised.value, Unavailable)
+
+
 TYPES: dict[str, tuple[Any, Any]] = {
     "ascii": ("a", "a"),
     "bigint": (1 << 60, 1 << 60),
@@ -493,7 +508,7 @@ def test_a_preview_tells_the_statements_and_executes_none(
     told: list[str] = []
     writer = task.connector.open_preview(config, task.context, told.append)
     failed: Failed = {}
-    records = records_of([{"v": "x"}, None, {"v": "y"}], keys=[1, 2, "no"], topic=task.topic)
+    records = records_of([{"v": "x"}, None, {"v": "y"}], keys=[1, 2, "none"], topic=task.topic)
     writer.write(records, failed)
     assert list(failed) == [2]
     assert told[0].startswith(f'INSERT INTO "{KS}"."{table}"("id","v")')
