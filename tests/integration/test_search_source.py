@@ -11,6 +11,7 @@ import orjson
 import pytest
 
 from penstock.api import PenstockError, Primitive, SourceOffset
+from penstock.connectors.search.read import reader
 from penstock.connectors.search.source import ElasticsearchSource, OpenSearchSource
 from penstock.testing.conformance import SourceConformance
 from penstock.testing.contexts import SourceContextStub
@@ -28,6 +29,12 @@ def server(request: pytest.FixtureRequest) -> SearchServer:
 @pytest.fixture
 def index() -> str:
     return f"index-{next(NUMBERS)}"
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A poll waits for its requests, however busy the machine is: None says that all is read."""
+    monkeypatch.setattr(reader, "_ANSWER_MS", 30_000)
 
 
 def make(server: SearchServer, index: str, shards: int = 1, **properties: str) -> None:
@@ -119,9 +126,9 @@ class Task:
         sorted."""
         found: list[tuple[str, Any, Any]] = []
         for plan in self.plans():
-            reader = self.connector.open(plan, SourceContextStub([*self.stored.values()]))
+            opened = self.connector.open(plan, SourceContextStub([*self.stored.values()]))
             try:
-                while (polled := reader.poll(10_000, 0)) is not None:
+                while (polled := opened.poll(10_000, 0)) is not None:
                     records = polled.records
                     found += zip(
                         records.topics, records.keys.values, records.values.values, strict=True
@@ -131,7 +138,7 @@ class Task:
                     if enough and len(found) >= enough:
                         break
             finally:
-                reader.close()
+                opened.close()
         return sorted(found, key=repr)
 
 
@@ -217,17 +224,17 @@ def test_late_documents_are_waited_for(
     task = Task(server, index, position_field=field, delay_ms="1000", fields="at")
     (plan,) = task.plans()
     now = [1_700_000_001_500]
-    reader: Any = task.connector.open(plan, SourceContextStub())
+    opened: Any = task.connector.open(plan, SourceContextStub())
     clock = lambda: now[0]  # noqa: E731
-    reader._clock = clock
-    for pages in reader._waiting:
+    opened._clock = clock
+    for pages in opened._waiting:
         pages._clock = clock
     with_delay: list[str] = []
 
     def read() -> list[str]:
         now[0] += 10
         keys: list[str] = []
-        while (polled := reader.poll(1_000, 0)) is not None:
+        while (polled := opened.poll(1_000, 0)) is not None:
             keys += polled.records.keys.values
         with_delay.extend(keys)
         return keys
@@ -249,7 +256,7 @@ def test_late_documents_are_waited_for(
     now[0] += 1_000
     assert read() == ([] if field == "at" else ["2"])
     assert sorted(with_delay) == ["1", "2", "3"]
-    reader.close()
+    opened.close()
 
 
 def test_a_query_and_fields_choose(server: SearchServer, index: str) -> None:
@@ -278,12 +285,12 @@ def test_timestamps_and_topics_of_data_streams(server: SearchServer, index: str)
     server.request("POST", f"/{name}/_doc?refresh=true", {"@timestamp": 7})
     task = Task(server, f"{name}*", position_field="@timestamp")
     (plan,) = task.plans()
-    reader = task.connector.open(plan, SourceContextStub())
+    opened = task.connector.open(plan, SourceContextStub())
     times: list[int | None] = []
-    while (polled := reader.poll(10_000, 0)) is not None:
+    while (polled := opened.poll(10_000, 0)) is not None:
         assert set(polled.records.topics) == {name}
         times += polled.records.timestamps
-    reader.close()
+    opened.close()
     assert sorted(times, key=lambda at: at or 0) == [4, 5, 6, 7]
 
 
@@ -300,16 +307,16 @@ def test_nothing_is_missed_while_others_write(server: SearchServer, index: str) 
     threads = [threading.Thread(target=write, args=(n * 50,)) for n in range(writers)]
     for thread in threads:
         thread.start()
-    reader = task.connector.open(plan, SourceContextStub())
+    opened = task.connector.open(plan, SourceContextStub())
     read: list[Any] = []
     while any(thread.is_alive() for thread in threads) or len(read) < total:
-        polled = reader.poll(100_000, 200)
+        polled = opened.poll(100_000, 200)
         if polled is None:
             assert any(thread.is_alive() for thread in threads), f"{len(read)} were read"
             continue
         read += polled.records.keys.values
-    assert reader.poll(100_000, 0) is None
-    reader.close()
+    assert opened.poll(100_000, 0) is None
+    opened.close()
     assert len(read) == total
     assert len(set(read)) == total
 
@@ -319,14 +326,14 @@ def test_points_in_time_that_are_gone_are_opened_again(server: SearchServer, ind
     put(server, index, {str(n): {"n": n} for n in range(500)})
     task = Task(server, index, batch_size="50")
     (plan,) = task.plans()
-    reader: Any = task.connector.open(plan, SourceContextStub())
+    opened: Any = task.connector.open(plan, SourceContextStub())
     read: list[Any] = []
-    while (polled := reader.poll(100, 0)) is not None:
-        for pages in reader._waiting:
+    while (polled := opened.poll(100, 0)) is not None:
+        for pages in opened._waiting:
             if pages._point is not None:
-                reader._points.close(pages._point)
+                opened._points.close(pages._point)
         read += polled.records.keys.values
-    reader.close()
+    opened.close()
     assert sorted(read, key=int) == [str(n) for n in range(500)]
 
 

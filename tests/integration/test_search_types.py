@@ -94,7 +94,7 @@ def test_what_is_written_is_read_as_the_table_says(
     (props,) = source().plan_tasks(parsed(), 1)
     reader = source().open(source.plugin.config.parse(props), SourceContextStub())
     read: dict[str, Any] = {}
-    while (polled := reader.poll(1 << 20, 0)) is not None:
+    while (polled := reader.poll(1 << 20, 1_000)) is not None:
         read.update(zip(polled.records.keys.values, polled.records.values.values, strict=True))
     reader.close()
     node = node_writer(SCHEMA, mapped=True, compact=True)
