@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from penstock.api import ConsumerInterceptor, Extra, Plugin
+from penstock.config.define import ConfigDef
 from penstock.config.worker import from_environment, parse_distributed
 from penstock.errors import ConfigInvalid
 from penstock.flow.plan import SinkPlan, SourcePlan
 from penstock.ids import TaskId
 from penstock.interceptors.monitoring import MonitoringConsumer, MonitoringProducer
-from penstock.interceptors.tracing import ENDPOINT, TracingConsumer, TracingProducer
+from penstock.interceptors.tracing import ENDPOINT, TRACING, TracingConsumer, TracingProducer
 from penstock.plugins.registry import Registry
 from penstock.rest.model import plugin_infos
 from penstock.runtime.planning import Planner
@@ -19,7 +23,17 @@ from penstock.runtime.planning import Planner
 from .test_planning import REGISTRY, SINK, SOURCE, WORKER
 
 OURS = (MonitoringProducer, MonitoringConsumer, TracingProducer, TracingConsumer)
-PLUGINS = Registry([*REGISTRY.found, *OURS])
+
+
+class Lacking(ConsumerInterceptor):
+    """Its packages are not installed."""
+
+    plugin = Plugin(
+        "test.Lacking", "1", ConfigDef(), extra=Extra("x", "Watchers", ("no_such_package",))
+    )
+
+
+PLUGINS = Registry([*REGISTRY.found, *OURS, Lacking])
 CONFLUENT = "io.confluent.monitoring.clients.interceptor."
 PRODUCER, CONSUMER = "producer.interceptor.classes", "consumer.interceptor.classes"
 OF_SOURCE, OF_SINK = (
@@ -112,6 +126,18 @@ def test_java_classes_are_refused_with_what_to_do(base: dict[str, str], setting:
 
 def test_one_of_the_other_client_is_refused() -> None:
     assert OF_SINK in errors({}, {**SINK, OF_SINK: "MonitoringProducerInterceptor"})
+
+
+def test_one_whose_packages_are_missing_is_refused_with_the_command() -> None:
+    (text,) = errors({}, {**SINK, OF_SINK: "test.Lacking"})[OF_SINK]
+    assert "(no_such_package); install them with: pip install 'penstock[x]'" in text
+
+
+def test_the_extra_for_tracing_is_the_projects() -> None:
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    assert all(each.startswith("opentelemetry-") for each in extras[TRACING.name])
+    assert f"penstock[{TRACING.name}]" in extras["all"]
 
 
 def test_invalid_settings_of_theirs_are_found() -> None:
