@@ -105,7 +105,9 @@ class Interceptors:
         return self.convert(pipeline, self.on_consume(records))
 
     def convert(self, pipeline: Pipeline, records: Records) -> tuple[Records, Sequence[Failure]]:
-        """Runs a pipeline, and tells of it."""
+        """Runs a pipeline, and tells of it if there is something to run it for."""
+        if not self._all or not len(records):
+            return pipeline.run(records)
         failed: list[Failure] = []
         with self.stage("convert", len(records), failed):
             converted, found = pipeline.run(records)
