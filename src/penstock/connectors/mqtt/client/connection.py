@@ -345,7 +345,10 @@ class Connection:
         ]
         if refused:
             self.abort()
-            raise Refused(f"The broker {self.server} refuses to subscribe: {', '.join(refused)}.")
+            raise Refused(
+                f"The broker {self.server} refuses to subscribe to {', '.join(refused)}: check "
+                f"{self._options.names.filters}, and what the user may read."
+            )
 
     def _reasons(self, mid: int | None) -> Sequence[Any]:
         assert self._suback is not None, "waited for"
@@ -375,18 +378,21 @@ class Connection:
             return
         pending = getattr(sock, "pending", None)
         ready = reads and pending is not None and pending() > 0
-        readers: list[Any] = [sock] if reads else []
+        writes = client.want_write()
+        poll = select.poll()
         if wakes is not None:
-            readers.append(wakes)
-        writers = [sock] if client.want_write() else []
-        try:
-            came, can_write, _ = select.select(readers, writers, [], 0.0 if ready else timeout_s)
-        except (OSError, ValueError):
-            self.abort()
-            return
-        if can_write:
+            poll.register(wakes, select.POLLIN)
+        if reads or writes:
+            handle = sock.fileno()
+            poll.register(
+                handle, (select.POLLIN if reads else 0) | (select.POLLOUT if writes else 0)
+            )
+        else:
+            handle = -1
+        events = dict(poll.poll(0 if ready else max(0, timeout_s) * 1000)).get(handle, 0)
+        if writes and events & ~select.POLLIN:
             client.loop_write()
-        if ready or sock in came:
+        if reads and (ready or events & ~select.POLLOUT):
             client.receive()
         if client.socket() is not None:
             client.stay(reads=reads)

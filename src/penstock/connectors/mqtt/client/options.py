@@ -71,6 +71,7 @@ class Names:
     password: str
     trust: str
     client_id: str
+    filters: str
     version: str = "penstock.mqtt.version"
 
 

@@ -1,4 +1,4 @@
-"""The properties of MQTT 5's messages (MQTT 5, §2.2.2).
+"""The properties of MQTT 5's messages (MQTT 5, section 2.2.2).
 
 >>> given = Properties(content_type="text/plain", user=(("a", "1"), ("a", "2")))
 >>> read(given.packed()[1:]) == given

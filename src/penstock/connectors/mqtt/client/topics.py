@@ -1,4 +1,4 @@
-"""MQTT's topic names and topic filters (MQTT 5, §4.7, §4.8.2).
+"""MQTT's topic names and topic filters (MQTT 5, sections 4.7 and 4.8.2).
 
 >>> filter_problem("a/+/b/#"), filter_problem("$share/group/a/#")
 (None, None)

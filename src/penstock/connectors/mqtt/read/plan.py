@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
 from penstock.connectors.mqtt.client.topics import matches
+
+_NO_NAME: Final = re.compile(r"[^a-zA-Z0-9._-]")
+_MOST_NAME: Final = 249
 
 
 class Shape(Enum):
@@ -29,7 +33,7 @@ class Route:
 
     topic_filter: str
     kafka_topic: str
-    """`$`: the MQTT topic, with `_` for `/`."""
+    """`$`: the MQTT topic, with `_` for `/` and for what a Kafka topic cannot have."""
     payload: Payload = Payload.BYTES
     key_fields: tuple[tuple[str, ...], ...] = ()
     """Paths into a JSON document whose values are the key."""
@@ -63,9 +67,11 @@ class SourcePlan:
 def kafka_topic(route: Route, topic: str) -> str:
     """The Kafka topic of a message.
 
-    >>> kafka_topic(Route("#", "$"), "/plant/1//temperature")
-    'plant_1_temperature'
+    >>> kafka_topic(Route("#", "$"), "/plant/1//temperature in °C")
+    'plant_1_temperature_in__C'
     """
     if route.kafka_topic != "$":
         return route.kafka_topic
-    return "_".join(level for level in topic.removeprefix("/").split("/") if level)
+    name = "_".join(level for level in topic.removeprefix("/").split("/") if level)
+    name = _NO_NAME.sub("_", name)[:_MOST_NAME]
+    return name if name not in ("", ".", "..") else "_"

@@ -215,7 +215,9 @@ class Receiver:
     def _pause(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
         while not self._stopping and (left := deadline - time.monotonic()) > 0:
-            select.select([self._wake_in], [], [], left)
+            poll = select.poll()
+            poll.register(self._wake_in, select.POLLIN)
+            poll.poll(left * 1000)
             self._drain()
             self._acknowledge()
 

@@ -258,6 +258,7 @@ NAMES: Final = Names(
     password=PASSWORD_KEY.name,
     trust=TRUST_STORE.name,
     client_id=CLIENT_ID.name,
+    filters=TOPICS.name,
 )
 _TLS_NAMES: Final = {
     "ssl.truststore.location": TRUST_STORE.name,

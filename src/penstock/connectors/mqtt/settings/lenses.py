@@ -363,6 +363,7 @@ NAMES: Final = Names(
     password=PASSWORD_KEY.name,
     trust=CA.name,
     client_id=CLIENT_ID.name,
+    filters=SOURCE_KCQL.name,
 )
 _TLS_NAMES: Final = {
     "ssl.truststore.location": CA.name,
