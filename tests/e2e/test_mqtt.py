@@ -36,7 +36,7 @@ def worker(make_worker: Callable[..., WorkerProcess]) -> WorkerProcess:
 
 
 @pytest.fixture(scope="module")
-def broker() -> Iterator[Mosquitto]:
+def mosquitto_broker() -> Iterator[Mosquitto]:
     with Mosquitto(["max_inflight_messages 0", "max_queued_messages 0"]) as running:
         yield running
 
@@ -71,7 +71,7 @@ class Sender:
 @pytest.mark.parametrize("qos", ["1", "2"])
 def test_a_worker_that_is_killed_loses_no_message(
     worker: WorkerProcess,
-    broker: Mosquitto,
+    mosquitto_broker: Mosquitto,
     topics: Topics,
     unique: Callable[[str], str],
     qos: str,
@@ -79,7 +79,7 @@ def test_a_worker_that_is_killed_loses_no_message(
     topic, name, root = topics.create(unique("mqtt")), unique("source"), unique("plant")
     config = {
         "connector.class": "io.confluent.connect.mqtt.MqttSourceConnector",
-        "mqtt.server.uri": broker.uri,
+        "mqtt.server.uri": mosquitto_broker.uri,
         "mqtt.topics": f"{root}/#",
         "mqtt.qos": qos,
         "mqtt.clean.session.enabled": "false",
@@ -88,7 +88,7 @@ def test_a_worker_that_is_killed_loses_no_message(
     }
     assert worker.create(name, config).status_code == 201
     wait_until(lambda: worker.states(name) == ["RUNNING", "RUNNING"], WAIT_S, "the task")
-    sender = Sender(broker.port, root, int(qos))
+    sender = Sender(mosquitto_broker.port, root, int(qos))
     # Nothing is kept for a subscriber that is not there yet.
     probe = iter(range(10**9, 2 * 10**9))
 
