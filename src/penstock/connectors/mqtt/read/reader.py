@@ -23,6 +23,7 @@ from penstock.connectors.mqtt.read.records import Converting
 CLIENT_ID: Final = "client.id"
 RECEIVED: Final = "received"
 FILTERS: Final = "filters"
+_WAKES: Final = 3
 _QUIET_S: Final = 0.01
 """After so long without a message a commit is requested."""
 
@@ -59,7 +60,7 @@ class MqttReader(SourceReader):
         self._uncommitted: deque[tuple[int, list[Message]]] = deque()
         self._started = False
         self._requested = 0  # up to where a commit was requested
-        self._idles = False  # woken once, and there was nothing
+        self._woken = 0  # how often without a message, since one came or a commit was requested
 
     def poll(self, max_bytes: int, wait_ms: int) -> Polled | None:
         if not self._started:
@@ -109,14 +110,14 @@ class MqttReader(SourceReader):
                 break
             self._context.wait(left)
             messages = receiver.take(max_bytes)
-            if not messages and self._uncommitted and not wants and not self._idles:
-                # Perhaps woken because messages are committed; or else by one taken before.
-                self._idles = True
+            if not messages and self._uncommitted and not wants and self._woken < _WAKES:
+                # Perhaps because messages are committed; or else by one that was taken before.
+                self._woken += 1
                 break
         if messages:
-            self._idles = False
+            self._woken = 0
         elif wants:
             self._requested = self._uncommitted[-1][0]
-            self._idles = False
+            self._woken = 0
             self._context.request_commit()
         return messages
