@@ -98,10 +98,9 @@ class _One:
         if options.proxy:
             self._extra["proxy"] = options.proxy
             if options.proxy_user:
-                password = options.proxy_password
-                self._extra["proxy_auth"] = aiohttp.BasicAuth(
-                    options.proxy_user, password.value if password is not None else ""
-                )
+                # aiohttp makes it Proxy-Authorization, of the request or of its CONNECT.
+                header = basic_header(options.proxy_user, options.proxy_password)
+                self._extra["proxy_headers"] = {"Authorization": header}
         self._open: Any = None
 
     def _session(self) -> Any:

@@ -123,7 +123,7 @@ class HttpWriter(SinkWriter):
 
 
 def _place(row: Row) -> tuple[str, int, int]:
-    return row.topic, row.partition, row.offset
+    return row.topic, row.partition or 0, row.offset
 
 
 def rows_of(records: Records) -> Iterator[tuple[int, Row]]:
