@@ -8,6 +8,10 @@ export PENSTOCK_HOME := $(CURDIR)/.penstock
 unexport PYTHONDONTWRITEBYTECODE
 READY := $(VENV)/.ready-$(shell cksum requirements/dev.txt pyproject.toml | cksum | cut -d' ' -f1)
 
+# Servers that tests start by themselves.
+PACKAGES := redis-server mosquitto
+INSTALL := DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet --no-install-recommends
+
 FILE ?=
 KEEP ?=
 JOBS ?= 2
@@ -17,7 +21,7 @@ KILLS ?= 50
 EXAMPLES ?= 1000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup jars demo test test-fast check soak format lock bench docs site wheel clean
+.PHONY: debian help setup jars demo test test-fast check soak format lock bench docs site wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +39,10 @@ $(READY): requirements/dev.txt pyproject.toml
 
 jars: $(READY) ## fetch every jar now: Kafka's client for Spark, the embedded broker, the real Kafka Connect
 	@$(BIN)/penstock jars
+
+debian: ## install the Debian packages that some tests need, as root; without them these are skipped
+	@echo "installing Debian packages for tests: $(PACKAGES)"
+	@$(INSTALL) $(PACKAGES) > /dev/null || (apt-get update -qq && $(INSTALL) $(PACKAGES) > /dev/null)
 
 demo: $(READY) ## move a file through Kafka into another file; FILE=path for your own, KEEP=1 to keep it running
 	@$(BIN)/penstock demo $(if $(FILE),--file "$(FILE)") $(if $(filter-out 0,$(KEEP)),--keep)

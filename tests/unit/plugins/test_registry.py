@@ -161,7 +161,6 @@ def test_what_settings_never_confuse_may_share_a_name() -> None:
     shared = {name.removesuffix("Connector") for name, _ in ambiguous(Registry.installed().found)}
     assert shared == {
         "CassandraSink",
-        "CassandraSource",
         "ElasticsearchSink",
         "GcsSink",
         "HttpSink",
