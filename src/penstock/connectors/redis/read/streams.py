@@ -86,6 +86,8 @@ class StreamReader(SourceReader):
 
     def poll(self, max_bytes: int, wait_ms: int) -> Polled | None:
         until = time.monotonic() + wait_ms / 1000
+        if self._read:
+            self._acknowledge()
         while True:
             if not self._held:
                 left_ms = int((until - time.monotonic()) * 1000)
@@ -202,7 +204,7 @@ class StreamReader(SourceReader):
         return Polled(records, [SourceOffset(PARTITION, {OFFSET: keys[-1]})])
 
     def _acknowledge(self) -> None:
-        """Acknowledges what is stored. What fails is done with the next commit; until then the
+        """Acknowledges what is stored. What fails is done with the next poll; until then the
         entries stay pending, no more."""
         group = self._plan.group.encode()
         try:
@@ -215,7 +217,7 @@ class StreamReader(SourceReader):
             failure = self._error(error, "Cannot acknowledge entries of")
             if not failure.retriable:
                 raise failure from error
-            log.warning("%s; they are with the next commit", failure)
+            log.warning("%s; tried again with the next poll", failure)
 
     def _error(self, error: Exception, what: str) -> PenstockError:
         text = f"{what} the stream '{self._plan.stream}' (redis.stream.name)"
