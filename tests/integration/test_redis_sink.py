@@ -368,6 +368,19 @@ def test_a_full_server_is_waited_for() -> None:
         assert sorted(other.lrange("t", 0, -1)) == [each.encode() for each in keys]
 
 
+def test_a_busy_server_is_waited_for() -> None:
+    with RedisServer({"busy-reply-threshold": "50"}) as busy:
+        running = threading.Thread(
+            target=lambda: busy.ask("EVAL", "while true do end", "0"), daemon=True
+        )
+        running.start()
+        with Task(RedisSink, ours(busy)) as task:
+            wait_until(lambda: _raises(lambda: task.write(texts(3))), 10, "the script")
+            assert busy.ask("SCRIPT", "KILL") == "OK"
+            running.join(10)
+            assert task.write(texts(3)) == {}
+
+
 def test_a_replica_is_left_for_the_primary(server: RedisServer, client: Client) -> None:
     with RedisServer() as other:
         other.ask("REPLICAOF", "127.0.0.1", str(server.port))

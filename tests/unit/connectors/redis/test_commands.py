@@ -9,11 +9,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.connectors.keyed.batches import last_ones
 from penstock.connectors.redis.client.errors import Answered, Meaning, meaning_of
 from penstock.connectors.redis.client.packing import pack, unpack
 from penstock.connectors.redis.client.replies import Replies
 from penstock.connectors.redis.write.cells import types_table
 from penstock.connectors.redis.write.commands import Commands
+from penstock.connectors.redis.write.pipeline import Outcome
+from penstock.connectors.redis.write.writer import _account, _Left
 
 REPLIES = st.recursive(
     st.none() | st.integers(-(1 << 63), (1 << 63) - 1) | st.binary(max_size=40),
@@ -69,6 +72,36 @@ def test_pipelines_are_bounded(sizes: list[int], records: int, most: int) -> Non
     for each in cuts:
         assert len(each) <= records
         assert len(each) == 1 or sum(sizes[number] for number in each) <= most
+
+
+def accounted(commands: Commands, outcome: Outcome) -> list[int]:
+    """What is left to send of commands after an outcome."""
+    left = _Left(("t", 0, 0, 9, 10), list(range(len(commands))), {})
+    before = last_ones(commands.keys) if commands.replaces else {}
+    if commands.replaces:
+        left.numbers = list(before)
+    _account(commands, left, outcome, before)
+    return left.numbers
+
+
+def test_what_follows_a_repeated_command_of_a_key_is_repeated() -> None:
+    commands = Commands()
+    for row, key in enumerate((b"a", b"b", b"a", b"b", b"a")):
+        commands.add(row, key, b"x")
+    assert accounted(commands, Outcome(again=[2], refused={4: "no"})) == [2]
+    assert accounted(commands, Outcome(again=[0])) == [0, 2, 4]
+    assert accounted(commands, Outcome(again=[1, 4])) == [1, 3, 4]
+    commands.once = set(range(5))  # entries of lists: none twice
+    assert accounted(commands, Outcome(again=[0, 3])) == [0, 3]
+
+
+def test_an_earlier_value_is_sent_where_the_last_is_refused() -> None:
+    commands = Commands(replaces=True)
+    for row, key in enumerate((b"a", b"b", b"a", b"a")):
+        commands.add(row, key, b"x")
+    assert accounted(commands, Outcome()) == []
+    assert accounted(commands, Outcome(refused={3: "no"})) == [2]
+    assert accounted(commands, Outcome(refused={1: "no"})) == []
 
 
 def test_meanings() -> None:

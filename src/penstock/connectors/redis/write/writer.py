@@ -159,17 +159,17 @@ def _account(
         if earlier is not None:
             again.add(earlier)  # the last value of the key that may count
             before.setdefault(earlier, _earlier(commands, earlier))
-    repeated = {commands.keys[number] for number in again - commands.once}
-    if repeated and not commands.replaces:
+    if again and not commands.replaces:
         # What follows a repeated command of a key is repeated, too: the last one counts.
-        first = min(again - commands.once)
+        firsts: dict[bytes, int] = {}
+        for number in sorted(again - commands.once):
+            firsts.setdefault(commands.keys[number], number)
         again.update(
             number
             for number in left.numbers
-            if number > first
-            and number not in commands.once
+            if number not in commands.once
             and number not in outcome.refused
-            and commands.keys[number] in repeated
+            and firsts.get(commands.keys[number], number) < number
         )
     left.numbers = sorted(again)
 
