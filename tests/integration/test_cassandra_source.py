@@ -63,6 +63,14 @@ class Conformance(SourceConformance):
     primary: ClassVar[str]
     mode: ClassVar[str]
     wait_ms = 0
+    bad_configs = (
+        ({f"{P}key.space": ""}, f"{P}key.space"),
+        ({f"{P}kcql": "INSERT INTO x"}, f"{P}kcql"),
+        ({f"{P}kcql": None}, f"{P}kcql"),
+        ({f"{P}initial.offset": "then"}, f"{P}initial.offset"),
+        ({f"{P}bucket.timeseries.mode": "YEAR"}, f"{P}bucket.timeseries.mode"),
+        ({f"{P}error.policy": "HIDE"}, f"{P}error.policy"),
+    )
 
     @pytest.fixture(autouse=True)
     def _server(self, server: CassandraServer) -> None:
@@ -90,14 +98,6 @@ class Conformance(SourceConformance):
 
 class TestByTimestamp(Conformance):
     key_type, primary, mode = "timestamp", "p, at", "timestamp"
-    bad_configs = (
-        ({f"{P}key.space": ""}, f"{P}key.space"),
-        ({f"{P}kcql": "INSERT INTO x"}, f"{P}kcql"),
-        ({f"{P}kcql": None}, f"{P}kcql"),
-        ({f"{P}initial.offset": "then"}, f"{P}initial.offset"),
-        ({f"{P}bucket.timeseries.mode": "YEAR"}, f"{P}bucket.timeseries.mode"),
-        ({f"{P}error.policy": "HIDE"}, f"{P}error.policy"),
-    )
 
 
 class TestByTimeuuid(Conformance):

@@ -11,19 +11,22 @@ PROGRAM = """
 import sys
 for name in {missing!r}:
     sys.modules[name] = None
-from penstock.connectors.cassandra.client.reactor import connection_class, encrypts
-found = connection_class()
+from penstock.connectors.cassandra.client.reactor import connection_class
+found = [connection_class(encrypts=each).__name__ for each in (False, True)]
 from cassandra.cluster import Cluster
-print(found.__name__, encrypts(found))
+print(*found)
 """
 
 
 @pytest.mark.parametrize(
     ("missing", "printed"),
     [
-        ([], "LibevConnection True"),
-        (["cassandra.io.libevwrapper"], "AsyncioConnection False"),
-        (["cassandra.io.libevwrapper", "asyncore"], "AsyncioConnection False"),
+        ([], "LibevConnection LibevConnection"),
+        (["cassandra.io.libevwrapper"], "AsyncioConnection EncryptingConnection"),
+        (
+            ["cassandra.io.libevwrapper", "asyncore"],
+            "AsyncioConnection EncryptingConnection",
+        ),
     ],
 )
 def test_libev_is_used_or_else_asyncio(missing: list[str], printed: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from penstock.api import ConfigInvalid, Extra, PenstockError
 from penstock.api.settings import Secret, invalid
 from penstock.connectors.cassandra.client.errors import CassandraUnavailable, error_of
-from penstock.connectors.cassandra.client.reactor import connection_class, encrypts
+from penstock.connectors.cassandra.client.reactor import connection_class
 
 CASSANDRA: Final = Extra("cassandra", "Cassandra connectors", ("cassandra",))
 """What the family has to have installed."""
@@ -74,15 +74,7 @@ class Access:
     def session(self, what: str = "Cannot connect to Cassandra") -> Any:
         """A session of the driver, to be closed with `close`. Raises CassandraUnavailable where
         no node answers, NotAllowed where the cluster does not accept the user, ConfigInvalid."""
-        connections = connection_class()
-        if (self.tls is not None or self.bundle) and not encrypts(connections):
-            raise ConfigInvalid(
-                [
-                    f"{self.names.tls or self.names.bundle}: the driver cannot encrypt here, "
-                    "because it has no libev; install its wheel for Linux, or build it with "
-                    "libev's headers"
-                ]
-            )
+        connections = connection_class(encrypts=self.tls is not None or bool(self.bundle))
         from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
         from cassandra.policies import ExponentialReconnectionPolicy
         from cassandra.query import tuple_factory
