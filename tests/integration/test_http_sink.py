@@ -426,6 +426,26 @@ def test_other_authentication(server: WebServer, task: Make, name: str) -> None:
     assert task(f"{server.url}/key/{name}", max_retries="0").write(rows(range(1))) != {}
 
 
+def test_a_key_in_the_url_is_in_no_message(server: WebServer, task: Make, name: str) -> None:
+    given = {
+        "penstock_http_api_key_name": "x-key",
+        "penstock_http_api_key_value": "hush",
+        "penstock_http_api_key_in": "query",
+        "max_retries": "0",
+    }
+    told = task(f"{server.url}/key/{name}", **given).write(rows(range(1)))
+    assert "401" in told[0]
+    assert "hush" not in told[0]
+    with pytest.raises(PenstockError) as caught:
+        task("http://127.0.0.1:1/", **given).write(rows(range(1)))
+    assert "hush" not in str(caught.value)
+
+
+def test_a_packed_answer_counts_by_what_is_in_it(server: WebServer, task: Make) -> None:
+    sink = task(f"{server.url}/packed/1000000", penstock_http_max_response_bytes="500000")
+    assert "penstock.http.max.response.bytes" in sink.write(rows(range(1)))[0]
+
+
 def test_a_payload_over_the_limit_is_refused(server: WebServer, task: Make, name: str) -> None:
     sink = task(f"{server.url}/take/{name}", penstock_http_max_request_bytes="100")
     told = sink.write(records_of(["short", "x" * 101, "also short"]))

@@ -180,10 +180,7 @@ ACCEPTED: Final = (
 _WRAPPED: Final = "org.apache.kafka.connect.errors.ConnectException: Failed to find any class"
 _CHANGED: Final = re.compile(r'"last_modified":\s*\d+')
 _LOCATION: Final = re.compile(r"location='[^']*'")
-_NOT_KAFKAS: Final = (
-    r"(?:com\.(?:datamountaineer|eneco|github|mongodb|redis)"
-    r"|io\.(?:aiven|lenses|penstock|confluent\.connect\.(?:elasticsearch|hdfs3?|jdbc|s3)))\."
-)
+_NOT_KAFKAS: Final = r"(?!org\.apache\.kafka\.)[\w.]+\."
 _OURS_ALONE: Final = re.compile(
     rf"PluginDesc\{{klass=class {_NOT_KAFKAS}[^}}]*\}}, "  # in messages
     rf'|\{{"class":"{_NOT_KAFKAS}[^}}]*\}},'  # in lists

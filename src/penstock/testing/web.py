@@ -11,7 +11,7 @@ fails, waits, limits, authenticates, pages and streams when its paths say so.
 | `/limited/N/NAME` | 429 with `Retry-After: 1` beyond N requests in a second |
 | `/basic/NAME`, `/bearer/NAME`, `/key/NAME` | 401 without `me:secret`, a token, `X-Key: k` |
 | `/token` | an access token, to the client `id` with `secret` |
-| `/large/BYTES` | so many bytes |
+| `/large/BYTES`, `/packed/BYTES` | so many bytes, as they are or packed |
 | `/items/NAME` | what was added: all, or `?after=ID`, in pages of `?limit=` |
 | `/etag/NAME` | all, with `ETag`; 304 to who knows it |
 | `/endless` | a page that names itself as the next |
@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gzip
 import re
 import sys
 import time
@@ -234,6 +235,8 @@ class _Site:
                 return take(name) if token in self.tokens else (401, {}, b"who?")
             case ["token"]:
                 return self._token(headers, body)
+            case ["packed", size]:
+                return 200, {"content-encoding": "gzip"}, gzip.compress(b"x" * int(size))
             case ["large", size]:
                 return 200, {}, b"x" * int(size)
         return self._read(steps, headers, query, take)

@@ -123,7 +123,7 @@ class _One:
         try:
             async with self._session().request(
                 request.method,
-                self._url(request.url, encoded=True),
+                self._url(request.address, encoded=True),
                 data=request.body,
                 headers=request.headers,
                 allow_redirects=self._options.redirects,
@@ -136,7 +136,8 @@ class _One:
 
     async def _body(self, request: Request, response: Any) -> bytes:
         most = self._options.max_bytes
-        if response.content_length is not None and response.content_length <= most:
+        is_plain = "Content-Encoding" not in response.headers  # a few bytes may be many, packed
+        if is_plain and response.content_length is not None and response.content_length <= most:
             body: bytes = await response.read()
             if len(body) <= most:
                 return body
@@ -156,7 +157,7 @@ class _One:
         try:
             async with self._session().request(
                 request.method,
-                self._url(request.url, encoded=True),
+                self._url(request.address, encoded=True),
                 data=request.body,
                 headers=request.headers,
                 allow_redirects=True,
@@ -217,7 +218,7 @@ class _Two:
         httpx = self._httpx
         try:
             async with self._open.stream(
-                request.method, request.url, content=request.body, headers=list(request.headers)
+                request.method, request.address, content=request.body, headers=list(request.headers)
             ) as response:
                 pieces: list[bytes] = []
                 size = 0
@@ -231,7 +232,7 @@ class _Two:
                     response.reason_phrase,
                     {name.lower(): value for name, value in response.headers.items()},
                     b"".join(pieces),
-                    str(response.url),
+                    request.url,
                 )
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
             raise DataError(f"'{request.url}' is no URL: {error}") from error
@@ -253,7 +254,7 @@ def _answer(request: Request, response: Any, body: bytes) -> Answer:
         response.reason or "",
         {name.lower(): value for name, value in response.headers.items()},
         body,
-        str(response.url),
+        request.url,
     )
 
 

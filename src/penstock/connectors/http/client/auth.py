@@ -7,9 +7,9 @@ import asyncio
 import time
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import orjson
 
@@ -54,12 +54,7 @@ class Fixed:
     def applied(self, request: Request) -> Request:
         """The request with them."""
         known = request.with_headers(*self.headers) if self.headers else request
-        if not self.parameters:
-            return known
-        address, mark, fragment = known.url.partition("#")
-        joined = "&" if "?" in address else "?"
-        url = f"{address}{joined}{urlencode(self.parameters, quote_via=quote)}{mark}{fragment}"
-        return Request(known.method, url, known.headers, known.body)
+        return replace(known, secrets=self.parameters) if self.parameters else known
 
     def renews(self, status: int) -> bool:
         return False

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from urllib.parse import quote, urlencode
 
 from penstock.api import PenstockError, Unavailable
 
@@ -14,12 +15,23 @@ Headers = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request. `url` is sent as it stands; the body's type is among the headers."""
+    """One request. `url` is sent as it stands, with the `secrets` added to its query; the body's
+    type is among the headers."""
 
     method: str
     url: str
-    headers: Headers = ()
+    headers: Headers = field(default=(), repr=False)
     body: bytes | None = None
+    secrets: Headers = field(default=(), repr=False)
+
+    @property
+    def address(self) -> str:
+        """The URL with the secrets: not for messages."""
+        if not self.secrets:
+            return self.url
+        url, mark, fragment = self.url.partition("#")
+        joined = "&" if "?" in url else "?"
+        return f"{url}{joined}{urlencode(self.secrets, quote_via=quote)}{mark}{fragment}"
 
     def with_headers(self, *headers: tuple[str, str]) -> Request:
         """The same, with these headers in place of others of their names."""

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import orjson
 
-from penstock.api import Header, Offsets, SourceContext, Unavailable
+from penstock.api import Header, Offsets, Polled, SourceContext, Unavailable
 from penstock.api.schema import STRING, Value
 from penstock.api.settings import Secret
 from penstock.connectors.http.live.inbox import Message
@@ -108,7 +108,7 @@ class HookReader(StreamReader):
             if each.partition == self._partition and each.offset is not None:
                 self._loop.call(self._confirm, int(str(each.offset["received"])))
 
-    def poll(self, max_bytes: int, wait_ms: int) -> Any:
+    def poll(self, max_bytes: int, wait_ms: int) -> Polled | None:
         polled = super().poll(max_bytes, wait_ms)
         if polled is not None:
             self._context.request_commit()

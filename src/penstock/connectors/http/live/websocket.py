@@ -86,7 +86,7 @@ class SocketReader(StreamReader):
         if plan.url.startswith("wss:") and plan.tls is not None:
             options["ssl"] = plan.tls
         async with connect(
-            request.url,
+            request.address,
             additional_headers=list(request.headers),
             subprotocols=[Subprotocol(each) for each in plan.protocols] or None,
             max_size=plan.max_bytes,
