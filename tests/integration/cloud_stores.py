@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 from penstock.api import SinkConnector, SourceConnector
 from penstock.connectors.files.azure import AzureBlobSink
@@ -21,6 +22,7 @@ from penstock.testing.gcs_server import gcs_server
 
 BUCKET = "penstock-tests"
 NUMBERS = count()
+RUN = uuid4().hex[:8]  # an emulator may have objects of other runs
 
 
 class Objects:
@@ -142,7 +144,7 @@ class Kind:
         return {
             **its,
             "format.class": "JsonFormat",
-            "topics.dir": f"test-{next(NUMBERS)}",
+            "topics.dir": f"test-{RUN}-{next(NUMBERS)}",
             **{name.replace("_", "."): value for name, value in changes.items()},
         }
 
