@@ -38,21 +38,6 @@ def without_extra(script: str, *arguments: str) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_every_module_can_be_imported() -> None:
-    imported = without_extra(
-        """
-        import importlib, json, pkgutil
-        import penstock.connectors.files as files
-
-        names = [each.name for each in pkgutil.walk_packages(files.__path__, files.__name__ + ".")]
-        for name in names:
-            importlib.import_module(name)
-        print(json.dumps(names))
-        """
-    )
-    assert "penstock.connectors.files.formats.avro" in imported
-
-
 def test_files_that_need_no_package_are_written(tmp_path: Path) -> None:
     failed = without_extra(
         """
