@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.api import PenstockError, Primitive
-from penstock.connectors.search.client.access import Client
+from penstock.connectors.search.client.access import Client, path
 from penstock.connectors.search.client.errors import Answered
 
 INDEX: Final = "index"
@@ -50,7 +50,7 @@ def shards_of(client: Client, indices: str) -> list[Shard]:
         "filter_path": "*.settings.index.uuid,*.settings.index.number_of_shards",
     }
     try:
-        found = client.request("GET", f"/{indices}/_settings", params=params)
+        found = client.request("GET", path(indices, "_settings"), params=params)
     except Answered as error:
         if error.http_status == 404:
             return []
@@ -89,7 +89,7 @@ def groups(shards: Sequence[Shard], most: int) -> list[list[Shard]]:
 def kind_of(client: Client, index: str, field: str) -> str | None:
     """The type of a field in an index's mapping; None where it has none yet."""
     try:
-        found = client.request("GET", f"/{index}/_mapping/field/{field}")
+        found = client.request("GET", path(index, "_mapping", "field", field))
     except Answered as error:
         if error.http_status == 404:
             return None
