@@ -37,6 +37,7 @@ _CONNECTIONS: Final = 16
 _THREADS: Final = 4
 _HELD_BYTES: Final = 256 << 20  # by all objects that are being written
 _SMALLEST_PART: Final = 5 << 20
+_HELD_BESIDE: Final = 96 << 20  # by them, where the rest waits in files
 _SMALLEST_ASIDE: Final = 256 << 10
 _WRITER: Final = "penstock-writer"
 _END: Final = "penstock-end-offset"
@@ -126,8 +127,9 @@ class S3Store(Store):
     def aside_bytes(self) -> int | None:
         """From how many bytes on an object that is being written has them in a file, since so many
         are open that their parts do not fit into memory; None: they do."""
-        share = _HELD_BYTES // max(self._open, 1)
-        return None if share >= _SMALLEST_PART else max(share, _SMALLEST_ASIDE)
+        if self._open * _SMALLEST_PART <= _HELD_BYTES:
+            return None
+        return max(_HELD_BESIDE // self._open, _SMALLEST_ASIDE)
 
     def close(self) -> None:
         self.pool.shutdown(wait=True, cancel_futures=True)
