@@ -58,7 +58,8 @@ def mosquitto() -> str | None:
 
 class Mosquitto:
     """A mosquitto, started with `start` or as a context manager. Started again, also after `kill`,
-    it has the same port and, with `persistent`, the sessions and messages that it had stored.
+    it has the same port and, with `persistent`, the sessions and messages that it had when it was
+    last stopped.
 
     `settings` are lines of its configuration; `users` have passwords.
     """
@@ -92,8 +93,7 @@ class Mosquitto:
         if os.getuid() == 0:
             lines.append("user root")
         if self._persistent:
-            lines += ["persistence true", f"persistence_location {folder}/", "autosave_interval 1"]
-            lines.append("autosave_on_changes true")
+            lines += ["persistence true", f"persistence_location {folder}/"]
         if self._users:
             lines.append(f"password_file {self._passwords(folder)}")
         configuration = folder / "mosquitto.conf"
