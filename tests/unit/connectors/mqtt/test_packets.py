@@ -29,7 +29,7 @@ def test_what_is_published_can_be_read(
 ) -> None:
     given_properties = Properties(user=tuple(user))
     packed = given_properties.packed() if v5 else None
-    packet = p.publish(topic, payload, qos=qos, mid=mid, properties=packed)
+    packet = p.publish(p.PUBLISH | qos << 1, p.Item(topic, payload, packed), mid)
     length, at = p.read_length(packet, 1)
     assert at + length == len(packet)
     found = p.read_publish(packet[0], packet, at, len(packet), v5=v5)

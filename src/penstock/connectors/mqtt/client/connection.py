@@ -207,11 +207,6 @@ class Connection:
     def is_open(self) -> bool:
         return self._client.socket() is not None
 
-    @property
-    def messages(self) -> list[p.Message]:
-        """The messages that have been received and not taken."""
-        return self._client.messages
-
     def take(self) -> list[p.Message]:
         """The messages that have been received since the last call."""
         taken, self._client.messages = self._client.messages, []
@@ -320,11 +315,6 @@ class Connection:
         told = f": {goodbye}" if goodbye is not None and goodbye.is_failure else ""
         return Unreachable(f"The connection to the broker {self.server} is lost{told}.")
 
-    @property
-    def goodbye(self) -> int:
-        """The reason code with which the broker has closed the connection, or 0."""
-        return int(self._goodbye.value) if self._goodbye is not None else 0
-
     def subscribe(self, filters: Iterable[str], qos: int) -> None:
         """Subscribes, and waits for the answer. Raises Refused with the filters that the broker
         does not take, Unreachable."""
@@ -406,10 +396,6 @@ class Connection:
         """Asks for a sign that the broker has read everything: `pongs` counts it."""
         if self.is_open:
             self._client.ping()
-
-    def fileno(self) -> int:
-        sock = self._client.socket()
-        return -1 if sock is None else sock.fileno()
 
     def abort(self) -> None:
         """Closes the connection without a word: the broker publishes the will."""

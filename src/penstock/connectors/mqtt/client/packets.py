@@ -2,7 +2,7 @@
 
 They are made and read here, many at a time; the others are paho's.
 
->>> publish(b"a/b", b"hi", qos=1, mid=7).hex(" ")
+>>> publish(0x32, Item(b"a/b", b"hi"), 7).hex(" ")
 '32 09 00 03 61 2f 62 00 07 68 69'
 >>> read_publish(0x32, bytes.fromhex("0003612f620007 6869"), 0, 9, v5=False)
 Message(topic=b'a/b', payload=b'hi', flags=2, mid=7, properties=b'')
@@ -79,24 +79,18 @@ def length_of(size: int) -> bytes:
     return bytes(out)
 
 
-def publish(
-    topic: bytes,
-    payload: bytes,
-    *,
-    qos: int = 0,
-    mid: int = 0,
-    retain: bool = False,
-    dup: bool = False,
-    properties: bytes | None = None,
-) -> bytes:
-    """A PUBLISH packet. `properties` have their length in front; None before MQTT 5."""
-    first = PUBLISH | (DUP if dup else 0) | qos << 1 | retain
+def publish(first: int, item: Item, mid: int) -> bytes:
+    """A PUBLISH packet. `first` is its first byte, with QoS and flags; at QoS 0 there is no message
+    id."""
+    topic, payload, properties = item
     head = len(topic).to_bytes(2, "big") + topic
-    if qos:
+    if first & 6:
         head += mid.to_bytes(2, "big")
     if properties is not None:
         head += properties
-    return b"".join((bytes((first,)), length_of(len(head) + len(payload)), head, payload))
+    size = len(head) + len(payload)
+    length = bytes((first, size)) if size < 128 else bytes((first,)) + length_of(size)
+    return length + head + payload
 
 
 def read_publish(first: int, packet: bytes, at: int, end: int, *, v5: bool) -> Message:

@@ -79,7 +79,7 @@ class Publisher:
         wait: Callable[[float], bool],
     ) -> None:
         self._connection = Connection(replace(options, clean=True), client_id)
-        self._qos, self._retain = qos, retain
+        self._qos = qos
         self._first = p.PUBLISH | qos << 1 | retain
         self._window = window
         self._retry_s = retry_s
@@ -144,7 +144,7 @@ class Publisher:
             place
             for place in batch.waiting
             if len(batch.items[place].payload) + len(batch.items[place].topic) + 16 > most
-            and len(self._packet(batch.items[place], 1)) > most
+            and len(p.publish(self._first, batch.items[place], 1)) > most
         ]
         for place in large:
             size = len(batch.items[place].payload)
@@ -191,6 +191,7 @@ class Publisher:
         out: list[bytes] = []
         size = 0
         waiting, pending, items = batch.waiting, batch.pending, batch.items
+        first = self._first
         while waiting and len(out) < most and size < _BLOCK:
             place = waiting.popleft()
             mid = self._mid % _MIDS + 1
@@ -198,23 +199,10 @@ class Publisher:
                 mid = mid % _MIDS + 1
             self._mid = mid
             pending[mid] = place
-            packet = self._packet(items[place], mid)
+            packet = p.publish(first, items[place], mid)
             size += len(packet)
             out.append(packet)
         self._connection.send(b"".join(out))
-
-    def _packet(self, item: Item, mid: int) -> bytes:
-        topic, payload, properties = item
-        head = len(topic).to_bytes(2, "big") + topic
-        if self._qos:
-            head += mid.to_bytes(2, "big")
-        if properties is not None:
-            head += properties
-        size = len(head) + len(payload)
-        length = (
-            bytes((self._first, size)) if size < 128 else bytes((self._first,)) + p.length_of(size)
-        )
-        return length + head + payload
 
     def _answered(self, batch: _Batch, answers: Sequence[p.Answer]) -> None:
         pending = batch.pending
@@ -248,7 +236,7 @@ class Publisher:
             while batch.waiting and size < _BLOCK and not (alone and out):
                 place = batch.waiting.popleft()
                 pending[place] = place
-                packet = self._packet(items[place], 0)
+                packet = p.publish(self._first, items[place], 0)
                 size += len(packet)
                 out.append(packet)
             pongs = connection.pongs
