@@ -50,13 +50,15 @@ class Sending:
     def send(self, records: Records) -> set[str]:
         """Queues every record; the topics they are for. Blocks while the queue is full."""
         topics: set[str] = set()
+        # confluent-kafka's batches have neither headers nor timestamps.
+        singly = any(records.headers) or records.timestamps.count(None) < len(records)
         for topic, rows in _by_topic(records.topics):
             self._topics.ensure(topic)
             if not self._introduced:
                 self._introduce(topic)
             topics.add(topic)
             self._seen.add(topic)
-            if any(records.headers):
+            if singly:
                 for row in rows:
                     self._produce_one(topic, row, records)
             else:
@@ -133,7 +135,8 @@ class Sending:
                 self.producer.poll(0.1)  # let the broker catch up
 
     def _produce_one(self, topic: str, row: int, records: Records) -> None:
-        headers = [(header.name, header.value) for header in records.headers[row]]
+        given = records.headers[row] if records.headers else ()
+        headers = [(header.name, header.value) for header in given]
         message = _message(
             records.keys.values[row],
             records.values.values[row],
