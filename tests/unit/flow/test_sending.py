@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from confluent_kafka import Producer
 
 from penstock.api import Acknowledged, TopicPartition
 from penstock.data.records import Column, Records
@@ -82,6 +83,23 @@ def test_what_kafka_has_acknowledged_is_taken_once() -> None:
         TopicPartition("t", 1): Acknowledged(1, 0, 2.0, 2.0),
     }
     assert made.take_acknowledged() == {}
+
+
+@pytest.mark.parametrize("timestamps", [[None, None], [5, None], [5, 6]])
+def test_records_are_queued_with_timestamps_and_without(timestamps: list[int | None]) -> None:
+    # The client itself says what its batches cannot have; it needs no broker for that.
+    sender = object.__new__(sending.Sending)
+    sender.producer = Producer({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
+    sender._topics = sending.Topics((), {})
+    sender._introduced = True
+    sender._seen = set()
+    sender._refused = []
+    sender._check = lambda: None
+    try:
+        assert sender.send(records([b"k", None], [None, None], timestamps)) == {"t"}
+        assert len(sender.producer) == 2
+    finally:
+        sender.close()
 
 
 def test_an_admin_client_gets_the_producers_connection_and_no_more() -> None:
