@@ -39,7 +39,6 @@ LONGEST: Final = (
     "parity/test_exactly_once.py",
     "e2e/test_plugins.py",
     "e2e/test_jdbc_faults.py",
-    "e2e/test_rolling_restart.py",
     "e2e/test_container.py",
     "e2e/test_files.py",
     "e2e/test_ftp.py",
