@@ -36,6 +36,8 @@ from penstock.connectors.redis.write.plan import Maker, SinkPlan
 log = logging.getLogger(__name__)
 
 _LONGEST_MS: Final = 2_000
+_OFFSET_ATTEMPTS: Final = 5
+_OFFSET_WAIT_S: Final = 0.5
 _MOVES: Final = 2  # how often keys are looked for elsewhere at once
 
 Place = tuple[str, int | None, int, int, int]
@@ -62,19 +64,28 @@ class RedisWriter(SinkWriter):
         self._servers = Servers(access, context.wait)
         self._pipeline = Pipeline(self._servers, plan.limits)
         self._left: _Left | None = None
-        self._unsought: dict[TopicPartition, int] = {}
         self._stored: dict[TopicPartition, int] = {}
 
     def assigned(self, partitions: Mapping[TopicPartition, int]) -> None:
         if not self._plan.offsets or not partitions:
             return
-        found = read_offsets(self._servers, self._plan.offsets, partitions)
+        found = self._offsets(partitions)
         self._stored.update(found)
         elsewhere = {at: found[at] for at in partitions if found[at] != partitions[at]}
         if elsewhere:
             for at, offset in elsewhere.items():
                 log.info("Redis has %s up to offset %d: going on there", at, offset)
             self._context.seek(elsewhere)
+
+    def _offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offsets in Redis, tried some times: here an error fails the task."""
+        for _ in range(_OFFSET_ATTEMPTS):
+            try:
+                return read_offsets(self._servers, self._plan.offsets, partitions)
+            except RedisUnavailable:
+                if self._context.wait(_OFFSET_WAIT_S):
+                    break
+        return read_offsets(self._servers, self._plan.offsets, partitions)
 
     def revoked(self, partitions: frozenset[TopicPartition], *, lost: bool) -> None:
         for at in partitions if lost else ():
