@@ -31,6 +31,7 @@ from kafka_connect_api.kafka_connect_api import Api, Cluster, Connector, Task
 from kafkaconnect.cli import main as kafkaconnect_cli
 from kafkaconnect.connect import Connect
 
+from penstock.api import SinkConnector, SourceConnector
 from penstock.testing.processes import WorkerProcess
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
@@ -484,7 +485,8 @@ def builtin_connectors() -> list[object]:
         if entry.value.startswith("penstock.connectors."):
             classes = entry.load()
             found += classes if isinstance(classes, tuple) else [classes]
-    return found
+    kinds = (SinkConnector, SourceConnector)
+    return [each for each in found if isinstance(each, type) and issubclass(each, kinds)]
 
 
 def test_kafka_connect_client(site: Site, node_modules: Path) -> None:

@@ -57,7 +57,8 @@ def _same_names(theirs: Reply, mine: Reply) -> bool:
 
 
 def _same_infos(theirs: Reply, mine: Reply) -> bool:
-    """Equal but for documentation, converters of others, and definitions of client settings."""
+    """Equal but for documentation, converters and transforms of others, and definitions of client
+    settings."""
     left, right = theirs.json(), mine.json()
     for info in left["configs"] + right["configs"]:
         name = info["value"]["name"]
@@ -67,7 +68,7 @@ def _same_infos(theirs: Reply, mine: Reply) -> bool:
             del info["definition"]["documentation"]
     for theirs_info, my_info in zip(left["configs"], right["configs"], strict=False):
         offered, offers = theirs_info["value"], my_info["value"]
-        if offered["name"].endswith("converter"):
+        if offered["name"].endswith(("converter", ".type")):
             offers["recommended_values"] = [
                 name for name in offers["recommended_values"] if name.startswith("org.apache.")
             ]

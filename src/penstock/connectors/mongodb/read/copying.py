@@ -65,9 +65,9 @@ def _event(database: str, collection: str, document: Mapping[str, Any]) -> Mappi
     return {
         "_id": {"_id": key, "copyingData": True},
         "operationType": "insert",
-        "ns": {"db": database, "coll": collection},
         "documentKey": {"_id": key},
         "fullDocument": document,
+        "ns": {"db": database, "coll": collection},
     }
 
 
@@ -76,8 +76,8 @@ def _as_event(database: str, collection: str) -> dict[str, Any]:
     event = {
         "_id": {"_id": "$_id", "copyingData": {"$literal": True}},
         "operationType": {"$literal": "insert"},
-        "ns": {"db": {"$literal": database}, "coll": {"$literal": collection}},
         "documentKey": {"_id": "$_id"},
         "fullDocument": "$$ROOT",
+        "ns": {"db": {"$literal": database}, "coll": {"$literal": collection}},
     }
     return {"$replaceRoot": {"newRoot": event}}

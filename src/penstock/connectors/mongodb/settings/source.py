@@ -87,7 +87,6 @@ DEFAULT_VALUE_SCHEMA: Final = _record(
         ),
     ),
     _field("clusterTime", _TEXT),
-    _field("wallTime", _or_null('"long"')),
     _field("txnNumber", _or_null('"long"')),
     _field(
         "lsid",
