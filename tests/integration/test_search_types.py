@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from penstock.api import Failed
 from penstock.api import schema as s
 from penstock.api.schema import Schema, float32, struct
+from penstock.connectors.keyed.documents import dump, node_writer
 from penstock.connectors.search.sink import ElasticsearchSink, OpenSearchSink
 from penstock.connectors.search.source import ElasticsearchSource, OpenSearchSource
-from penstock.connectors.search.write.documents import dump, node_writer
 from penstock.testing.conformance import records_of
 from penstock.testing.contexts import SinkContextStub, SourceContextStub
 from penstock.testing.search import PRODUCTS, SearchServer, shared

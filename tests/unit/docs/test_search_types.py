@@ -11,7 +11,7 @@ import orjson
 
 from penstock.api import schema as s
 from penstock.api.schema import Logical, Schema, Type, struct
-from penstock.connectors.search.write.documents import dump, node_writer
+from penstock.connectors.keyed.documents import dump, node_writer
 from penstock.connectors.search.write.mappings import LOGICAL_TYPES, TYPES, mapping_of
 
 PAGE: Final = Path(__file__).parents[3] / "docs" / "elasticsearch.md"

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from penstock.api import schema as s
 from penstock.connectors.couchbase.write.documents import dump
-from penstock.connectors.search.write.documents import node_writer
+from penstock.connectors.keyed.documents import node_writer
 
 DOCS: Final = Path(__file__).parents[4] / "docs" / "couchbase.md"
 TYPES: Final[tuple[tuple[str, s.Schema | None, Any], ...]] = (

@@ -35,7 +35,7 @@ from penstock.api.schema import (
 from penstock.connectors.couchbase.client.keyspace import Keyspace
 from penstock.connectors.couchbase.client.store import Stored
 from penstock.connectors.couchbase.settings.source import Handler, SourcePlan
-from penstock.connectors.search.write.documents import dump
+from penstock.connectors.keyed.documents import dump
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from penstock.api import DataError
 from penstock.api.schema import Schema, Type, Value, decimal_text, double_text, float_text
 from penstock.connectors.couchbase.client.keyspace import Keyspace
 from penstock.connectors.couchbase.settings.sink import SinkPlan
-from penstock.connectors.search.write.documents import dump, node_writer
+from penstock.connectors.keyed.documents import dump, node_writer
 
 __all__ = ["Document", "TopicDocuments", "dump", "key_id"]
 

@@ -13,11 +13,7 @@ NaN, infinite        "NaN", "Infinity", "-Infinity"   the same
 
 from __future__ import annotations
 
-import json
-from base64 import b64encode
-from collections.abc import Callable
 from functools import lru_cache
-from math import isfinite
 from typing import Any, Final
 
 import orjson
@@ -28,22 +24,18 @@ from penstock.api.schema import (
     Schema,
     Type,
     Value,
-    date_to_days,
     decimal_text,
     decimal_to_bytes,
     pairs,
-    time_to_ms,
     timestamp_to_ms,
 )
-
-Node = Callable[[Value], Any]
-"""A value as what the JSON library writes."""
+from penstock.connectors.keyed.documents import LOGICAL, Node, any_node, bytes_node, float_node
 
 
 @lru_cache(maxsize=1_000)
 def node_of(schema: Schema | None, *, lenses: bool) -> Node:
     """The function that makes nodes of a schema's values; it raises DataError."""
-    node = _any if schema is None else _node(schema, lenses)
+    node = any_node if schema is None else _node(schema, lenses)
 
     def write(value: Value) -> Any:
         try:
@@ -56,33 +48,6 @@ def node_of(schema: Schema | None, *, lenses: bool) -> Node:
     return write
 
 
-def dump(node: Any) -> bytes:
-    """The JSON of a node. Raises DataError where there is none."""
-    try:
-        return orjson.dumps(node)
-    except TypeError:
-        # Greater than 64 bits, nested too deeply, or with a lone surrogate.
-        try:
-            return json.dumps(node, separators=(",", ":"), allow_nan=False).encode()
-        except (TypeError, ValueError, RecursionError) as cause:
-            raise DataError(f"The value cannot be written as JSON: {cause}") from cause
-
-
-def _float(value: Value) -> Any:
-    if isfinite(value):
-        return value
-    return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
-
-
-def _bytes(value: Value) -> str:
-    return b64encode(value).decode()
-
-
-_LOGICAL: Final[dict[Logical, Node]] = {
-    Logical.DATE: date_to_days,
-    Logical.TIME: time_to_ms,
-    Logical.TIMESTAMP: timestamp_to_ms,
-}
 _LENSES: Final[dict[Logical, Node]] = {
     Logical.DECIMAL: lambda value: orjson.Fragment(decimal_text(value)),
     Logical.DATE: lambda value: f"{value.isoformat()}T00:00:00.000Z",
@@ -109,8 +74,8 @@ def _plain(schema: Schema, lenses: bool) -> Node:
             return _LENSES[schema.logical]
         if schema.logical is Logical.DECIMAL:
             scale = schema.scale
-            return lambda value: _bytes(decimal_to_bytes(value, scale))
-        return _LOGICAL[schema.logical]
+            return lambda value: bytes_node(decimal_to_bytes(value, scale))
+        return LOGICAL[schema.logical]
     match schema.type:
         case Type.STRUCT:
             fields = [(field.name, _node(field.schema, lenses)) for field in schema.fields]
@@ -121,14 +86,14 @@ def _plain(schema: Schema, lenses: bool) -> Node:
             element = _inner(schema.value_schema, lenses)
             return lambda value: [element(each) for each in value]
         case Type.BYTES:
-            return _bytes
+            return bytes_node
         case Type.FLOAT32 | Type.FLOAT64:
-            return _float
+            return float_node
     return _same
 
 
 def _inner(schema: Schema | None, lenses: bool) -> Node:
-    return _any if schema is None else _node(schema, lenses)
+    return any_node if schema is None else _node(schema, lenses)
 
 
 def _map(schema: Schema, lenses: bool) -> Node:
@@ -136,21 +101,3 @@ def _map(schema: Schema, lenses: bool) -> Node:
     if schema.key_schema is not None and schema.key_schema.type is Type.STRING:
         return lambda value: {keys(key): values(each) for key, each in pairs(value)}
     return lambda value: [[keys(key), values(each)] for key, each in pairs(value)]
-
-
-def _any(value: Value) -> Any:
-    """A value without a schema."""
-    kind = type(value)
-    if value is None or kind in (str, int, bool):
-        return value
-    if kind is float:
-        return _float(value)
-    if kind is dict:
-        if all(type(key) is str for key in value):
-            return {key: _any(each) for key, each in value.items()}
-        return [[_any(key), _any(each)] for key, each in value.items()]
-    if kind is list:
-        return [_any(each) for each in value]
-    if kind is bytes:
-        return _bytes(value)
-    raise DataError(f"A value of {kind.__name__} without a schema cannot be written as JSON")

@@ -8,10 +8,11 @@ from typing import Any, Final
 
 from penstock.api import DataError, Failed, Header, Records
 from penstock.api.schema import Schema, Value, text_of
+from penstock.connectors.keyed.documents import dump
 from penstock.connectors.redis.client.packing import pack
 from penstock.connectors.redis.write.cells import Fields, double, fields_of, number
 from penstock.connectors.redis.write.commands import Commands
-from penstock.connectors.redis.write.json import dump, node_of
+from penstock.connectors.redis.write.json import node_of
 from penstock.connectors.redis.write.plan import KeyedPlan, Kind
 
 log = logging.getLogger(__name__)

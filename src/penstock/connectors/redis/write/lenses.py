@@ -10,10 +10,11 @@ import orjson
 
 from penstock.api import DataError, Failed, Header, Records
 from penstock.api.schema import Schema, Type, Value, text_of
+from penstock.connectors.keyed.documents import dump
 from penstock.connectors.redis.client.packing import pack
 from penstock.connectors.redis.write.cells import Charset, double
 from penstock.connectors.redis.write.commands import Commands
-from penstock.connectors.redis.write.json import dump, node_of
+from penstock.connectors.redis.write.json import node_of
 from penstock.connectors.redis.write.kcql import Statement, Store
 
 log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ import orjson
 
 from penstock.api import DataError, Header
 from penstock.api.schema import Schema, Value
-from penstock.connectors.search.write.documents import dump, node_writer
+from penstock.connectors.keyed.documents import dump, node_writer
 from penstock.connectors.search.write.names import key_id, place_id
 from penstock.connectors.search.write.plan import DataStreams, Ids, Nulls, Routing, SinkPlan
 

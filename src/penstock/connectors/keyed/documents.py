@@ -45,7 +45,7 @@ Node = Callable[[Value], Any]
 def node_writer(schema: Schema | None, *, mapped: bool, compact: bool) -> Node:
     """The function that makes nodes of a schema's values; it raises DataError. `mapped`: for the
     mapping that is made of the schema; `compact`: maps of texts are objects then."""
-    node = _any if schema is None else _node(schema, mapped, compact)
+    node = any_node if schema is None else _node(schema, mapped, compact)
 
     def write(value: Value) -> Any:
         try:
@@ -70,17 +70,18 @@ def dump(node: Any) -> bytes:
             raise DataError(f"The value cannot be written as JSON: {cause}") from cause
 
 
-def _float(value: Value) -> Any:
+def float_node(value: Value) -> Any:
+    """A number, or the name of what is none in JSON."""
     if isfinite(value):
         return value
     return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
 
 
-def _bytes(value: Value) -> str:
+def bytes_node(value: Value) -> str:
     return b64encode(value).decode()
 
 
-_LOGICAL: Final[dict[Logical, Node]] = {
+LOGICAL: Final[dict[Logical, Node]] = {
     Logical.DATE: date_to_days,
     Logical.TIME: time_to_ms,
     Logical.TIMESTAMP: timestamp_to_ms,
@@ -121,11 +122,11 @@ def _node(schema: Schema, mapped: bool, compact: bool) -> Node:
 def _plain(schema: Schema, mapped: bool, compact: bool) -> Node:
     if schema.logical is Logical.DECIMAL:
         if mapped:
-            return lambda value: _float(float(value))
+            return lambda value: float_node(float(value))
         scale = schema.scale
-        return lambda value: _bytes(decimal_to_bytes(value, scale))
+        return lambda value: bytes_node(decimal_to_bytes(value, scale))
     if schema.logical is not None:
-        return _LOGICAL[schema.logical]
+        return LOGICAL[schema.logical]
     match schema.type:
         case Type.STRUCT:
             return _struct(schema, mapped, compact)
@@ -135,14 +136,14 @@ def _plain(schema: Schema, mapped: bool, compact: bool) -> Node:
             element = _inner(schema.value_schema, mapped, compact)
             return lambda value: [element(each) for each in value]
         case Type.BYTES:
-            return _bytes
+            return bytes_node
         case Type.FLOAT32 | Type.FLOAT64:
-            return _float
+            return float_node
     return _same
 
 
 def _inner(schema: Schema | None, mapped: bool, compact: bool) -> Node:
-    return _any if schema is None else _node(schema, mapped, compact)
+    return any_node if schema is None else _node(schema, mapped, compact)
 
 
 def _struct(schema: Schema, mapped: bool, compact: bool) -> Node:
@@ -168,19 +169,19 @@ def _map(schema: Schema, mapped: bool, compact: bool) -> Node:
     return lambda value: [[keys(key), values(each)] for key, each in pairs(value)]
 
 
-def _any(value: Value) -> Any:
+def any_node(value: Value) -> Any:
     """A value without a schema."""
     kind = type(value)
     if value is None or kind in (str, int, bool):
         return value
     if kind is float:
-        return _float(value)
+        return float_node(value)
     if kind is dict:
         if all(type(key) is str for key in value):
-            return {key: _any(each) for key, each in value.items()}
-        return [[_any(key), _any(each)] for key, each in value.items()]
+            return {key: any_node(each) for key, each in value.items()}
+        return [[any_node(key), any_node(each)] for key, each in value.items()]
     if kind is list:
-        return [_any(each) for each in value]
+        return [any_node(each) for each in value]
     if kind is bytes:
-        return _bytes(value)
+        return bytes_node(value)
     raise DataError(f"A value of {kind.__name__} without a schema cannot be written as JSON")
