@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
@@ -11,17 +10,14 @@ from penstock.api import (
     VERSION,
     Finding,
     Plugin,
-    Props,
-    SinkConnector,
-    SinkContext,
-    SinkWriter,
 )
 from penstock.api.settings import Config
 from penstock.connectors.files.settings import aiven as keys
 from penstock.connectors.files.settings.extra import FILES
+from penstock.connectors.files.sinks import FileSink
 from penstock.connectors.files.stores.s3 import Refused, S3Store
-from penstock.connectors.files.stores.store import StoreUnavailable
-from penstock.connectors.files.write.writer import FileWriter
+from penstock.connectors.files.stores.store import Store, StoreUnavailable
+from penstock.connectors.files.write.plan import SinkPlan
 
 _CHECK_S: Final = 5
 _SETTINGS: Final[Mapping[str, str]] = {
@@ -34,7 +30,7 @@ _SETTINGS: Final[Mapping[str, str]] = {
 """The setting that is wrong, by what S3 says; else it is the bucket."""
 
 
-class AivenS3Sink(SinkConnector):
+class AivenS3Sink(FileSink):
     """Writes records into objects of a bucket whenever offsets are committed."""
 
     plugin = Plugin(
@@ -62,14 +58,8 @@ class AivenS3Sink(SinkConnector):
         finally:
             store.close()
 
-    def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
-        return [config.props] * max_tasks
+    def plan(self, config: Config) -> SinkPlan:
+        return keys.aiven_plan(config)
 
-    def alter_offsets(self, config: Config, offsets: Mapping[tuple[str, int], int | None]) -> bool:
-        return True
-
-    def open(self, config: Config, context: SinkContext) -> SinkWriter:
-        store = S3Store(keys.aiven_options(config, context.task.connector))
-        return FileWriter(
-            keys.aiven_plan(config), store, context, lambda: time.time_ns() // 1_000_000
-        )
+    def store(self, config: Config, connector: str) -> Store:
+        return S3Store(keys.aiven_options(config, connector))

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -12,25 +11,22 @@ from penstock.api import (
     VERSION,
     Finding,
     Plugin,
-    Props,
-    SinkConnector,
-    SinkContext,
-    SinkWriter,
 )
 from penstock.api.settings import Config
 from penstock.connectors.files.settings import aiven, gcs
 from penstock.connectors.files.settings import gcs_aiven as keys
 from penstock.connectors.files.settings.extra import GCS
+from penstock.connectors.files.sinks import FileSink
 from penstock.connectors.files.stores.checks import findings
 from penstock.connectors.files.stores.gcs import GcsStore
-from penstock.connectors.files.stores.told import ToldStore
+from penstock.connectors.files.stores.store import Store
 from penstock.connectors.files.stores.tries import Tries
-from penstock.connectors.files.write.writer import FileWriter
+from penstock.connectors.files.write.plan import SinkPlan
 
 _CHECK_S: Final = 5
 
 
-class AivenGcsSink(SinkConnector):
+class AivenGcsSink(FileSink):
     """Writes records into objects of a bucket whenever offsets are committed."""
 
     plugin = Plugin(
@@ -57,21 +53,8 @@ class AivenGcsSink(SinkConnector):
         finally:
             store.close()
 
-    def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
-        return [config.props] * max_tasks
+    def plan(self, config: Config) -> SinkPlan:
+        return keys.aiven_gcs_plan(config)
 
-    def alter_offsets(self, config: Config, offsets: Mapping[tuple[str, int], int | None]) -> bool:
-        return True
-
-    def open(self, config: Config, context: SinkContext) -> SinkWriter:
-        store = GcsStore(keys.aiven_gcs_options(config))
-        return FileWriter(keys.aiven_gcs_plan(config), store, context, _now)
-
-    def open_preview(
-        self, config: Config, context: SinkContext, tell: Callable[[str], None]
-    ) -> SinkWriter:
-        return FileWriter(keys.aiven_gcs_plan(config), ToldStore(tell), context, _now)
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000
+    def store(self, config: Config, connector: str) -> Store:
+        return GcsStore(keys.aiven_gcs_options(config))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Final
@@ -10,17 +9,10 @@ from typing import Final
 from penstock.api import (
     VERSION,
     Finding,
-    Offsets,
-    PenstockError,
     Plugin,
-    Props,
-    SourceConnector,
-    SourceContext,
-    SourceReader,
 )
 from penstock.api.settings import Config
-from penstock.connectors.files.read.ledger import is_of
-from penstock.connectors.files.read.reader import FilesReader
+from penstock.connectors.files.read.plan import SourcePlan
 from penstock.connectors.files.settings import gcs as keys
 from penstock.connectors.files.settings.extra import GCS
 from penstock.connectors.files.settings.gcs_source import GCS_SOURCE, gcs_source_plan
@@ -30,15 +22,16 @@ from penstock.connectors.files.settings.object_source import (
     formats_of,
     prefixes_of,
 )
-from penstock.connectors.files.settings.source import TASK_COUNT, TASK_INDEX, task_props
+from penstock.connectors.files.sources import ObjectSource
 from penstock.connectors.files.stores.checks import findings
 from penstock.connectors.files.stores.gcs_reading import GcsReadStore
+from penstock.connectors.files.stores.reading import ReadStore
 from penstock.connectors.files.stores.tries import Tries
 
 _CHECK_S: Final = 5
 
 
-class GcsSource(SourceConnector):
+class GcsSource(ObjectSource):
     """Reads objects of a bucket: what the sink wrote, or any others."""
 
     plugin = Plugin(
@@ -65,26 +58,11 @@ class GcsSource(SourceConnector):
         finally:
             store.close()
 
-    def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
-        return task_props(config, max_tasks)
+    def plan(self, config: Config) -> SourcePlan:
+        return gcs_source_plan(config)
 
-    def exactly_once(self, config: Config) -> bool:
-        return True
+    def store(self, config: Config, connector: str) -> ReadStore:
+        return GcsReadStore(keys.gcs_connection(config))
 
-    def alter_offsets(self, config: Config, offsets: Offsets) -> bool:
-        name = "fileName" if config[MODE] == GENERIC else "folder"
-        for each in offsets:
-            if each.offset is not None and not is_of(each.partition, name):
-                raise PenstockError(f"Partition objects should contain the key '{name}'")
-        gcs_source_plan(config).ledger(offsets, 0, 1)
-        return True
-
-    def open(self, config: Config, context: SourceContext) -> SourceReader:
-        return FilesReader(
-            gcs_source_plan(config),
-            GcsReadStore(keys.gcs_connection(config)),
-            context,
-            config[TASK_INDEX],
-            config[TASK_COUNT],
-            lambda: time.time_ns() // 1_000_000,
-        )
+    def known_by(self, config: Config) -> str:
+        return "fileName" if config[MODE] == GENERIC else "folder"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 from penstock.api import (
@@ -11,24 +10,23 @@ from penstock.api import (
     ConfigInvalid,
     Finding,
     Plugin,
-    Props,
-    SinkConnector,
     SinkContext,
     SinkWriter,
 )
 from penstock.api.settings import Config
 from penstock.connectors.files.settings import hdfs as keys
 from penstock.connectors.files.settings.extra import FILES, modules_of
+from penstock.connectors.files.sinks import FileSink
 from penstock.connectors.files.stores.hadoop import Hadoop
 from penstock.connectors.files.stores.hdfs import HdfsStore
 from penstock.connectors.files.stores.store import StoreRefused, StoreUnavailable
-from penstock.connectors.files.write.writer import FileWriter
+from penstock.connectors.files.write.plan import SinkPlan
 
 CLASS: Final = "io.confluent.connect.hdfs.HdfsSinkConnector"
 CLASS_3: Final = "io.confluent.connect.hdfs3.Hdfs3SinkConnector"
 
 
-class HdfsSink(SinkConnector):
+class HdfsSink(FileSink):
     """Writes records into files of HDFS, or of another file system that Hadoop knows."""
 
     plugin = Plugin(
@@ -43,7 +41,7 @@ class HdfsSink(SinkConnector):
         return ["jpype", *modules_of(config)]
 
     def validate_live(self, config: Config) -> Iterable[Finding]:
-        store = _store(config)
+        store = self.store(config, "")
         name = keys.STORE_URL.name if config[keys.STORE_URL] else keys.HDFS_URL.name
         try:
             store.check()
@@ -54,9 +52,6 @@ class HdfsSink(SinkConnector):
         finally:
             store.close()
 
-    def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
-        return [config.props] * max_tasks
-
     def alter_offsets(self, config: Config, offsets: Mapping[tuple[str, int], int | None]) -> bool:
         raise ConfigInvalid(
             [
@@ -66,10 +61,17 @@ class HdfsSink(SinkConnector):
             ]
         )
 
-    def open(self, config: Config, context: SinkContext) -> SinkWriter:
-        return FileWriter(
-            keys.hdfs_plan(config), _store(config), context, lambda: time.time_ns() // 1_000_000
-        )
+    def plan(self, config: Config) -> SinkPlan:
+        return keys.hdfs_plan(config)
+
+    def store(self, config: Config, connector: str) -> HdfsStore:
+        options = keys.hadoop_options(config)
+        return HdfsStore(lambda: Hadoop(options), options.root, keys.hdfs_folders(config))
+
+    def open_preview(
+        self, config: Config, context: SinkContext, tell: Callable[[str], None]
+    ) -> SinkWriter | None:
+        return None  # its files' names have where they end
 
 
 class Hdfs3Sink(HdfsSink):
@@ -82,8 +84,3 @@ class Hdfs3Sink(HdfsSink):
         task_class="io.confluent.connect.hdfs3.Hdfs3SinkTask",
         extra=FILES,
     )
-
-
-def _store(config: Config) -> HdfsStore:
-    options = keys.hadoop_options(config)
-    return HdfsStore(lambda: Hadoop(options), options.root, keys.hdfs_folders(config))

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Final
 
-from penstock.api import VERSION, Finding, Plugin, Props, SinkConnector, SinkContext, SinkWriter
+from penstock.api import VERSION, Finding, Plugin
 from penstock.api.settings import Config
 from penstock.connectors.files.settings.extra import FILES, modules_of
 from penstock.connectors.files.settings.local import LOCAL_SINK, STORE_URL, folder_of, local_plan
+from penstock.connectors.files.sinks import FileSink
 from penstock.connectors.files.stores.local import LocalStore
-from penstock.connectors.files.stores.told import ToldStore
-from penstock.connectors.files.write.writer import FileWriter
+from penstock.connectors.files.write.plan import SinkPlan
 
 CLASS: Final = "io.penstock.files.LocalFileSinkConnector"
 
 
-class LocalFileSink(SinkConnector):
+class LocalFileSink(FileSink):
     """Writes records into files of a local folder."""
 
     plugin = Plugin(class_name=CLASS, version=VERSION, config=LOCAL_SINK, extra=FILES)
@@ -35,23 +34,11 @@ class LocalFileSink(SinkConnector):
         if problem is not None:
             yield Finding(STORE_URL.name, f"Cannot write to {folder_of(config)}: {problem}.")
 
-    def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
-        return [config.props] * max_tasks
+    def plan(self, config: Config) -> SinkPlan:
+        return local_plan(config)
 
-    def alter_offsets(self, config: Config, offsets: Mapping[tuple[str, int], int | None]) -> bool:
-        return True
-
-    def open(self, config: Config, context: SinkContext) -> SinkWriter:
-        return FileWriter(local_plan(config), LocalStore(folder_of(config)), context, _now)
-
-    def open_preview(
-        self, config: Config, context: SinkContext, tell: Callable[[str], None]
-    ) -> SinkWriter:
-        return FileWriter(local_plan(config), ToldStore(tell), context, _now)
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000
+    def store(self, config: Config, connector: str) -> LocalStore:
+        return LocalStore(folder_of(config))
 
 
 def _problem(folder: Path) -> str | None:

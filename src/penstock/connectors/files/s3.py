@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -11,19 +10,15 @@ from penstock.api import (
     VERSION,
     Finding,
     Plugin,
-    Props,
-    SinkConnector,
-    SinkContext,
-    SinkWriter,
 )
 from penstock.api.settings import Config
 from penstock.connectors.files.settings import s3 as keys
 from penstock.connectors.files.settings.extra import FILES, modules_of
 from penstock.connectors.files.settings.sink import TOPICS_DIR
+from penstock.connectors.files.sinks import FileSink
 from penstock.connectors.files.stores.s3 import Refused, S3Store
-from penstock.connectors.files.stores.store import StoreUnavailable
-from penstock.connectors.files.stores.told import ToldStore
-from penstock.connectors.files.write.writer import FileWriter
+from penstock.connectors.files.stores.store import Store, StoreUnavailable
+from penstock.connectors.files.write.plan import SinkPlan
 
 _CHECK_S: Final = 5
 _SETTINGS: Final[Mapping[str, str]] = {
@@ -38,7 +33,7 @@ _SETTINGS: Final[Mapping[str, str]] = {
 """The setting that is wrong, by what S3 says; else it is the bucket."""
 
 
-class S3Sink(SinkConnector):
+class S3Sink(FileSink):
     """Writes records into objects of a bucket."""
 
     plugin = Plugin(
@@ -65,21 +60,8 @@ class S3Sink(SinkConnector):
         finally:
             store.close()
 
-    def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
-        return [config.props] * max_tasks
+    def plan(self, config: Config) -> SinkPlan:
+        return keys.s3_plan(config)
 
-    def alter_offsets(self, config: Config, offsets: Mapping[tuple[str, int], int | None]) -> bool:
-        return True
-
-    def open(self, config: Config, context: SinkContext) -> SinkWriter:
-        store = S3Store(keys.s3_options(config, context.task.connector))
-        return FileWriter(keys.s3_plan(config), store, context, _now)
-
-    def open_preview(
-        self, config: Config, context: SinkContext, tell: Callable[[str], None]
-    ) -> SinkWriter:
-        return FileWriter(keys.s3_plan(config), ToldStore(tell), context, _now)
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000
+    def store(self, config: Config, connector: str) -> Store:
+        return S3Store(keys.s3_options(config, connector))

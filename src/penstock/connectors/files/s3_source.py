@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from penstock.api import (
     VERSION,
     Finding,
-    Offsets,
-    PenstockError,
     Plugin,
-    Props,
-    SourceConnector,
-    SourceContext,
-    SourceReader,
 )
 from penstock.api.settings import Config
-from penstock.connectors.files.read.ledger import is_of
-from penstock.connectors.files.read.reader import FilesReader
+from penstock.connectors.files.read.plan import SourcePlan
 from penstock.connectors.files.settings import s3 as keys
 from penstock.connectors.files.settings.extra import FILES
 from penstock.connectors.files.settings.object_source import (
@@ -29,7 +21,8 @@ from penstock.connectors.files.settings.object_source import (
     prefixes_of,
 )
 from penstock.connectors.files.settings.s3_source import S3_SOURCE, s3_source_plan
-from penstock.connectors.files.settings.source import TASK_COUNT, TASK_INDEX, task_props
+from penstock.connectors.files.sources import ObjectSource
+from penstock.connectors.files.stores.reading import ReadStore
 from penstock.connectors.files.stores.s3_checks import findings
 from penstock.connectors.files.stores.s3_reading import S3ReadStore
 
@@ -45,7 +38,7 @@ _SETTINGS: Final[Mapping[str, str]] = {
 """The setting that is wrong, by what S3 says; else it is the bucket."""
 
 
-class S3Source(SourceConnector):
+class S3Source(ObjectSource):
     """Reads objects of a bucket: what the sink wrote, or any others."""
 
     plugin = Plugin(
@@ -64,26 +57,11 @@ class S3Source(SourceConnector):
         url = keys.STORE_URL.name if options.url else keys.REGION.name
         return findings(options, prefixes_of(config), _SETTINGS, keys.BUCKET.name, url)
 
-    def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
-        return task_props(config, max_tasks)
+    def plan(self, config: Config) -> SourcePlan:
+        return s3_source_plan(config)
 
-    def exactly_once(self, config: Config) -> bool:
-        return True
+    def store(self, config: Config, connector: str) -> ReadStore:
+        return S3ReadStore(keys.s3_connection(config, connector))
 
-    def alter_offsets(self, config: Config, offsets: Offsets) -> bool:
-        name = "fileName" if config[MODE] == GENERIC else "folder"
-        for each in offsets:
-            if each.offset is not None and not is_of(each.partition, name):
-                raise PenstockError(f"Partition objects should contain the key '{name}'")
-        s3_source_plan(config).ledger(offsets, 0, 1)
-        return True
-
-    def open(self, config: Config, context: SourceContext) -> SourceReader:
-        return FilesReader(
-            s3_source_plan(config),
-            S3ReadStore(keys.s3_connection(config, context.task.connector)),
-            context,
-            config[TASK_INDEX],
-            config[TASK_COUNT],
-            lambda: time.time_ns() // 1_000_000,
-        )
+    def known_by(self, config: Config) -> str:
+        return "fileName" if config[MODE] == GENERIC else "folder"

@@ -1,0 +1,45 @@
+"""What all sinks of files have in common."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+
+from penstock.api import Props, SinkConnector, SinkContext, SinkWriter
+from penstock.api.settings import Config
+from penstock.connectors.files.stores.store import Store
+from penstock.connectors.files.stores.told import ToldStore
+from penstock.connectors.files.write.plan import SinkPlan
+from penstock.connectors.files.write.writer import FileWriter
+
+
+class FileSink(SinkConnector):
+    """Writes records into files. A connector says where they are (`store`), and how they are named,
+    written and ended (`plan`)."""
+
+    @abstractmethod
+    def plan(self, config: Config) -> SinkPlan: ...
+
+    @abstractmethod
+    def store(self, config: Config, connector: str) -> Store:
+        """`connector` is the name of the connector."""
+
+    def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
+        return [config.props] * max_tasks
+
+    def alter_offsets(self, config: Config, offsets: Mapping[tuple[str, int], int | None]) -> bool:
+        return True
+
+    def open(self, config: Config, context: SinkContext) -> SinkWriter:
+        store = self.store(config, context.task.connector)
+        return FileWriter(self.plan(config), store, context, _now)
+
+    def open_preview(
+        self, config: Config, context: SinkContext, tell: Callable[[str], None]
+    ) -> SinkWriter | None:
+        return FileWriter(self.plan(config), ToldStore(tell), context, _now)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
