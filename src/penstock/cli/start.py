@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import Final
 
 from penstock.cli.service import Reporting
 from penstock.clock import SystemClock
@@ -30,6 +31,8 @@ from penstock.runtime.standalone import ConnectorFileFailed, StandaloneWorker, l
 from penstock.runtime.worker import Worker
 
 log = logging.getLogger(__name__)
+
+_LOOK_S: Final = 1.0  # how late a signal may be noticed
 
 
 def read_worker_file(file: Path) -> dict[str, str]:
@@ -87,7 +90,7 @@ def distributed(props: Mapping[str, str], started: Callable[[str], None]) -> Non
             started(url)
             worker.start()
             Reporting(worker, manager, url).start()
-            worker.ended.wait()
+            _await_end(worker)
         if worker.failure is not None:
             raise worker.failure
     finally:
@@ -135,9 +138,9 @@ def standalone(
                 worker.load(connector_files)
             except ConnectorFileFailed:
                 worker.stop()
-                worker.ended.wait()
+                _await_end(worker)
                 raise
-            worker.ended.wait()
+            _await_end(worker)
         if worker.failure is not None:
             raise worker.failure
     finally:
@@ -156,6 +159,13 @@ def _quiet_about_secrets(worker: Worker) -> Iterator[None]:
     finally:
         for handler in handlers:
             handler.removeFilter(quiet)
+
+
+def _await_end(worker: Worker) -> None:
+    """Python runs handlers of signals in this thread alone, and a signal that the system has
+    delivered to another one does not wake it: so it looks now and then."""
+    while not worker.ended.wait(_LOOK_S):
+        pass
 
 
 class _Signals:
