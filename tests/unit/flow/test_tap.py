@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -125,6 +127,34 @@ def test_after_its_time_none_are_shown() -> None:
     watched.write(consumed(b"1"))
     assert watched.seen == []
     assert watched.pipeline.tap is None
+
+
+def test_a_record_that_is_never_written_here_is_waited_for_until_its_time_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watched = Watched(records=1, seconds=60)
+    watched.pipeline.run(consumed(b"1"))  # and its partition is revoked
+    assert watched.tap.over
+    assert not watched.tap.done
+    later = time.monotonic() + 61
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    assert watched.tap.done
+
+
+def test_what_is_asked_meanwhile_is_not_shown_to_whoever_asked_before() -> None:
+    watched = Watched(records=1)
+    other: list[dict[str, Any]] = []
+    step = watched.pipeline.steps[0]
+
+    def ask(records: Records, failed: Failed) -> Records:
+        watched.pipeline.tap = Tap(5, 60, None, other.extend)
+        return step.apply(records, failed)
+
+    watched.pipeline.steps = [replace(step, apply=ask), *watched.pipeline.steps[1:]]
+    watched.write(consumed(b"1"))
+    assert len(watched.seen) == 1
+    assert other == []
+    assert watched.pipeline.tap is not None, "that of whoever asked last"
 
 
 def test_records_pass_as_without_it() -> None:

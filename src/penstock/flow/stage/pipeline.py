@@ -21,7 +21,7 @@ from penstock.api import HeaderConverter, Predicate, Transform, Use
 from penstock.data.columns import Cells
 from penstock.data.records import Column, Failed, Header, Records
 from penstock.flow.plan import Conversion, Tolerance, TransformPlan
-from penstock.flow.stage.tap import Tap, Watch
+from penstock.flow.stage.tap import Tap
 
 _FIRST_DELAY_S: Final = 0.3
 
@@ -130,7 +130,8 @@ class Pipeline:
         """The records that came through, and what happened to those that failed; a record in
         neither was left out by a transform."""
         failures: list[Failure] = []
-        watch = None if self.tap is None else self._watched(self.tap, records)
+        tap = self.tap  # another thread may set another one meanwhile
+        watch = None if tap is None else tap.begin(records)
         for step in self.steps:
             if not len(records):
                 break
@@ -141,14 +142,12 @@ class Pipeline:
                     watch.failed(each.origin, step.label, each.cause)
                 watch.after(step, records)
         failures.sort(key=lambda failure: failure.origin)
-        if watch is not None and self.tap is not None:
-            self.tap.passed(watch)
+        if tap is not None:
+            if watch is not None:
+                tap.passed(watch)
+            if tap.over and self.tap is tap:
+                self.tap = None
         return records, failures
-
-    def _watched(self, tap: Tap, records: Records) -> Watch | None:
-        if tap.over:
-            self.tap = None
-        return tap.begin(records)
 
     def _do(self, step: Step, records: Records, failures: list[Failure]) -> Records:
         done, failed = _attempt(step, records)

@@ -37,7 +37,7 @@ class StepLike(Protocol):
 
 
 @dataclass(slots=True)
-class Watched:
+class WatchedRecord:
     """A record that is being watched."""
 
     origin: int
@@ -71,29 +71,35 @@ class Tap:
         show: Callable[[Sequence[Json]], None],
     ) -> None:
         self._show = show
-        self._held: dict[Place, Watched] = {}
+        self._held: dict[Place, WatchedRecord] = {}
         self._left = records
         self._until = time.monotonic() + seconds
         self._hidden = hidden
 
     @property
     def over(self) -> bool:
-        return self._left <= 0 or time.monotonic() > self._until
+        """Whether it watches no more records."""
+        return self._left <= 0 or self._late
 
     @property
     def done(self) -> bool:
-        """Whether all that it wanted was shown, or will not come any more."""
-        return self.over and not self._held
+        """Whether nobody waits any more to be shown something: some records are never written here,
+        because their partition was revoked."""
+        return self._late or (self._left <= 0 and not self._held)
 
-    def begin(self, records: Records) -> Watch | None:
+    @property
+    def _late(self) -> bool:
+        return time.monotonic() > self._until
+
+    def begin(self, records: Records) -> WatchedBatch | None:
         """Watches the first records of a batch; None if it is over."""
         if self.over:
             return None
         rows = min(self._left, len(records))
         self._left -= rows
-        return Watch(records.only(range(rows)), self._hidden)
+        return WatchedBatch(records.only(range(rows)), self._hidden)
 
-    def passed(self, watch: Watch) -> None:
+    def passed(self, watch: WatchedBatch) -> None:
         """The records of a batch have passed the pipeline."""
         ended = []
         for each in watch.watched.values():
@@ -122,14 +128,14 @@ class Tap:
             self._show(ended)
 
 
-class Watch:
+class WatchedBatch:
     """The watched records of one batch."""
 
     def __init__(self, records: Records, hidden: re.Pattern[str] | None) -> None:
         self._hidden = hidden
         first = self._shown(records)
         self.watched = {
-            origin: Watched(origin, [{"step": "READ", **shown}])
+            origin: WatchedRecord(origin, [{"step": "READ", **shown}])
             for origin, shown in zip(records.origins, first, strict=True)
         }
 
