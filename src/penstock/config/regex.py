@@ -89,13 +89,13 @@ class RegexInvalid(ValueError):
 
 
 @lru_cache(maxsize=1024)
-def compile_java(pattern: str) -> re.Pattern[str]:
+def compile_java(pattern: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:
     """The pattern, ready for `fullmatch` and `search`; raises RegexInvalid."""
     translation = _Translation(pattern)
     translation.run()
     text = "".join(translation.out)
     try:
-        return re.compile(text, re.ASCII)
+        return re.compile(text, re.ASCII | flags)
     except re.error as problem:
         at = translation.origin(problem.pos or 0)
         raise RegexInvalid(*_in_java_words(problem.msg, pattern, at)) from problem

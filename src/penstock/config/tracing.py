@@ -8,6 +8,7 @@ from typing import Final
 
 from penstock.config.checks import valid_regex
 from penstock.config.define import STRING, ConfigDef, Importance, Key, Width
+from penstock.config.regex import compile_java
 
 HIDDEN_FIELDS: Final = Key(
     "penstock.trace.hidden.fields",
@@ -33,4 +34,4 @@ def hidden_fields(
     props = {**worker, **connector}
     given = {HIDDEN_FIELDS.name: props[HIDDEN_FIELDS.name]} if HIDDEN_FIELDS.name in props else {}
     pattern = TRACE.parse(given)[HIDDEN_FIELDS]
-    return re.compile(pattern, re.IGNORECASE) if pattern else None
+    return compile_java(pattern, re.IGNORECASE) if pattern else None
