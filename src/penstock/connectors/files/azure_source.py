@@ -22,7 +22,7 @@ from penstock.connectors.files.settings.object_source import (
     formats_of,
     prefixes_of,
 )
-from penstock.connectors.files.sources import ObjectSource
+from penstock.connectors.files.sources import FileSource
 from penstock.connectors.files.stores.azure_reading import AzureReadStore
 from penstock.connectors.files.stores.checks import findings
 from penstock.connectors.files.stores.reading import ReadStore
@@ -31,7 +31,7 @@ from penstock.connectors.files.stores.tries import Tries
 _CHECK_S: Final = 5
 
 
-class AzureBlobSource(ObjectSource):
+class AzureBlobSource(FileSource):
     """Reads blobs of a container: what the sink wrote, or any others."""
 
     plugin = Plugin(

@@ -22,7 +22,7 @@ from penstock.connectors.files.settings.object_source import (
     formats_of,
     prefixes_of,
 )
-from penstock.connectors.files.sources import ObjectSource
+from penstock.connectors.files.sources import FileSource
 from penstock.connectors.files.stores.checks import findings
 from penstock.connectors.files.stores.gcs_reading import GcsReadStore
 from penstock.connectors.files.stores.reading import ReadStore
@@ -31,7 +31,7 @@ from penstock.connectors.files.stores.tries import Tries
 _CHECK_S: Final = 5
 
 
-class GcsSource(ObjectSource):
+class GcsSource(FileSource):
     """Reads objects of a bucket: what the sink wrote, or any others."""
 
     plugin = Plugin(

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Collection, Iterable
 from typing import Final
 
 from penstock.api import (
     VERSION,
     Finding,
-    Offsets,
-    PenstockError,
     Plugin,
-    Props,
-    SourceConnector,
-    SourceContext,
-    SourceReader,
 )
 from penstock.api.settings import Config
-from penstock.connectors.files.read.ledger import is_of
-from penstock.connectors.files.read.reader import FilesReader
+from penstock.connectors.files.read.plan import SourcePlan
 from penstock.connectors.files.settings.extra import FILES
 from penstock.connectors.files.settings.folder_keys import (
     CLEANUP,
@@ -36,13 +28,13 @@ from penstock.connectors.files.settings.folders import (
     folder_plan,
     format_of,
 )
-from penstock.connectors.files.settings.source import TASK_COUNT, TASK_INDEX, task_props
+from penstock.connectors.files.sources import FileSource
 from penstock.connectors.files.stores.local_reading import LocalReadStore
 
 CLASS: Final = "io.penstock.files.LocalFileSourceConnector"
 
 
-class FolderSource(SourceConnector):
+class FolderSource(FileSource):
     """Reads the files of a local folder."""
 
     kind: Kind = KINDS["Local"]
@@ -63,31 +55,16 @@ class FolderSource(SourceConnector):
             if given and (problem := _problem(_existing(given), os.W_OK | os.X_OK)) is not None:
                 yield Finding(key.name, f"Cannot write to {given}: {problem}.")
 
-    def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
-        return task_props(config, max_tasks)
+    def plan(self, config: Config) -> SourcePlan:
+        return folder_plan(self.kind, config)
 
-    def exactly_once(self, config: Config) -> bool:
-        return True
+    def store(self, config: Config, connector: str) -> LocalReadStore:
+        return LocalReadStore()
 
-    def alter_offsets(self, config: Config, offsets: Offsets) -> bool:
-        name = "fileName"
+    def known_by(self, config: Config) -> str:
         if self.kind.ours:
-            name = "inode" if config[TAIL] else "path"
-        for each in offsets:
-            if each.offset is not None and not is_of(each.partition, name):
-                raise PenstockError(f"Partition objects should contain the key '{name}'")
-        folder_plan(self.kind, config).ledger(offsets, 0, 1)
-        return True
-
-    def open(self, config: Config, context: SourceContext) -> SourceReader:
-        return FilesReader(
-            folder_plan(self.kind, config),
-            LocalReadStore(),
-            context,
-            config[TASK_INDEX],
-            config[TASK_COUNT],
-            lambda: time.time_ns() // 1_000_000,
-        )
+            return "inode" if config[TAIL] else "path"
+        return "fileName"
 
 
 class LocalFileSource(FolderSource):

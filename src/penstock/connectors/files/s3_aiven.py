@@ -14,7 +14,7 @@ from penstock.api.settings import Config
 from penstock.connectors.files.read.plan import SourcePlan
 from penstock.connectors.files.settings import s3_aiven as keys
 from penstock.connectors.files.settings.extra import FILES
-from penstock.connectors.files.sources import ObjectSource
+from penstock.connectors.files.sources import FileSource
 from penstock.connectors.files.stores.reading import ReadStore
 from penstock.connectors.files.stores.s3_checks import findings
 from penstock.connectors.files.stores.s3_reading import S3ReadStore
@@ -28,7 +28,7 @@ _SETTINGS: Final[Mapping[str, str]] = {
 }
 
 
-class AivenS3Source(ObjectSource):
+class AivenS3Source(FileSource):
     """Reads objects of a bucket whose keys match a template."""
 
     plugin = Plugin(

@@ -21,7 +21,7 @@ from penstock.connectors.files.settings.object_source import (
     prefixes_of,
 )
 from penstock.connectors.files.settings.s3_source import S3_SOURCE, s3_source_plan
-from penstock.connectors.files.sources import ObjectSource
+from penstock.connectors.files.sources import FileSource
 from penstock.connectors.files.stores.reading import ReadStore
 from penstock.connectors.files.stores.s3_checks import findings
 from penstock.connectors.files.stores.s3_reading import S3ReadStore
@@ -38,7 +38,7 @@ _SETTINGS: Final[Mapping[str, str]] = {
 """The setting that is wrong, by what S3 says; else it is the bucket."""
 
 
-class S3Source(ObjectSource):
+class S3Source(FileSource):
     """Reads objects of a bucket: what the sink wrote, or any others."""
 
     plugin = Plugin(

@@ -1,4 +1,4 @@
-"""What all sources of object stores have in common."""
+"""What sources of object stores and of folders have in common."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from penstock.connectors.files.settings.source import TASK_COUNT, TASK_INDEX, ta
 from penstock.connectors.files.stores.reading import ReadStore
 
 
-class ObjectSource(SourceConnector):
-    """Reads objects. A connector says where they are (`store`), and which are read, and how
+class FileSource(SourceConnector):
+    """Reads files. A connector says where they are (`store`), and which are read, and how
     (`plan`)."""
 
     @abstractmethod
@@ -34,7 +34,7 @@ class ObjectSource(SourceConnector):
 
     @abstractmethod
     def known_by(self, config: Config) -> str:
-        """The name in source partitions of what offsets are of: an object, or a folder."""
+        """The name in source partitions of what offsets are of: a file, or a folder."""
 
     def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
         return task_props(config, max_tasks)
