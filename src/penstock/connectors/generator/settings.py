@@ -36,12 +36,14 @@ from penstock.connectors.generator.quickstarts import QUICKSTARTS
 TOPIC: Final = Key(
     "kafka.topic", STRING, importance=HIGH, check=non_empty(), doc="Topic to write to."
 )
-INTERVAL_DOC: Final = (
-    "The longest time between two records of a task, in ms: it waits for a random part of it. "
-    "0: as fast as possible."
-)
 INTERVAL: Final = Key(
-    "max.interval", LONG, default=500, importance=HIGH, check=at_least(0), doc=INTERVAL_DOC
+    "max.interval",
+    LONG,
+    default=500,
+    importance=HIGH,
+    check=at_least(0),
+    doc="The longest time between two records of a task, in ms: it waits for a random part of it. "
+    "0: as fast as possible.",
 )
 ITERATIONS: Final = Key(
     "iterations",
@@ -158,6 +160,15 @@ DATAGEN: Final = ConfigDef(
 )
 
 
+class SchemaUnusable(ConfigInvalid):
+    """No records can be made of the schema that is given; `setting` is to blame."""
+
+    def __init__(self, setting: str, text: str) -> None:
+        self.setting = setting
+        self.text = text
+        super().__init__([f"{setting}: {text}"])
+
+
 @dataclass(frozen=True, slots=True)
 class Design:
     """The records to be made."""
@@ -169,7 +180,7 @@ class Design:
 
 
 def design_of(config: Config) -> Design:
-    """Raises ConfigInvalid for a schema that cannot be read or generated, or lacks the key."""
+    """Raises SchemaUnusable for a schema that cannot be read or generated, or lacks the key."""
     quickstart = QUICKSTARTS.get(config[QUICKSTART].lower())
     if quickstart is not None:
         name, text = QUICKSTART.name, json.dumps(quickstart.schema)
@@ -181,16 +192,14 @@ def design_of(config: Config) -> Design:
         schema = reads(text).schema
         make = maker(json.loads(text))
     except (DataError, ValueError, KeyError, TypeError) as error:
-        raise ConfigInvalid([f"{name}: unable to use the schema: {error}"]) from error
+        raise SchemaUnusable(name, f"unable to use the schema: {error}") from error
     if schema is None or schema.type is not Type.STRUCT:
-        raise ConfigInvalid([f"{name}: the schema is not that of a record"])
+        raise SchemaUnusable(name, "the schema is not that of a record")
     key = config[KEY_FIELD] or (quickstart.key if quickstart else "")
     if key and key not in schema.field_names:
-        raise ConfigInvalid(
-            [
-                f"{KEY_FIELD.name}: The schema does not contain the field provided in "
-                f"'{KEY_FIELD.name}'"
-            ]
+        raise SchemaUnusable(
+            KEY_FIELD.name,
+            f"The schema does not contain the field provided in '{KEY_FIELD.name}'",
         )
     return Design(schema, make, key)
 
@@ -199,4 +208,4 @@ def _text_of(file: str) -> str:
     try:
         return Path(file).read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigInvalid([f"{FILE.name}: Unable to find the schema file: {error}"]) from error
+        raise SchemaUnusable(FILE.name, f"Unable to find the schema file: {error}") from error

@@ -19,7 +19,6 @@ import orjson
 from penstock.api import (
     VERSION,
     Column,
-    ConfigInvalid,
     Finding,
     Header,
     Offsets,
@@ -47,6 +46,7 @@ from penstock.connectors.generator.settings import (
     TASK,
     TOPIC,
     Design,
+    SchemaUnusable,
     design_of,
 )
 
@@ -74,10 +74,8 @@ class DatagenSource(SourceConnector):
     def validate_live(self, config: Config) -> Iterable[Finding]:
         try:
             design_of(config)
-        except ConfigInvalid as error:
-            for problem in error.problems:
-                name, _, text = problem.partition(": ")
-                yield Finding(name, text)
+        except SchemaUnusable as error:
+            yield Finding(error.setting, error.text)
 
     def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
         return [{**config.props, TASK.name: str(task)} for task in range(max_tasks)]
