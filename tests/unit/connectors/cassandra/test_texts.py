@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from penstock.api import DataError
-from penstock.connectors.cassandra.text.kcql import KcqlInvalid, parse_kcql
+from penstock.connectors.cassandra.text.kcql import parse_kcql
 from penstock.connectors.cassandra.text.mapping import (
     TIMESTAMP,
     TTL,
@@ -16,6 +16,7 @@ from penstock.connectors.cassandra.text.mapping import (
     parse_mapping,
 )
 from penstock.connectors.cassandra.text.values import FormatInvalid, Texts, blob_of, duration_of
+from penstock.connectors.kcql import KcqlInvalid
 
 
 def test_a_mapping_has_columns_and_fields() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.connectors.kcql import KcqlInvalid
 from penstock.connectors.redis.write.kcql import (
-    KcqlInvalid,
     Selected,
     Statement,
     Store,

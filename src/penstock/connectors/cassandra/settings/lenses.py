@@ -27,7 +27,8 @@ from penstock.api.settings import (
 from penstock.connectors.cassandra.client.access import Access, Names
 from penstock.connectors.cassandra.settings.tls import tls_context
 from penstock.connectors.cassandra.settings.topics import LEVELS
-from penstock.connectors.cassandra.text.kcql import KcqlInvalid, Statement, parse_kcql
+from penstock.connectors.cassandra.text.kcql import Statement, parse_kcql
+from penstock.connectors.kcql import KcqlInvalid
 
 PREFIX: Final = "connect.cassandra."
 CONNECTION: Final = "Connection"

@@ -25,6 +25,7 @@ from penstock.api.settings import (
     non_empty,
     one_of,
 )
+from penstock.connectors.kcql import KcqlInvalid
 from penstock.connectors.redis.client.access import Access, Mode
 from penstock.connectors.redis.client.uris import UriInvalid, parse_uri
 from penstock.connectors.redis.settings.shared import (
@@ -34,7 +35,7 @@ from penstock.connectors.redis.settings.shared import (
     limits_of,
 )
 from penstock.connectors.redis.settings.tls import Tls
-from penstock.connectors.redis.write.kcql import KcqlInvalid, parse_kcql
+from penstock.connectors.redis.write.kcql import parse_kcql
 from penstock.connectors.redis.write.lenses import LensesMaker
 from penstock.connectors.redis.write.plan import SinkPlan
 
