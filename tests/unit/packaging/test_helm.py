@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +18,8 @@ from penstock.cli.container import memory, variables
 from penstock.config.properties import parse_properties
 from penstock.config.worker import parse_distributed
 from penstock.rest.routes import ROUTES
+
+from .programs import program
 
 CHART: Final = Path(__file__).parents[3] / "packaging" / "helm" / "penstock"
 
@@ -49,11 +49,8 @@ LEAST: Final = {"bootstrapServers": "kafka:9092"}
 
 
 def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
-    program = os.environ.get("HELM") or shutil.which("helm")
-    if program is None:
-        pytest.skip("helm is not installed: go install helm.sh/helm/v3/cmd/helm; or HELM names it")
     return subprocess.run(
-        [program, *arguments], capture_output=True, text=True, timeout=60, check=False
+        [program("helm"), *arguments], capture_output=True, text=True, timeout=60, check=False
     )
 
 

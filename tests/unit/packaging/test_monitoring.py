@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +13,8 @@ import pytest
 import yaml
 
 from penstock.runtime import metrics
+
+from .programs import program
 
 ROOT: Final = Path(__file__).parents[3]
 MONITORING: Final = ROOT / "packaging" / "monitoring"
@@ -95,9 +95,7 @@ def test_panels_have_places_of_their_own() -> None:
 
 
 def test_prometheus_reads_the_rules() -> None:
-    promtool = os.environ.get("PROMTOOL") or shutil.which("promtool")
-    if promtool is None:
-        pytest.skip("promtool is not installed: it comes with Prometheus; or PROMTOOL names it")
+    promtool = program("promtool")
     for command in (("rules", "alerts.yml"), ("config", "prometheus.yml")):
         done = subprocess.run(
             [promtool, "check", command[0], str(MONITORING / command[1])],
