@@ -75,7 +75,8 @@ ALONE := tests/integration/test_jdbc_driver.py
 
 # Faults, and what takes a minute or more.
 SLOW := cassandra churn container exactly_once faults_connectors faults_workers files files_kills ftp jdbc_faults \
-  mongodb mqtt plugins rolling_restart search spark_cluster tutorial worker_that_dies
+  mongodb mqtt plugins rolling_restart search spark_cluster tutorial \
+  upgrade worker_that_dies
 
 REAL := $(BIN)/pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder --ignore=$(ALONE)
 

@@ -32,6 +32,7 @@ TESTS: Final = Path(__file__).parent
 LONGEST: Final = (
     "parity/test_take_over.py",
     "e2e/test_faults_workers.py",
+    "e2e/test_file_sources.py",
     "e2e/test_spark_cluster.py",
     "e2e/test_faults_connectors.py",
     "e2e/test_tutorial.py",
@@ -42,6 +43,9 @@ LONGEST: Final = (
     "e2e/test_container.py",
     "e2e/test_files.py",
     "e2e/test_ftp.py",
+    "e2e/test_rolling_restart.py",
+    "e2e/test_standalone.py",
+    "e2e/test_openapi.py",
     "parity/test_parity.py",
     "e2e/test_cli.py",
     "parity/test_mongodb.py",
@@ -66,6 +70,7 @@ LONGEST: Final = (
     "e2e/test_interceptors.py",
     "parity/test_standalone.py",
     "spark/test_data_plane.py",
+    "e2e/test_upgrade.py",
 )
 """The modules that take about a minute or longer, the longest first."""
 

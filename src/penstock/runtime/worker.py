@@ -19,7 +19,7 @@ import orjson
 from penstock.clock import Clock
 from penstock.cluster import events as e
 from penstock.cluster.herder import step
-from penstock.cluster.herder.state import HerderState, Settings, next_wakeup
+from penstock.cluster.herder.state import AwaitingSpark, HerderState, Settings, next_wakeup
 from penstock.cluster.protocol import GroupBytesMalformed
 from penstock.cluster.records import (
     VERSIONED,
@@ -365,11 +365,15 @@ class Worker:
     def _warm_up(self) -> None:
         try:
             self._session.start()
+            # A worker that joins others takes over tasks that run: they are to pause for a moment
+            # only. Without others, tasks wait for this worker; they start its slots themselves.
+            joins = isinstance(self._state.membership.phase, AwaitingSpark)
+            if joins:
+                self._tasks.driver.warm_up()
             self._inbox.post(e.SparkReady())
             log.info("Spark is ready")
-            if not self._state.running.tasks:  # otherwise they warm it up themselves
+            if not joins and not self._state.running.tasks:
                 self._tasks.driver.warm_up()
-                log.info("Spark is warm")
         except Exception as error:
             if not self._state.membership.stopping:
                 self.failure = error
