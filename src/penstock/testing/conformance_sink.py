@@ -20,7 +20,7 @@ from penstock.api import (
 )
 from penstock.api.settings import Config
 from penstock.testing.conformance_case import OTHER_RECORDS, SinkCase, compare, either_records
-from penstock.testing.conformance_connector import ConnectorChecks, Held
+from penstock.testing.conformance_connector import ConnectorChecks, check_lets_go
 from penstock.testing.contexts import SinkContextStub
 
 
@@ -305,11 +305,13 @@ class SinkConformance(ConnectorChecks, SinkCase):
 
     def test_closing_lets_go_of_everything(self) -> None:
         self._open().close()  # what is made once and for all is made now
-        before = Held()
-        task = self._open()
-        task.write(self._some(range(3)))
-        task.stop()
-        before.check("`stop`")
+
+        def run() -> None:
+            task = self._open()
+            task.write(self._some(range(3)))
+            task.stop()
+
+        check_lets_go(run, culprit="`stop`")
 
     def test_offsets_may_be_set_by_users(self) -> None:
         connector, config = self.connector(), self._parsed()

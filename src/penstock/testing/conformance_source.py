@@ -23,7 +23,7 @@ from penstock.api import (
 from penstock.api.schema import check
 from penstock.api.settings import Config
 from penstock.testing.conformance_case import SourceCase
-from penstock.testing.conformance_connector import ConnectorChecks, Held
+from penstock.testing.conformance_connector import ConnectorChecks, check_lets_go
 from penstock.testing.contexts import SourceContextStub
 
 _MOST: Final = 1 << 20  # `max_bytes` of a worker's polls
@@ -327,12 +327,14 @@ class SourceConformance(ConnectorChecks, SourceCase):
         self._add(3)
         config = self._task()
         self._read(config)  # what is made once and for all is made now
-        before = Held()
-        self._open(config).close()  # never polled
-        task = self._open(config)
-        self._check_count(task.read(), 3)
-        task.close()
-        before.check("`close`")
+
+        def run() -> None:
+            self._open(config).close()  # never polled
+            task = self._open(config)
+            self._check_count(task.read(), 3)
+            task.close()
+
+        check_lets_go(run, culprit="`close`")
 
     def test_offsets_of_its_own_may_be_set_by_users(self) -> None:
         self._add(3)
