@@ -200,7 +200,9 @@ class Stream:
         for row in self.topics.read(self.topic):
             headers = dict(row.headers)
             task, number = headers["task.id"], headers["current.iteration"]
-            assert task is not None and number is not None and row.timestamp is not None
+            assert task is not None
+            assert number is not None
+            assert row.timestamp is not None
             yield int(task), int(number), row.timestamp
 
     def pauses(self, since: float, until: float) -> Pauses:
