@@ -27,7 +27,7 @@ KILLS ?= 50
 EXAMPLES ?= 1000
 
 .DEFAULT_GOAL := help
-.PHONY: debian tools help setup jars demo test test-fast check soak format lock bench docs site wheel clean
+.PHONY: debian tools modules help setup jars demo test test-fast check soak format lock bench docs site wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ tools: $(READY) ## fetch helm, kubeconform, promtool and hadolint for tests, wit
 	@for tool in $(GO_TOOLS); do \
 	  GOBIN=$(TOOLS)/bin $(GO) install -trimpath -tags remove_all_sd -ldflags='-s -w' $$tool 2> $(TOOLS)/log \
 	    || (cat $(TOOLS)/log; exit 1) || exit 1; done
+
+modules: $(READY) ## fetch Redis' JSON and time series for the tests; without them these are skipped
+	@$(BIN)/python -m penstock.testing.redis_modules
 
 demo: $(READY) ## move a file through Kafka into another file; FILE=path for your own, KEEP=1 to keep it running
 	@$(BIN)/penstock demo $(if $(FILE),--file "$(FILE)") $(if $(filter-out 0,$(KEEP)),--keep)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import socketserver
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -19,9 +18,8 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from penstock.api import Failed, Header, Records, TopicPartition
+from penstock.api import Header, Records, TopicPartition
 from penstock.api import schema as s
-from penstock.api.settings import Config
 from penstock.connectors.redis.client.errors import RecordRefused, RedisRefused, RedisUnavailable
 from penstock.connectors.redis.sink import (
     DatamountaineerRedisSink,
@@ -37,12 +35,12 @@ from penstock.testing.proxy import Proxy
 from penstock.testing.redis import MISSING, RedisCluster, RedisSentinel, RedisServer
 from penstock.testing.waiting import wait_until
 
+from .redis_sinks import Client, Task, findings, lenses, ours, texts, write
+
 pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 
 NUMBERS = count()
 ROW = s.struct({"id": s.INT64, "name": s.OPTIONAL_STRING}, name="row")
-
-Client = redis.Redis
 
 
 @pytest.fixture(scope="module")
@@ -56,60 +54,6 @@ def client(server: RedisServer) -> Iterator[Client]:
     with redis.Redis(port=server.port) as client:
         client.flushall()
         yield client
-
-
-class Task:
-    """A writer, with what it reported."""
-
-    def __init__(self, sink: type[_RedisSink], settings: dict[str, str]) -> None:
-        self.context = SinkContextStub(tolerates_errors=True)
-        config = sink.plugin.config.parse({"name": "sink", "topics": "t", **settings})
-        self.writer = sink().open(config, self.context)
-
-    def write(self, records: Records) -> Failed:
-        failed: Failed = {}
-        self.writer.write(records, failed)
-        self.writer.flush()
-        return failed
-
-    def __enter__(self) -> Task:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.writer.close()
-
-
-def write(sink: type[_RedisSink], settings: dict[str, str], records: Records) -> Failed:
-    with Task(sink, settings) as task:
-        return task.write(records)
-
-
-def ours(server: RedisServer, kind: str = "STRING", **more: str) -> dict[str, str]:
-    return {
-        "redis.uri": f"redis://{server.address}",
-        "redis.type": kind,
-        **{name.replace("_", "."): value for name, value in more.items()},
-    }
-
-
-def lenses(server: RedisServer, kcql: str, **more: str) -> dict[str, str]:
-    return {
-        "connect.redis.host": "127.0.0.1",
-        "connect.redis.port": str(server.port),
-        "connect.redis.kcql": kcql,
-        **{name.replace("_", "."): value for name, value in more.items()},
-    }
-
-
-def texts(count: int, topic: str = "t", first: int = 0) -> Records:
-    return records_of(
-        [f"value {number}" for number in range(first, first + count)],
-        keys=[f"key-{number}" for number in range(first, first + count)],
-        key_schema=s.STRING,
-        schema=s.STRING,
-        topic=topic,
-        first=first,
-    )
 
 
 class _Away(SinkConformance):
@@ -663,11 +607,6 @@ def test_sentinels_tell_the_primary() -> None:
             assert "ordersx" in str(told[0].error)
 
 
-def findings(sink: type[_RedisSink], settings: dict[str, str]) -> dict[str, str]:
-    config: Config = sink.plugin.config.parse({"name": "s", "topics": "t", **settings})
-    return {each.setting: str(each.error) for each in sink().validate_live(config)}
-
-
 def test_tls_and_users() -> None:
     authority = Authority()
     with RedisServer(authority=authority, password="secret") as server:
@@ -759,81 +698,6 @@ def test_a_preview_tells_the_commands() -> None:
         "EXPIRE conformance:k 5",
         "DEL conformance:k",
     ]
-
-
-class Double(socketserver.ThreadingTCPServer):
-    """A server that takes every command, and keeps it: Debian's has no modules."""
-
-    allow_reuse_address = True
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        self.heard: list[list[bytes]] = []
-        super().__init__(("127.0.0.1", 0), _Answers)
-
-    def __enter__(self) -> Double:
-        self.thread = threading.Thread(target=self.serve_forever, args=(0.05,))
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.shutdown()
-        self.server_close()
-        self.thread.join()
-
-
-class _Answers(socketserver.StreamRequestHandler):
-    def handle(self) -> None:
-        while line := self.rfile.readline():
-            words = []
-            for _ in range(int(line[1:])):
-                size = int(self.rfile.readline()[1:])
-                words.append(self.rfile.read(size + 2)[:-2])
-            assert isinstance(self.server, Double)
-            self.server.heard.append(words)
-            if words[0] == b"JSON.SET" and words[3] == b"no JSON":
-                self.wfile.write(b"-ERR expected ident at line 1 column 2\r\n")
-            else:
-                self.wfile.write(b":1\r\n" if words[0] == b"TS.ADD" else b"+OK\r\n")
-
-
-def test_documents_and_samples() -> None:
-    """By the commands that reach the server: the modules are not to be had."""
-    with Double() as double:
-        uri = f"redis://127.0.0.1:{double.server_address[1]}"
-        row = {"id": 1, "name": None}
-        values = ['{"a":1}', b"[]", "no JSON", None, '{"a":2}']
-        records = records_of(values, keys=["a", "b", "c", "d", "a"])
-        failed = write(RedisSink, {"redis.uri": uri, "redis.type": "JSON"}, records)
-        assert sorted(failed) == [2]
-        rows = records_of([row], keys=["r"], schema=ROW)
-        assert write(RedisSink, {"redis.uri": uri, "redis.command": "JSONSET"}, rows) == {}
-        assert double.heard == [
-            [b"JSON.SET", b"conformance:b", b"$", b"[]"],
-            [b"JSON.SET", b"conformance:c", b"$", b"no JSON"],
-            [b"DEL", b"conformance:d"],
-            [b"JSON.SET", b"conformance:a", b"$", b'{"a":2}'],
-            [b"JSON.SET", b"conformance:r", b"$", b'{"id":1,"name":null}'],
-        ]
-        double.heard.clear()
-        samples = records_of([1, 2.5, "x", None, 3], keys=[10, 20, 30, 40, "when"])
-        failed = write(RedisSink, {"redis.uri": uri, "redis.type": "TIMESERIES"}, samples)
-        assert sorted(failed) == [2, 4]
-        more = [b"ON_DUPLICATE", b"LAST"]
-        assert double.heard == [
-            [b"TS.ADD", b"conformance", b"10", b"1", *more],
-            [b"TS.ADD", b"conformance", b"20", b"2.5", *more],
-        ]
-
-
-def test_an_earlier_value_counts_where_the_last_one_is_refused() -> None:
-    with Double() as double:
-        uri = f"redis://127.0.0.1:{double.server_address[1]}"
-        values = ['{"a":1}', '{"a":2}', "no JSON", "no JSON"]
-        records = records_of(values, keys=["a"] * 4)
-        failed = write(RedisSink, {"redis.uri": uri, "redis.type": "JSON"}, records)
-        assert sorted(failed) == [2, 3]
-        assert [words[3] for words in double.heard] == [b"no JSON", b"no JSON", b'{"a":2}']
 
 
 CELLS: dict[s.Schema, st.SearchStrategy[Any]] = {

@@ -38,6 +38,7 @@ class RedisServer:
     same port.
 
     `options` are those of its configuration file. With an `authority`, it speaks TLS only.
+    `modules` is the folder of those it loads, and of the libraries that these load.
     """
 
     extra: tuple[str, ...] = ()
@@ -49,6 +50,7 @@ class RedisServer:
         appends: bool = False,
         authority: Authority | None = None,
         password: str = "",
+        modules: Path | None = None,
     ) -> None:
         self.port = free_port()
         self.address = f"{HOST}:{self.port}"
@@ -57,6 +59,7 @@ class RedisServer:
         self.socket = self.folder / "redis.sock"
         self._password = password
         self._tls = authority is not None
+        self._modules = modules
         self._process: Process | None = None
         self._options = {
             "bind": HOST,
@@ -89,11 +92,14 @@ class RedisServer:
         """Starts the server, and returns when it answers."""
         file = self.folder / "redis.conf"
         if not file.exists():
-            file.write_text("".join(f"{name} {text}\n" for name, text in self._options.items()))
+            lines = [f"{name} {text}" for name, text in self._options.items()]
+            lines += [f'loadmodule "{each}"' for each in self._loaded()]
+            file.write_text("\n".join([*lines, ""]))
         log = self.folder / "log"
-        self._process = process = Process(
-            ["redis-server", str(file), *self.extra], log, name="redis-server"
-        )
+        command = ["redis-server", str(file), *self.extra]
+        if self._modules is not None:
+            command = ["env", f"LD_LIBRARY_PATH={self._modules}", *command]
+        self._process = process = Process(command, log, name="redis-server")
         process.start()
 
         def answers() -> bool:
@@ -103,6 +109,9 @@ class RedisServer:
             return False
 
         wait_until(answers, _START_S, "redis-server")
+
+    def _loaded(self) -> list[Path]:
+        return sorted(self._modules.glob("*.so")) if self._modules is not None else []
 
     def ask(self, *words: str) -> str:
         """The answer to a command that has a short one, as an error if it is one."""

