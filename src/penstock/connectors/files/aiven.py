@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
-from typing import Final
+from collections.abc import Collection, Iterable
 
 from penstock.api import (
     VERSION,
@@ -15,19 +13,10 @@ from penstock.api.settings import Config
 from penstock.connectors.files.settings import aiven as keys
 from penstock.connectors.files.settings.extra import FILES
 from penstock.connectors.files.sinks import FileSink
-from penstock.connectors.files.stores.s3 import Refused, S3Store
-from penstock.connectors.files.stores.store import Store, StoreUnavailable
+from penstock.connectors.files.stores.checks import findings
+from penstock.connectors.files.stores.s3 import S3Store
+from penstock.connectors.files.stores.store import Store
 from penstock.connectors.files.write.plan import SinkPlan
-
-_CHECK_S: Final = 5
-_SETTINGS: Final[Mapping[str, str]] = {
-    "InvalidAccessKeyId": keys.ACCESS_KEY.name,
-    "SignatureDoesNotMatch": keys.SECRET_KEY.name,
-    "PermanentRedirect": keys.REGION.name,
-    "AuthorizationHeaderMalformed": keys.REGION.name,
-    "IllegalLocationConstraintException": keys.REGION.name,
-}
-"""The setting that is wrong, by what S3 says; else it is the bucket."""
 
 
 class AivenS3Sink(FileSink):
@@ -47,16 +36,9 @@ class AivenS3Sink(FileSink):
 
     def validate_live(self, config: Config) -> Iterable[Finding]:
         options = keys.aiven_options(config, config.props.get("name", ""))
-        store = S3Store(replace(options, retries=0, timeout_s=_CHECK_S))
+        store = S3Store(options.checking())
         prefix = (config[keys.PREFIX] or "").partition("{{")[0]
-        try:
-            store.check(f"{prefix}.penstock")
-        except Refused as error:
-            yield Finding(_SETTINGS.get(error.s3_code, keys.BUCKET.name), str(error))
-        except StoreUnavailable as error:
-            yield Finding(keys.ENDPOINT.name if options.url else keys.REGION.name, str(error))
-        finally:
-            store.close()
+        return findings(store, [f"{prefix}.penstock"], keys.blame(options))
 
     def plan(self, config: Config) -> SinkPlan:
         return keys.aiven_plan(config)

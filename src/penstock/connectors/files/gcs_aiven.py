@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import replace
-from typing import Final
 
 from penstock.api import (
     VERSION,
@@ -20,10 +18,7 @@ from penstock.connectors.files.sinks import FileSink
 from penstock.connectors.files.stores.checks import findings
 from penstock.connectors.files.stores.gcs import GcsStore
 from penstock.connectors.files.stores.store import Store
-from penstock.connectors.files.stores.tries import Tries
 from penstock.connectors.files.write.plan import SinkPlan
-
-_CHECK_S: Final = 5
 
 
 class AivenGcsSink(FileSink):
@@ -43,15 +38,9 @@ class AivenGcsSink(FileSink):
 
     def validate_live(self, config: Config) -> Iterable[Finding]:
         options = keys.aiven_gcs_options(config)
-        store = GcsStore(replace(options, tries=Tries(0), timeout_s=_CHECK_S))
-        path = f"{config[keys.PREFIX]}.penstock"
-        away = keys.ENDPOINT.name if options.url else gcs.BUCKET.name
-        try:
-            yield from findings(
-                lambda: store.check(path), gcs.reasons(options), gcs.BUCKET.name, away
-            )
-        finally:
-            store.close()
+        store = GcsStore(options.checking())
+        blame = gcs.blame(options, url=keys.ENDPOINT)
+        return findings(store, [f"{config[keys.PREFIX]}.penstock"], blame)
 
     def plan(self, config: Config) -> SinkPlan:
         return keys.aiven_gcs_plan(config)

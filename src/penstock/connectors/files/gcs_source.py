@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import replace
-from typing import Final
 
 from penstock.api import (
     VERSION,
@@ -16,19 +14,11 @@ from penstock.connectors.files.read.plan import SourcePlan
 from penstock.connectors.files.settings import gcs as keys
 from penstock.connectors.files.settings.extra import GCS
 from penstock.connectors.files.settings.gcs_source import GCS_SOURCE, gcs_source_plan
-from penstock.connectors.files.settings.object_source import (
-    GENERIC,
-    MODE,
-    formats_of,
-    prefixes_of,
-)
+from penstock.connectors.files.settings.object_source import known_by, modules_of, prefixes_of
 from penstock.connectors.files.sources import FileSource
 from penstock.connectors.files.stores.checks import findings
 from penstock.connectors.files.stores.gcs_reading import GcsReadStore
 from penstock.connectors.files.stores.reading import ReadStore
-from penstock.connectors.files.stores.tries import Tries
-
-_CHECK_S: Final = 5
 
 
 class GcsSource(FileSource):
@@ -43,20 +33,12 @@ class GcsSource(FileSource):
     )
 
     def required_modules(self, config: Config) -> Collection[str]:
-        return ["google.cloud.storage", *(["fastavro"] if "Avro" in formats_of(config) else [])]
+        return ["google.cloud.storage", *modules_of(config)]
 
     def validate_live(self, config: Config) -> Iterable[Finding]:
         options = keys.gcs_connection(config)
-        store = GcsReadStore(replace(options, tries=Tries(0), timeout_s=_CHECK_S))
-
-        def check() -> None:
-            for prefix in prefixes_of(config):
-                store.check(prefix)
-
-        try:
-            yield from findings(check, keys.reasons(options), keys.BUCKET.name, keys.away(options))
-        finally:
-            store.close()
+        store = GcsReadStore(options.checking())
+        return findings(store, prefixes_of(config), keys.blame(options))
 
     def plan(self, config: Config) -> SourcePlan:
         return gcs_source_plan(config)
@@ -65,4 +47,4 @@ class GcsSource(FileSource):
         return GcsReadStore(keys.gcs_connection(config))
 
     def known_by(self, config: Config) -> str:
-        return "fileName" if config[MODE] == GENERIC else "folder"
+        return known_by(config)

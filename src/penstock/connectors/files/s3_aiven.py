@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Final
+from collections.abc import Collection, Iterable
 
 from penstock.api import (
     VERSION,
@@ -15,17 +14,9 @@ from penstock.connectors.files.read.plan import SourcePlan
 from penstock.connectors.files.settings import s3_aiven as keys
 from penstock.connectors.files.settings.extra import FILES
 from penstock.connectors.files.sources import FileSource
+from penstock.connectors.files.stores.checks import findings
 from penstock.connectors.files.stores.reading import ReadStore
-from penstock.connectors.files.stores.s3_checks import findings
 from penstock.connectors.files.stores.s3_reading import S3ReadStore
-
-_SETTINGS: Final[Mapping[str, str]] = {
-    "InvalidAccessKeyId": keys.ACCESS_KEY.name,
-    "SignatureDoesNotMatch": keys.SECRET_KEY.name,
-    "PermanentRedirect": keys.REGION.name,
-    "AuthorizationHeaderMalformed": keys.REGION.name,
-    "IllegalLocationConstraintException": keys.REGION.name,
-}
 
 
 class AivenS3Source(FileSource):
@@ -44,8 +35,8 @@ class AivenS3Source(FileSource):
 
     def validate_live(self, config: Config) -> Iterable[Finding]:
         options = keys.aiven_options(config, config.props.get("name", ""))
-        url = keys.ENDPOINT.name if options.url else keys.REGION.name
-        return findings(options, [config[keys.PREFIX]], _SETTINGS, keys.BUCKET.name, url)
+        store = S3ReadStore(options.checking())
+        return findings(store, [config[keys.PREFIX]], keys.blame(options))
 
     def plan(self, config: Config) -> SourcePlan:
         return keys.aiven_plan(config)

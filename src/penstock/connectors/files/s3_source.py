@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Final
+from collections.abc import Collection, Iterable
 
 from penstock.api import (
     VERSION,
@@ -14,28 +13,12 @@ from penstock.api.settings import Config
 from penstock.connectors.files.read.plan import SourcePlan
 from penstock.connectors.files.settings import s3 as keys
 from penstock.connectors.files.settings.extra import FILES
-from penstock.connectors.files.settings.object_source import (
-    GENERIC,
-    MODE,
-    formats_of,
-    prefixes_of,
-)
+from penstock.connectors.files.settings.object_source import known_by, modules_of, prefixes_of
 from penstock.connectors.files.settings.s3_source import S3_SOURCE, s3_source_plan
 from penstock.connectors.files.sources import FileSource
+from penstock.connectors.files.stores.checks import findings
 from penstock.connectors.files.stores.reading import ReadStore
-from penstock.connectors.files.stores.s3_checks import findings
 from penstock.connectors.files.stores.s3_reading import S3ReadStore
-
-_SETTINGS: Final[Mapping[str, str]] = {
-    "InvalidAccessKeyId": keys.ACCESS_KEY.name,
-    "SignatureDoesNotMatch": keys.SECRET_KEY.name,
-    "ExpiredToken": keys.SESSION_TOKEN.name,
-    "InvalidToken": keys.SESSION_TOKEN.name,
-    "PermanentRedirect": keys.REGION.name,
-    "AuthorizationHeaderMalformed": keys.REGION.name,
-    "IllegalLocationConstraintException": keys.REGION.name,
-}
-"""The setting that is wrong, by what S3 says; else it is the bucket."""
 
 
 class S3Source(FileSource):
@@ -50,12 +33,12 @@ class S3Source(FileSource):
     )
 
     def required_modules(self, config: Config) -> Collection[str]:
-        return ["boto3", *(["fastavro"] if "Avro" in formats_of(config) else [])]
+        return ["boto3", *modules_of(config)]
 
     def validate_live(self, config: Config) -> Iterable[Finding]:
         options = keys.s3_connection(config, config.props.get("name", ""))
-        url = keys.STORE_URL.name if options.url else keys.REGION.name
-        return findings(options, prefixes_of(config), _SETTINGS, keys.BUCKET.name, url)
+        store = S3ReadStore(options.checking())
+        return findings(store, prefixes_of(config), keys.blame(options))
 
     def plan(self, config: Config) -> SourcePlan:
         return s3_source_plan(config)
@@ -64,4 +47,4 @@ class S3Source(FileSource):
         return S3ReadStore(keys.s3_connection(config, connector))
 
     def known_by(self, config: Config) -> str:
-        return "fileName" if config[MODE] == GENERIC else "folder"
+        return known_by(config)

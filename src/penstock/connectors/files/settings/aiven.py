@@ -38,7 +38,8 @@ from penstock.connectors.files.formats.codecs import AVRO_CODECS
 from penstock.connectors.files.formats.columns import Parquet
 from penstock.connectors.files.formats.format import Format
 from penstock.connectors.files.formats.joined import Compressed, Joined
-from penstock.connectors.files.settings.s3 import named_object
+from penstock.connectors.files.settings.objects import amazon_reasons, named_object, url_check
+from penstock.connectors.files.stores.checks import Blame
 from penstock.connectors.files.stores.s3 import Role, S3Options
 from penstock.connectors.files.write.plan import ByTemplate, Clock, Nulls, SinkPlan
 from penstock.connectors.files.write.shapes import (
@@ -82,12 +83,6 @@ def _fields_problem(given: Iterable[str] | None) -> str | None:
     return f"There is no field {', '.join(wrong)}: {', '.join(FIELDS)}" if wrong else None
 
 
-def _url_problem(url: str | None) -> str | None:
-    if not url or url.startswith(("http://", "https://")):
-        return None
-    return "It is not of the form http://host:port"
-
-
 BUCKET: Final = Key(
     "aws.s3.bucket.name",
     STRING,
@@ -112,7 +107,7 @@ ENDPOINT: Final = Key(
     STRING,
     default=None,
     importance=LOW,
-    check=checking("a URL", _url_problem),
+    check=url_check(),
     doc="The address of a store other than Amazon's: http://host:port.",
     group=_AWS,
     order=3,
@@ -218,7 +213,7 @@ STS_ENDPOINT: Final = Key(
     STRING,
     default=None,
     importance=MEDIUM,
-    check=checking("a URL", _url_problem),
+    check=url_check(),
     doc="The address of the service that gives the credentials of roles.",
     group=_STS,
     order=5,
@@ -446,6 +441,12 @@ def aiven_options(config: Config, connector: str) -> S3Options:
         part_bytes=config[PART_SIZE],
         extra={"ServerSideEncryption": config[SSE]} if config[SSE] else {},
     )
+
+
+def blame(options: S3Options) -> Blame:
+    """The settings that are wrong by what the store says."""
+    reasons = amazon_reasons(ACCESS_KEY.name, SECRET_KEY.name, REGION.name)
+    return Blame(reasons, BUCKET.name, (ENDPOINT if options.url else REGION).name)
 
 
 def aiven_plan(config: Config) -> SinkPlan:

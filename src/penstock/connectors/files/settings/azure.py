@@ -11,7 +11,6 @@ from typing import Final
 
 from penstock.api.settings import (
     HIGH,
-    INT,
     LONG,
     LOW,
     MEDIUM,
@@ -26,30 +25,15 @@ from penstock.api.settings import (
     checking,
     one_of,
 )
-from penstock.connectors.files.settings.gcs import CONDITIONAL, only_new
-from penstock.connectors.files.settings.s3 import named_object
-from penstock.connectors.files.settings.sink import (
-    COMPRESSION_CHECK,
-    COMPRESSION_DOC,
-    IGNORED,
-    LEVEL_CHECK,
-    LEVEL_DOC,
-    SINK_KEYS,
-    SINK_RULES,
-    plan_of,
-)
+from penstock.connectors.files.settings import objects
+from penstock.connectors.files.settings.gcs import CONDITIONAL
+from penstock.connectors.files.settings.sink import IGNORED, SINK_KEYS, SINK_RULES
 from penstock.connectors.files.stores.azure import AzureOptions
-from penstock.connectors.files.stores.s3 import proxy_url
+from penstock.connectors.files.stores.checks import Blame
 from penstock.connectors.files.stores.tries import Tries
 from penstock.connectors.files.write.plan import SinkPlan
 
 _AZURE: Final = "Azure"
-
-
-def _url_problem(url: str | None) -> str | None:
-    if not url or url.startswith(("http://", "https://")):
-        return None
-    return "It is not of the form http://host:port/account"
 
 
 def _account_problem(name: str | None) -> str | None:
@@ -110,39 +94,15 @@ CONTAINER: Final = Key(
     group=_AZURE,
     order=4,
 )
-STORE_URL: Final = Key(
-    "store.url",
-    STRING,
-    default=None,
-    importance=HIGH,
-    check=checking("a URL", _url_problem),
-    doc="The account's address, where it is not https://<account>.blob.core.windows.net: that of "
+STORE_URL: Final = objects.store_url(
+    _AZURE,
+    5,
+    "The account's address, where it is not https://<account>.blob.core.windows.net: that of "
     "another cloud of Azure's, a private one, or http://host:port/account.",
-    group=_AZURE,
-    order=5,
+    "http://host:port/account",
 )
-BLOCK_SIZE: Final = Key(
-    "azblob.block.size",
-    INT,
-    default=26_214_400,
-    importance=HIGH,
-    check=between(5_242_880, 104_857_600),
-    doc="Bytes of a block. Larger blobs are uploaded in blocks while they are written; an open "
-    "file holds up to three in memory.",
-    group=_AZURE,
-    order=6,
-)
-RETRIES: Final = Key(
-    "azblob.retry.retries",
-    INT,
-    default=3,
-    importance=MEDIUM,
-    check=at_least(1),
-    doc="How often a request is repeated at once. After that the task waits and tries again, "
-    "without end.",
-    group=_AZURE,
-    order=7,
-)
+BLOCK_SIZE: Final = objects.part_size("azblob.block.size", _AZURE, 6, 104_857_600, "block")
+RETRIES: Final = objects.retries("azblob.retry.retries", _AZURE, 7, least=1)
 RETRY_TYPE: Final = Key(
     "azblob.retry.type",
     STRING,
@@ -183,58 +143,12 @@ TIMEOUT: Final = Key(
     group=_AZURE,
     order=11,
 )
-COMPRESSION: Final = Key(
-    "az.compression.type",
-    STRING,
-    default="none",
-    importance=LOW,
-    check=COMPRESSION_CHECK,
-    doc=COMPRESSION_DOC,
-    group=_AZURE,
-    order=12,
-)
-LEVEL: Final = Key(
-    "az.compression.level",
-    INT,
-    default=-1,
-    importance=LOW,
-    check=LEVEL_CHECK,
-    doc=LEVEL_DOC,
-    group=_AZURE,
-    order=13,
-)
-PROXY_URL: Final = Key(
-    "azblob.proxy.url",
-    STRING,
-    default="",
-    importance=LOW,
-    check=checking("a URL", _url_problem),
-    doc="An HTTP proxy: http://host:port.",
-    group=_AZURE,
-    order=14,
-)
-PROXY_USER: Final = Key(
-    "azblob.proxy.user",
-    STRING,
-    default=None,
-    importance=LOW,
-    doc="The proxy's user.",
-    group=_AZURE,
-    order=15,
-)
-PROXY_PASSWORD: Final = Key(
-    "azblob.proxy.password",
-    PASSWORD,
-    default=Secret(""),
-    importance=LOW,
-    doc="The proxy's password.",
-    group=_AZURE,
-    order=16,
-)
+COMPRESSION: Final = objects.compression("az", _AZURE, 12)
+PROXY: Final = objects.proxy("azblob", _AZURE, 14, user=None)
 
 AZURE_CONNECTION: Final = (
     *(ACCOUNT, ACCOUNT_KEY, SAS_TOKEN, CONTAINER, STORE_URL, RETRIES, RETRY_TYPE, RETRY_BACKOFF),
-    *(RETRY_MAX_BACKOFF, TIMEOUT, PROXY_URL, PROXY_USER, PROXY_PASSWORD),
+    *(RETRY_MAX_BACKOFF, TIMEOUT, *PROXY.keys),
 )
 """What a source has, too."""
 AZURE_IGNORED: Final = ("azblob.retry.secondary.host",)
@@ -258,8 +172,8 @@ def credentials_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
 AZURE_SINK: Final = ConfigDef(
     *AZURE_CONNECTION,
     BLOCK_SIZE,
-    COMPRESSION,
-    LEVEL,
+    COMPRESSION.type,
+    COMPRESSION.level,
     CONDITIONAL,
     *SINK_KEYS,
     rules=(*SINK_RULES, credentials_rule),
@@ -268,7 +182,6 @@ AZURE_SINK: Final = ConfigDef(
 
 def azure_connection(config: Config) -> AzureOptions:
     """What a valid configuration, also of a source, says of how the container is reached."""
-    proxy = config[PROXY_URL]
     key, sas = config[ACCOUNT_KEY], config[SAS_TOKEN]
     return AzureOptions(
         account=config[ACCOUNT],
@@ -276,7 +189,7 @@ def azure_connection(config: Config) -> AzureOptions:
         url=config[STORE_URL] or None,
         key=key if key.value else None,
         sas=sas if sas.value else None,
-        proxy=proxy_url(proxy, config[PROXY_USER], config[PROXY_PASSWORD]) if proxy else None,
+        proxy=PROXY.of(config),
         tries=Tries(
             config[RETRIES],
             config[RETRY_BACKOFF],
@@ -292,10 +205,11 @@ def azure_options(config: Config) -> AzureOptions:
     return replace(azure_connection(config), block_bytes=config[BLOCK_SIZE])
 
 
-def reasons(options: AzureOptions) -> Mapping[str, str]:
-    """The setting that is wrong, by the reason that the store gives; else it is the container."""
+def blame(options: AzureOptions) -> Blame:
+    """The settings that are wrong by what the store says. Without an address of its own, an account
+    that is not there does not answer."""
     by = ACCOUNT_KEY.name if options.key is not None else SAS_TOKEN.name
-    return {
+    reasons = {
         "AuthenticationFailed": by,
         "AuthorizationFailure": by,
         "AuthorizationPermissionMismatch": by,
@@ -305,21 +219,10 @@ def reasons(options: AzureOptions) -> Mapping[str, str]:
         "403": by,
         "InvalidUri": STORE_URL.name,
     }
-
-
-def away(options: AzureOptions) -> str:
-    """The setting that is wrong where the store does not answer: without one of its own, an
-    account that is not there has no address."""
-    return STORE_URL.name if options.url else (PROXY_URL if options.proxy else ACCOUNT).name
+    away = STORE_URL if options.url else PROXY.url if options.proxy else ACCOUNT
+    return Blame(reasons, CONTAINER.name, away.name)
 
 
 def azure_plan(config: Config) -> SinkPlan:
     """What a valid configuration says of files."""
-    plan = plan_of(
-        config,
-        compression=config[COMPRESSION],
-        level=config[LEVEL],
-        named=named_object,
-        ignored=_IGNORED,
-    )
-    return only_new(plan, wanted=config[CONDITIONAL])
+    return objects.object_plan(config, COMPRESSION, CONDITIONAL, _IGNORED)

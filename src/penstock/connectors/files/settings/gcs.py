@@ -11,10 +11,8 @@ from typing import Final
 from penstock.api.settings import (
     BOOLEAN,
     HIGH,
-    INT,
     LONG,
     LOW,
-    MEDIUM,
     PASSWORD,
     STRING,
     Config,
@@ -22,33 +20,17 @@ from penstock.api.settings import (
     Key,
     Secret,
     at_least,
-    between,
     checking,
     non_empty,
 )
-from penstock.connectors.files.settings.s3 import named_object
-from penstock.connectors.files.settings.sink import (
-    COMPRESSION_CHECK,
-    COMPRESSION_DOC,
-    IGNORED,
-    LEVEL_CHECK,
-    LEVEL_DOC,
-    SINK_KEYS,
-    SINK_RULES,
-    plan_of,
-)
+from penstock.connectors.files.settings import objects
+from penstock.connectors.files.settings.sink import IGNORED, SINK_KEYS, SINK_RULES
+from penstock.connectors.files.stores.checks import Blame
 from penstock.connectors.files.stores.gcs import CREDENTIALS, GcsOptions
-from penstock.connectors.files.stores.s3 import proxy_url
 from penstock.connectors.files.stores.tries import Tries
 from penstock.connectors.files.write.plan import SinkPlan
 
 _GCS: Final = "GCS"
-
-
-def _url_problem(url: str | None) -> str | None:
-    if not url or url.startswith(("http://", "https://")):
-        return None
-    return "It is not of the form http://host:port"
 
 
 def _json_problem(given: Secret | None) -> str | None:
@@ -91,15 +73,8 @@ CREDENTIALS_JSON: Final = Key(
     group=_GCS,
     order=3,
 )
-STORE_URL: Final = Key(
-    "store.url",
-    STRING,
-    default=None,
-    importance=HIGH,
-    check=checking("a URL", _url_problem),
-    doc="The address of a store other than Google's: http://host:port.",
-    group=_GCS,
-    order=4,
+STORE_URL: Final = objects.store_url(
+    _GCS, 4, "The address of a store other than Google's: http://host:port."
 )
 ANONYMOUS: Final = Key(
     "penstock.gcs.anonymous",
@@ -110,28 +85,8 @@ ANONYMOUS: Final = Key(
     group=_GCS,
     order=5,
 )
-PART_SIZE: Final = Key(
-    "gcs.part.size",
-    INT,
-    default=26_214_400,
-    importance=HIGH,
-    check=between(5_242_880, 2**31 - 1),
-    doc="Bytes of a part. Larger objects are uploaded in parts while they are written; an open "
-    "file holds up to three in memory.",
-    group=_GCS,
-    order=6,
-)
-PART_RETRIES: Final = Key(
-    "gcs.part.retries",
-    INT,
-    default=3,
-    importance=MEDIUM,
-    check=at_least(0),
-    doc="How often a request is repeated at once. After that the task waits and tries again, "
-    "without end.",
-    group=_GCS,
-    order=7,
-)
+PART_SIZE: Final = objects.part_size("gcs.part.size", _GCS, 6, 2**31 - 1)
+PART_RETRIES: Final = objects.retries("gcs.part.retries", _GCS, 7)
 RETRY_BACKOFF: Final = Key(
     "gcs.retry.backoff.ms",
     LONG,
@@ -143,69 +98,13 @@ RETRY_BACKOFF: Final = Key(
     group=_GCS,
     order=8,
 )
-COMPRESSION: Final = Key(
-    "gcs.compression.type",
-    STRING,
-    default="none",
-    importance=LOW,
-    check=COMPRESSION_CHECK,
-    doc=COMPRESSION_DOC,
-    group=_GCS,
-    order=9,
-)
-LEVEL: Final = Key(
-    "gcs.compression.level",
-    INT,
-    default=-1,
-    importance=LOW,
-    check=LEVEL_CHECK,
-    doc=LEVEL_DOC,
-    group=_GCS,
-    order=10,
-)
-PROXY_URL: Final = Key(
-    "gcs.proxy.url",
-    STRING,
-    default="",
-    importance=LOW,
-    check=checking("a URL", _url_problem),
-    doc="An HTTP proxy: http://host:port.",
-    group=_GCS,
-    order=11,
-)
-PROXY_USER: Final = Key(
-    "gcs.proxy.user",
-    STRING,
-    default="",
-    importance=LOW,
-    doc="The proxy's user.",
-    group=_GCS,
-    order=12,
-)
-PROXY_PASSWORD: Final = Key(
-    "gcs.proxy.password",
-    PASSWORD,
-    default=Secret(""),
-    importance=LOW,
-    doc="The proxy's password.",
-    group=_GCS,
-    order=13,
-)
-CONDITIONAL: Final = Key(
-    "penstock.conditional.writes",
-    BOOLEAN,
-    default=True,
-    importance=LOW,
-    doc="Whether, with `rotate.schedule.interval.ms` and without files of keys and headers, "
-    "objects that another task has stored are left as they are, so that a restart repeats no "
-    "record.",
-    group="Connector",
-    order=90,
-)
+COMPRESSION: Final = objects.compression("gcs", _GCS, 9)
+PROXY: Final = objects.proxy("gcs", _GCS, 11)
+CONDITIONAL: Final = objects.conditional("penstock.conditional.writes", "Connector", 90)
 
 GCS_CONNECTION: Final = (
     *(BUCKET, CREDENTIALS_PATH, CREDENTIALS_JSON, STORE_URL, ANONYMOUS, PART_RETRIES),
-    *(RETRY_BACKOFF, PROXY_URL, PROXY_USER, PROXY_PASSWORD),
+    *(RETRY_BACKOFF, *PROXY.keys),
 )
 """What a source has, too."""
 GCS_IGNORED: Final = ("gcs.credentials.provider.class", "gcs.parts.prefix")
@@ -225,8 +124,8 @@ def credentials_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
 GCS_SINK: Final = ConfigDef(
     *GCS_CONNECTION,
     PART_SIZE,
-    COMPRESSION,
-    LEVEL,
+    COMPRESSION.type,
+    COMPRESSION.level,
     CONDITIONAL,
     *SINK_KEYS,
     rules=(*SINK_RULES, credentials_rule),
@@ -235,7 +134,6 @@ GCS_SINK: Final = ConfigDef(
 
 def gcs_connection(config: Config) -> GcsOptions:
     """What a valid configuration, also of a source, says of how the bucket is reached."""
-    proxy = config[PROXY_URL]
     given = config[CREDENTIALS_JSON]
     return GcsOptions(
         bucket=config[BUCKET],
@@ -243,7 +141,7 @@ def gcs_connection(config: Config) -> GcsOptions:
         credentials_path=config[CREDENTIALS_PATH] or None,
         credentials_json=given if given.value else None,
         anonymous=config[ANONYMOUS],
-        proxy=proxy_url(proxy, config[PROXY_USER], config[PROXY_PASSWORD]) if proxy else None,
+        proxy=PROXY.of(config),
         tries=Tries(config[PART_RETRIES], config[RETRY_BACKOFF]),
     )
 
@@ -253,31 +151,14 @@ def gcs_options(config: Config) -> GcsOptions:
     return replace(gcs_connection(config), part_bytes=config[PART_SIZE])
 
 
-def reasons(options: GcsOptions) -> Mapping[str, str]:
-    """The setting that is wrong, by the reason that the store gives; else it is the bucket."""
+def blame(options: GcsOptions, url: Key[str | None] = STORE_URL) -> Blame:
+    """The settings that are wrong by what the store says; `url`: that of its address."""
     by_path = options.credentials_path and options.credentials_json is None
-    return {CREDENTIALS: CREDENTIALS_PATH.name if by_path else CREDENTIALS_JSON.name}
-
-
-def away(options: GcsOptions) -> str:
-    """The setting that is wrong where the store does not answer."""
-    return STORE_URL.name if options.url else (PROXY_URL if options.proxy else BUCKET).name
+    credentials = CREDENTIALS_PATH.name if by_path else CREDENTIALS_JSON.name
+    away = url if options.url else PROXY.url if options.proxy else BUCKET
+    return Blame({CREDENTIALS: credentials}, BUCKET.name, away.name)
 
 
 def gcs_plan(config: Config) -> SinkPlan:
     """What a valid configuration says of files."""
-    plan = plan_of(
-        config,
-        compression=config[COMPRESSION],
-        level=config[LEVEL],
-        named=named_object,
-        ignored=_IGNORED,
-    )
-    return only_new(plan, wanted=config[CONDITIONAL])
-
-
-def only_new(plan: SinkPlan, *, wanted: bool) -> SinkPlan:
-    """A plan by which, if it is `wanted` and the store can tell, files of other tasks are left as
-    they are: those that end by the clock, and have no others beside them."""
-    alone = plan.keys is None and plan.headers is None
-    return replace(plan, anew=wanted and plan.rules.schedule_ms is not None and alone)
+    return objects.object_plan(config, COMPRESSION, CONDITIONAL, _IGNORED)

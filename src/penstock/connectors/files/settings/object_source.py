@@ -250,12 +250,17 @@ def poll_interval(name: str) -> Key[int]:
     )
 
 
-def formats_of(config: Config) -> list[str]:
-    """The formats that a configuration names."""
+def modules_of(config: Config) -> list[str]:
+    """The modules that the formats of a configuration need."""
     given = [config[FORMAT_CLASS]]
     given += [config[KEYS_FORMAT]] if config[STORE_KEYS] else []
     given += [config[HEADERS_FORMAT]] if config[STORE_HEADERS] else []
-    return [format for format in map(_format, given) if format is not None]
+    return ["fastavro"] if "Avro" in map(_format, given) else []
+
+
+def known_by(config: Config) -> str:
+    """The name in source partitions of what offsets are of."""
+    return "fileName" if config[MODE] == GENERIC else "folder"
 
 
 def prefixes_of(config: Config) -> tuple[str, ...]:

@@ -6,11 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from penstock.api import DataError
 from penstock.api.settings import (
     BOOLEAN,
     HIGH,
-    INT,
     LOW,
     MEDIUM,
     PASSWORD,
@@ -19,28 +17,18 @@ from penstock.api.settings import (
     ConfigDef,
     Key,
     Secret,
-    at_least,
-    between,
     checking,
     invalid,
     non_empty,
     one_of,
 )
-from penstock.connectors.files.settings.sink import (
-    COMPRESSION_CHECK,
-    COMPRESSION_DOC,
-    IGNORED,
-    LEVEL_CHECK,
-    LEVEL_DOC,
-    SINK_KEYS,
-    SINK_RULES,
-    plan_of,
-)
-from penstock.connectors.files.stores.s3 import Role, S3Options, proxy_url
+from penstock.connectors.files.settings import objects
+from penstock.connectors.files.settings.sink import IGNORED, SINK_KEYS, SINK_RULES
+from penstock.connectors.files.stores.checks import Blame
+from penstock.connectors.files.stores.s3 import Role, S3Options
 from penstock.connectors.files.write.plan import SchemaFolder, SinkPlan
 
 _S3: Final = "S3"
-_LONGEST: Final = 900  # bytes of a folder's name; an object's has 1,024
 _MAX_PART: Final = 2**31 - 1
 
 BUCKET: Final = Key(
@@ -62,22 +50,8 @@ REGION: Final = Key(
     group=_S3,
     order=2,
 )
-STORE_URL: Final = Key(
-    "store.url",
-    STRING,
-    default=None,
-    importance=HIGH,
-    check=checking(
-        "a URL",
-        lambda url: (
-            None
-            if not url or url.startswith(("http://", "https://"))
-            else "It is not of the form http://host:port"
-        ),
-    ),
-    doc="The address of a store other than Amazon's: http://host:port.",
-    group=_S3,
-    order=3,
+STORE_URL: Final = objects.store_url(
+    _S3, 3, "The address of a store other than Amazon's: http://host:port."
 )
 PATH_STYLE: Final = Key(
     "s3.path.style.access.enabled",
@@ -178,48 +152,9 @@ ROLE_EXTERNAL_ID: Final = Key(
     group=_S3,
     order=12,
 )
-PART_SIZE: Final = Key(
-    "s3.part.size",
-    INT,
-    default=26_214_400,
-    importance=HIGH,
-    check=between(5_242_880, _MAX_PART),
-    doc="Bytes of a part. Larger objects are uploaded in parts while they are written; an open "
-    "file holds up to three in memory.",
-    group=_S3,
-    order=13,
-)
-PART_RETRIES: Final = Key(
-    "s3.part.retries",
-    INT,
-    default=3,
-    importance=MEDIUM,
-    check=at_least(0),
-    doc="How often a request is repeated at once. After that the task waits and tries again, "
-    "without end.",
-    group=_S3,
-    order=14,
-)
-COMPRESSION: Final = Key(
-    "s3.compression.type",
-    STRING,
-    default="none",
-    importance=LOW,
-    check=COMPRESSION_CHECK,
-    doc=COMPRESSION_DOC,
-    group=_S3,
-    order=15,
-)
-LEVEL: Final = Key(
-    "s3.compression.level",
-    INT,
-    default=-1,
-    importance=LOW,
-    check=LEVEL_CHECK,
-    doc=LEVEL_DOC,
-    group=_S3,
-    order=16,
-)
+PART_SIZE: Final = objects.part_size("s3.part.size", _S3, 13, _MAX_PART)
+PART_RETRIES: Final = objects.retries("s3.part.retries", _S3, 14)
+COMPRESSION: Final = objects.compression("s3", _S3, 15)
 SSE: Final = Key(
     "s3.ssea.name",
     STRING,
@@ -288,33 +223,7 @@ ACCELERATE: Final = Key(
     group=_S3,
     order=23,
 )
-PROXY_URL: Final = Key(
-    "s3.proxy.url",
-    STRING,
-    default="",
-    importance=LOW,
-    doc="An HTTP proxy: http://host:port.",
-    group=_S3,
-    order=24,
-)
-PROXY_USER: Final = Key(
-    "s3.proxy.user",
-    STRING,
-    default="",
-    importance=LOW,
-    doc="The proxy's user.",
-    group=_S3,
-    order=25,
-)
-PROXY_PASSWORD: Final = Key(
-    "s3.proxy.password",
-    PASSWORD,
-    default=Secret(""),
-    importance=LOW,
-    doc="The proxy's password.",
-    group=_S3,
-    order=26,
-)
+PROXY: Final = objects.proxy("s3", _S3, 24)
 
 SCHEMA_AFFIX: Final = Key(
     "s3.schema.partition.affix.type",
@@ -328,17 +237,7 @@ SCHEMA_AFFIX: Final = Key(
     order=27,
 )
 
-CONDITIONAL: Final = Key(
-    "enable.conditional.writes",
-    BOOLEAN,
-    default=True,
-    importance=LOW,
-    doc="Whether, with `rotate.schedule.interval.ms` and without files of keys and headers, "
-    "objects that another task has stored are left as they are, so that a restart repeats no "
-    "record.",
-    group=_S3,
-    order=28,
-)
+CONDITIONAL: Final = objects.conditional("enable.conditional.writes", _S3, 28)
 
 S3_IGNORED: Final = (
     *IGNORED,
@@ -384,8 +283,8 @@ S3_SINK: Final = ConfigDef(
     ROLE_EXTERNAL_ID,
     PART_SIZE,
     PART_RETRIES,
-    COMPRESSION,
-    LEVEL,
+    COMPRESSION.type,
+    COMPRESSION.level,
     SSE,
     SSE_CUSTOMER_KEY,
     SSE_KMS_KEY,
@@ -393,9 +292,7 @@ S3_SINK: Final = ConfigDef(
     STORAGE_CLASS,
     TAGGING,
     ACCELERATE,
-    PROXY_URL,
-    PROXY_USER,
-    PROXY_PASSWORD,
+    *PROXY.keys,
     SCHEMA_AFFIX,
     CONDITIONAL,
     *SINK_KEYS,
@@ -410,7 +307,6 @@ def s3_connection(config: Config, connector: str) -> S3Options:
     if provider == "role":
         session = config[ROLE_SESSION] or connector or "penstock"
         role = Role(config[ROLE_ARN], session, config[ROLE_EXTERNAL_ID] or None)
-    proxy = config[PROXY_URL]
     return S3Options(
         bucket=config[BUCKET],
         region=config[REGION],
@@ -423,7 +319,7 @@ def s3_connection(config: Config, connector: str) -> S3Options:
         profile=config[PROFILE] or None,
         anonymous=provider == "anonymous",
         role=role,
-        proxy=proxy_url(proxy, config[PROXY_USER], config[PROXY_PASSWORD]) if proxy else None,
+        proxy=PROXY.of(config),
         retries=config[PART_RETRIES],
         extra=_customer_key(config, "AES256"),
     )
@@ -460,31 +356,14 @@ def _extra(config: Config) -> dict[str, str]:
     return {name: value for name, value in about.items() if value}
 
 
-def named_object(text: str) -> str:
-    """A folder's name, as it is. Raises DataError where it is none."""
-    try:
-        size = len(text.encode())
-    except UnicodeEncodeError as cause:
-        raise DataError(f"{text!r} is no text, and so no name of an object") from cause
-    if size > _LONGEST:
-        raise DataError(f"{text[:40]!r}… is too long for the name of an object: {size} bytes")
-    return text
+def blame(options: S3Options) -> Blame:
+    """The settings that are wrong by what the store says."""
+    tokens = dict.fromkeys(("ExpiredToken", "InvalidToken"), SESSION_TOKEN.name)
+    reasons = objects.amazon_reasons(ACCESS_KEY.name, SECRET_KEY.name, REGION.name) | tokens
+    return Blame(reasons, BUCKET.name, (STORE_URL if options.url else REGION).name)
 
 
 def s3_plan(config: Config) -> SinkPlan:
     """What a valid configuration says of files."""
-    plan = plan_of(
-        config,
-        compression=config[COMPRESSION],
-        level=config[LEVEL],
-        named=named_object,
-        ignored=S3_IGNORED,
-    )
-    return replace(
-        plan,
-        schema_folder=SchemaFolder(config[SCHEMA_AFFIX]),
-        anew=config[CONDITIONAL]
-        and plan.rules.schedule_ms is not None
-        and plan.keys is None
-        and plan.headers is None,
-    )
+    plan = objects.object_plan(config, COMPRESSION, CONDITIONAL, S3_IGNORED)
+    return replace(plan, schema_folder=SchemaFolder(config[SCHEMA_AFFIX]))

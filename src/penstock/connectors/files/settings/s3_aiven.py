@@ -29,6 +29,7 @@ from penstock.connectors.files.read.names import Templated
 from penstock.connectors.files.read.plan import Errors, SourcePlan
 from penstock.connectors.files.read.rows import BYTES_KEY, OPTIONAL_BYTES_KEY, Dress
 from penstock.connectors.files.read.scan import Finding
+from penstock.connectors.files.settings.objects import amazon_reasons, url_check
 from penstock.connectors.files.settings.source import (
     CHANGED,
     LATE,
@@ -39,6 +40,7 @@ from penstock.connectors.files.settings.source import (
     reading_by,
 )
 from penstock.connectors.files.settings.tables import ReadOptions
+from penstock.connectors.files.stores.checks import Blame
 from penstock.connectors.files.stores.s3 import Role, S3Options
 
 log = logging.getLogger(__name__)
@@ -85,14 +87,7 @@ ENDPOINT: Final = Key(
     STRING,
     default=None,
     importance=LOW,
-    check=checking(
-        "a URL",
-        lambda url: (
-            None
-            if not url or url.startswith(("http://", "https://"))
-            else "It is not of the form http://host:port"
-        ),
-    ),
+    check=url_check(),
     doc="The address of a store other than Amazon's: http://host:port.",
     group=_AWS,
 )
@@ -309,6 +304,12 @@ def aiven_options(config: Config, connector: str) -> S3Options:
 def aiven_format(config: Config) -> str:
     """The format, of READINGS."""
     return _FORMATS[config[FORMAT].lower()]
+
+
+def blame(options: S3Options) -> Blame:
+    """The settings that are wrong by what the store says."""
+    reasons = amazon_reasons(ACCESS_KEY.name, SECRET_KEY.name, REGION.name)
+    return Blame(reasons, BUCKET.name, (ENDPOINT if options.url else REGION).name)
 
 
 def aiven_plan(config: Config) -> SourcePlan:

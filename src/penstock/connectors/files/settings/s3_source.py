@@ -38,9 +38,7 @@ CONNECTION: Final = (
     s3.PART_RETRIES,
     s3.SSE_CUSTOMER_KEY,
     s3.ACCELERATE,
-    s3.PROXY_URL,
-    s3.PROXY_USER,
-    s3.PROXY_PASSWORD,
+    *s3.PROXY.keys,
 )
 
 S3_SOURCE: Final = ConfigDef(

@@ -11,30 +11,30 @@ list committed, on the condition that there is none (`If-None-Match`).
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Final
 from uuid import uuid4
 
 from penstock.api.settings import Secret
+from penstock.connectors.files.stores.budget import Budget, BudgetedFile
+from penstock.connectors.files.stores.connection import CHECK_S, Connection
 from penstock.connectors.files.stores.store import (
     FileExists,
     FileLost,
     NewFile,
     Store,
+    StoreRefused,
     StoreUnavailable,
 )
-from penstock.connectors.files.stores.tries import Refused, Tries
+from penstock.connectors.files.stores.tries import Tries
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
 _THREADS: Final = 4
-_HELD_BYTES: Final = 256 << 20  # by all blobs that are being written
 _SMALLEST_BLOCK: Final = 1 << 20
 _LARGEST_PUT: Final = 256 << 20
 _WRITER: Final = "penstock_writer"  # names of metadata are C#'s identifiers
@@ -60,63 +60,35 @@ class AzureOptions:
     block_bytes: int = 26_214_400
     timeout_s: float = 30
 
+    def checking(self) -> AzureOptions:
+        """The same for a check that somebody waits for."""
+        return replace(self, tries=Tries(0), timeout_s=CHECK_S)
+
 
 class AzureStore(Store):
     """The blobs of a container."""
 
     def __init__(self, options: AzureOptions) -> None:
         self.options = options
-        self._made: Any = None
-        self._making = threading.Lock()
-        self._open = 0  # blobs that are being written
-        self._over = threading.Event()
-        self.pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="azure-blocks")
-
-    @property
-    def client(self) -> Any:
-        """The client of all threads; made when it is first needed."""
-        with self._making:
-            if self._made is None:
-                with told(self.options):
-                    self._made = client_of(self.options)
-            return self._made
+        self.connection = connection(options, _THREADS)
+        self.budget = Budget()
 
     def create(self, path: str) -> NewFile:
-        self.count(1)
         return _Blob(path, self)
-
-    def count(self, change: int) -> None:
-        """So many more blobs are being written."""
-        with self._making:
-            self._open += change
 
     @property
     def block_bytes(self) -> int:
         """How large blocks are: smaller where many blobs are open."""
-        share = _HELD_BYTES // max(self._open, 1)
-        return max(min(self.options.block_bytes, share), _SMALLEST_BLOCK)
-
-    def asked(self, request: Callable[[], T]) -> T:
-        """What a request gives, which is repeated as the options say."""
-
-        def once() -> T:
-            with told(self.options):
-                return request()
-
-        return self.options.tries(once, self._over)
+        return max(min(self.options.block_bytes, self.budget.share), _SMALLEST_BLOCK)
 
     def check(self, path: str) -> None:
         """Raises what an upload to this name would: a block is staged, which is no blob and goes
         away by itself."""
-        blob = self.client.get_blob_client(path)
-        self.asked(lambda: blob.stage_block(_block_id(uuid4().hex, 0), b"\n"))
+        blob = self.connection.client.get_blob_client(path)
+        self.connection.asked(lambda: blob.stage_block(_block_id(uuid4().hex, 0), b"\n"))
 
     def close(self) -> None:
-        self._over.set()
-        self.pool.shutdown(wait=True, cancel_futures=True)
-        if self._made is not None:
-            self._made.close()
-            self._made = None
+        self.connection.close()
 
 
 @dataclass(slots=True)
@@ -127,14 +99,14 @@ class _Block:
     is_there: bool = False
 
 
-class _Blob(NewFile):
+class _Blob(BudgetedFile):
     """One blob."""
 
     def __init__(self, path: str, store: AzureStore) -> None:
-        super().__init__(path)
+        super().__init__(path, store.budget)
         self._store = store
+        self._connection = store.connection
         self._blocks: list[_Block] = []
-        self._counts = True
         self._is_there = False
         self._writer = uuid4().hex
 
@@ -146,18 +118,18 @@ class _Blob(NewFile):
             full = len(data) - len(data) % block_bytes
             for start in range(0, full, block_bytes):
                 self._add_block(data[start : start + block_bytes])
-            self._hold(data[full:])
+            self.hold(data[full:])
         for block in self._blocks[:-_BLOCKS_AHEAD]:
             self._await(block)
 
     def commit(self) -> None:
-        self._is_written()
+        self.is_written()
         if self._is_there:
             return
         if self._blocks:
             if self.held_bytes:
                 self._add_block(b"".join(self.held))
-                self._hold(b"")
+                self.hold(b"")
             for block in self._blocks:
                 self._await(block)
         if not self.anew or not self._complete_anew():
@@ -166,43 +138,34 @@ class _Blob(NewFile):
         self.held = []
 
     def drop(self) -> None:
-        self._is_written()
+        self.is_written()
         self.held = []
         for block in self._blocks:
             if block.upload is not None:
                 block.upload.cancel()
         self._blocks = []
 
-    def _is_written(self) -> None:
-        if self._counts:
-            self._counts = False
-            self._store.count(-1)
-
-    def _hold(self, data: bytes) -> None:
-        self.held = [data] if data else []
-        self.held_bytes = len(data)
-
     @property
     def _client(self) -> Any:
-        return self._store.client.get_blob_client(self.path)
+        return self._connection.client.get_blob_client(self.path)
 
     def _add_block(self, data: bytes) -> None:
         block = _Block(_block_id(self._writer, len(self._blocks)), data)
         self._blocks.append(block)
-        block.upload = self._store.pool.submit(self._stage, block)
+        block.upload = self._connection.pool.submit(self._stage, block)
 
     def _await(self, block: _Block) -> None:
         """Waits until the store has the block. Where the last try has failed there is another."""
         if block.is_there:
             return
-        upload = block.upload or self._store.pool.submit(self._stage, block)
+        upload = block.upload or self._connection.pool.submit(self._stage, block)
         block.upload = None
         upload.result()
         block.is_there = True
         block.data = b""
 
     def _stage(self, block: _Block) -> None:
-        self._store.asked(lambda: self._client.stage_block(block.id, block.data))
+        self._connection.asked(lambda: self._client.stage_block(block.id, block.data))
 
     def _complete(self, metadata: Mapping[str, str] | None = None) -> None:
         """Has the blob exist; with metadata, if there is none of its name."""
@@ -213,17 +176,17 @@ class _Blob(NewFile):
             blocks = [BlobBlock(block.id) for block in self._blocks]
             condition = {"match_condition": MatchConditions.IfMissing} if metadata else {}
             try:
-                self._store.asked(
+                self._connection.asked(
                     lambda: self._client.commit_block_list(blocks, metadata=metadata, **condition)
                 )
-            except Refused as error:
+            except StoreRefused as error:
                 if error.reason != "InvalidBlockList":
                     raise
                 # Another writer has committed a blob of this name, and its blocks alone stay.
                 raise FileLost(f"The blocks of '{self.path}' are gone: {error}") from error
         else:
             data = b"".join(self.held)
-            self._store.asked(
+            self._connection.asked(
                 lambda: self._client.upload_blob(data, metadata=metadata, overwrite=not metadata)
             )
 
@@ -232,12 +195,12 @@ class _Blob(NewFile):
         ends. Raises FileExists."""
         try:
             self._complete({_WRITER: self._writer, _END: self.about["endOffset"]})
-        except Refused as error:
+        except StoreRefused as error:
             if error.reason not in _EXISTS:
                 raise
         else:
             return True
-        about = self._store.asked(lambda: self._client.get_blob_properties())
+        about = self._connection.asked(lambda: self._client.get_blob_properties())
         found = about.metadata or {}
         if found.get(_WRITER) == self._writer:
             return True  # put before, and the answer was lost
@@ -252,8 +215,13 @@ def _block_id(writer: str, number: int) -> str:
     return f"{writer}{number:08}"
 
 
-def client_of(options: AzureOptions) -> Any:
-    """A client for a container. Opens nothing."""
+def connection(options: AzureOptions, threads: int) -> Connection:
+    """The connection to a container; opens nothing. Its client is a ContainerClient."""
+    make, words = partial(_client, options), partial(_told, options)
+    return Connection(make, words, threads=threads, name="azure-blocks", tries=options.tries)
+
+
+def _client(options: AzureOptions) -> Any:
     from azure.storage.blob import ContainerClient, LinearRetry
 
     about: dict[str, Any] = {}
@@ -277,7 +245,7 @@ def client_of(options: AzureOptions) -> Any:
 
 
 @contextmanager
-def told(options: AzureOptions) -> Iterator[None]:
+def _told(options: AzureOptions) -> Iterator[None]:
     """Tells what the client says in the words of a store."""
     from azure.core.exceptions import AzureError, HttpResponseError
 
@@ -293,8 +261,8 @@ def told(options: AzureOptions) -> Iterator[None]:
         text = f"{place}: {message} ({', '.join(dict.fromkeys((reason, str(status))))})"
         if status >= 500 or status in _TRANSIENT or reason in _BUSY or not status:
             raise StoreUnavailable(text) from error
-        raise Refused(text, reason) from error
+        raise StoreRefused(text, reason) from error
     except AzureError as error:
         raise StoreUnavailable(f"{place} does not answer: {error}") from error
     except ValueError as error:
-        raise Refused(f"{place}: {error}", "ValueError") from error
+        raise StoreRefused(f"{place}: {error}", "ValueError") from error

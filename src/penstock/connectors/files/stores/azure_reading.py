@@ -6,18 +6,14 @@ that a blob which is replaced meanwhile is noticed.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from penstock.connectors.files.stores.azure import AzureOptions, client_of, told
-from penstock.connectors.files.stores.blocks import BLOCK, THREADS, BlockFile
+from penstock.connectors.files.stores.azure import AzureOptions, connection
+from penstock.connectors.files.stores.blocks import BLOCK, THREADS, BlockFile, fetched
 from penstock.connectors.files.stores.reading import FileChanged, Found, OpenFile, ReadStore
-from penstock.connectors.files.stores.tries import Refused
-
-T = TypeVar("T")
+from penstock.connectors.files.stores.store import StoreRefused
 
 _GONE: Final = frozenset({"BlobNotFound", "404"})
 _REPLACED: Final = frozenset({"ConditionNotMet", "412"})
@@ -30,19 +26,13 @@ class AzureReadStore(ReadStore):
     def __init__(self, options: AzureOptions, block: int = BLOCK) -> None:
         self.options = options
         self.block = block
-        self._made: Any = None
-        self._making = threading.Lock()
-        self._over = threading.Event()
-        self.pool = ThreadPoolExecutor(THREADS, thread_name_prefix="azure-blocks")
+        self.connection = connection(options, THREADS)
+        self._asked = self.connection.asked
 
     @property
     def client(self) -> Any:
-        """The client of all threads; made when it is first needed."""
-        with self._making:
-            if self._made is None:
-                with told(self.options):
-                    self._made = client_of(self.options)
-            return self._made
+        """The client of all threads."""
+        return self.connection.client
 
     def list(self, prefix: str, after: str = "", *, recursive: bool = True) -> Iterator[Found]:
         for page in self._pages(prefix, recursive=recursive):
@@ -59,20 +49,21 @@ class AzureReadStore(ReadStore):
     def find(self, path: str) -> Found | None:
         try:
             about = self._asked(lambda: self.client.get_blob_client(path).get_blob_properties())
-        except Refused as error:
+        except StoreRefused as error:
             if error.reason in _GONE:
                 return None
             raise
         return _found(about)
 
     def open(self, found: Found, start: int = 0, *, growing: bool = False) -> OpenFile:
-        return BlockFile(partial(self._get, found), found.size, start, self.pool, self.block)
+        get, pool = partial(self._get, found), self.connection.pool
+        return BlockFile(get, found.size, start, pool, self.block)
 
     def delete(self, found: Found) -> None:
         blob = self.client.get_blob_client(found.path)
         try:
             self._asked(lambda: blob.delete_blob(**_same(found)))
-        except Refused as error:
+        except StoreRefused as error:
             if error.reason not in _GONE | _REPLACED:
                 raise
 
@@ -100,11 +91,7 @@ class AzureReadStore(ReadStore):
             return
 
     def close(self) -> None:
-        self._over.set()
-        self.pool.shutdown(wait=True, cancel_futures=True)
-        if self._made is not None:
-            self._made.close()
-            self._made = None
+        self.connection.close()
 
     def _pages(self, prefix: str, *, recursive: bool, **about: Any) -> Iterator[Sequence[Any]]:
         token: str | None = None
@@ -127,24 +114,12 @@ class AzureReadStore(ReadStore):
     def _get(self, found: Found, begin: int, end: int) -> bytes:
         blob = self.client.get_blob_client(found.path)
         about = {"offset": begin, "length": end - begin, "max_concurrency": 1, **_same(found)}
-        try:
+
+        def request() -> bytes:
             data: bytes = self._asked(lambda: blob.download_blob(**about).readall())
-        except Refused as error:
-            if error.reason in _GONE:
-                raise FileChanged(found.path, "was removed") from error
-            if error.reason in _REPLACED:
-                raise FileChanged(found.path, "was replaced") from error
-            raise
-        if len(data) != end - begin:
-            raise FileChanged(found.path, f"has {len(data)} instead of {end - begin} bytes there")
-        return data
+            return data
 
-    def _asked(self, request: Callable[[], T]) -> T:
-        def once() -> T:
-            with told(self.options):
-                return request()
-
-        return self.options.tries(once, self._over)
+        return fetched(found, end - begin, request, gone=_GONE, replaced=_REPLACED)
 
 
 def _is_file(blob: Any) -> bool:

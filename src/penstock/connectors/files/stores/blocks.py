@@ -4,11 +4,12 @@ present one is fetched while that is decoded."""
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
-from penstock.connectors.files.stores.reading import OpenFile
+from penstock.connectors.files.stores.reading import FileChanged, Found, OpenFile
+from penstock.connectors.files.stores.store import StoreRefused
 
 BLOCK: Final = 4 << 20
 """Bytes of a block, where nothing else is said."""
@@ -20,6 +21,29 @@ that go back."""
 
 Fetch = Callable[[int, int], bytes]
 """The bytes from one place up to another, and no others; raises what `OpenFile.read` does."""
+
+
+def fetched(
+    found: Found,
+    size: int,
+    request: Callable[[], bytes],
+    *,
+    gone: Container[str],
+    replaced: Container[str],
+) -> bytes:
+    """What a request for `size` bytes of a file gives. Raises FileChanged if the store refuses it
+    for a reason in `gone` or `replaced`, or gives more or less."""
+    try:
+        data = request()
+    except StoreRefused as error:
+        if error.reason in gone:
+            raise FileChanged(found.path, "was removed") from error
+        if error.reason in replaced:
+            raise FileChanged(found.path, "was replaced") from error
+        raise
+    if len(data) != size:
+        raise FileChanged(found.path, f"has {len(data)} instead of {size} bytes there")
+    return data
 
 
 class BlockFile(OpenFile):

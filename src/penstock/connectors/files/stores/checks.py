@@ -2,21 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
 
 from penstock.api import Finding
-from penstock.connectors.files.stores.store import StoreUnavailable
-from penstock.connectors.files.stores.tries import Refused
+from penstock.connectors.files.stores.store import StoreRefused, StoreUnavailable
 
 
-def findings(
-    check: Callable[[], None], settings: Mapping[str, str], other: str, away: str
-) -> Iterable[Finding]:
-    """What `check` meets: at the setting of `settings` by the reason that the store gives, or at
-    `other`; at `away` if the store does not answer."""
+class Checked(Protocol):
+    """A store that can tell whether it would do what a connector is to ask of it."""
+
+    def check(self, name: str, /) -> None:
+        """Raises what a request for this name, or this prefix, would."""
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """The settings that are wrong by what a store says."""
+
+    reasons: Mapping[str, str]
+    """By the reason that it gives."""
+    other: str
+    """For any other."""
+    away: str
+    """If it does not answer."""
+
+
+def findings(store: Checked, names: Iterable[str], blame: Blame) -> Iterable[Finding]:
+    """What checks of these names meet first. Closes the store."""
     try:
-        check()
-    except Refused as error:
-        yield Finding(settings.get(error.reason, other), str(error))
+        for name in names:
+            store.check(name)
+    except StoreRefused as error:
+        yield Finding(blame.reasons.get(error.reason, blame.other), str(error))
     except StoreUnavailable as error:
-        yield Finding(away, str(error))
+        yield Finding(blame.away, str(error))
+    finally:
+        store.close()

@@ -14,31 +14,31 @@ from __future__ import annotations
 
 import json
 import logging
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Final
 from uuid import uuid4
 
 from penstock.api.settings import Secret
+from penstock.connectors.files.stores.budget import Budget, BudgetedFile
+from penstock.connectors.files.stores.connection import CHECK_S, Connection
 from penstock.connectors.files.stores.store import (
     FileExists,
     FileLost,
     NewFile,
     Store,
+    StoreRefused,
     StoreUnavailable,
 )
-from penstock.connectors.files.stores.tries import Refused, Tries
+from penstock.connectors.files.stores.tries import Tries
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
 _CONNECTIONS: Final = 16
 _THREADS: Final = 4
-_HELD_BYTES: Final = 256 << 20  # by all objects that are being written
 _UNIT: Final = 256 << 10  # parts but the last are multiples of it
 _SMALLEST_PART: Final = 1 << 20
 _WRITER: Final = "penstock-writer"
@@ -66,70 +66,51 @@ class GcsOptions:
     part_bytes: int = 26_214_400
     timeout_s: float = 60
 
+    def checking(self) -> GcsOptions:
+        """The same for a check that somebody waits for."""
+        return replace(self, tries=Tries(0), timeout_s=CHECK_S)
+
 
 class GcsStore(Store):
     """The objects of a bucket."""
 
     def __init__(self, options: GcsOptions) -> None:
         self.options = options
-        self._made: Any = None
-        self._making = threading.Lock()
-        self._open = 0  # objects that are being written
-        self._over = threading.Event()
-        self.pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="gcs-parts")
+        self.connection = connection(options, _THREADS)
+        self.budget = Budget()
 
     @property
     def bucket(self) -> Any:
         """The bucket, for all threads; nothing is asked of it when it is made."""
-        with self._making:
-            if self._made is None:
-                with told(self.options):
-                    self._made = client_of(self.options)
-            return self._made.bucket(self.options.bucket)
+        return self.connection.client.bucket(self.options.bucket)
 
     def create(self, path: str) -> NewFile:
-        self.count(1)
         return _Object(path, self)
-
-    def count(self, change: int) -> None:
-        """So many more objects are being written."""
-        with self._making:
-            self._open += change
 
     @property
     def part_bytes(self) -> int:
         """How large parts are: smaller where many objects are open."""
-        share = _HELD_BYTES // max(self._open, 1)
-        size = max(min(self.options.part_bytes, share), _SMALLEST_PART)
+        size = max(min(self.options.part_bytes, self.budget.share), _SMALLEST_PART)
         return size - size % _UNIT
 
     def close(self) -> None:
-        self._over.set()
-        self.pool.shutdown(wait=True, cancel_futures=True)
-        if self._made is not None:
-            self._made.close()
-            self._made = None
+        self.connection.close()
 
     def check(self, path: str) -> None:
         """Raises what an upload to this name would: an upload is begun and given up."""
-        self.give_up(self.begin(path))
-
-    def tried(self, request: Callable[[], T]) -> T:
-        """What a request gives, which is repeated as the options say."""
-        return self.options.tries(request, self._over)
+        upload = self.connection.asked(lambda: self.begin(path))
+        self.connection.asked(lambda: self.give_up(upload))
 
     def begin(self, path: str) -> str:
         """Begins a resumable upload and gives its address."""
-        with told(self.options):
-            address: str = self.bucket.blob(path).create_resumable_upload_session(
-                content_type=_CONTENT, retry=None, timeout=self.options.timeout_s, checksum=None
-            )
-            return address
+        address: str = self.bucket.blob(path).create_resumable_upload_session(
+            content_type=_CONTENT, retry=None, timeout=self.options.timeout_s, checksum=None
+        )
+        return address
 
     def give_up(self, upload: str) -> None:
         """Removes an upload."""
-        with told(self.options):
-            self.http.delete(upload, timeout=self.options.timeout_s)
+        self.http.delete(upload, timeout=self.options.timeout_s)
 
     @property
     def http(self) -> Any:
@@ -140,19 +121,19 @@ class GcsStore(Store):
 _CONTENT: Final = "application/octet-stream"
 
 
-class _Object(NewFile):
+class _Object(BudgetedFile):
     """One object."""
 
     def __init__(self, path: str, store: GcsStore) -> None:
-        super().__init__(path)
+        super().__init__(path, store.budget)
         self._store = store
+        self._connection = store.connection
         self._upload: str | None = None
         self._sent = 0  # bytes that the store has
         self._part = b""  # what follows these, and is on its way
         self._flying: Future[None] | None = None
         self._unsure = False  # whether some of the part may be there
         self._ends = False  # whether the part is the last one
-        self._counts = True
         self._is_there = False
         self._writer = uuid4().hex
 
@@ -167,15 +148,15 @@ class _Object(NewFile):
                 return
             self._await()
         if self._upload is None:
-            self._upload = self._store.tried(lambda: self._store.begin(self.path))
+            self._upload = self._connection.asked(lambda: self._store.begin(self.path))
         data = b"".join(self.held)
         full = part_bytes - part_bytes % _UNIT
         self._part = data[:full]
-        self._hold(data[full:])
-        self._flying = self._store.pool.submit(self._send, None)
+        self.hold(data[full:])
+        self._flying = self._connection.pool.submit(self._send, None)
 
     def commit(self) -> None:
-        self._is_written()
+        self.is_written()
         if self._is_there:
             return
         if self._upload is None:
@@ -185,14 +166,14 @@ class _Object(NewFile):
                 if self._part:
                     self._await()
                 self._part = b"".join(self.held)
-                self._hold(b"")
+                self.hold(b"")
                 self._ends = True
             self._send(self.size)
         self._is_there = True
         self.held = []
 
     def drop(self) -> None:
-        self._is_written()
+        self.is_written()
         self.held = []
         if self._flying is not None and not self._flying.cancel():
             self._flying.exception()
@@ -201,18 +182,9 @@ class _Object(NewFile):
                 self._store.give_up(self._upload)
         self._part = b""
 
-    def _is_written(self) -> None:
-        if self._counts:
-            self._counts = False
-            self._store.count(-1)
-
-    def _hold(self, data: bytes) -> None:
-        self.held = [data] if data else []
-        self.held_bytes = len(data)
-
     def _await(self) -> None:
         """Waits until the store has the part. Where the last try has failed there is another."""
-        flying = self._flying or self._store.pool.submit(self._send, None)
+        flying = self._flying or self._connection.pool.submit(self._send, None)
         self._flying = None
         flying.result()
 
@@ -231,7 +203,7 @@ class _Object(NewFile):
                     raise StoreUnavailable(f"The upload of '{self.path}' takes no more bytes now")
             self._unsure = False
 
-        self._store.tried(request)
+        self._connection.asked(request)
 
     def _request(self, data: bytes | None, total: int | None) -> bool:
         """Sends bytes, or asks how many are there; whether the upload goes on."""
@@ -239,14 +211,13 @@ class _Object(NewFile):
         whole = "*" if total is None else str(total)
         end = self._sent + len(data or b"")
         about = f"{self._sent}-{end - 1}/{whole}" if data else f"*/{whole}"
-        with told(store.options):
-            answer = store.http.put(
-                self._upload,
-                data=data or b"",
-                headers={"Content-Range": f"bytes {about}", "Content-Type": _CONTENT},
-                timeout=store.options.timeout_s,
-                allow_redirects=False,
-            )
+        answer = store.http.put(
+            self._upload,
+            data=data or b"",
+            headers={"Content-Range": f"bytes {about}", "Content-Type": _CONTENT},
+            timeout=store.options.timeout_s,
+            allow_redirects=False,
+        )
         if answer.status_code in (200, 201):
             self._part = b""
             return False
@@ -266,32 +237,27 @@ class _Object(NewFile):
         data = b"".join(self.held)
         if self.anew and self._put_anew(data):
             return
-        self._store.tried(lambda: self._put_once(data))
+        self._connection.asked(lambda: self._put_once(data))
 
     def _put_once(self, data: bytes, **about: Any) -> None:
-        options = self._store.options
+        timeout_s = self._store.options.timeout_s
         blob = self._store.bucket.blob(self.path)
         if about:
             blob.metadata = {_WRITER: self._writer, _END: self.about["endOffset"]}
-        with told(options):
-            blob.upload_from_string(
-                data, content_type=_CONTENT, retry=None, timeout=options.timeout_s, **about
-            )
+        blob.upload_from_string(data, content_type=_CONTENT, retry=None, timeout=timeout_s, **about)
 
     def _put_anew(self, data: bytes) -> bool:
         """Puts the object if there is none; False if one is there that does not say where it ends.
         Raises FileExists."""
         try:
-            self._store.tried(lambda: self._put_once(data, if_generation_match=0))
-        except Refused as error:
+            self._connection.asked(lambda: self._put_once(data, if_generation_match=0))
+        except StoreRefused as error:
             if error.reason != "412":
                 raise
         else:
             return True
-        with told(self._store.options):
-            blob = self._store.bucket.get_blob(
-                self.path, retry=None, timeout=self._store.options.timeout_s
-            )
+        about = {"retry": None, "timeout": self._store.options.timeout_s}
+        blob = self._connection.asked(lambda: self._store.bucket.get_blob(self.path, **about))
         found: Mapping[str, str] = (blob.metadata if blob is not None else None) or {}
         if found.get(_WRITER) == self._writer:
             return True  # put before, and the answer was lost
@@ -301,8 +267,14 @@ class _Object(NewFile):
         return False
 
 
-def client_of(options: GcsOptions) -> Any:
-    """A client for a bucket. Opens nothing but a file of credentials."""
+def connection(options: GcsOptions, threads: int) -> Connection:
+    """The connection to Google Cloud Storage; opens nothing but a file of credentials. Its client
+    is a `google.cloud.storage.Client`."""
+    make, words = partial(_client, options), partial(_told, options)
+    return Connection(make, words, threads=threads, name="gcs-parts", tries=options.tries)
+
+
+def _client(options: GcsOptions) -> Any:
     from google.api_core.client_options import ClientOptions
     from google.auth.transport.requests import AuthorizedSession, Request
     from google.cloud.storage import Client
@@ -332,7 +304,7 @@ def client_of(options: GcsOptions) -> Any:
 
 def credentials_of(options: GcsOptions) -> Any:
     """The credentials that the options name; else those that every program of Google's libraries
-    finds. Raises Refused."""
+    finds. Raises StoreRefused."""
     import google.auth
     from google.auth.credentials import AnonymousCredentials
     from google.auth.exceptions import GoogleAuthError
@@ -351,7 +323,7 @@ def credentials_of(options: GcsOptions) -> Any:
         text = "They are no key in JSON" if isinstance(error, ValueError) else str(error)
         where = options.credentials_path
         named = f"The credentials in '{where}'" if where else "The credentials"
-        raise Refused(f"{named} cannot be used: {text}", CREDENTIALS) from error
+        raise StoreRefused(f"{named} cannot be used: {text}", CREDENTIALS) from error
 
 
 def _credentials_from(about: Any) -> Any:
@@ -373,7 +345,7 @@ def _credentials_from(about: Any) -> Any:
 
 
 @contextmanager
-def told(options: GcsOptions) -> Iterator[None]:
+def _told(options: GcsOptions) -> Iterator[None]:
     """Tells what the client says in the words of a store."""
     from google.api_core.exceptions import GoogleAPICallError
     from google.auth.exceptions import GoogleAuthError, TransportError
@@ -393,19 +365,19 @@ def told(options: GcsOptions) -> Iterator[None]:
         if error.retryable:
             raise StoreUnavailable(f"{_place(options)}: {error}") from error
         text = f"{_place(options)}: the credentials are refused: {error.args[0]}"
-        raise Refused(text, CREDENTIALS) from error
+        raise StoreRefused(text, CREDENTIALS) from error
     except (RequestException, ConnectionError, DataCorruption) as error:
         raise StoreUnavailable(f"{_place(options)} does not answer: {error}") from error
 
 
 def _error(
     options: GcsOptions, status: int, reason: str, message: str
-) -> StoreUnavailable | Refused:
+) -> StoreUnavailable | StoreRefused:
     about = ", ".join(each for each in (reason, str(status)) if each)
     text = f"{_place(options)}: {message or 'no message'} ({about})"
     if status >= 500 or status < 400 or status in _TRANSIENT:  # below: a damaged transfer
         return StoreUnavailable(text)
-    return Refused(text, CREDENTIALS if status == 401 else str(status))
+    return StoreRefused(text, CREDENTIALS if status == 401 else str(status))
 
 
 def _place(options: GcsOptions) -> str:

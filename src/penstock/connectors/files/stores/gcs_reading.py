@@ -6,18 +6,14 @@ object which is replaced meanwhile is noticed.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from penstock.connectors.files.stores.blocks import BLOCK, THREADS, BlockFile
-from penstock.connectors.files.stores.gcs import GcsOptions, client_of, told
-from penstock.connectors.files.stores.reading import FileChanged, Found, OpenFile, ReadStore
-from penstock.connectors.files.stores.tries import Refused
-
-T = TypeVar("T")
+from penstock.connectors.files.stores.blocks import BLOCK, THREADS, BlockFile, fetched
+from penstock.connectors.files.stores.gcs import GcsOptions, connection
+from penstock.connectors.files.stores.reading import Found, OpenFile, ReadStore
+from penstock.connectors.files.stores.store import StoreRefused
 
 _GONE: Final = "404"
 _REPLACED: Final = "412"
@@ -29,20 +25,13 @@ class GcsReadStore(ReadStore):
     def __init__(self, options: GcsOptions, block: int = BLOCK) -> None:
         self.options = options
         self.block = block
-        self._made: Any = None
-        self._making = threading.Lock()
+        self.connection = connection(options, THREADS)
         self._about: dict[str, Any] = {"retry": None, "timeout": options.timeout_s}
-        self._over = threading.Event()
-        self.pool = ThreadPoolExecutor(THREADS, thread_name_prefix="gcs-blocks")
 
     @property
     def bucket(self) -> Any:
         """The bucket, for all threads; nothing is asked of it when it is made."""
-        with self._making:
-            if self._made is None:
-                with told(self.options):
-                    self._made = client_of(self.options)
-            return self._made.bucket(self.options.bucket)
+        return self.connection.client.bucket(self.options.bucket)
 
     def list(self, prefix: str, after: str = "", *, recursive: bool = True) -> Iterator[Found]:
         about = {"start_offset": after} if after else {}
@@ -57,11 +46,12 @@ class GcsReadStore(ReadStore):
             yield from sorted(page.prefixes)
 
     def find(self, path: str) -> Found | None:
-        blob = self._asked(lambda: self.bucket.get_blob(path, **self._about))
+        blob = self.connection.asked(lambda: self.bucket.get_blob(path, **self._about))
         return None if blob is None else _found(blob)
 
     def open(self, found: Found, start: int = 0, *, growing: bool = False) -> OpenFile:
-        return BlockFile(partial(self._get, found), found.size, start, self.pool, self.block)
+        get, pool = partial(self._get, found), self.connection.pool
+        return BlockFile(get, found.size, start, pool, self.block)
 
     def delete(self, found: Found) -> None:
         generation = int(found.version)
@@ -87,16 +77,12 @@ class GcsReadStore(ReadStore):
             self.delete(found)
 
     def check(self, prefix: str) -> None:
-        page = self._asked(lambda: [*self._listed(prefix, {"max_results": 1})])
+        page = self.connection.asked(lambda: [*self._listed(prefix, {"max_results": 1})])
         for each in page:
             self.find(each.name)
 
     def close(self) -> None:
-        self._over.set()
-        self.pool.shutdown(wait=True, cancel_futures=True)
-        if self._made is not None:
-            self._made.close()
-            self._made = None
+        self.connection.close()
 
     def _listed(self, prefix: str, about: dict[str, Any]) -> Any:
         fields = "prefixes,nextPageToken,items(name,size,updated,generation)"
@@ -112,7 +98,7 @@ class GcsReadStore(ReadStore):
                 listed = self._listed(prefix, {**about, "page_token": token})
                 return next(listed.pages, None), listed.next_page_token
 
-            found, token = self._asked(page)
+            found, token = self.connection.asked(page)
             if found is not None:
                 yield found
             if token is None:
@@ -120,8 +106,9 @@ class GcsReadStore(ReadStore):
 
     def _get(self, found: Found, begin: int, end: int) -> bytes:
         blob = self.bucket.blob(found.path)
-        try:
-            data: bytes = self._asked(
+
+        def request() -> bytes:
+            data: bytes = self.connection.asked(
                 lambda: blob.download_as_bytes(
                     start=begin,
                     end=end - 1,
@@ -131,32 +118,19 @@ class GcsReadStore(ReadStore):
                     **self._about,
                 )
             )
-        except Refused as error:
-            if error.reason == _GONE:
-                raise FileChanged(found.path, "was removed") from error
-            if error.reason == _REPLACED:
-                raise FileChanged(found.path, "was replaced") from error
-            raise
-        if len(data) != end - begin:
-            raise FileChanged(found.path, f"has {len(data)} instead of {end - begin} bytes there")
-        return data
+            return data
+
+        return fetched(found, end - begin, request, gone={_GONE}, replaced={_REPLACED})
 
     def _if_there(self, request: Callable[[], None]) -> bool:
         """Whether a request was done: its object is there, and still the one that was found."""
         try:
-            self._asked(request)
-        except Refused as error:
+            self.connection.asked(request)
+        except StoreRefused as error:
             if error.reason in (_GONE, _REPLACED):
                 return False
             raise
         return True
-
-    def _asked(self, request: Callable[[], T]) -> T:
-        def once() -> T:
-            with told(self.options):
-                return request()
-
-        return self.options.tries(once, self._over)
 
 
 def _found(blob: Any) -> Found:

@@ -12,17 +12,19 @@ one that is uploaded in parts replaces whatever is there.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 from uuid import uuid4
 
 from penstock.api.settings import Secret
 from penstock.connectors.files.stores.aside import Aside
+from penstock.connectors.files.stores.budget import Budget, BudgetedFile
+from penstock.connectors.files.stores.connection import CHECK_S, Connection
 from penstock.connectors.files.stores.store import (
     FileExists,
     NewFile,
@@ -35,9 +37,8 @@ log = logging.getLogger(__name__)
 
 _CONNECTIONS: Final = 16
 _THREADS: Final = 4
-_HELD_BYTES: Final = 256 << 20  # by all objects that are being written
 _SMALLEST_PART: Final = 5 << 20
-_HELD_BESIDE: Final = 96 << 20  # by them, where the rest waits in files
+_HELD_BESIDE: Final = 96 << 20  # by all objects, where the rest waits in files
 _SMALLEST_ASIDE: Final = 256 << 10
 _WRITER: Final = "penstock-writer"
 _END: Final = "penstock-end-offset"
@@ -87,55 +88,43 @@ class S3Options:
     extra: Mapping[str, str] = field(default_factory=dict)
     """Arguments of every upload: encryption, ACL, storage class."""
 
+    def checking(self) -> S3Options:
+        """The same for a check that somebody waits for."""
+        return replace(self, retries=0, timeout_s=CHECK_S)
+
 
 class S3Store(Store):
     """The objects of a bucket."""
 
     def __init__(self, options: S3Options) -> None:
         self.options = options
-        self._made: Any = None
-        self._making = threading.Lock()
-        self._open = 0  # objects that are being written
-        self.pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="s3-parts")
+        self.connection = connection(options, _THREADS)
+        self.budget = Budget()
 
     @property
     def client(self) -> Any:
-        """The client of all threads; made when it is first needed."""
-        with self._making:
-            if self._made is None:
-                with told(self.options):
-                    self._made = client_of(self.options)
-            return self._made
+        """The client of all threads."""
+        return self.connection.client
 
     def create(self, path: str) -> NewFile:
-        self.count(1)
         return _Object(path, self)
-
-    def count(self, change: int) -> None:
-        """So many more objects are being written."""
-        with self._making:
-            self._open += change
 
     @property
     def part_bytes(self) -> int:
         """How large parts are: smaller where many objects are open, but no smaller than S3 has
         them."""
-        share = _HELD_BYTES // max(self._open, 1)
-        return max(min(self.options.part_bytes, share), _SMALLEST_PART)
+        return max(min(self.options.part_bytes, self.budget.share), _SMALLEST_PART)
 
     @property
     def aside_bytes(self) -> int | None:
         """From how many bytes on an object that is being written has them in a file, since so many
         are open that their parts do not fit into memory; None: they do."""
-        if self._open * _SMALLEST_PART <= _HELD_BYTES:
+        if self.budget.share >= _SMALLEST_PART:
             return None
-        return max(_HELD_BESIDE // self._open, _SMALLEST_ASIDE)
+        return max(_HELD_BESIDE // self.budget.files, _SMALLEST_ASIDE)
 
     def close(self) -> None:
-        self.pool.shutdown(wait=True, cancel_futures=True)
-        if self._made is not None:
-            self._made.close()
-            self._made = None
+        self.connection.close()
 
     def check(self, path: str) -> None:
         """Raises what an upload to this name would: an upload is begun and given up."""
@@ -153,16 +142,15 @@ class _Part:
     tag: str | None = None
 
 
-class _Object(NewFile):
+class _Object(BudgetedFile):
     """One object."""
 
     def __init__(self, path: str, store: S3Store) -> None:
-        super().__init__(path)
+        super().__init__(path, store.budget)
         self._store = store
         self._about = {"Bucket": store.options.bucket, "Key": path}
         self._upload: str | None = None
         self._parts: list[_Part] = []
-        self._counts = True
         self._is_there = False
         self._is_tagged = False
         self._writer = uuid4().hex
@@ -177,15 +165,15 @@ class _Object(NewFile):
             full = len(data) - len(data) % part_bytes
             for start in range(0, full, part_bytes):
                 self._add_part(data[start : start + part_bytes])
-            self._hold(data[full:])
+            self.hold(data[full:])
         elif self._waits_aside() and self._aside.add(self.held):
-            self._hold(b"")
+            self.hold(b"")
         for part in self._parts[:-_PARTS_AHEAD]:
             self._await(part)
 
     def commit(self) -> None:
         options = self._store.options
-        self._is_written()
+        self.is_written()
         if not self._is_there and self._upload is None:
             self._put()
         elif not self._is_there:
@@ -197,7 +185,7 @@ class _Object(NewFile):
             self._is_tagged = True
 
     def drop(self) -> None:
-        self._is_written()
+        self.is_written()
         self.held = []
         self._aside.taken()
         for part in self._parts:
@@ -211,22 +199,17 @@ class _Object(NewFile):
                 self._store.client.abort_multipart_upload(**self._about, UploadId=self._upload)
         self._parts = []
 
-    def _is_written(self) -> None:
-        if self._counts:
-            self._counts = False
-            self._store.count(-1)
-
     def _put(self) -> None:
         options = self._store.options
         tagging = {"Tagging": urlencode(self.about)} if options.tags else {}
         data = self._taken()
-        self._hold(data)  # for another try
+        self.hold(data)  # for another try
         about = {**self._about, **tagging, **options.extra, "Body": data}
         if not self.anew or not self._put_anew(about):
             with told(options):
                 self._store.client.put_object(**about)
         self._is_there = self._is_tagged = True
-        self._hold(b"")
+        self.hold(b"")
 
     def _put_anew(self, about: Mapping[str, Any]) -> bool:
         """Puts the object if there is none; False where the store cannot tell what is there.
@@ -235,10 +218,10 @@ class _Object(NewFile):
         try:
             with told(self._store.options):
                 self._store.client.put_object(**about, Metadata=metadata, IfNoneMatch="*")
-        except Refused as error:
-            if error.s3_code == _UNKNOWN:
+        except StoreRefused as error:
+            if error.reason == _UNKNOWN:
                 return False
-            if error.s3_code not in ("PreconditionFailed", "412"):
+            if error.reason not in ("PreconditionFailed", "412"):
                 raise
         else:
             return True
@@ -288,24 +271,20 @@ class _Object(NewFile):
     def _taken(self) -> bytes:
         """What the store does not have yet, which is nowhere else any more."""
         data = b"".join((self._aside.taken(), *self.held))
-        self._hold(b"")
+        self.hold(b"")
         return data
-
-    def _hold(self, data: bytes) -> None:
-        self.held = [data] if data else []
-        self.held_bytes = len(data)
 
     def _add_part(self, data: bytes) -> None:
         part = _Part(len(self._parts) + 1, data)
         self._parts.append(part)
-        part.upload = self._store.pool.submit(self._upload_part, part)
+        part.upload = self._store.connection.pool.submit(self._upload_part, part)
 
     def _await(self, part: _Part) -> None:
         """Waits until the store has the part. Where the last try has failed there is another."""
         if part.tag is not None:
             return
         if part.upload is None:
-            part.upload = self._store.pool.submit(self._upload_part, part)
+            part.upload = self._store.connection.pool.submit(self._upload_part, part)
         try:
             part.tag = part.upload.result()
         finally:
@@ -325,8 +304,13 @@ class _Object(NewFile):
         return str(answer["ETag"])
 
 
-def client_of(options: S3Options) -> Any:
-    """A client for a bucket. Opens nothing."""
+def connection(options: S3Options, threads: int) -> Connection:
+    """The connection to S3; opens nothing. Its client, of boto3, repeats requests by itself."""
+    make, words = partial(_client, options), partial(told, options)
+    return Connection(make, words, threads=threads, name="s3-parts")
+
+
+def _client(options: S3Options) -> Any:
     import boto3
     from botocore import UNSIGNED
     from botocore.config import Config
@@ -405,20 +389,12 @@ def told(options: S3Options) -> Iterator[None]:
         text = f"Bucket '{options.bucket}' at {place}: {message or 'no message'} ({code}, {status})"
         if code != _UNKNOWN and (status >= 500 or status == 429 or code in _TRANSIENT):
             raise StoreUnavailable(text) from error
-        raise Refused(text, code) from error
+        raise StoreRefused(text, code) from error
     except (HTTPClientError, ConnectionError) as error:
         text = f"Bucket '{options.bucket}' at {place} does not answer: {error}"
         raise StoreUnavailable(text) from error
     except (BotoCoreError, ValueError) as error:
-        raise Refused(f"Bucket '{options.bucket}' at {place}: {error}", "") from error
-
-
-class Refused(StoreRefused):
-    """What S3 refuses, by its code."""
-
-    def __init__(self, text: str, s3_code: str) -> None:
-        self.s3_code = s3_code
-        super().__init__(text)
+        raise StoreRefused(f"Bucket '{options.bucket}' at {place}: {error}") from error
 
 
 def _code(error: Exception) -> str | None:

@@ -6,15 +6,14 @@ that an object which is replaced meanwhile is noticed.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final
 
-from penstock.connectors.files.stores.blocks import BLOCK, THREADS, BlockFile
-from penstock.connectors.files.stores.reading import FileChanged, Found, OpenFile, ReadStore
-from penstock.connectors.files.stores.s3 import Refused, S3Options, client_of, told
+from penstock.connectors.files.stores.blocks import BLOCK, THREADS, BlockFile, fetched
+from penstock.connectors.files.stores.reading import Found, OpenFile, ReadStore
+from penstock.connectors.files.stores.s3 import S3Options, connection, told
+from penstock.connectors.files.stores.store import StoreRefused
 
 _GONE: Final = frozenset({"NoSuchKey", "404"})
 _REPLACED: Final = frozenset({"PreconditionFailed", "412"})
@@ -26,18 +25,12 @@ class S3ReadStore(ReadStore):
     def __init__(self, options: S3Options, block: int = BLOCK) -> None:
         self.options = options
         self.block = block
-        self._made: Any = None
-        self._making = threading.Lock()
-        self.pool = ThreadPoolExecutor(THREADS, thread_name_prefix="s3-blocks")
+        self.connection = connection(options, THREADS)
 
     @property
     def client(self) -> Any:
-        """The client of all threads; made when it is first needed."""
-        with self._making:
-            if self._made is None:
-                with told(self.options):
-                    self._made = client_of(self.options)
-            return self._made
+        """The client of all threads."""
+        return self.connection.client
 
     @property
     def key(self) -> dict[str, str]:
@@ -62,15 +55,16 @@ class S3ReadStore(ReadStore):
         try:
             with told(self.options):
                 head = self.client.head_object(Bucket=self.options.bucket, Key=path, **self.key)
-        except Refused as error:
-            if error.s3_code in _GONE:
+        except StoreRefused as error:
+            if error.reason in _GONE:
                 return None
             raise
         modified = int(head["LastModified"].timestamp() * 1000)
         return Found(path, head["ContentLength"], modified, head["ETag"].strip('"'))
 
     def open(self, found: Found, start: int = 0, *, growing: bool = False) -> OpenFile:
-        return BlockFile(partial(self._get, found), found.size, start, self.pool, self.block)
+        get, pool = partial(self._get, found), self.connection.pool
+        return BlockFile(get, found.size, start, pool, self.block)
 
     def delete(self, found: Found) -> None:
         if self._is_there(found):
@@ -96,10 +90,7 @@ class S3ReadStore(ReadStore):
                 self.client.head_object(Bucket=bucket, Key=each["Key"], **self.key)
 
     def close(self) -> None:
-        self.pool.shutdown(wait=True, cancel_futures=True)
-        if self._made is not None:
-            self._made.close()
-            self._made = None
+        self.connection.close()
 
     def _pages(self, prefix: str, about: dict[str, str]) -> Iterator[dict[str, Any]]:
         while True:
@@ -114,7 +105,8 @@ class S3ReadStore(ReadStore):
 
     def _get(self, found: Found, begin: int, end: int) -> bytes:
         about = {"IfMatch": f'"{found.version}"'} if found.version else {}
-        try:
+
+        def request() -> bytes:
             with told(self.options):
                 answer = self.client.get_object(
                     Bucket=self.options.bucket,
@@ -124,15 +116,9 @@ class S3ReadStore(ReadStore):
                     **self.key,
                 )
                 data: bytes = answer["Body"].read()
-        except Refused as error:
-            if error.s3_code in _GONE:
-                raise FileChanged(found.path, "was removed") from error
-            if error.s3_code in _REPLACED:
-                raise FileChanged(found.path, "was replaced") from error
-            raise
-        if len(data) != end - begin:
-            raise FileChanged(found.path, f"has {len(data)} instead of {end - begin} bytes there")
-        return data
+                return data
+
+        return fetched(found, end - begin, request, gone=_GONE, replaced=_REPLACED)
 
     def _is_there(self, found: Found) -> bool:
         present = self.find(found.path)

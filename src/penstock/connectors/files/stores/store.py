@@ -23,6 +23,11 @@ class StoreRefused(PenstockError):
 
     code = "files.refused"
 
+    def __init__(self, text: str, reason: str = "") -> None:
+        self.reason = reason
+        """The name or number that the store gives for it; "" if it gives none."""
+        super().__init__(text)
+
 
 class FileExists(PenstockError):
     """Another writer has stored a file of that name, whose last record has the offset `end`."""

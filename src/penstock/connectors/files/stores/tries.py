@@ -7,17 +7,9 @@ from dataclasses import dataclass
 from threading import Event
 from typing import TypeVar
 
-from penstock.connectors.files.stores.store import StoreRefused, StoreUnavailable
+from penstock.connectors.files.stores.store import StoreUnavailable
 
 T = TypeVar("T")
-
-
-class Refused(StoreRefused):
-    """What a store refuses, by the name or number that it gives for the reason."""
-
-    def __init__(self, text: str, reason: str) -> None:
-        self.reason = reason
-        super().__init__(text)
 
 
 @dataclass(frozen=True, slots=True)

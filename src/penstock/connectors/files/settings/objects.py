@@ -1,0 +1,240 @@
+"""The settings that connectors to object stores have in common: each store has them under names of
+its own (connectors.md §13)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from penstock.api import DataError
+from penstock.api.settings import (
+    BOOLEAN,
+    HIGH,
+    INT,
+    LOW,
+    MEDIUM,
+    PASSWORD,
+    STRING,
+    Check,
+    Config,
+    Key,
+    Secret,
+    at_least,
+    between,
+    checking,
+)
+from penstock.connectors.files.settings.sink import (
+    COMPRESSION_CHECK,
+    COMPRESSION_DOC,
+    LEVEL_CHECK,
+    LEVEL_DOC,
+    TOPICS_DIR,
+    plan_of,
+)
+from penstock.connectors.files.stores.s3 import proxy_url
+from penstock.connectors.files.write.plan import SinkPlan
+
+_LONGEST: Final = 900  # bytes of a folder's name; an object's has 1,024
+
+
+def url_check(form: str = "http://host:port") -> Check:
+    """That a text is a URL of this form."""
+
+    def problem(url: str | None) -> str | None:
+        if not url or url.startswith(("http://", "https://")):
+            return None
+        return f"It is not of the form {form}"
+
+    return checking("a URL", problem)
+
+
+def store_url(group: str, order: int, doc: str, form: str = "http://host:port") -> Key[str | None]:
+    """The address of a store other than the vendor's."""
+    return Key(
+        "store.url",
+        STRING,
+        default=None,
+        importance=HIGH,
+        check=url_check(form),
+        doc=doc,
+        group=group,
+        order=order,
+    )
+
+
+def part_size(name: str, group: str, order: int, most: int, of: str = "part") -> Key[int]:
+    """How large the parts are in which objects are uploaded."""
+    objects = {"part": "objects", "block": "blobs"}[of]
+    return Key(
+        name,
+        INT,
+        default=26_214_400,
+        importance=HIGH,
+        check=between(5_242_880, most),
+        doc=f"Bytes of a {of}. Larger {objects} are uploaded in {of}s while they are written; an "
+        "open file holds up to three in memory.",
+        group=group,
+        order=order,
+    )
+
+
+def retries(name: str, group: str, order: int, least: int = 0) -> Key[int]:
+    """How often a request is repeated."""
+    return Key(
+        name,
+        INT,
+        default=3,
+        importance=MEDIUM,
+        check=at_least(least),
+        doc="How often a request is repeated at once. After that the task waits and tries again, "
+        "without end.",
+        group=group,
+        order=order,
+    )
+
+
+def conditional(name: str, group: str, order: int) -> Key[bool]:
+    """Whether files of others stay."""
+    return Key(
+        name,
+        BOOLEAN,
+        default=True,
+        importance=LOW,
+        doc="Whether, with `rotate.schedule.interval.ms` and without files of keys and headers, "
+        "objects that another task has stored are left as they are, so that a restart repeats no "
+        "record.",
+        group=group,
+        order=order,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Compression:
+    """How objects are compressed."""
+
+    type: Key[str]
+    level: Key[int]
+
+
+def compression(prefix: str, group: str, order: int) -> Compression:
+    """The keys of it, which begin with `prefix`."""
+    return Compression(
+        Key(
+            f"{prefix}.compression.type",
+            STRING,
+            default="none",
+            importance=LOW,
+            check=COMPRESSION_CHECK,
+            doc=COMPRESSION_DOC,
+            group=group,
+            order=order,
+        ),
+        Key(
+            f"{prefix}.compression.level",
+            INT,
+            default=-1,
+            importance=LOW,
+            check=LEVEL_CHECK,
+            doc=LEVEL_DOC,
+            group=group,
+            order=order + 1,
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """An HTTP proxy between tasks and a store."""
+
+    url: Key[str]
+    user: Key[str | None]
+    password: Key[Secret]
+
+    @property
+    def keys(self) -> Sequence[Key[str] | Key[str | None] | Key[Secret]]:
+        """All of them."""
+        return self.url, self.user, self.password
+
+    def of(self, config: Config) -> str | None:
+        """The proxy's URL, with its user; None if there is none."""
+        url = config[self.url]
+        return proxy_url(url, config[self.user], config[self.password]) if url else None
+
+
+def proxy(prefix: str, group: str, order: int, user: str | None = "") -> Proxy:
+    """The keys of it, which begin with `prefix`. `user`: the default."""
+    return Proxy(
+        Key(
+            f"{prefix}.proxy.url",
+            STRING,
+            default="",
+            importance=LOW,
+            check=url_check(),
+            doc="An HTTP proxy: http://host:port.",
+            group=group,
+            order=order,
+        ),
+        Key(
+            f"{prefix}.proxy.user",
+            STRING,
+            default=user,
+            importance=LOW,
+            doc="The proxy's user.",
+            group=group,
+            order=order + 1,
+        ),
+        Key(
+            f"{prefix}.proxy.password",
+            PASSWORD,
+            default=Secret(""),
+            importance=LOW,
+            doc="The proxy's password.",
+            group=group,
+            order=order + 2,
+        ),
+    )
+
+
+def amazon_reasons(access: str, secret: str, region: str) -> dict[str, str]:
+    """The setting, of these, that is wrong by what S3 says."""
+    return {
+        "InvalidAccessKeyId": access,
+        "SignatureDoesNotMatch": secret,
+        "PermanentRedirect": region,
+        "AuthorizationHeaderMalformed": region,
+        "IllegalLocationConstraintException": region,
+    }
+
+
+def name_to_check(config: Config) -> str:
+    """A name that the sink could use, and does not."""
+    root = config[TOPICS_DIR]
+    return f"{root}/.penstock" if root else ".penstock"
+
+
+def named_object(text: str) -> str:
+    """A folder's name, as it is. Raises DataError where it is none."""
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as cause:
+        raise DataError(f"{text!r} is no text, and so no name of an object") from cause
+    if size > _LONGEST:
+        raise DataError(f"{text[:40]!r}… is too long for the name of an object: {size} bytes")
+    return text
+
+
+def object_plan(
+    config: Config, compressed: Compression, anew: Key[bool], ignored: Sequence[str]
+) -> SinkPlan:
+    """What a valid configuration of a sink says of files. `anew`: whether files of other tasks are
+    left as they are: those that end by the clock, and have no others beside them."""
+    plan = plan_of(
+        config,
+        compression=config[compressed.type],
+        level=config[compressed.level],
+        named=named_object,
+        ignored=ignored,
+    )
+    alone = plan.keys is None and plan.headers is None
+    return replace(plan, anew=config[anew] and plan.rules.schedule_ms is not None and alone)
