@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 
 from penstock.flow.driver.slots import Slot
+from penstock.flow.driver.tickets import Tickets
 from penstock.flow.messages import AskPositions, Positions
 from penstock.ids import TopicPartition
 
@@ -19,9 +19,7 @@ class Asking:
     """The questions that are open."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._tickets = 0
-        self._open: dict[int, Future[_Answer]] = {}
+        self._open: Tickets[Future[_Answer]] = Tickets()
 
     def ask(
         self, slots: Iterable[Slot], timeout_s: float
@@ -30,22 +28,18 @@ class Asking:
         asked: dict[int, Future[_Answer]] = {}
         for slot in slots:
             answer: Future[_Answer] = Future()
-            with self._lock:
-                self._tickets += 1
-                ticket = self._tickets
-                self._open[ticket] = asked[ticket] = answer
+            ticket = self._open.open(answer)
+            asked[ticket] = answer
             slot.send(AskPositions(ticket))
         deadline = time.monotonic() + timeout_s
         known: dict[int, Mapping[TopicPartition, int]] = {}
         for ticket, answer in asked.items():
             with suppress(TimeoutError):
                 known |= answer.result(max(0.0, deadline - time.monotonic()))
-            with self._lock:
-                self._open.pop(ticket, None)
+            self._open.close(ticket)
         return known
 
     def answered(self, news: Positions) -> None:
-        with self._lock:
-            answer = self._open.pop(news.ticket, None)
+        answer = self._open.close(news.ticket)
         if answer is not None:
             answer.set_result(news.tasks)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import queue
 import re
-import threading
 import time
 from collections.abc import Mapping
 from typing import Any
 
 from penstock.flow.driver.slots import Slot
+from penstock.flow.driver.tickets import Tickets
 from penstock.flow.messages import Watch, Watched
 
 Seen = Mapping[str, Any]
@@ -20,19 +20,14 @@ class Watching:
     """The questions that are open."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._tickets = 0
-        self._open: dict[int, queue.SimpleQueue[Watched]] = {}
+        self._open: Tickets[queue.SimpleQueue[Watched]] = Tickets()
 
     def watch(
         self, slot: Slot, id: int, records: int, timeout_s: float, hidden: re.Pattern[str] | None
     ) -> list[Seen]:
         """The next records of a task, at most so many; fewer if no more come in time."""
         answers: queue.SimpleQueue[Watched] = queue.SimpleQueue()
-        with self._lock:
-            self._tickets += 1
-            ticket = self._tickets
-            self._open[ticket] = answers
+        ticket = self._open.open(answers)
         deadline = time.monotonic() + timeout_s
         slot.send(Watch(id, ticket, records, timeout_s, hidden))
         seen: list[Seen] = []
@@ -42,12 +37,10 @@ class Watching:
         except queue.Empty:
             pass
         finally:
-            with self._lock:
-                del self._open[ticket]
+            self._open.close(ticket)
         return seen
 
     def seen(self, news: Watched) -> None:
-        with self._lock:
-            answers = self._open.get(news.ticket)
+        answers = self._open.waiting(news.ticket)
         if answers is not None:
             answers.put(news)
