@@ -21,6 +21,7 @@ from penstock.api.settings import (
 )
 from penstock.connectors.couchbase.client.keyspace import Keyspace, parse_keyspace
 from penstock.connectors.couchbase.client.store import Change, Durability
+from penstock.connectors.couchbase.settings import texts
 from penstock.connectors.couchbase.settings.connection import (
     BUCKET,
     COMMON_KEYS,
@@ -42,6 +43,7 @@ from penstock.connectors.couchbase.settings.texts import (
 )
 
 HANDLERS: Final = "com.couchbase.connect.kafka.handler.sink."
+_UNSUPPORTED: Final = {"AnalyticsSinkHandler": "writes to Analytics are not supported"}
 
 
 class Handler(Enum):
@@ -59,17 +61,7 @@ class Handler(Enum):
 
 def handler_of(name: str) -> Handler:
     """The handler of a class name, with or without its package. Raises ValueError."""
-    short = name.removeprefix(HANDLERS)
-    try:
-        return Handler(short)
-    except ValueError:
-        listed = ", ".join(each.class_name for each in Handler)
-        why = (
-            "writes to Analytics are not supported"
-            if short == "AnalyticsSinkHandler"
-            else "classes for the JVM do not run here"
-        )
-        raise ValueError(f"{why}; the handlers are {listed}") from None
+    return texts.handler_of(Handler, HANDLERS, name, _UNSUPPORTED)
 
 
 _BEHAVIOR: Final = Group("Sink Behavior")

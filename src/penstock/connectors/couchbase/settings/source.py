@@ -30,6 +30,7 @@ from penstock.api.settings import (
     entries,
 )
 from penstock.connectors.couchbase.client.keyspace import Keyspace, parse_collection
+from penstock.connectors.couchbase.settings import texts
 from penstock.connectors.couchbase.settings.connection import (
     BUCKET,
     COMMON_KEYS,
@@ -62,6 +63,10 @@ HEADERS: Final = (
     "partition",
 )
 _DCP_HEADERS: Final = ("partitionUuid", "seqno", "rev", "expiry")
+_UNSUPPORTED: Final = {
+    "SchemaRegistrySourceHandler": "schemas of a registry are not supported; use "
+    "ConfigurableSchemaSourceHandler with couchbase.value.schema"
+}
 
 
 class Handler(Enum):
@@ -80,18 +85,7 @@ class Handler(Enum):
 
 def handler_of(name: str) -> Handler:
     """The handler of a class name, with or without its package. Raises ValueError."""
-    short = name.removeprefix(HANDLERS)
-    try:
-        return Handler(short)
-    except ValueError:
-        listed = ", ".join(each.class_name for each in Handler)
-        why = (
-            "schemas of a registry are not supported; use ConfigurableSchemaSourceHandler with "
-            "couchbase.value.schema"
-            if short == "SchemaRegistrySourceHandler"
-            else "classes for the JVM do not run here"
-        )
-        raise ValueError(f"{why}; the handlers are {listed}") from None
+    return texts.handler_of(Handler, HANDLERS, name, _UNSUPPORTED)
 
 
 def filters_system(name: str) -> bool:

@@ -6,18 +6,32 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Final, Generic, TypeVar
 
 from penstock.api import ConfigInvalid
 from penstock.api.settings import Importance, Key, Kind, Required, Width, invalid
 
 T = TypeVar("T")
+E = TypeVar("E", bound=Enum)
 
 PREFIX: Final = "couchbase."
 
 _AMOUNT: Final = re.compile(r"(\d+)(.+)", re.ASCII | re.DOTALL)
 _TIMES_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _SIZES: Final = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+def handler_of(handlers: type[E], package: str, name: str, unsupported: Mapping[str, str]) -> E:
+    """The handler of a class name, with or without its package. Raises ValueError; for one that is
+    `unsupported` with the reason that is given there."""
+    short = name.removeprefix(package)
+    try:
+        return handlers(short)
+    except ValueError:
+        why = unsupported.get(short, "classes for the JVM do not run here")
+        listed = ", ".join(package + each.value for each in handlers)
+        raise ValueError(f"{why}; the handlers are {listed}") from None
 
 
 def duration_ms(text: str) -> int:
