@@ -24,6 +24,7 @@ from penstock.api.settings import (
     checking,
     invalid,
 )
+from penstock.api.tls import ssl_keys
 from penstock.connectors.http.client.access import ClientOptions
 from penstock.connectors.http.client.auth import Auth, Fixed, OAuth2, TokenOptions
 from penstock.connectors.http.settings import shared, sinks
@@ -182,7 +183,7 @@ AIVEN_SINK: Final = ConfigDef(
     CONTENT_TYPE, ADDITIONAL, TOKEN_URL, GRANT_NAME, GRANT, ID_NAME, CLIENT_ID, SECRET_NAME,
     CLIENT_SECRET, MODE, SCOPE, TOKEN_PROPERTY, RENEW_ON,
     BATCHING, BATCH_SIZE, PREFIX, SUFFIX, BETWEEN, KAFKA_BACKOFF, RETRIES, BACKOFF, TIMEOUT,
-    DECIMALS, *sinks.SINK_KEYS, *shared.tls_keys(shared.OWN_TLS),
+    DECIMALS, *sinks.SINK_KEYS, *ssl_keys(shared.OWN_TLS),
     rules=(_rule, shared.api_key_rule, shared.http2_rule(URL)),
 )  # fmt: skip
 

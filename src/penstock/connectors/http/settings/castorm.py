@@ -30,6 +30,7 @@ from penstock.api.settings import (
     compile_java,
     valid_regex,
 )
+from penstock.api.tls import ssl_keys
 from penstock.connectors.http.client.access import ClientOptions
 from penstock.connectors.http.client.auth import Auth, OAuth2, TokenOptions
 from penstock.connectors.http.pointers import Pointer
@@ -350,7 +351,7 @@ SOURCE: Final = ConfigDef(
     RECORD_TIME, RECORD_OFFSET, RECORD_PARSER, TIME_PARSER, TIME_DELEGATE, PATTERN, ZONE, REGEX,
     REGEX_DELEGATE, DIRECTION, SORTER, FILTER, MAPPER, TOPIC,
     PAGE_MODE, PAGE_POINTER, PAGE_PARAMETER, PAGE_FIRST, PAGE_MAX, RATE, CONDITIONAL, RETRY,
-    TOKEN_URL, CLIENT_ID, CLIENT_SECRET, SCOPE, *shared.COMMON, *shared.tls_keys(shared.OWN_TLS),
+    TOKEN_URL, CLIENT_ID, CLIENT_SECRET, SCOPE, *shared.COMMON, *ssl_keys(shared.OWN_TLS),
     rules=(_rule, shared.api_key_rule, shared.http2_rule(URL)),
 )  # fmt: skip
 

@@ -23,6 +23,7 @@ from penstock.api.settings import (
     compile_java,
     invalid,
 )
+from penstock.api.tls import ssl_keys
 from penstock.connectors.http.client.access import ClientOptions
 from penstock.connectors.http.client.auth import Auth, OAuth2, TokenOptions, basic, bearer
 from penstock.connectors.http.settings import shared, sinks
@@ -238,7 +239,7 @@ CONFLUENT_SINK: Final = ConfigDef(
     RETRIES, BACKOFF, POLICY, RETRY_ON,
     BATCH_KEY, BATCH_SIZE, PREFIX, SUFFIX, BETWEEN, AS_ARRAY,
     PATTERNS, REPLACEMENTS, REGEX_SEPARATOR,
-    BOOTSTRAP, *RESULT, *ERROR, SSL, HOSTS, *shared.tls_keys(TLS),
+    BOOTSTRAP, *RESULT, *ERROR, SSL, HOSTS, *ssl_keys(TLS),
     *(key(name, STRING, None, LOW, "TLS", f"Another name of https.{other}.")
       for name, other in LEGACY_TLS.items()),
     *sinks.SINK_KEYS,

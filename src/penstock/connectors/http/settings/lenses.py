@@ -23,6 +23,7 @@ from penstock.api.settings import (
     checking,
     invalid,
 )
+from penstock.api.tls import ssl_keys
 from penstock.connectors.http.client.access import ClientOptions
 from penstock.connectors.http.client.auth import Auth, OAuth2, TokenOptions, basic
 from penstock.connectors.http.settings import shared, sinks
@@ -217,7 +218,7 @@ LENSES_SINK: Final = ConfigDef(
     METHOD, ENDPOINT, CONTENT, HEADERS, THRESHOLD, SYNC, CONNECT, LONGEST, RETRIES, RETRY_MODE,
     RETRY_ON, INTERVAL, COUNT, SIZE, TIME, AUTH, USER, PASSWORD_KEY, TIDY, NULL, NULL_TEXT, QUEUE,
     QUEUE_TIMEOUT, COPY, TOKEN_URL, CLIENT_ID, CLIENT_SECRET, TOKEN_PROPERTY, SCOPE, TOKEN_HEADERS,
-    TOKEN_SEPARATOR, *SUCCESS, *ERROR, *shared.tls_keys(""), *sinks.SINK_KEYS,
+    TOKEN_SEPARATOR, *SUCCESS, *ERROR, *ssl_keys(), *sinks.SINK_KEYS,
     rules=(
         _rule, shared.api_key_rule, shared.http2_rule(ENDPOINT),
         sinks.header_rule(HEADERS, ",", ":", _M),

@@ -24,7 +24,7 @@ from penstock.api.settings import (
     checking,
     non_empty,
 )
-from penstock.api.tls import TlsSettings, server_context
+from penstock.api.tls import TlsSettings, server_context, ssl_keys
 from penstock.connectors.http.client.access import ClientOptions
 from penstock.connectors.http.client.auth import Auth, Fixed
 from penstock.connectors.http.live.webhook import Access, Format, HookPlan
@@ -74,7 +74,7 @@ SSE_BUFFER: Final = key("sse.buffer.bytes", INT, 16 << 20, LOW, "Events", _BUFFE
 SSE_SOURCE: Final = ConfigDef(
     SSE_URL, SSE_HEADERS, SSE_KINDS, SSE_USER, SSE_PASSWORD, SSE_CONNECT, SSE_IDLE, SSE_RECONNECT,
     SSE_BUFFER, TOPIC, shared.MAX_RESPONSE, shared.BEARER, shared.API_KEY_NAME,
-    shared.API_KEY_VALUE, shared.API_KEY_IN, *shared.tls_keys(shared.OWN_TLS),
+    shared.API_KEY_VALUE, shared.API_KEY_IN, *ssl_keys(shared.OWN_TLS),
     rules=(shared.api_key_rule,),
 )  # fmt: skip
 
@@ -155,7 +155,7 @@ WS_BUFFER: Final = key(
 WEBSOCKET_SOURCE: Final = ConfigDef(
     WS_URL, WS_HEADERS, WS_PROTOCOLS, WS_SUBSCRIBE, WS_OFFSET, WS_KEY, WS_CONNECT, WS_PING,
     WS_RECONNECT, WS_BUFFER, TOPIC, shared.MAX_RESPONSE, shared.BEARER, shared.API_KEY_NAME,
-    shared.API_KEY_VALUE, shared.API_KEY_IN, *shared.tls_keys(shared.OWN_TLS),
+    shared.API_KEY_VALUE, shared.API_KEY_IN, *ssl_keys(shared.OWN_TLS),
     rules=(shared.api_key_rule,),
 )  # fmt: skip
 
@@ -269,7 +269,7 @@ def _hook_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
 WEBHOOK_SOURCE: Final = ConfigDef(
     HOST, PORT, PATH, ACCESS, HOOK_USER, HOOK_SECRET, SIGNATURE, ALGORITHM, FORMAT, KEY_HEADER,
     KEY_POINTER, COPIED, MAX_BYTES, MOST, TIMEOUT, RETRY_AFTER, TOPIC,
-    *shared.tls_keys(HOOK_TLS),
+    *ssl_keys(HOOK_TLS),
     rules=(_hook_rule,),
 )  # fmt: skip
 

@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 from penstock.api import ConfigInvalid, Extra
 from penstock.api.settings import (
     BOOLEAN,
-    HIGH,
     INT,
     LOW,
     MEDIUM,
@@ -157,37 +156,6 @@ API_KEY_IN: Final = key(
     named("header", "query"), ("header", "query"),
 )  # fmt: skip
 OWN_TLS: Final = "penstock.http."
-
-_TLS: Final[tuple[tuple[str, Importance, str], ...]] = (
-    ("ssl.protocol", MEDIUM, "The TLS context, as Java calls it."),
-    ("ssl.enabled.protocols", MEDIUM, "The versions that are used: TLSv1.2, TLSv1.3."),
-    ("ssl.cipher.suites", LOW, "The cipher suites that are used, by Java's names."),
-    ("ssl.keystore.type", MEDIUM, "The format of the key store: PEM or PKCS12."),
-    ("ssl.keystore.location", HIGH, "The client's key and certificate, for mutual TLS."),
-    ("ssl.truststore.type", MEDIUM, "The format of the trust store: PEM or PKCS12."),
-    ("ssl.truststore.location", HIGH, "The certificates that are trusted; else the system's."),
-    (
-        "ssl.endpoint.identification.algorithm",
-        LOW,
-        "https: the server's name is checked; empty: it is not.",
-    ),
-)
-_TLS_SECRETS: Final[tuple[tuple[str, str], ...]] = (
-    ("ssl.keystore.password", "The password of the key store."),
-    ("ssl.key.password", "The password of the key."),
-    ("ssl.truststore.password", "The password of the trust store."),
-    ("ssl.keystore.key", "The client's key, in PEM."),
-    ("ssl.keystore.certificate.chain", "The client's certificates, in PEM."),
-    ("ssl.truststore.certificates", "The certificates that are trusted, in PEM."),
-)
-
-
-def tls_keys(prefix: str) -> tuple[Key[Any], ...]:
-    """Java's `ssl.*` settings, under a prefix."""
-    return (
-        *(key(prefix + name, STRING, None, rank, "TLS", doc) for name, rank, doc in _TLS),
-        *(key(prefix + name, PASSWORD, None, HIGH, "TLS", doc) for name, doc in _TLS_SECRETS),
-    )
 
 
 COMMON: Final = (VERSION_KEY, MAX_RESPONSE, BEARER, API_KEY_NAME, API_KEY_VALUE, API_KEY_IN)

@@ -25,6 +25,7 @@ from penstock.api.settings import (
     between,
     checking,
 )
+from penstock.api.tls import ssl_keys
 from penstock.connectors.search.client.access import ClientOptions
 from penstock.connectors.search.settings import shared
 from penstock.connectors.search.settings.shared import CONNECTION, CONVERSION, member, named
@@ -431,7 +432,7 @@ def _proxy_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
         yield PROXY_PASSWORD.name, text
 
 
-_TLS_KEYS: Final = shared.tls_keys(TLS_PREFIX)
+_TLS_KEYS: Final = ssl_keys(TLS_PREFIX)
 
 
 def _tls_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:

@@ -23,6 +23,7 @@ from penstock.api.settings import (
     checking,
     invalid,
 )
+from penstock.api.tls import ssl_keys
 from penstock.connectors.search.client.access import Aws, ClientOptions
 from penstock.connectors.search.settings import shared
 from penstock.connectors.search.settings.shared import CONVERSION, member, named
@@ -328,7 +329,7 @@ def _resource_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
 
 ACCESS_KEYS: Final[tuple[Key[Any], ...]] = (
     TRUST_ALL,
-    *shared.tls_keys(TLS_PREFIX),
+    *ssl_keys(TLS_PREFIX),
     AWS_KEY,
     AWS_SECRET,
     AWS_ROLE,

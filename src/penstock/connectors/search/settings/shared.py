@@ -22,7 +22,6 @@ from penstock.api.settings import (
     STRING,
     Check,
     Config,
-    Importance,
     Key,
     Secret,
     between,
@@ -276,42 +275,6 @@ COMMON_KEYS: Final = (
     SCHEMA_TOPICS,
     DROP_INVALID,
 )
-
-_TLS: Final[tuple[tuple[str, Importance, str], ...]] = (
-    ("ssl.protocol", MEDIUM, "The TLS context, as Java calls it."),
-    ("ssl.enabled.protocols", MEDIUM, "The versions that are used: TLSv1.2, TLSv1.3."),
-    ("ssl.cipher.suites", LOW, "The cipher suites that are used, by Java's names."),
-    ("ssl.keystore.type", MEDIUM, "The format of the key store: PEM or PKCS12."),
-    ("ssl.keystore.location", HIGH, "The client's key and certificate."),
-    ("ssl.truststore.type", MEDIUM, "The format of the trust store: PEM or PKCS12."),
-    ("ssl.truststore.location", HIGH, "The certificates that are trusted; else the system's."),
-    (
-        "ssl.endpoint.identification.algorithm",
-        LOW,
-        "https: the server's name is checked; empty: it is not.",
-    ),
-)
-_TLS_SECRETS: Final[tuple[tuple[str, str], ...]] = (
-    ("ssl.keystore.password", "The password of the key store."),
-    ("ssl.key.password", "The password of the key."),
-    ("ssl.truststore.password", "The password of the trust store."),
-    ("ssl.keystore.key", "The client's key, in PEM."),
-    ("ssl.keystore.certificate.chain", "The client's certificates, in PEM."),
-    ("ssl.truststore.certificates", "The certificates that are trusted, in PEM."),
-)
-
-
-def tls_keys(prefix: str) -> tuple[Key[object], ...]:
-    """Java's `ssl.*` settings, under a prefix."""
-    texts = [
-        Key(prefix + name, STRING, default=None, importance=importance, doc=doc, group="TLS")
-        for name, importance, doc in _TLS
-    ]
-    secrets = [
-        Key(prefix + name, PASSWORD, default=None, importance=HIGH, doc=doc, group="TLS")
-        for name, doc in _TLS_SECRETS
-    ]
-    return (*texts, *secrets)
 
 
 def tls_context(props: Mapping[str, str], prefix: str) -> ssl.SSLContext | None:
