@@ -71,7 +71,7 @@ def test_files_that_need_no_package_are_written(tmp_path: Path) -> None:
 
 
 def test_the_extra_that_is_declared_is_the_one_that_installs_them() -> None:
-    root = Path(__file__).parents[4]
+    root = Path(__file__).parents[3]
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     declared = project["optional-dependencies"]
     names = [re.split(r"\W", each)[0] for each in declared[FILES.name]]

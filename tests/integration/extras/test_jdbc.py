@@ -181,7 +181,7 @@ def test_the_doctor_tells_what_is_missing_and_what_installs_it() -> None:
 
 
 def test_the_extra_that_is_declared_is_the_one_that_installs_them() -> None:
-    root = Path(__file__).parents[4]
+    root = Path(__file__).parents[3]
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     declared = project["optional-dependencies"]
     assert JDBC.modules == ("psycopg", "pymysql", "jpype")

@@ -59,7 +59,7 @@ def test_without_its_packages_a_configuration_is_refused_with_the_command() -> N
 
 
 def test_the_extra_is_the_projects() -> None:
-    project = tomllib.loads((Path(__file__).parents[4] / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     assert [each.partition(">")[0] for each in extras[MQTT.name]] == ["paho-mqtt"]
     assert f"penstock[{MQTT.name}]" in extras["all"]
