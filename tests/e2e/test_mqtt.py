@@ -10,7 +10,7 @@ import paho.mqtt.client as paho
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
-from penstock.testing.mqtt import NO_MOSQUITTO, Mosquitto, mosquitto
+from penstock.testing.mqtt import NO_MOSQUITTO, Mosquitto, let_go, mosquitto
 from penstock.testing.processes import WorkerProcess
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
@@ -64,8 +64,7 @@ class Sender:
             self._client.publish(f"{self._topic}/{number % 50}", b"%d" % number, self._qos)
 
     def close(self) -> None:
-        self._client.disconnect()
-        self._client.loop_stop()
+        let_go(self._client)
 
 
 @pytest.mark.parametrize("qos", ["1", "2"])
@@ -155,8 +154,7 @@ def test_records_are_published_while_the_broker_restarts(
         assert heard == {b"%d" % number for number in range(30_000)}
         assert worker.states(name)[0] == "RUNNING"
     finally:
-        client.disconnect()
-        client.loop_stop()
+        let_go(client)
         broker.close()
         worker.request("DELETE", f"/connectors/{name}")
 

@@ -35,7 +35,7 @@ from penstock.connectors.mqtt.source import LensesMqttSource, MqttSource
 from penstock.testing.certificates import Authority
 from penstock.testing.conformance import SinkConformance, SourceConformance, records_of
 from penstock.testing.contexts import SinkContextStub, SourceContextStub
-from penstock.testing.mqtt import NO_MOSQUITTO, Mosquitto, mosquitto
+from penstock.testing.mqtt import NO_MOSQUITTO, Mosquitto, let_go, mosquitto
 from penstock.testing.proxy import Proxy
 from penstock.testing.waiting import wait_until
 
@@ -81,8 +81,7 @@ class Listener:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.client.disconnect()
-        self.client.loop_stop()
+        let_go(self.client)
 
 
 def publish(
@@ -109,8 +108,7 @@ def publish(
             each.wait_for_publish(WAIT_S)
             assert each.is_published()
     finally:
-        client.disconnect()
-        client.loop_stop()
+        let_go(client)
 
 
 def source(

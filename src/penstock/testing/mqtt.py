@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Final
+from typing import Any, Final
 
 from penstock.host import jars
 from penstock.host.processes import Process
@@ -54,6 +54,13 @@ public class HiveMQServer {
 def mosquitto() -> str | None:
     """Where mosquitto is, or None."""
     return shutil.which("mosquitto", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+
+
+def let_go(client: Any) -> None:
+    """Disconnects a client of paho whose loop is a thread, and ends that."""
+    client.disconnect()
+    with contextlib.suppress(AttributeError):  # the thread ends between paho's look at it and wait
+        client.loop_stop()
 
 
 class Mosquitto:
