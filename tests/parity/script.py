@@ -703,6 +703,7 @@ STORED: Final = [
     delete("st-sink"),
     delete("st-stopped"),
     gone("st-sink"),
+    gone("st-stopped"),
 ]
 """Operations whose records in the internal topics are compared, each waited for."""
 
