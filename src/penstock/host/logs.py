@@ -44,6 +44,7 @@ LOGGERS_VARIABLE: Final = "CONNECT_LOG4J_LOGGERS"
 
 _OURS: Final = {"org.apache.kafka.connect": "penstock"}
 _TALKATIVE: Final = ("py4j", "kafka", "httpx", "httpcore", "asyncio", "uvicorn")
+_ALARMIST: Final = ("kafka.net.selector",)  # warns of a machine that is busy
 
 _about: ContextVar[str | TaskId | None] = ContextVar("about", default=None)
 
@@ -149,6 +150,8 @@ def log_to_stderr(settings: LogSettings) -> None:
     logging.basicConfig(level=LEVELS[settings.root], handlers=[handler], force=True)
     for name in _TALKATIVE:
         logging.getLogger(name).setLevel(max(logging.WARNING, LEVELS[settings.root]))
+    for name in _ALARMIST:
+        logging.getLogger(name).setLevel(max(logging.ERROR, LEVELS[settings.root]))
     for name, level in (settings.loggers or {}).items():
         logging.getLogger(ours(name)).setLevel(LEVELS[level])
     os.environ |= {FORMAT_VARIABLE: settings.format, LEVEL_VARIABLE: settings.root}
