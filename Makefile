@@ -8,8 +8,8 @@ export PENSTOCK_HOME := $(CURDIR)/.penstock
 unexport PYTHONDONTWRITEBYTECODE
 READY := $(VENV)/.ready-$(shell cksum requirements/dev.txt pyproject.toml | cksum | cut -d' ' -f1)
 
-# Servers that tests start by themselves.
-PACKAGES := redis-server mosquitto
+# Servers that tests start by themselves, and what makes a root for the image.
+PACKAGES := redis-server mosquitto debootstrap
 INSTALL := DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet --no-install-recommends
 
 # Programs of others that tests of packages run, as Go modules; requirements/tools.txt has more.
@@ -77,9 +77,8 @@ check: $(READY) ## format, lint, types, import layers, unit and property tests: 
 ALONE := tests/integration/test_jdbc_driver.py
 
 # Faults, and what takes a minute or more.
-SLOW := cassandra churn container exactly_once faults_connectors faults_workers files files_kills ftp jdbc_faults \
-  mongodb mqtt plugins rolling_restart search spark_cluster tutorial \
-  upgrade worker_that_dies
+SLOW := cassandra churn container exactly_once faults_connectors faults_workers files files_kills ftp image \
+  jdbc_faults mongodb mqtt plugins rolling_restart search spark_cluster tutorial upgrade worker_that_dies
 
 REAL := $(BIN)/pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder --ignore=$(ALONE)
 

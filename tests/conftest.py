@@ -44,6 +44,7 @@ LONGEST: Final = (
     "e2e/test_files.py",
     "e2e/test_ftp.py",
     "e2e/test_rolling_restart.py",
+    "e2e/test_image.py",
     "e2e/test_standalone.py",
     "e2e/test_openapi.py",
     "parity/test_parity.py",

@@ -41,8 +41,13 @@ UNUSED: Final = {
         "numpy/**/tests",
         "pyarrow/tests",
     ),
+    "Amazon's services": ("botocore/data/*/",),
     "headers for programs that are compiled": ("pyarrow/include", "numpy/_core/include"),
 }
+KEPT: Final = frozenset(
+    f"botocore/data/{service}" for service in ("s3", "signin", "sso", "sso-oidc", "sts")
+)
+"""What stays of it: the store, and where its credentials are from."""
 
 
 def slim(packages: Path) -> int:
@@ -50,7 +55,8 @@ def slim(packages: Path) -> int:
     freed = 0
     for purpose, patterns in UNUSED.items():
         for pattern in patterns:
-            found = sorted(packages.glob(pattern))
+            matches = sorted(packages.glob(pattern))
+            found = [path for path in matches if str(path.relative_to(packages)) not in KEPT]
             if not found:
                 raise SystemExit(f"slim.py: {pattern} matches nothing in {packages} ({purpose})")
             for path in found:

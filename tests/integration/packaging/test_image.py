@@ -16,6 +16,7 @@ import pytest
 
 import penstock
 from penstock.cli.app import cli
+from penstock.testing.image import instructions
 
 from .programs import program
 
@@ -23,16 +24,9 @@ ROOT: Final = Path(__file__).parents[3]
 DOCKERFILE: Final = ROOT / "Dockerfile"
 
 
-def instructions() -> list[tuple[str, str]]:
-    """Keyword and arguments, continuation lines joined."""
-    text = re.sub(r"\\\n\s*", " ", DOCKERFILE.read_text())
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
-    return [(line.split(" ", 1)[0], line.split(" ", 1)[1].strip()) for line in lines]
-
-
 def stages() -> list[list[tuple[str, str]]]:
     made: list[list[tuple[str, str]]] = []
-    for keyword, rest in instructions():
+    for keyword, rest in instructions(DOCKERFILE):
         if keyword == "FROM":
             made.append([])
         if made:
@@ -52,7 +46,7 @@ def test_every_instruction_is_one() -> None:
     known = set(
         "ARG FROM RUN ENV WORKDIR COPY LABEL VOLUME EXPOSE USER HEALTHCHECK ENTRYPOINT CMD".split()
     )
-    assert {keyword for keyword, _ in instructions()} <= known
+    assert {keyword for keyword, _ in instructions(DOCKERFILE)} <= known
     assert len(stages()) == 3
 
 
@@ -72,7 +66,7 @@ def ignored(path: str) -> bool:
 def test_what_is_copied_exists_and_is_not_ignored() -> None:
     copied = [
         source
-        for keyword, rest in instructions()
+        for keyword, rest in instructions(DOCKERFILE)
         if keyword == "COPY" and "--from" not in rest
         for source in rest.split()[:-1]
     ]
@@ -105,7 +99,7 @@ def test_it_is_not_root_and_has_its_jars_and_one_volume() -> None:
 
 
 def test_its_python_is_one_that_penstock_runs_on() -> None:
-    [base] = [rest for keyword, rest in instructions() if keyword == "ARG" and "BASE" in rest]
+    [base] = [rest for keyword, rest in instructions(DOCKERFILE) if keyword == "ARG" and "BASE" in rest]
     version = re.search(r"python:(\d+)\.(\d+)", base)
     assert version
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -128,15 +122,18 @@ def test_what_no_worker_uses_is_removed(slim: ModuleType, tmp_path: Path) -> Non
     for pattern in patterns:
         path = tmp_path / pattern.replace("**", "deep/er").replace("*", "x")
         path.parent.mkdir(parents=True, exist_ok=True)
-        if "*" in pattern and "**" not in pattern:
+        if "*" in pattern and "**" not in pattern and not pattern.endswith("/"):
             path.write_bytes(b"x" * 10)
         else:
             path.mkdir(parents=True)
             (path / "test.py").write_bytes(b"x" * 10)
-    kept = tmp_path / "pyspark" / "jars" / "spark-core_2.13.jar"
-    kept.touch()
+    kept = {tmp_path / "pyspark/jars/spark-core_2.13.jar"}
+    kept |= {tmp_path / name / "service-2.json.gz" for name in slim.KEPT}
+    for file in kept:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
     assert slim.slim(tmp_path) == 10 * len(patterns)
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [kept]
+    assert {path for path in tmp_path.rglob("*") if path.is_file()} == kept
     with pytest.raises(SystemExit, match="matches nothing"):
         slim.slim(tmp_path)
 
@@ -148,6 +145,7 @@ def test_the_packages_that_are_installed_have_what_is_removed(slim: ModuleType) 
     for patterns in slim.UNUSED.values():
         for pattern in patterns:
             assert next(packages.glob(pattern), None) is not None, pattern
+    assert all((packages / name).is_dir() for name in slim.KEPT)
 
 
 def test_a_linter_finds_nothing() -> None:
