@@ -83,10 +83,12 @@ SLOW := cassandra churn container exactly_once faults_connectors faults_workers 
 REAL := $(BIN)/pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder --ignore=$(ALONE)
 
 test: check ## everything: also Spark, a real broker, worker processes, and the real Kafka Connect
+	@$(BIN)/penstock jars spark > /dev/null
 	@$(REAL) tests/e2e tests/parity tests/spark tests/integration tests/sim
 	@$(BIN)/pytest -q $(ALONE)
 
 test-fast: check ## everything but parity, faults and what takes long: under six minutes
+	@$(BIN)/penstock jars spark > /dev/null
 	@$(REAL) tests/e2e tests/spark tests/integration tests/sim $(SLOW:%=--ignore=tests/e2e/test_%.py)
 	@$(BIN)/pytest -q $(ALONE)
 

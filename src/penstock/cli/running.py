@@ -109,11 +109,17 @@ def broker(port: int, data: Path | None, debug: bool) -> None:
 def fetch_jars(sets: tuple[str, ...], every: bool, to: Path | None, debug: bool) -> None:
     """Fetch Java archives now, not when first needed.
 
-    By default all SETS: spark for workers, broker for the embedded Kafka, connect for tests.
+    By default all SETS: spark for workers, broker for the embedded Kafka, connect for tests. With
+    those for workers, Java's classes are archived, so that workers start Spark in half the time.
     """
-    for which in jars.SETS if every or not sets else sets:
+    wanted = jars.SETS if every or not sets else sets
+    for which in wanted:
         found = jars.folder(which, click.echo) if to is None else jars.export(which, to, click.echo)
         click.echo(f"{which}: {found}")
+    if to is None and "spark" in wanted:
+        from penstock.flow.spark import archiving
+
+        click.echo(f"classes: {archiving.make(click.echo)}")
 
 
 @click.command()

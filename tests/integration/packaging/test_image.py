@@ -99,7 +99,9 @@ def test_it_is_not_root_and_has_its_jars_and_one_volume() -> None:
 
 
 def test_its_python_is_one_that_penstock_runs_on() -> None:
-    [base] = [rest for keyword, rest in instructions(DOCKERFILE) if keyword == "ARG" and "BASE" in rest]
+    [base] = [
+        rest for keyword, rest in instructions(DOCKERFILE) if keyword == "ARG" and "BASE" in rest
+    ]
     version = re.search(r"python:(\d+)\.(\d+)", base)
     assert version
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.config.properties import render_properties
 from penstock.data.arrow import no_pandas
 from penstock.errors import PenstockError, StartupFailed
-from penstock.flow.spark import java, remote, scratch
+from penstock.flow.spark import classes, java, remote, scratch
 from penstock.host import jars
 from penstock.plugins.path import ROOTS
 
@@ -137,12 +137,17 @@ class Session:
         if process is not None:
             process.wait()
 
+    @property
+    def exit_code(self) -> int | None:
+        """That of the JVM, when it has ended."""
+        return getattr(self._process(), "returncode", None)
+
     def _process(self) -> Any:
         gateway = None if self._spark is None else self._spark.sparkContext._gateway
         return getattr(gateway, "proc", None)
 
-    def stop(self) -> None:
-        """Stops Spark and its JVM, if they run."""
+    def stop(self, timeout_s: float = 10) -> None:
+        """Stops Spark and its JVM, if they run; waits for its end for so long."""
         if self._spark is None:
             scratch.release()
             return
@@ -155,7 +160,7 @@ class Session:
         if process is not None:
             process.stdin.close()
             with contextlib.suppress(Exception):
-                process.wait(10)
+                process.wait(timeout_s)
         scratch.release()
 
 
@@ -199,6 +204,7 @@ def start(
         [
             java_options(settings.get(_OPTIONS), encrypted=encrypted),
             *temporary(settings.get(_OPTIONS), os.environ.get("TMPDIR")),
+            *([] if _OPTIONS in settings else classes.options(java)),
         ]
     )
     if folder is None:  # else Spark unpacks the executors' archives there, which are no small thing
@@ -211,6 +217,12 @@ def java_options(given: str | None, *, encrypted: bool) -> str:
     """The options of the driver's JVM: the user's, if any, or ours, and how it logs."""
     options = (_MEMORY if encrypted else f"{_MEMORY} {_NO_C2}") if given is None else given
     return options if "log4j2.configurationFile" in options else f"{options} {_LOGGING}"
+
+
+def archiving_options(path: Path) -> dict[str, str]:
+    """Settings with which the JVM writes an archive of its classes when it ends."""
+    dump = f"-XX:ArchiveClassesAtExit={shlex.quote(str(path))} -Xlog:disable"
+    return {_OPTIONS: f"{java_options(None, encrypted=False)} {dump}"}
 
 
 def temporary(given: str | None, folder: str | None) -> list[str]:
