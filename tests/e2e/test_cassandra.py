@@ -4,6 +4,7 @@ started again, and the table a topic, across a restart of the connector."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import Final
 
 import orjson
@@ -17,7 +18,7 @@ from penstock.testing.waiting import wait_until
 pytestmark = pytest.mark.timeout(400)
 
 WAIT_S: Final = 120.0
-RECORDS: Final = 60_000
+RECORDS: Final = 100_000
 BEGIN_MS: Final = 1_700_000_000_000
 JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
 SCHEMALESS: Final = {
@@ -117,7 +118,8 @@ def test_a_topic_becomes_a_table_and_the_table_a_topic(
     }
     assert worker.create(source, config).status_code == 201
     wait_until(lambda: topics.count(out) >= good, WAIT_S, "what exists")
-    last = f"2023-11-14 22:14:19.{(RECORDS - 1) % 1000:03}Z"
+    moment = datetime.fromtimestamp((BEGIN_MS + RECORDS - 1) / 1000, UTC)
+    last = f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03}Z"
     wait_until(lambda: offset(worker, source) == last, WAIT_S, "its offset")
     worker.request("PUT", f"/connectors/{source}/stop")
     wait_until(lambda: worker.states(source) == ["STOPPED"], WAIT_S, "it to stop")

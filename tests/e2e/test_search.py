@@ -18,7 +18,7 @@ from penstock.testing.waiting import wait_until
 pytestmark = pytest.mark.timeout(400)
 
 WAIT_S: Final = 120.0
-RECORDS: Final = 60_000
+RECORDS: Final = 100_000
 JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
 SCHEMALESS: Final = {
     "key.converter": JSON,

@@ -1,8 +1,8 @@
-"""A MongoDB for tests: mongo-java-server, which keeps its documents in memory, in a process of its
-own on the loopback.
+"""Servers for tests that speak MongoDB's protocol, each in a process of its own on the loopback:
+mongo-java-server, which keeps its documents in memory, and FerretDB, which keeps them in SQLite.
 
-It does reads and writes. Its change streams are not MongoDB's: a source is tested with
-`penstock.testing.change_streams`.
+They do reads and writes. The change streams of the first are not MongoDB's, and the second has
+none: a source is tested with `penstock.testing.change_streams`.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ class MongoServer:
     started again, it has the same port. With an `oplog` it opens change streams, as a source does
     before it copies what exists; what they tell is not MongoDB's."""
 
+    name = "mongo-java-server"
+
     def __init__(self, *, options: Sequence[str] = _SMALL, oplog: bool = False) -> None:
         self.port = free_port()
         self.uri = f"mongodb://127.0.0.1:{self.port}/"
@@ -57,22 +59,25 @@ class MongoServer:
     def start(self) -> None:
         """Starts the server, and returns when it answers."""
         folder = Path(self._folder.name)
-        program = folder / "MongoJavaServer.java"
-        program.write_text(_PROGRAM)
-        classes = os.pathsep.join(str(jar) for jar in sorted(jars.folder("mongodb").glob("*.jar")))
-        command = [jars.java(), *self._options, "-cp", classes, str(program)]
-        command += [str(self.port), str(self._oplog).lower()]
-        self._process = process = Process(command, folder / "log", name="mongo-java-server")
+        log = folder / "log"
+        self._process = process = Process(self._command(folder), log, name=self.name)
         process.start()
 
         def answers() -> bool:
-            assert process.alive, f"mongo-java-server has ended: {(folder / 'log').read_text()}"
+            assert process.alive, f"{self.name} has ended: {log.read_text()}"
             with contextlib.suppress(OSError):
                 socket.create_connection(("127.0.0.1", self.port), 1).close()
                 return True
             return False
 
-        wait_until(answers, _START_S, "mongo-java-server")
+        wait_until(answers, _START_S, self.name)
+
+    def _command(self, folder: Path) -> list[str]:
+        program = folder / "MongoJavaServer.java"
+        program.write_text(_PROGRAM)
+        classes = os.pathsep.join(str(jar) for jar in sorted(jars.folder("mongodb").glob("*.jar")))
+        command = [jars.java(), *self._options, "-cp", classes, str(program)]
+        return [*command, str(self.port), str(self._oplog).lower()]
 
     def kill(self) -> None:
         """Ends it at once."""
@@ -95,3 +100,25 @@ class MongoServer:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+class FerretServer(MongoServer):
+    """FerretDB. Started again, it has its documents."""
+
+    name = "ferretdb"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._data = tempfile.TemporaryDirectory(prefix="penstock-ferretdb-")
+
+    @staticmethod
+    def program() -> Path:
+        """Where `make tools` builds it."""
+        return jars.home() / "tools" / "bin" / "ferretdb"
+
+    def close(self) -> None:
+        super().close()
+        self._data.cleanup()
+
+    def _command(self, folder: Path) -> list[str]:
+        return [str(self.program()), f"127.0.0.1:{self.port}", self._data.name]
