@@ -3,47 +3,42 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from datetime import UTC, datetime, timedelta
-from itertools import count
-from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
-import paho.mqtt.client as paho
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from paho.mqtt.enums import CallbackAPIVersion
 
 from penstock.api import (
-    ConfigInvalid,
     Failed,
     Header,
     Records,
-    SinkWriter,
-    SourceOffset,
-    SourceReader,
     TaskId,
 )
-from penstock.api.schema import INT32, STRING, struct
-from penstock.connectors.mqtt.client.errors import Refused, Unreachable
+from penstock.api.schema import INT32, STRING
 from penstock.connectors.mqtt.read.reader import MqttReader
-from penstock.connectors.mqtt.sink import LensesMqttSink, MqttSink
-from penstock.connectors.mqtt.source import LensesMqttSource, MqttSource
-from penstock.testing.certificates import Authority
+from penstock.connectors.mqtt.sink import MqttSink
+from penstock.connectors.mqtt.source import MqttSource
 from penstock.testing.conformance import SinkConformance, SourceConformance, records_of
-from penstock.testing.contexts import SinkContextStub, SourceContextStub
-from penstock.testing.mqtt import NO_MOSQUITTO, Mosquitto, let_go, mosquitto
+from penstock.testing.contexts import SourceContextStub
+from penstock.testing.mqtt import NO_MOSQUITTO, Mosquitto, mosquitto
 from penstock.testing.proxy import Proxy
 from penstock.testing.waiting import wait_until
 
-pytestmark = pytest.mark.skipif(mosquitto() is None, reason=NO_MOSQUITTO)
+from .mqtt_tasks import (
+    UNLIMITED,
+    WAIT_S,
+    Listener,
+    is_connected,
+    new_root,
+    publish,
+    quiet,
+    sink,
+    source,
+    values_of,
+)
 
-NUMBERS = count()
-WAIT_S: Final = 20.0
-UNLIMITED: Final = ("max_inflight_messages 0", "max_queued_messages 0")
+pytestmark = pytest.mark.skipif(mosquitto() is None, reason=NO_MOSQUITTO)
 
 
 @pytest.fixture(scope="module")
@@ -54,120 +49,7 @@ def broker() -> Iterator[Mosquitto]:
 
 @pytest.fixture
 def root() -> str:
-    """What the topics of a test begin with."""
-    return f"test{next(NUMBERS)}"
-
-
-class Listener:
-    """A client of the test's own, that keeps what it hears."""
-
-    def __init__(self, port: int, topic_filter: str, *, v5: bool = True) -> None:
-        self.heard: list[paho.MQTTMessage] = []
-        self._subscribed = threading.Event()
-        version = paho.MQTTv5 if v5 else paho.MQTTv311
-        self.client = client = paho.Client(CallbackAPIVersion.VERSION2, protocol=version)
-        client.on_message = lambda _client, _data, message: self.heard.append(message)
-        client.on_subscribe = lambda *_: self._subscribed.set()
-        client.on_connect = lambda *_: client.subscribe(topic_filter, 2)
-        client.connect("127.0.0.1", port)
-        client.loop_start()
-        assert self._subscribed.wait(WAIT_S)
-
-    def await_payloads(self, number: int) -> list[bytes]:
-        wait_until(lambda: len(self.heard) >= number, WAIT_S, f"{number} messages")
-        return [bytes(each.payload) for each in self.heard]
-
-    def __enter__(self) -> Listener:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        let_go(self.client)
-
-
-def publish(
-    port: int,
-    messages: Sequence[tuple[str, bytes]],
-    *,
-    qos: int = 1,
-    retain: bool = False,
-    properties: Any = None,
-    **settings: Any,
-) -> None:
-    """Publishes and waits for the broker."""
-    client = paho.Client(CallbackAPIVersion.VERSION2, protocol=paho.MQTTv5)
-    client.max_inflight_messages = 1000
-    if "username" in settings:
-        client.username_pw_set(settings["username"], settings["password"])
-    client.connect("127.0.0.1", port)
-    client.loop_start()
-    try:
-        last = [
-            client.publish(topic, payload, qos, retain, properties) for topic, payload in messages
-        ]
-        for each in last:
-            each.wait_for_publish(WAIT_S)
-            assert each.is_published()
-    finally:
-        let_go(client)
-
-
-def source(
-    broker: Mosquitto | str,
-    filters: str,
-    stored: Sequence[SourceOffset] = (),
-    *,
-    task: str = "source",
-    **settings: str,
-) -> tuple[SourceReader, SourceContextStub]:
-    uri = broker if isinstance(broker, str) else broker.uri
-    props = {
-        "name": "s",
-        "connector.class": MqttSource.plugin.class_name,
-        "mqtt.server.uri": uri,
-        "mqtt.topics": filters,
-        **{name.replace("__", "."): value for name, value in settings.items()},
-    }
-    context = SourceContextStub(list(stored), TaskId(task, 0))
-    config = MqttSource.plugin.config.parse(props)
-    return MqttSource().open(config, context), context
-
-
-def sink(broker: Mosquitto | str, **settings: str) -> tuple[SinkWriter, SinkContextStub]:
-    uri = broker if isinstance(broker, str) else broker.uri
-    props = {
-        "name": "s",
-        "connector.class": MqttSink.plugin.class_name,
-        "mqtt.server.uri": uri,
-        **{name.replace("__", "."): value for name, value in settings.items()},
-    }
-    context = SinkContextStub(TaskId(f"sink{next(NUMBERS)}", 0))
-    return MqttSink().open(MqttSink.plugin.config.parse(props), context), context
-
-
-def is_connected(reader: SourceReader) -> bool:
-    assert isinstance(reader, MqttReader)
-    reader.poll(0, 10)  # begins, and takes nothing
-    return reader._receiver._down_since is None
-
-
-def values_of(
-    reader: SourceReader, number: int, *, commits: bool = True, seconds: float = WAIT_S
-) -> list[Any]:
-    """The values of the next records."""
-    values: list[Any] = []
-    deadline = time.monotonic() + seconds
-    while len(values) < number and time.monotonic() < deadline:
-        polled = reader.poll(1 << 20, 100)
-        if polled is not None:
-            values += polled.records.values.values
-            if commits:
-                reader.committed(polled.offsets)
-    return values
-
-
-def quiet(reader: SourceReader) -> list[Any]:
-    """What comes within half a second."""
-    return values_of(reader, 1 << 30, seconds=0.5)
+    return new_root()
 
 
 class Retained(SourceConformance):
@@ -589,249 +471,3 @@ def test_the_will_is_published_when_the_connection_breaks(broker: Mosquitto, roo
         proxy.cut()
         assert listener.await_payloads(1) == [b"gone"]
         reader.close()
-
-
-def test_user_names_and_what_a_validation_says(root: str) -> None:
-    with Mosquitto(users={"ada": "right"}) as broker:
-        for version in ("3.1.1", "5"):
-            settings = {"mqtt__username": "ada", "penstock__mqtt__version": version}
-            reader, _ = source(broker, f"{root}/a", mqtt__password="right", **settings)
-            wait_until(lambda reader=reader: is_connected(reader), WAIT_S, "the connection")
-            reader.close()
-            wrong, _ = source(broker, f"{root}/a", mqtt__password="wrong", **settings)
-            with pytest.raises(Refused, match=r"mqtt\.username and mqtt\.password") as caught:
-                values_of(wrong, 1, seconds=5)
-            assert "wrong" not in str(caught.value)
-            wrong.close()
-        config = MqttSink.plugin.config.parse({"mqtt.server.uri": broker.uri})
-        (finding,) = MqttSink().validate_live(config)
-        assert finding.setting == "mqtt.username"
-    (finding,) = MqttSink().validate_live(config)
-    assert finding.setting == "mqtt.server.uri"
-
-
-def test_a_broker_that_is_not_there_is_unavailable(root: str) -> None:
-    reader, _ = source("tcp://127.0.0.1:1", f"{root}/a", mqtt__connect__timeout__seconds="1")
-    with pytest.raises(Unreachable, match=r"mqtt\.server\.uri"):
-        values_of(reader, 1, seconds=5)
-    reader.close()
-    writer, _ = sink("tcp://127.0.0.1:1", max__retry__time__ms="100")
-    with pytest.raises(Unreachable, match=r"mqtt\.server\.uri"):
-        writer.write(records_of(["v"]), {})
-    writer.close()
-
-
-def expired(authority: Authority, name: str, *hosts: str) -> Any:
-    """A certificate whose time is over."""
-    issued = authority.issue(name, *hosts)
-    now = datetime.now(UTC)
-    certificate = issued.certificate
-    builder = (
-        x509.CertificateBuilder()
-        .subject_name(certificate.subject)
-        .issuer_name(certificate.issuer)
-        .public_key(issued.key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=2))
-        .not_valid_after(now - timedelta(days=1))
-        .add_extension(
-            certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value, False
-        )
-    )
-    signed = builder.sign(authority._key, hashes.SHA256())
-    return type(issued)(issued.key, signed, issued.issuer)
-
-
-def secure(folder: Path, server: Any, authority: Authority) -> list[str]:
-    """The lines of a broker that wants certificates of its clients."""
-    (folder / "ca.pem").write_text(authority.pem())
-    (folder / "server.pem").write_text(server.chain_pem())
-    (folder / "server.key").write_text(server.key_pem())
-    return [
-        f"cafile {folder}/ca.pem",
-        f"certfile {folder}/server.pem",
-        f"keyfile {folder}/server.key",
-        "require_certificate true",
-    ]
-
-
-def test_tls_with_certificates_of_both(tmp_path: Path, root: str) -> None:
-    authority = Authority()
-    lines = secure(tmp_path, authority.issue("broker", "127.0.0.1"), authority)
-    (tmp_path / "client.p12").write_bytes(authority.issue("client").pkcs12("pass"))
-    (tmp_path / "trust.p12").write_bytes(authority.pkcs12("word"))
-    client = authority.issue("client")
-    (tmp_path / "client.pem").write_text(client.chain_pem())
-    (tmp_path / "client.key").write_text(client.key_pem())
-    (tmp_path / "late.pem").write_text(expired(authority, "late").pem())
-    with tls_broker(lines) as uri:
-        settings = {
-            "mqtt__ssl__trust__store__path": str(tmp_path / "trust.p12"),
-            "mqtt__ssl__trust__store__password": "word",
-            "mqtt__ssl__key__store__path": str(tmp_path / "client.p12"),
-            "mqtt__ssl__key__store__password": "pass",
-        }
-        reader, _ = source(uri, f"{root}/#", mqtt__qos="1", **settings)
-        wait_until(lambda: is_connected(reader), WAIT_S, "the connection")
-        writer, _ = sink(uri, penstock__mqtt__topic=f"{root}/a", **settings)
-        payloads = [b"%d" % n * 50_000 for n in range(10)]
-        failed: Failed = {}
-        writer.write(records_of(payloads), failed)
-        assert not failed
-        assert values_of(reader, 10) == payloads
-        reader.close()
-        writer.close()
-
-        lenses, _ = lenses_source(
-            uri,
-            f"INSERT INTO k SELECT * FROM {root}/#",
-            connect__mqtt__ssl__ca__cert=str(tmp_path / "ca.pem"),
-            connect__mqtt__ssl__cert=str(tmp_path / "client.pem"),
-            connect__mqtt__ssl__key=str(tmp_path / "client.key"),
-        )
-        wait_until(lambda: is_connected(lenses), WAIT_S, "the connection")
-        lenses.close()
-
-        late = {**settings, "mqtt__ssl__key__store__path": str(tmp_path / "late.pem")}
-        refused, _ = source(uri, f"{root}/#", **late)
-        with pytest.raises((Refused, Unreachable)):
-            values_of(refused, 1, seconds=40)
-        refused.close()
-        nobody = {name: value for name, value in settings.items() if "key__store" not in name} | {
-            "mqtt__connect__timeout__seconds": "1"
-        }
-        refused, _ = source(uri, f"{root}/#", **nobody)
-        with pytest.raises((Refused, Unreachable)):
-            values_of(refused, 1, seconds=5)
-        refused.close()
-
-
-def test_an_expired_certificate_of_the_broker_is_named(tmp_path: Path, root: str) -> None:
-    authority = Authority()
-    lines = secure(tmp_path, expired(authority, "broker", "127.0.0.1"), authority)
-    with tls_broker(lines[:3]) as uri:
-        reader, _ = source(uri, f"{root}/#", mqtt__ssl__trust__store__path=str(tmp_path / "ca.pem"))
-        with pytest.raises(Refused, match=r"expired.*mqtt\.ssl\.trust\.store\.path"):
-            values_of(reader, 1, seconds=5)
-        reader.close()
-
-
-@contextmanager
-def tls_broker(lines: list[str]) -> Iterator[str]:
-    with Mosquitto(lines) as broker:
-        yield f"ssl://127.0.0.1:{broker.port}"
-
-
-def test_stores_that_cannot_be_read_are_named(tmp_path: Path) -> None:
-    (tmp_path / "bad.p12").write_bytes(b"nothing")
-    for path in (tmp_path / "missing", tmp_path / "bad.p12"):
-        with pytest.raises(ConfigInvalid, match=r"mqtt\.ssl\.trust\.store\.path"):
-            source("ssl://h", "a", mqtt__ssl__trust__store__path=str(path))
-    with pytest.raises(ConfigInvalid, match=r"connect\.mqtt\.ssl\.cert"):
-        lenses_source(
-            "ssl://h",
-            "INSERT INTO k SELECT * FROM a",
-            connect__mqtt__ssl__cert=str(tmp_path / "missing"),
-            connect__mqtt__ssl__key=str(tmp_path / "missing"),
-        )
-
-
-def lenses_source(uri: str, kcql: str, **settings: str) -> tuple[SourceReader, SourceContextStub]:
-    props = {
-        "name": "l",
-        "connector.class": LensesMqttSource.plugin.class_name,
-        "connect.mqtt.hosts": uri,
-        "connect.mqtt.kcql": kcql,
-        "connect.mqtt.service.quality": "1",
-        **{name.replace("__", "."): value for name, value in settings.items()},
-    }
-    context = SourceContextStub([], TaskId(f"lenses{next(NUMBERS)}", 0))
-    return LensesMqttSource().open(LensesMqttSource.plugin.config.parse(props), context), context
-
-
-def test_lenses_statements_map_topics_to_topics(broker: Mosquitto, root: str) -> None:
-    json = "WITHCONVERTER=`io.lenses.streamreactor.connect.converters.source.JsonSimpleConverter`"
-    reader, _ = lenses_source(
-        broker.uri,
-        f"INSERT INTO raw SELECT * FROM {root}/raw/#;"
-        f"INSERT INTO `$` SELECT * FROM {root}/named/+;"
-        f"INSERT INTO docs SELECT * FROM {root}/docs {json} WITHKEY(id, at.place)",
-    )
-    wait_until(lambda: is_connected(reader), WAIT_S, "the connection")
-    publish(
-        broker.port,
-        [
-            (f"{root}/raw/1", b"bytes"),
-            (f"{root}/named/x", b"n"),
-            (f"{root}/docs", b"not json"),
-            (f"{root}/docs", b'{"id": 7, "at": {"place": "here"}, "tags": ["a"]}'),
-        ],
-    )
-    topics: list[str] = []
-    keys: list[Any] = []
-    values: list[Any] = []
-    schemas: list[Any] = []
-    while len(values) < 3:
-        polled = reader.poll(1 << 20, 5000)
-        assert polled is not None
-        topics += polled.records.topics
-        keys += polled.records.keys.values
-        values += polled.records.values.values
-        schemas += polled.records.values.schemas()
-    assert topics == ["raw", f"{root}_named_x", "docs"]
-    assert keys[0]["topic"] == f"{root}/raw/1"
-    assert keys[0]["id"].isdecimal()
-    assert keys[2] == "7.here"
-    assert values[:2] == [b"bytes", b"n"]
-    assert values[2] == {"id": 7, "at": {"place": "here"}, "tags": ["a"]}
-    assert [each.name for each in schemas[2].fields] == ["id", "at", "tags"]
-    reader.close()
-
-
-def test_lenses_sink_has_targets_of_all_kinds(broker: Mosquitto, root: str) -> None:
-    config = LensesMqttSink.plugin.config.parse(
-        {
-            "name": "l",
-            "connector.class": LensesMqttSink.plugin.class_name,
-            "connect.mqtt.hosts": broker.uri,
-            "connect.mqtt.service.quality": "1",
-            "connect.mqtt.kcql": f"INSERT INTO {root}/fixed SELECT * FROM a;"
-            "INSERT INTO _key SELECT * FROM b;"
-            "INSERT INTO `to.topic` SELECT * FROM c PROPERTIES('mqtt.target.from.field'='true')",
-        }
-    )
-    writer = LensesMqttSink().open(config, SinkContextStub(TaskId(root, 0)))
-    schema = struct({"id": INT32, "to": struct({"topic": STRING})})
-    row = {"id": 1, "to": {"topic": f"{root}/field"}}
-    with Listener(broker.port, f"{root}/#") as listener:
-        failed: Failed = {}
-        writer.write(records_of([row], schema=schema, topic="a"), failed)
-        writer.write(records_of(["text"], keys=[f"{root}/key"], topic="b"), failed)
-        writer.write(records_of([row], topic="c"), failed)
-        assert not failed
-        listener.await_payloads(3)
-        heard = {each.topic: bytes(each.payload) for each in listener.heard}
-        text = b'{"id":1,"to":{"topic":"%s/field"}}' % root.encode()
-        assert heard == {f"{root}/fixed": text, f"{root}/key": b"text", f"{root}/field": text}
-        writer.write(records_of(["x"], topic="d"), failed)
-        assert "connect.mqtt.kcql" in str(failed[0])
-    writer.close()
-
-
-@pytest.mark.parametrize(
-    ("kcql", "told"),
-    [
-        ("SELECT * FROM a", "INSERT INTO"),
-        ("INSERT INTO k SELECT id FROM a", "ReplaceField"),
-        ("INSERT INTO k SELECT * FROM a/#/b", "'#' must be the last level"),
-        ("INSERT INTO k SELECT * FROM a WITHCONVERTER=`x.AvroConverter`", "AvroConverter"),
-        ("INSERT INTO k SELECT * FROM a BATCH 5", "WITHKEY"),
-        ("INSERT INTO k SELECT * FROM a WITHREGEX=`(`", "regex"),
-        (";", "no statement"),
-    ],
-)
-def test_statements_that_cannot_be_are_refused(kcql: str, told: str) -> None:
-    with pytest.raises(ConfigInvalid) as caught:
-        lenses_source("tcp://h", kcql)
-    assert "connect.mqtt.kcql" in str(caught.value)
-    assert told in str(caught.value)
