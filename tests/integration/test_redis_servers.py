@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from itertools import count
 
 import pytest
 import redis
 
 from penstock.api import Records, TopicPartition
-from penstock.api import schema as s
 from penstock.connectors.redis.client.errors import RedisRefused, RedisUnavailable
 from penstock.connectors.redis.sink import (
     JcustenborderRedisSink,
@@ -26,9 +24,6 @@ from penstock.testing.waiting import wait_until
 from .redis_sinks import Client, Task, findings, ours, texts, write
 
 pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
-
-NUMBERS = count()
-ROW = s.struct({"id": s.INT64, "name": s.OPTIONAL_STRING}, name="row")
 
 
 @pytest.fixture(scope="module")

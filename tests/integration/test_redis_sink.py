@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC
 from decimal import Decimal
-from itertools import count
 from typing import Any
 
 import orjson
@@ -37,7 +36,6 @@ from .redis_sinks import Client, Task, lenses, ours, texts, write
 
 pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 
-NUMBERS = count()
 ROW = s.struct({"id": s.INT64, "name": s.OPTIONAL_STRING}, name="row")
 
 
