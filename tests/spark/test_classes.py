@@ -60,6 +60,12 @@ def test_one_that_lacks_bytes_is_left_alone(archive: Path, tmp_path: Path) -> No
     assert "SparkContext source: file:" in loaded(tmp_path, home)
 
 
+def test_java_by_another_name_has_the_same(archive: Path, tmp_path: Path) -> None:
+    other = tmp_path / "java"
+    other.symlink_to(jars.java())
+    assert classes.archive(str(other)) == archive
+
+
 def test_whoever_has_options_of_his_own_has_these_alone(archive: Path) -> None:
     assert archive == classes.archive(jars.java())
     assert any(str(archive) in option for option in classes.options(jars.java()))

@@ -26,8 +26,9 @@ def place() -> Path:
 
 def name(java: str, size: int | None = None) -> str:
     """The name of this Java's archive, of so many bytes; a pattern if that is not known."""
-    release = Path(java).resolve().parent.parent / "release"
-    about = [java, release.read_text() if release.is_file() else ""]
+    program = Path(java).resolve()  # whichever name it is called by
+    release = program.parent.parent / "release"
+    about = [str(program), release.read_text() if release.is_file() else ""]
     spec = find_spec("pyspark")
     assert spec is not None
     assert spec.origin is not None
