@@ -5,26 +5,16 @@ from __future__ import annotations
 import doctest
 import importlib
 import json
-import subprocess
-import sys
-import tomllib
-from pathlib import Path
 
 import pytest
 
 from penstock.connectors.couchbase.client.access import COUCHBASE
 
+from .absent import extras, without
+
+PACKAGES = ("couchbase",)
 SCRIPT = """
-import json, sys
-from importlib.abc import MetaPathFinder
-
-class Absent(MetaPathFinder):
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == "couchbase":
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-        return None
-
-sys.meta_path.insert(0, Absent())
+import json
 from penstock.api import NotInstalled
 from penstock.connectors.couchbase.sink import CouchbaseSink
 from penstock.connectors.couchbase.source import CouchbaseSource
@@ -43,20 +33,15 @@ print(json.dumps(told))
 
 
 def test_without_its_package_a_configuration_is_refused_with_the_command() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
+    told = json.loads(without(PACKAGES, SCRIPT))
     assert len(told) == 2
     assert all(f"install them with: {COUCHBASE.command}" in each for each in told)
 
 
 def test_the_extra_is_the_projects() -> None:
-    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
-    extras = project["optional-dependencies"]
-    assert [each.partition(">")[0] for each in extras[COUCHBASE.name]] == ["couchbase"]
-    assert f"penstock[{COUCHBASE.name}]" in extras["all"]
+    declared = extras()
+    assert [each.partition(">")[0] for each in declared[COUCHBASE.name]] == ["couchbase"]
+    assert f"penstock[{COUCHBASE.name}]" in declared["all"]
 
 
 @pytest.mark.parametrize(

@@ -4,38 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import textwrap
-import tomllib
 from pathlib import Path
 from typing import Any
 
 from penstock.connectors.files.settings.extra import AZURE, FILES, GCS
 
-ABSENT = """
-import sys
-from importlib.abc import MetaPathFinder
+from .absent import extras, without
 
-class Absent(MetaPathFinder):
-    def find_spec(self, name, path=None, target=None):
-        absent = ("boto3", "botocore", "fastavro", "asyncssh", "google", "azure")
-        if name.partition(".")[0] in absent:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-        return None
-
-sys.meta_path.insert(0, Absent())
-"""
+PACKAGES = ("boto3", "botocore", "fastavro", "asyncssh", "google", "azure")
 
 
 def without_extra(script: str, *arguments: str) -> Any:
     """What a script prints last, as JSON, where none of the packages is installed."""
-    code = ABSENT + textwrap.dedent(script)
-    done = subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    return json.loads(without(PACKAGES, textwrap.dedent(script), *arguments).splitlines()[-1])
 
 
 def test_files_that_need_no_package_are_written(tmp_path: Path) -> None:
@@ -71,9 +53,7 @@ def test_files_that_need_no_package_are_written(tmp_path: Path) -> None:
 
 
 def test_the_extra_that_is_declared_is_the_one_that_installs_them() -> None:
-    root = Path(__file__).parents[3]
-    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
-    declared = project["optional-dependencies"]
+    declared = extras()
     names = [re.split(r"\W", each)[0] for each in declared[FILES.name]]
     assert names == ["boto3", "fastavro", "asyncssh", "JPype1"]
     assert FILES.modules == ("boto3", "fastavro", "asyncssh", "jpype")

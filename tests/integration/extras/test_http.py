@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import tomllib
-from pathlib import Path
 
 from penstock.connectors.http.settings.shared import HTTP
 
+from .absent import extras, without
+
+PACKAGES = ("aiohttp", "h2", "websockets")
 SCRIPT = """
-import json, sys
-from importlib.abc import MetaPathFinder
-
-class Absent(MetaPathFinder):
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("aiohttp", "h2", "websockets"):
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-        return None
-
-sys.meta_path.insert(0, Absent())
+import json
 from penstock.api import NotInstalled
 from penstock.connectors.http.sink import AivenHttpSink, ConfluentHttpSink, LensesHttpSink
 from penstock.connectors.http.source import CastormHttpSource
@@ -47,11 +37,7 @@ print(json.dumps(told))
 
 
 def test_without_its_packages_a_configuration_is_refused_with_the_command() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
+    told = json.loads(without(PACKAGES, SCRIPT))
     assert len(told) == 8
     assert all(f"install them with: {HTTP.command}" in each for each in told)
     assert "h2" in told[1]
@@ -59,8 +45,7 @@ def test_without_its_packages_a_configuration_is_refused_with_the_command() -> N
 
 
 def test_the_extra_is_the_projects() -> None:
-    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
-    extras = project["optional-dependencies"]
-    names = [each.partition(">")[0] for each in extras[HTTP.name]]
+    declared = extras()
+    names = [each.partition(">")[0] for each in declared[HTTP.name]]
     assert names == ["aiohttp", "httpx[http2]", "websockets"]
-    assert f"penstock[{HTTP.name}]" in extras["all"]
+    assert f"penstock[{HTTP.name}]" in declared["all"]

@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-import subprocess
-import sys
 import textwrap
-import tomllib
 import zipfile
 from contextlib import closing
 from pathlib import Path
@@ -18,28 +15,14 @@ import pytest
 
 from penstock.connectors.jdbc.drivers.database import JDBC
 
-ABSENT = """
-import sys
-from importlib.abc import MetaPathFinder
+from .absent import extras, without
 
-class Absent(MetaPathFinder):
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("psycopg", "psycopg_binary", "psycopg_c", "pymysql", "jpype"):
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-        return None
-
-sys.meta_path.insert(0, Absent())
-"""
+PACKAGES = ("psycopg", "psycopg_binary", "psycopg_c", "pymysql", "jpype")
 
 
 def without_extra(script: str, *arguments: str) -> Any:
     """What a script prints last, as JSON, where none of the three packages is installed."""
-    code = ABSENT + textwrap.dedent(script)
-    done = subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    return json.loads(without(PACKAGES, textwrap.dedent(script), *arguments).splitlines()[-1])
 
 
 VALIDATE = """
@@ -181,9 +164,7 @@ def test_the_doctor_tells_what_is_missing_and_what_installs_it() -> None:
 
 
 def test_the_extra_that_is_declared_is_the_one_that_installs_them() -> None:
-    root = Path(__file__).parents[3]
-    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
-    declared = project["optional-dependencies"]
+    declared = extras()
     assert JDBC.modules == ("psycopg", "pymysql", "jpype")
     assert [re.split(r"\W", each)[0] for each in declared[JDBC.name]] == [
         "psycopg",
