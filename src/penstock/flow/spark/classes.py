@@ -43,7 +43,7 @@ def archive(java: str) -> Path | None:
     """This Java's archive; None if there is none. One that lacks bytes is none: the JVM would not
     survive it."""
     for path in place().glob(name(java)):
-        if path.name == name(java, path.stat().st_size):
+        if path.stem.endswith(f"-{path.stat().st_size}"):
             return path
     return None
 
