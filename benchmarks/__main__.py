@@ -99,7 +99,9 @@ class Bench:
             keep(scenario.name, figure, value, points)
 
         try:
-            with session(runtime, self._folder, self._topics, scenario.settings) as running:
+            with session(
+                runtime, self._folder, self._topics, scenario.settings, scenario.plugins
+            ) as running:
                 keep("start", "rest_s", running.rest_s)
                 scenario.measure(running, self._load, note)
         except (RunFailed, WrongOutcome, TimeoutError, ValueError, PenstockError) as error:

@@ -1,5 +1,6 @@
-"""Topics into collections of MongoDB, beside the client alone: pymongo's bulk writes of documents
-that are ready, in one process. The server is mongo-java-server, in memory on the same cores.
+"""Topics into collections of MongoDB, with MongoDB's own connector in Kafka Connect beside it, and
+the client alone: pymongo's bulk writes of documents that are ready, in one process. The server is
+mongo-java-server, in memory on the same cores.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any, Final
 from pymongo import MongoClient, ReplaceOne
 
 from benchmarks.inputs import JSON, PARTITIONS, WrongOutcome
-from benchmarks.runtimes import Session
+from benchmarks.runtimes import PENSTOCK, Session
 from benchmarks.scenarios import Load, Note, Scenario, note_curve
 from benchmarks.watching import peak_memory, watch
 from penstock.testing.mongodb import MongoServer
@@ -53,20 +54,26 @@ def _into_collections(session: Session, load: Load, note: Note) -> None:
         note_curve(note, run, curve)
         rate = curve.rate
         note("memory_mb" if run == "warm" else "cold.memory_mb", max(peak))
+    if session.runtime == PENSTOCK:
+        alone = _client_alone(load.records)
+        note("hand", alone)
+        note("share", None if rate is None else rate / alone)
+
+
+def _client_alone(records: int) -> float:
+    """What pymongo writes per second."""
     with (
         MongoServer(options=_OPTIONS) as server,
         MongoClient[dict[str, Any]](server.uri) as client,
     ):
         collection = client["bench"]["rows"]
         spent = 0.0
-        for operations in _operations(load.records):
+        for operations in _operations(records):
             began_s = time.monotonic()
             collection.bulk_write(operations)
             spent += time.monotonic() - began_s
-        _check(client, load.records)
-    alone = load.records / spent
-    note("hand", alone)
-    note("share", None if rate is None else rate / alone)
+        _check(client, records)
+    return records / spent
 
 
 def _operations(records: int) -> Iterator[list[ReplaceOne[dict[str, Any]]]]:
@@ -98,6 +105,6 @@ SCENARIOS: Final = (
         "topic → MongoDB",
         _into_collections,
         {"offset.flush.interval.ms": "200"},  # offsets tell how much is stored
-        alone=True,
+        plugins=("mongo-kafka",),
     ),
 )

@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -31,11 +31,6 @@ class RunFailed(Exception):
     """A worker refused a connector, or a task failed: there is nothing to measure."""
 
 
-_WORKERS: Final[Mapping[str, Callable[[Path, Mapping[str, str]], WorkerProcess]]] = {
-    PENSTOCK: WorkerProcess,
-    REFERENCE: reference_worker,
-}
-
 _numbers = itertools.count(1)
 
 
@@ -44,12 +39,18 @@ class Session:
     workers of the same cluster that `join` adds."""
 
     def __init__(
-        self, runtime: str, folder: Path, topics: Topics, settings: Mapping[str, str]
+        self,
+        runtime: str,
+        folder: Path,
+        topics: Topics,
+        settings: Mapping[str, str],
+        plugins: Sequence[str],
     ) -> None:
         self.runtime = runtime
         self.folder = folder
         self.topics = topics
         self._settings = settings
+        self._plugins = plugins
         self._workers: list[WorkerProcess] = []
         self.worker = self._made()
         self.rest_s = 0.0
@@ -64,7 +65,11 @@ class Session:
         settings.pop("offset.flush.interval.ms", None)  # tests are in a hurry, defaults are not
         home = self.folder / f"worker-{len(self._workers) + 1}"
         home.mkdir()
-        worker = _WORKERS[self.runtime](home, {**settings, **self._settings})
+        settings = {**settings, **self._settings}
+        if self.runtime == PENSTOCK:
+            worker = WorkerProcess(home, settings)
+        else:
+            worker = reference_worker(home, settings, families=self._plugins)
         self._workers.append(worker)
         return worker
 
@@ -207,13 +212,17 @@ class Session:
 
 @contextlib.contextmanager
 def session(
-    runtime: str, folder: Path, topics: Topics, settings: Mapping[str, str] | None = None
+    runtime: str,
+    folder: Path,
+    topics: Topics,
+    settings: Mapping[str, str] | None = None,
+    plugins: Sequence[str] = (),
 ) -> Iterator[Session]:
     """A fresh worker with its runtime's defaults, but for `settings`; ended when the block is
-    left."""
+    left. `plugins`: families of jars that Kafka Connect gets besides its own."""
     home = folder / f"{runtime}-{next(_numbers)}"
     home.mkdir()
-    with contextlib.closing(Session(runtime, home, topics, settings or {})) as found:
+    with contextlib.closing(Session(runtime, home, topics, settings or {}, plugins)) as found:
         found.start()
         yield found
 

@@ -125,6 +125,8 @@ class Scenario:
     """Of the workers, beyond their defaults."""
     alone: bool = False
     """Whether Kafka Connect has nothing of its own to measure beside penstock."""
+    plugins: Sequence[str] = ()
+    """The families of jars.lock with the connectors that Kafka Connect needs."""
 
 
 def source_config(file: Path, topic: str) -> dict[str, str]:

@@ -8,7 +8,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 import bson
@@ -17,7 +16,6 @@ from bson import json_util
 from bson.codec_options import CodecOptions, DatetimeConversion
 from pymongo import MongoClient
 
-from penstock.host import jars
 from penstock.kafka.broker import Broker
 from penstock.testing.mongodb import MongoServer
 from penstock.testing.processes import WorkerProcess, worker_settings
@@ -224,12 +222,11 @@ def outcomes(
 ) -> Iterator[dict[str, dict[str, dict[str, list[str]]]]]:
     folder = tmp_path_factory.mktemp("mongodb")
     theirs = reference_worker(
-        folder, worker_settings(broker.bootstrap, "mongo-reference"), options=SMALL
+        folder,
+        worker_settings(broker.bootstrap, "mongo-reference"),
+        options=SMALL,
+        families=["mongo-kafka"],
     )
-    plugins = folder / "reference-plugins" / "mongodb"
-    plugins.mkdir()
-    for jar in sorted(jars.folder("mongo-kafka").glob("*.jar")):
-        (plugins / Path(jar).name).symlink_to(jar)
     ours = WorkerProcess(folder, worker_settings(broker.bootstrap, "mongo-penstock"), name="ours")
     for case in CASES:
         topics.create(f"parity-{case.name}")

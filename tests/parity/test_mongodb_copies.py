@@ -21,7 +21,6 @@ from penstock.connectors.mongodb.source import MongoSource
 from penstock.convert.json import JsonConverter
 from penstock.convert.raw import ByteArrayConverter
 from penstock.convert.text import StringConverter
-from penstock.host import jars
 from penstock.kafka.broker import Broker, free_port
 from penstock.testing.contexts import SourceContextStub
 from penstock.testing.mongodb import MongoServer
@@ -123,12 +122,11 @@ def theirs(
     """What MongoDB's connector sends in Kafka Connect."""
     folder = tmp_path_factory.mktemp("mongodb-copies")
     worker = reference_worker(
-        folder, worker_settings(broker.bootstrap, "copies-reference"), options=SMALL
+        folder,
+        worker_settings(broker.bootstrap, "copies-reference"),
+        options=SMALL,
+        families=["mongo-kafka"],
     )
-    plugins = folder / "reference-plugins" / "mongodb"
-    plugins.mkdir()
-    for jar in sorted(jars.folder("mongo-kafka").glob("*.jar")):
-        (plugins / jar.name).symlink_to(jar)
     with MongoServer(oplog=True) as server, worker, Client(server.uri) as client:
         worker.await_rest(START_S)
         for case in CASES:

@@ -68,9 +68,11 @@ def reference_worker(
     options: Sequence[str] | None = None,
     main: str = MAIN_CLASS,
     files: Sequence[Path] = (),
+    families: Sequence[str] = (),
 ) -> ReferenceWorker:
     """A worker of Kafka Connect, not yet started; `options` are its JVM's (`script_options`), and
-    `files` describe the connectors of a `STANDALONE` one.
+    `files` describe the connectors of a `STANDALONE` one, and `families` are those of jars.lock
+    that hold further plugins.
 
     What it logs is in `⟨name⟩.log4j.log` in `folder`. Raises StartupFailed when there is no Java,
     or its jars cannot be had.
@@ -82,6 +84,8 @@ def reference_worker(
         if jar.name.startswith(_FILE_CONNECTORS):
             (plugins / "file" / jar.name).symlink_to(jar)
     classes = [str(jar) for jar in found if not jar.name.startswith(_FILE_CONNECTORS)]
+    for family in families:
+        (plugins / family).symlink_to(jars.folder(family))
     logging = folder / f"{name}.log4j2.properties"
     logging.write_text(_LOG4J.format(log=folder / f"{name}.log4j.log"))
     java = [jars.java(), *(script_options() if options is None else options)]
