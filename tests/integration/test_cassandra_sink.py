@@ -9,7 +9,6 @@ from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from itertools import count
-from pathlib import Path
 from typing import Any, ClassVar
 
 import orjson
@@ -21,33 +20,28 @@ from penstock.api import (
     Header,
     PenstockError,
     Records,
-    SinkWriter,
     Unavailable,
 )
 from penstock.api import schema as s
 from penstock.api.schema import INT64, STRING, struct
-from penstock.connectors.cassandra.client.reactor import on_asyncio
+from penstock.connectors.cassandra.client.reactor import connection_class, on_asyncio
 from penstock.connectors.cassandra.sink import CassandraSink
-from penstock.testing.cassandra import DATACENTER, CassandraServer, Tls, shared
-from penstock.testing.certificates import Authority
+from penstock.testing.cassandra import DATACENTER, CassandraServer, shared
 from penstock.testing.conformance import SinkConformance, records_of
-from penstock.testing.contexts import SinkContextStub
 from penstock.testing.proxy import Proxy
+
+from .cassandra_tasks import CREATE_KEYSPACE, KS, Task, rows
 
 pytestmark = pytest.mark.timeout(400)
 
 NUMBERS = count()
 ROW = struct({"id": INT64, "name": STRING.as_optional()}, name="row")
-KS = "sinks"
 
 
 @pytest.fixture(scope="module")
 def server() -> CassandraServer:
     running = shared()
-    running.execute(
-        f"CREATE KEYSPACE IF NOT EXISTS {KS} WITH replication = "
-        "{'class': 'SimpleStrategy', 'replication_factor': 1}"
-    )
+    running.execute(CREATE_KEYSPACE)
     return running
 
 
@@ -128,65 +122,6 @@ class TestCassandraSink(SinkConformance):
         return away()
 
 
-class Task:
-    """A writer of the sink for one table, and what it reports."""
-
-    def __init__(self, server: CassandraServer, table: str, mapping: str, **given: str) -> None:
-        self.topic = f"topic-{table}"
-        prefix = f"topic.{self.topic}."
-        own = {
-            f"{prefix}{KS}.{table}.{name}": value
-            for name, value in given.items()
-            if "_" not in name and name in TABLE_SETTINGS
-        }
-        codecs = {
-            f"{prefix}codec.{name[6:]}": value
-            for name, value in given.items()
-            if name.startswith("codec_")
-        }
-        others = {
-            name.replace("_", "."): value
-            for name, value in given.items()
-            if name not in TABLE_SETTINGS and not name.startswith("codec_")
-        }
-        self.props = {
-            "topics": self.topic,
-            "contactPoints": "127.0.0.1",
-            "loadBalancing.localDc": DATACENTER,
-            "port": str(server.port),
-            f"{prefix}{KS}.{table}.mapping": mapping,
-            **own,
-            **codecs,
-            **others,
-        }
-        self.connector = CassandraSink()
-        self.context = SinkContextStub(tolerates_errors=True)
-        self.writer: SinkWriter | None = None
-
-    def findings(self) -> list[tuple[str, str]]:
-        config = CassandraSink.plugin.config.parse(self.props)
-        return [(each.setting, each.error or "") for each in self.connector.validate_live(config)]
-
-    def write(self, *values: Any, **given: Any) -> Failed:
-        failed: Failed = {}
-        if self.writer is None:
-            config = CassandraSink.plugin.config.parse(self.props)
-            self.writer = self.connector.open(config, self.context)
-        records = records_of(list(values), topic=self.topic, **given)
-        self.writer.write(records, failed)
-        self.writer.flush()
-        return failed
-
-    def close(self) -> None:
-        if self.writer is not None:
-            self.writer.close()
-
-
-TABLE_SETTINGS = {
-    "consistencyLevel", "ttl", "nullToUnset", "deletesEnabled", "ttlTimeUnit",
-    "timestampTimeUnit", "query",
-}  # fmt: skip
-
 MakeTask = Callable[..., Task]
 
 
@@ -202,10 +137,6 @@ def make_task(server: CassandraServer, table: str) -> Iterator[MakeTask]:
     yield make
     for task in tasks:
         task.close()
-
-
-def rows(server: CassandraServer, table: str, columns: str = "*") -> list[tuple[Any, ...]]:
-    return sorted(server.execute(f"SELECT {columns} FROM {KS}.{table}"))
 
 
 def test_keys_headers_and_whole_values_are_mapped(
@@ -489,14 +420,22 @@ def test_structs_become_user_types_and_logical_types_their_own(
     assert "missing: y; unknown: z" in str(failed[0])
 
 
-def test_it_works_without_libev(
-    server: CassandraServer, table: str, make_task: MakeTask, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("connections", [connection_class, on_asyncio])
+def test_answers_arrive_in_pieces_whatever_the_event_loop(
+    server: CassandraServer,
+    table: str,
+    make_task: MakeTask,
+    monkeypatch: pytest.MonkeyPatch,
+    connections: Callable[..., Any],
 ) -> None:
     where = "penstock.connectors.cassandra.client.access.connection_class"
-    monkeypatch.setattr(where, on_asyncio)
-    task = make_task("id int PRIMARY KEY, v int", "id=key, v=value.v")
-    values = [{"v": number} for number in range(1000)]
-    assert task.write(*values, keys=list(range(1000))) == {}
+    monkeypatch.setattr(where, connections)
+    with Proxy(server.port, piece=7) as proxy:
+        mapping = "id=key, v=value.v"
+        task = make_task("id int PRIMARY KEY, v int", mapping, port=str(proxy.port))
+        values = [{"v": number} for number in range(1000)]
+        assert task.write(*values, keys=list(range(1000))) == {}
+        task.close()
     assert rows(server, table) == [(number, number) for number in range(1000)]
 
 
@@ -537,7 +476,6 @@ def test_unknown_names_are_told_at_validation(
         with pytest.raises(ConfigInvalid, match=r"topic\."):
             task.write({"v": 1}, keys=[1])
         task.close()
-        task.writer = None
         del task.props[name]
     for value, text in (
         ("v=value.v", "part of the primary key but are not mapped: id"),
@@ -557,28 +495,19 @@ def test_unknown_names_are_told_at_validation(
         ("query", "SELECT"),
     ):
         own = f"{prefix}{KS}.{table}.{name}"
-        found = {setting for setting, _ in _with(task, own, value)}
+        found = {setting for setting, _ in task.findings(**{own: value})}
         assert own in found, name
-    assert _with(task, f"{prefix}codec.locale", "xx")[0][0] == f"{prefix}codec.locale"
-    assert _with(task, f"{prefix}codec.date", "bbb")[0][0] == f"{prefix}codec.date"
-    assert _with(task, "topics", "other")[0][0] == "topics"
+    assert task.findings(**{f"{prefix}codec.locale": "xx"})[0][0] == f"{prefix}codec.locale"
+    assert task.findings(**{f"{prefix}codec.date": "bbb"})[0][0] == f"{prefix}codec.date"
+    assert task.findings(**{"topics": "other"})[0][0] == "topics"
     own = f"{prefix}{KS}.{table}."
     task.props[f"{own}deletesEnabled"] = "false"
-    ((setting, error),) = _with(task, f"{own}query", "SELECT nothing FROM nowhere")
+    ((setting, error),) = task.findings(**{f"{own}query": "SELECT nothing FROM nowhere"})
     assert setting == f"{own}query"
     assert "Prepare failed" in error
-    assert _with(task, "port", "1")[0][0] == "contactPoints"
-    ((setting, error),) = _with(task, "loadBalancing.localDc", "nowhere")
+    assert task.findings(**{"port": "1"})[0][0] == "contactPoints"
+    ((setting, error),) = task.findings(**{"loadBalancing.localDc": "nowhere"})
     assert (setting, "data center nowhere" in error) == ("contactPoints", True), error
-
-
-def _with(task: Task, name: str, value: str) -> list[tuple[str, str]]:
-    before = dict(task.props)
-    task.props[name] = value
-    try:
-        return task.findings()
-    finally:
-        task.props = before
 
 
 def test_answers_that_do_not_come_are_waited_for_and_the_records_written_again(
@@ -611,10 +540,7 @@ def test_answers_that_do_not_come_are_waited_for_and_the_records_written_again(
 
 def test_the_server_is_killed_while_records_pass_and_nothing_is_lost(table: str) -> None:
     with CassandraServer() as own:
-        own.execute(
-            f"CREATE KEYSPACE {KS} WITH replication = "
-            "{'class': 'SimpleStrategy', 'replication_factor': 1}"
-        )
+        own.execute(CREATE_KEYSPACE)
         own.execute(f"CREATE TABLE {KS}.{table} (p int, id int, v int, PRIMARY KEY (p, id))")
         task = Task(own, table, "p=value.p, id=key, v=value.v")
         restarter = threading.Thread(target=lambda: (own.kill(), own.start()))
@@ -635,59 +561,3 @@ def test_the_server_is_killed_while_records_pass_and_nothing_is_lost(table: str)
             restarter.join()
             task.close()
         assert sorted(row[2] for row in rows(own, table)) == list(range(6000))
-
-
-def test_wrong_passwords_and_untrusted_certificates_are_told(
-    tmp_path: Path, table: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    authority = Authority()
-    issued = authority.issue("node", "localhost", "127.0.0.1")
-    store = tmp_path / "node.p12"
-    store.write_bytes(issued.pkcs12("secret"))
-    trust = tmp_path / "trust.pem"
-    trust.write_text(authority.pem())
-    tls = Tls(store, store, "secret")
-    with CassandraServer(passwords=True, tls=tls) as own:
-        own.execute(
-            f"CREATE KEYSPACE {KS} WITH replication = "
-            "{'class': 'SimpleStrategy', 'replication_factor': 1}"
-        )
-        own.execute(f"CREATE TABLE {KS}.{table} (id int PRIMARY KEY, v text)")
-        own.execute("CREATE ROLE reader WITH PASSWORD = 'r' AND LOGIN = true")
-        own.execute("GRANT SELECT ON ALL KEYSPACES TO reader")
-        task = Task(own, table, "id=key, v=value.v")
-        task.props |= {
-            "auth.username": "cassandra",
-            "auth.password": "cassandra",
-            "ssl.provider": "JDK",
-            "ssl.truststore.path": str(trust),
-        }
-        assert task.findings() == []
-        assert task.write({"v": "x"}, keys=[1]) == {}
-        task.close()
-        task.writer = None
-        with monkeypatch.context() as patched:
-            patched.setattr(
-                "penstock.connectors.cassandra.client.access.connection_class",
-                on_asyncio,
-            )
-            keys = list(range(2, 1000))
-            assert task.write(*[{"v": "x" * 5_000} for _ in keys], keys=keys, first=1) == {}
-            task.close()
-            task.writer = None
-        assert rows(own, table, "id") == [(number,) for number in range(1, 1000)]
-        ((setting, text),) = _with(task, "auth.password", "wrong")
-        assert setting == "auth.username"
-        assert "password" in text
-        del task.props["ssl.truststore.path"]
-        ((setting, text),) = task.findings()
-        assert setting == "contactPoints"
-        assert "certificate" in text
-        task.props |= {"ssl.truststore.path": str(tmp_path / "none")}
-        with pytest.raises(ConfigInvalid, match=r"ssl\.truststore\.path"):
-            task.findings()
-        task.props |= {"ssl.truststore.path": str(trust), "auth.username": "reader"}
-        task.props["auth.password"] = "r"
-        with pytest.raises(PenstockError, match="MODIFY"):
-            task.write({"v": "x"}, keys=[3])
-        task.close()

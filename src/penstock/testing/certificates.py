@@ -85,10 +85,9 @@ class Authority:
         return _pem(self.certificate)
 
     def pkcs12(self, password: str) -> bytes:
-        """Its certificate, as a PKCS12 trust store has it."""
-        return pkcs12.serialize_key_and_certificates(
-            None, None, None, [self.certificate], _encryption(password)
-        )
+        """Its certificate, as a PKCS12 trust store of Java's has it."""
+        trusted = [pkcs12.PKCS12Certificate(self.certificate, b"authority")]
+        return pkcs12.serialize_java_truststore(trusted, _encryption(password))
 
 
 def _builder(subject: x509.Name, issuer: x509.Name, key: Key) -> x509.CertificateBuilder:

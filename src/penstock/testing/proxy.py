@@ -29,11 +29,13 @@ class Proxy:
     """Passes connections to its loopback `port` on to `target`, another loopback port.
 
     `port` is chosen when it is made and kept to the end; it serves from `start` to `close`, or as a
-    context manager. The methods return when they have taken effect.
+    context manager. The methods return when they have taken effect. At most `piece` bytes are
+    passed on at once.
     """
 
-    def __init__(self, target: int) -> None:
+    def __init__(self, target: int, piece: int = _PIECE) -> None:
         self.target = target
+        self._piece = piece
         self._bound = _bind(0)
         self.port = int(self._bound.getsockname()[1])
         self._loop = asyncio.new_event_loop()
@@ -137,7 +139,7 @@ class Proxy:
 
     async def _pass_on(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
         """Passes on what one side sends, and then that it has nothing more to send."""
-        while data := await source.read(_PIECE):
+        while data := await source.read(self._piece):
             await self._flowing.wait()
             sink.write(data)
             await sink.drain()

@@ -1,10 +1,14 @@
-"""The driver's event loop.
+"""The driver's connections and their event loop.
 
-The driver has its connections served by libev, whose extension its wheels for Linux have, or by
-Python's asyncore, which ended with Python 3.11; without either it cannot even be imported. It
-brings a loop on asyncio, too, which runs everywhere, but does not encrypt: asyncio refuses sockets
-of `ssl`. So this is: libev, which costs the least, or else asyncio, on every version of Python,
-with reads and writes of its own where connections are encrypted.
+The driver serves its connections with libev, whose extension is in its wheels for Linux, or with
+Python's asyncore, which ended with Python 3.11; without either it cannot even be imported. Its loop
+on asyncio runs everywhere, but does not encrypt: asyncio refuses sockets of `ssl`. So penstock uses
+libev, which costs the least, or else asyncio, on every version of Python, with its own reads and
+writes for encrypted connections.
+
+On either loop, segments are read by `WholeSegments`: with protocol version 5 the driver drops the
+first bytes of a segment if a read ends within its header (PYTHON-1337, seen with 3.30.1), takes the
+next ones for a header, and breaks the connection with "CRC mismatch".
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ T = TypeVar("T")
 
 _ASYNCORE: Final = "cassandra.io.asyncorereactor"
 _AGAIN_S: Final = 0.01
+_PAYLOAD_CRC: Final = 4  # bytes, after a segment's payload
 
 
 def connection_class(*, encrypts: bool) -> Any:
@@ -28,10 +33,9 @@ def connection_class(*, encrypts: bool) -> Any:
     anywhere."""
     try:
         from cassandra.io.libevreactor import LibevConnection
-
-        return LibevConnection
     except Exception:  # the driver's DependencyException, or the extension does not load
         return on_asyncio(encrypts=encrypts)
+    return _whole(LibevConnection)
 
 
 def on_asyncio(*, encrypts: bool) -> Any:
@@ -44,14 +48,51 @@ def on_asyncio(*, encrypts: bool) -> Any:
         stand_in = ModuleType(_ASYNCORE)
         stand_in.__dict__["AsyncoreConnection"] = AsyncioConnection
         sys.modules[_ASYNCORE] = stand_in
-    return _encrypting() if encrypts else AsyncioConnection
+    return _encrypting() if encrypts else _whole(AsyncioConnection)
+
+
+class WholeSegments:
+    """Mixin of connections: reads a segment when all of it has arrived, and keeps what has arrived
+    of the next one."""
+
+    _io_buffer: Any
+    _segment_codec: Any
+
+    def _process_segment_buffer(self) -> None:
+        """Moves the payload of the next segment to the buffer of frames; the driver calls it for
+        as long as it does. A checksum that differs breaks the connection."""
+        from cassandra.connection import CrcMismatchException
+        from cassandra.segment import CrcException
+
+        buffers, codec = self._io_buffer, self._segment_codec
+        received = buffers.readable_io_bytes()
+        buffers.io_buffer.seek(0)
+        buffers._segment_consumed = False
+        if received < codec.header_length_with_crc:
+            return
+        try:
+            header = codec.decode_header(buffers.io_buffer)
+            if received < codec.header_length_with_crc + header.payload_length + _PAYLOAD_CRC:
+                buffers.io_buffer.seek(0)
+                return
+            payload = codec.decode(buffers.io_buffer, header).payload
+        except CrcException as error:
+            self.defunct(CrcMismatchException(str(error), self.endpoint))  # type: ignore[attr-defined]
+            return
+        buffers._segment_consumed = True
+        buffers.cql_frame_buffer.write(payload)
+
+
+@cache
+def _whole(connection: Any) -> Any:
+    return type(connection.__name__, (WholeSegments, connection), {})
 
 
 @cache
 def _encrypting() -> Any:
     from cassandra.io.asyncioreactor import AsyncioConnection
 
-    class EncryptingConnection(AsyncioConnection):  # type: ignore[misc] # Any: see the import
+    class EncryptingConnection(WholeSegments, AsyncioConnection):  # type: ignore[misc] # Any: see the import
         """A connection whose socket is one of `ssl`."""
 
         async def handle_write(self) -> None:

@@ -1,4 +1,4 @@
-"""What a look at the cluster says of a configuration."""
+"""Checks a configuration against the cluster."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock.api import ConfigInvalid, Finding, PenstockError
-from penstock.connectors.cassandra.client.access import Access, Names, close
+from penstock.connectors.cassandra.client.access import Access, close
 from penstock.connectors.cassandra.client.errors import NotAllowed
 from penstock.connectors.cassandra.read.plan import SourcePlan
 from penstock.connectors.cassandra.read.queries import problems as read_problems
@@ -15,25 +15,28 @@ from penstock.connectors.cassandra.write.plan import SinkPlan
 from penstock.connectors.cassandra.write.tables import problems
 
 
-def refused(error: PenstockError, names: Names) -> Iterator[Finding]:
-    """What an attempt to connect says, at the setting to blame."""
+def _refused(error: PenstockError, access: Access) -> Iterator[Finding]:
+    """A failed attempt to connect, at the setting to change."""
+    names = access.names
+    address = names.bundle if access.bundle else names.points
     if isinstance(error, ConfigInvalid):
         for text in error.problems:
-            own = [each for each in (names.bundle, names.tls, names.compression) if each in text]
-            yield Finding(next(filter(None, own), names.points), text)
+            settings = (names.bundle, names.tls, names.compression)
+            named = (setting for setting in settings if setting and setting in text)
+            yield Finding(next(named, address), text)
     elif isinstance(error, NotAllowed):
         yield Finding(names.user, f"{error}. Check {names.user} and the password.")
     else:
-        yield Finding(names.points, str(error))
+        yield Finding(address, str(error))
 
 
 def sink_findings(access: Access, plan: SinkPlan) -> Iterator[Finding]:
-    """A cluster that cannot be reached or refuses the user; keyspaces, tables and columns that do
-    not exist, statements that cannot be prepared."""
+    """Reports a cluster that cannot be reached or refuses the user, missing keyspaces, tables and
+    columns, and statements that cannot be prepared."""
     try:
         session = access.session()
     except PenstockError as error:
-        yield from refused(error, access.names)
+        yield from _refused(error, access)
         return
     try:
         yield from _tables(session, plan)
@@ -42,12 +45,12 @@ def sink_findings(access: Access, plan: SinkPlan) -> Iterator[Finding]:
 
 
 def source_findings(access: Access, plan: SourcePlan) -> Iterator[Finding]:
-    """A cluster that cannot be reached or refuses the user; a keyspace, tables and columns that do
-    not exist or are of another type than is needed."""
+    """Reports a cluster that cannot be reached or refuses the user, a missing keyspace, missing
+    tables and columns, and columns of the wrong type."""
     try:
         session = access.session()
     except PenstockError as error:
-        yield from refused(error, access.names)
+        yield from _refused(error, access)
         return
     try:
         for table in plan.tables:
@@ -60,10 +63,10 @@ def source_findings(access: Access, plan: SourcePlan) -> Iterator[Finding]:
 def _tables(session: Any, plan: SinkPlan) -> Iterator[Finding]:
     for topic in plan.topics.values():
         for table in topic.tables:
-            found = list(problems(session.cluster.metadata, table))
-            for setting, text in found:
+            missing = list(problems(session.cluster.metadata, table))
+            for setting, text in missing:
                 yield Finding(setting, f"{setting}: {text}")
-            if found:
+            if missing:
                 continue
             try:
                 binding_of(session, table, topic.texts)
