@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from penstock.api import DataError
 from penstock.api.schema import FLOAT64, INT64, STRING, array, decimal, map_of, struct
 from penstock.connectors.keyed.documents import dump, node_writer
+from penstock.connectors.keyed.pointers import at_path
 from penstock.connectors.search.settings.elasticsearch import ELASTICSEARCH_SINK, sink_plan
-from penstock.connectors.search.write.actions import TopicActions, at_path, pointer
+from penstock.connectors.search.write.actions import TopicActions, pointer
 from penstock.connectors.search.write.names import (
     data_stream_name,
     index_name,

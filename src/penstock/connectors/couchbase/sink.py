@@ -43,7 +43,7 @@ class CouchbaseSink(SinkConnector):
     def open_preview(
         self, config: Config, context: SinkContext, tell: Callable[[str], None]
     ) -> SinkWriter:
-        from penstock.connectors.couchbase.write.preview import ToldStore
+        from penstock.connectors.couchbase.write.preview import PreviewStore
         from penstock.connectors.couchbase.write.writer import CouchbaseWriter
 
-        return CouchbaseWriter(sink_plan(config), lambda: ToldStore(tell), context)
+        return CouchbaseWriter(sink_plan(config), lambda: PreviewStore(tell), context)

@@ -48,9 +48,9 @@ class CouchbaseSource(SourceConnector):
             {
                 **config.props,
                 k.SCOPE.name: "",
-                k.COLLECTIONS.name: ",".join(each.qualified for each in some),
+                k.COLLECTIONS.name: ",".join(keyspace.qualified for keyspace in assigned),
             }
-            for some in tasks
+            for assigned in tasks
         ]
 
     def replan_ms(self, config: Config) -> int | None:
@@ -62,8 +62,8 @@ class CouchbaseSource(SourceConnector):
     def alter_offsets(self, config: Config, offsets: Offsets) -> bool:
         from penstock.connectors.couchbase.read.offsets import check
 
-        for each in offsets:
-            check(each.partition, each.offset)
+        for altered in offsets:
+            check(altered.partition, altered.offset)
         return True
 
     def open(self, config: Config, context: SourceContext) -> SourceReader:
@@ -77,9 +77,9 @@ class CouchbaseSource(SourceConnector):
 
         store = connect(access_of(config))
         try:
-            found = store.collections(plan.bucket)
+            keyspaces = store.collections(plan.bucket)
         except Exception as error:
             raise error_of(error, f"Cannot list the collections of {plan.bucket}") from error
         finally:
             store.close()
-        return [each for each in found if is_read(plan, each)]
+        return [keyspace for keyspace in keyspaces if is_read(plan, keyspace)]

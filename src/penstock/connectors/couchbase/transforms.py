@@ -1,4 +1,4 @@
-"""The transforms that come with Couchbase's connector, for what its source sends."""
+"""The transforms that come with Couchbase's connector, for records of its source."""
 
 from __future__ import annotations
 

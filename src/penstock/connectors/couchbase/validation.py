@@ -1,4 +1,4 @@
-"""What a cluster says of a configuration."""
+"""Checks of a configuration against the cluster."""
 
 from __future__ import annotations
 
@@ -25,40 +25,42 @@ _WAIT_MS = 5_000
 def sink_findings(config: Config) -> Iterable[Finding]:
     """The findings about a sink: settings of single topics, the cluster, the bucket."""
     sinks.sink_plan(config)
-    found, store = _connected(config)
+    findings, store = _connected(config)
     if store is not None:
         store.close()
-    return found
+    return findings
 
 
 def source_findings(config: Config) -> Iterable[Finding]:
     """The findings about a source: settings of single collections, the cluster, the bucket, and
     collections that do not exist."""
     plan = sources.source_plan(config)
-    found, store = _connected(config)
+    findings, store = _connected(config)
     if store is None:
-        return found
+        return findings
     try:
         existing = store.collections(plan.bucket)
     except Exception:
-        return found  # the user may not list them
+        return findings  # the user may not list them
     finally:
         store.close()
-    offered = sorted(each.qualified for each in existing)
-    for each in plan.collections:
-        if each not in existing:
+    offered = sorted(keyspace.qualified for keyspace in existing)
+    for keyspace in plan.collections:
+        if keyspace not in existing:
             text = invalid(
-                sources.COLLECTIONS.name, each.qualified, f"{plan.bucket} has no such collection"
+                sources.COLLECTIONS.name,
+                keyspace.qualified,
+                f"{plan.bucket} has no such collection",
             )
-            found.append(Finding(sources.COLLECTIONS.name, text, offered))
-    if not plan.collections and not any(is_read(plan, each) for each in existing):
+            findings.append(Finding(sources.COLLECTIONS.name, text, offered))
+    if not plan.collections and not any(is_read(plan, keyspace) for keyspace in existing):
         text = invalid(sources.SCOPE.name, plan.scope, f"{plan.bucket} has no collections there")
-        found.append(Finding(sources.SCOPE.name, text))
-    return found
+        findings.append(Finding(sources.SCOPE.name, text))
+    return findings
 
 
 def is_read(plan: sources.SourcePlan, keyspace: Keyspace) -> bool:
-    """Whether a collection that is not named is read."""
+    """Whether the source reads a collection that the configuration does not name."""
     scope = keyspace.scope
     is_system = scope.startswith("%") or (scope.startswith("_") and scope != "_default")
     if plan.scope:
@@ -67,7 +69,7 @@ def is_read(plan: sources.SourcePlan, keyspace: Keyspace) -> bool:
 
 
 def _connected(config: Config) -> tuple[list[Finding], Store | None]:
-    """A connection to the bucket, or what is wrong with it."""
+    """A connection to the bucket, or findings of what prevents one."""
     from couchbase.exceptions import AuthenticationException, BucketNotFoundException
 
     from penstock.connectors.couchbase.client.errors import shown

@@ -1,2 +1,2 @@
-"""What sinks into stores of keyed documents share: which writes of a key count, how many go
-together, and what Debezium's change events say. Functions over values; they know no store."""
+"""Code that sinks of keyed documents share: which writes of a key count, how many are sent
+together, and Debezium's change events. Functions over values; they know no store."""

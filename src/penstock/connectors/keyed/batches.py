@@ -1,8 +1,8 @@
-"""Which of several writes with one key count, and which may go together.
+"""Which of several writes with one key count, and which may be sent together.
 
-A store that does the writes of a batch in any order must not get two of one key at once. Where each
-write replaces or deletes the whole document, the last one of a key is enough; else they follow each
-other in rounds.
+A store that executes the writes of a batch in any order must not get two of one key at once. If
+each write replaces or deletes the whole document, the last one of a key is enough; else they follow
+each other in rounds.
 
 >>> last_ones(["a", "b", "a", None, "a"])
 {1: None, 3: None, 4: 2}
@@ -18,42 +18,42 @@ from penstock.api import Records
 
 
 def last_ones(keys: Sequence[Hashable | None]) -> dict[int, int | None]:
-    """The rows that count, in order, each with the row before it that has the same key: the one to
-    write instead if the store refuses it. A row without a key (None) stands for itself.
+    """The last row of each key, in order, with the row of that key before it: the one to write
+    instead if the store refuses the last. A row without a key (None) stands alone.
 
     For the row before that one, see `previous`.
     """
-    before = previous(keys)
-    replaced = set(before.values())
-    return {row: before.get(row) for row in range(len(keys)) if row not in replaced}
+    predecessors = previous(keys)
+    replaced = set(predecessors.values())
+    return {row: predecessors.get(row) for row in range(len(keys)) if row not in replaced}
 
 
 def previous(keys: Sequence[Hashable | None]) -> dict[int, int]:
-    """By row: the last row before it with the same key, where there is one."""
+    """By row: the last row before it with the same key, if any."""
     last: dict[Hashable, int] = {}
-    found: dict[int, int] = {}
+    predecessors: dict[int, int] = {}
     for row, key in enumerate(keys):
         if key is None:
             continue
         if key in last:
-            found[row] = last[key]
+            predecessors[row] = last[key]
         last[key] = row
-    return found
+    return predecessors
 
 
 def rounds(keys: Sequence[Hashable | None]) -> list[list[int]]:
     """The rows in rounds: no key occurs twice in one, and those of a key are in order."""
-    seen: dict[Hashable, int] = {}
-    found: list[list[int]] = []
+    counts: dict[Hashable, int] = {}
+    grouped: list[list[int]] = []
     for row, key in enumerate(keys):
         number = 0
         if key is not None:
-            number = seen.get(key, 0)
-            seen[key] = number + 1
-        while len(found) <= number:
-            found.append([])
-        found[number].append(row)
-    return found
+            number = counts.get(key, 0)
+            counts[key] = number + 1
+        while len(grouped) <= number:
+            grouped.append([])
+        grouped[number].append(row)
+    return grouped
 
 
 def pieces(rows: Sequence[int], most: int) -> Iterator[Sequence[int]]:
@@ -66,8 +66,8 @@ def pieces(rows: Sequence[int], most: int) -> Iterator[Sequence[int]]:
 
 
 def identity(records: Records) -> Hashable:
-    """What tells batches apart, of which there is at least one record. The engine repeats a batch
-    as it was, so that a writer knows it again and goes on where it was interrupted."""
+    """Identifies a batch of at least one record. The engine repeats a batch unchanged, so that a
+    writer recognizes it and continues where it was interrupted."""
     last = len(records) - 1
     return (
         len(records),

@@ -1,7 +1,7 @@
 """Values as the JSON of documents (connectors.md §15).
 
-With its schema a value is what the mapping made of the schema says; without (`schema.ignore`, or
-none at all) what the JsonConverter writes.
+With its schema a value follows the mapping made from the schema; without (`schema.ignore`, or no
+schema at all) it is what the JsonConverter writes.
 
 type                with its schema                     without
 Decimal             a number (double)                   base64 of the unscaled value
@@ -38,13 +38,13 @@ from penstock.api.schema import (
 )
 
 Node = Callable[[Value], Any]
-"""A value as what the JSON library writes."""
+"""Converts a value into one that the JSON library writes."""
 
 
 @lru_cache(maxsize=1_000)
 def node_writer(schema: Schema | None, *, mapped: bool, compact: bool) -> Node:
-    """The function that makes nodes of a schema's values; it raises DataError. `mapped`: for the
-    mapping that is made of the schema; `compact`: maps of texts are objects then."""
+    """The function that converts a schema's values into nodes; it raises DataError. `mapped`: for
+    the mapping made from the schema; `compact`: maps with texts as keys are objects then."""
     node = any_node if schema is None else _node(schema, mapped, compact)
 
     def write(value: Value) -> Any:
@@ -59,7 +59,7 @@ def node_writer(schema: Schema | None, *, mapped: bool, compact: bool) -> Node:
 
 
 def dump(node: Any) -> bytes:
-    """The JSON of a node. Raises DataError where there is none."""
+    """The JSON of a node. Raises DataError if JSON cannot hold it."""
     try:
         return orjson.dumps(node)
     except TypeError:
@@ -71,7 +71,7 @@ def dump(node: Any) -> bytes:
 
 
 def float_node(value: Value) -> Any:
-    """A number, or the name of what is none in JSON."""
+    """A number, or the name of one that JSON does not have."""
     if isfinite(value):
         return value
     return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
@@ -93,7 +93,7 @@ def _same(value: Value) -> Any:
 
 
 def _node(schema: Schema, mapped: bool, compact: bool) -> Node:
-    """As `_plain`, for null too."""
+    """Like `_plain`, for null too."""
     plain = _plain(schema, mapped, compact)
     if schema.default is not None:
         default = plain(schema.default)
@@ -134,7 +134,7 @@ def _plain(schema: Schema, mapped: bool, compact: bool) -> Node:
             return _map(schema, mapped, compact)
         case Type.ARRAY:
             element = _inner(schema.value_schema, mapped, compact)
-            return lambda value: [element(each) for each in value]
+            return lambda value: [element(item) for item in value]
         case Type.BYTES:
             return bytes_node
         case Type.FLOAT32 | Type.FLOAT64:
@@ -161,12 +161,12 @@ def _map(schema: Schema, mapped: bool, compact: bool) -> Node:
     values = _inner(schema.value_schema, mapped, compact)
     of_texts = schema.key_schema is not None and schema.key_schema.type is Type.STRING
     if of_texts and (compact or not mapped):
-        return lambda value: {keys(key): values(each) for key, each in pairs(value)}
+        return lambda value: {keys(key): values(item) for key, item in pairs(value)}
     if mapped:
         return lambda value: [
-            {"key": keys(key), "value": values(each)} for key, each in pairs(value)
+            {"key": keys(key), "value": values(item)} for key, item in pairs(value)
         ]
-    return lambda value: [[keys(key), values(each)] for key, each in pairs(value)]
+    return lambda value: [[keys(key), values(item)] for key, item in pairs(value)]
 
 
 def any_node(value: Value) -> Any:
@@ -178,10 +178,10 @@ def any_node(value: Value) -> Any:
         return float_node(value)
     if kind is dict:
         if all(type(key) is str for key in value):
-            return {key: any_node(each) for key, each in value.items()}
-        return [[any_node(key), any_node(each)] for key, each in value.items()]
+            return {key: any_node(item) for key, item in value.items()}
+        return [[any_node(key), any_node(item)] for key, item in value.items()]
     if kind is list:
-        return [any_node(each) for each in value]
+        return [any_node(item) for item in value]
     if kind is bytes:
         return bytes_node(value)
     raise DataError(f"A value of {kind.__name__} without a schema cannot be written as JSON")

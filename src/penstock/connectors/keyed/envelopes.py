@@ -1,5 +1,4 @@
-"""Debezium's change events (connectors.md §4.2): what a value says has happened to a document or a
-row."""
+"""Debezium's change events (connectors.md §4.2): changes of a document or a row."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from penstock.api import DataError
 
 
 class Operation(Enum):
-    """What has happened, as `op` says it."""
+    """The operation of an event, by its `op`."""
 
     CREATE = "c"
     READ = "r"
@@ -28,23 +27,23 @@ class Change:
     event: Mapping[str, Any]
 
     def has(self, name: str) -> bool:
-        """Whether the event has that member, be it null."""
+        """Whether the event has that member, even as null."""
         return name in self.event
 
     @property
     def before(self) -> Any:
-        """The state before it, or None."""
+        """The state before the change, or None."""
         return self.event.get("before")
 
     @property
     def after(self) -> Any:
-        """The state after it, or None."""
+        """The state after the change, or None."""
         return self.event.get("after")
 
 
 def change_of(value: Mapping[str, Any]) -> Change | None:
-    """The change that a value tells of; None for one of a schema (it has `ddl`). Raises DataError
-    where it is no change event.
+    """The change in a value; None for a change of a schema (it has `ddl`). Raises DataError if the
+    value is not a change event.
 
     >>> change_of({"op": "u", "before": None, "after": {"id": 1}}).operation
     <Operation.UPDATE: 'u'>

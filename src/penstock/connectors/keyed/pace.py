@@ -1,4 +1,4 @@
-"""Limits of the rate of writes: a pause after every so many of them, and how many are under way."""
+"""Limits of the rate of writes: pauses between them, and the number of requests in flight."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """After every `every` writes, `pause_ms` pass; 0 of either: none do.
+    """A pause of `pause_ms` after every `every` writes; none if either is 0.
 
     >>> pace, pauses = Pace(every=2, pause_ms=50), []
     >>> for _ in range(4):
@@ -31,7 +31,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """How many requests may be under way, at most `most`: half as many after one that the store was
+    """How many requests may be in flight, at most `most`: half as many after one that the store was
     too busy for, and a tenth of `most` more after a batch without such.
 
     >>> window = Window.of(100).shrunk().shrunk()
@@ -44,7 +44,7 @@ class Window:
 
     @classmethod
     def of(cls, most: int) -> Window:
-        """A window that is open."""
+        """A window that is fully open."""
         return cls(most, most)
 
     def shrunk(self) -> Window:
@@ -52,5 +52,5 @@ class Window:
         return Window(self.most, max(self.now // 2, 1))
 
     def grown(self) -> Window:
-        """After a batch that the store took."""
+        """After a batch that the store accepted."""
         return Window(self.most, min(self.now + max(self.most // 10, 1), self.most))

@@ -3,10 +3,10 @@
 Imports point down:
 
     source, sink   the connectors
-    validation     what a look at the server says of a configuration
-    read, write    change events into records, records into writes
-    settings       what configurations may say
-    client         connections, what errors mean; `text`: JSON as MongoDB's shell writes it
+    validation     checks of a configuration against the server
+    read, write    turn change events into records, and records into writes
+    settings       the settings of configurations
+    client         connections and errors; `text`: JSON as MongoDB's shell writes it
 
-What `settings` and `validation` import at the top can be imported without pymongo.
+`settings` and `validation` can be imported without pymongo.
 """

@@ -43,6 +43,6 @@ class MongoSink(SinkConnector):
         self, config: Config, context: SinkContext, tell: Callable[[str], None]
     ) -> SinkWriter:
         from penstock.connectors.mongodb.write.plan import plan_of
-        from penstock.connectors.mongodb.write.preview import ToldWriter
+        from penstock.connectors.mongodb.write.preview import PreviewWriter
 
-        return ToldWriter(lambda topic: plan_of(config, topic), tell)
+        return PreviewWriter(lambda topic: plan_of(config, topic), tell)

@@ -40,22 +40,22 @@ class MongoSource(SourceConnector):
         return [config.props]  # one stream, which is in order
 
     def exactly_once(self, config: Config) -> bool | None:
-        # A copy that is cut short begins again.
+        # An interrupted copy starts over.
         return None if k.startup_mode(config) == k.COPY_EXISTING else True
 
     def alter_offsets(self, config: Config, offsets: Offsets) -> bool:
         from penstock.connectors.mongodb.read.offsets import ID, NS, token_of
 
-        for each in offsets:
-            if each.offset is None:
+        for altered in offsets:
+            if altered.offset is None:
                 continue
-            if NS not in each.partition:
+            if NS not in altered.partition:
                 raise PenstockError(f"Partition objects should contain the key '{NS}'")
-            if ID not in each.offset:
+            if ID not in altered.offset:
                 raise PenstockError(
                     f"Offset objects should either be null or contain the key '{ID}'"
                 )
-            token_of(each.offset)
+            token_of(altered.offset)
         return True
 
     def open(self, config: Config, context: SourceContext) -> SourceReader:

@@ -3,9 +3,9 @@
 Imports point down:
 
     sink, source   the connectors; sinks under the names of Confluent's and Aiven's
-    validation     what a cluster says of a configuration
-    settings       what configurations may say, as plans and options
-    write, read    records as documents, bulk requests, what the cluster refuses; documents as
+    validation     checks of a configuration against the cluster
+    settings       the settings of configurations, as plans and options
+    write, read    records as documents, bulk requests, refusals of the cluster; documents as
                    records, shard by shard
-    client         requests to a cluster, and what went wrong with them
+    client         requests to a cluster, and their errors
 """

@@ -21,7 +21,7 @@ from penstock.connectors.search.settings import elasticsearch, opensearch
 from penstock.connectors.search.settings.shared import SEARCH
 from penstock.connectors.search.validation.live import findings
 from penstock.connectors.search.write.plan import SinkPlan
-from penstock.connectors.search.write.preview import ToldClient
+from penstock.connectors.search.write.preview import PreviewClient
 from penstock.connectors.search.write.writer import SearchWriter
 
 
@@ -30,11 +30,11 @@ class _SearchSink(SinkConnector):
 
     @abstractmethod
     def options(self, config: Config) -> ClientOptions:
-        """What a configuration says of the cluster."""
+        """The connection parameters of a configuration."""
 
     @abstractmethod
     def sink_plan(self, config: Config) -> SinkPlan:
-        """What a configuration says of records."""
+        """The plan of a configuration."""
 
     def required_modules(self, config: Config) -> Collection[str]:
         return ("opensearchpy",)
@@ -56,9 +56,9 @@ class _SearchSink(SinkConnector):
     def open_preview(
         self, config: Config, context: SinkContext, tell: Callable[[str], None]
     ) -> SinkWriter:
-        # One request after the other: in the order of the records.
+        # One request after the other, in the order of the records.
         plan = replace(self.sink_plan(config), in_flight=1)
-        return SearchWriter(plan, ToldClient(tell), context)
+        return SearchWriter(plan, PreviewClient(tell), context)
 
 
 class ElasticsearchSink(_SearchSink):

@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 class _SearchSource(SourceConnector):
     @abstractmethod
     def options(self, config: Config) -> ClientOptions:
-        """What a configuration says of the cluster."""
+        """The connection parameters of a configuration."""
 
     def required_modules(self, config: Config) -> Collection[str]:
         return ("opensearchpy",)
@@ -59,16 +59,16 @@ class _SearchSource(SourceConnector):
         return True
 
     def alter_offsets(self, config: Config, offsets: Offsets) -> bool:
-        for each in offsets:
-            if each.offset is None:
+        for altered in offsets:
+            if altered.offset is None:
                 continue
-            if not isinstance(each.partition.get(INDEX), str) or not isinstance(
-                each.partition.get(SHARD), int
+            if not isinstance(altered.partition.get(INDEX), str) or not isinstance(
+                altered.partition.get(SHARD), int
             ):
                 raise PenstockError(
                     f"Partition objects should contain the key '{INDEX}' and the number '{SHARD}'"
                 )
-            check_offset(each.offset)
+            check_offset(altered.offset)
         return True
 
     def open(self, config: Config, context: SourceContext) -> SourceReader:

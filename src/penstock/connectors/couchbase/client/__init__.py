@@ -1,1 +1,1 @@
-"""The calls of Couchbase's SDK, and what its errors mean."""
+"""The calls of Couchbase's SDK, and its errors."""

@@ -1,4 +1,4 @@
-"""How a cluster is reached, as a value."""
+"""Connection parameters of a cluster."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ COUCHBASE: Final = Extra("couchbase", "Couchbase connectors", ("couchbase",))
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """How connections are encrypted. Paths are of PEM files, or of PKCS12 ones if a password or
-    the content says so."""
+    """Parameters of encrypted connections. Files are PEM or PKCS12, according to their content."""
 
     verifies_names: bool = True
     trusted: str = ""
@@ -28,7 +27,7 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a configuration says of the cluster. Times are in milliseconds."""
+    """Nodes, credentials and timeouts. Times are in milliseconds."""
 
     nodes: tuple[str, ...]
     username: str

@@ -1,5 +1,5 @@
-"""What the errors of the SDK mean: the cluster is away or busy, it refuses one document, or every
-call."""
+"""Classifies errors of the SDK: the cluster is unavailable or busy, it refuses one document, or
+every call."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from penstock.api import DataError, PenstockError, Unavailable
 
 
 class CouchbaseUnavailable(Unavailable):
-    """The cluster is away or busy; the call is repeated."""
+    """The cluster is unavailable or busy; the call is repeated."""
 
     code = "couchbase.unavailable"
 
 
 class CouchbaseRefused(PenstockError):
-    """The cluster refuses a call, whatever the record."""
+    """The cluster refuses a call, regardless of the record."""
 
     code = "couchbase.refused"
 
@@ -28,7 +28,7 @@ class WriteRefused(DataError):
     code = "couchbase.write"
 
 
-_PASSING: Final = (
+_TRANSIENT: Final = (
     sdk.TimeoutException,
     sdk.AmbiguousTimeoutException,
     sdk.UnAmbiguousTimeoutException,
@@ -65,22 +65,22 @@ _TOO_BIG: Final = "value_too_large"  # the SDK has no class for it
 
 
 def shown(error: BaseException) -> str:
-    """What an error says, in one line."""
+    """The message of an error, in one line."""
     context = getattr(error, "error_code", None)
     message = getattr(error, "message", None) or str(error)
     name = type(error).__name__
     return f"{name}: {message}" if context is None else f"{name}: {message} ({context})"
 
 
-def is_passing(error: Exception) -> bool:
-    """Whether the cluster is away or busy."""
-    return isinstance(error, _PASSING)
+def is_transient(error: Exception) -> bool:
+    """Whether the cluster is unavailable or busy."""
+    return isinstance(error, _TRANSIENT)
 
 
-def error_of(error: Exception, what: str) -> PenstockError:
-    """An error of the SDK as ours: `what` could not be done."""
-    text = f"{what}: {shown(error)}"
-    if is_passing(error):
+def error_of(error: Exception, failure: str) -> PenstockError:
+    """An error of the SDK as one of ours; `failure` says what failed."""
+    text = f"{failure}: {shown(error)}"
+    if is_transient(error):
         return CouchbaseUnavailable(text)
     if isinstance(error, _RECORDS) or _TOO_BIG in str(error).lower():
         return WriteRefused(text)

@@ -1,4 +1,4 @@
-"""Where documents are: bucket, scope and collection, as configurations and SQL++ name them."""
+"""Bucket, scope and collection of documents, as configurations and SQL++ name them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Keyspace:
 
     @property
     def quoted(self) -> str:
-        """Its name in a statement. The default collection goes by its bucket's name, which servers
+        """Its name in a statement. The default collection has its bucket's name, which servers
         before 7.0 know, too.
 
         >>> Keyspace("travel", "inventory", "hotel").quoted
@@ -36,7 +36,7 @@ class Keyspace:
         """
         if self.scope == DEFAULT and self.collection == DEFAULT:
             return quoted(self.bucket)
-        return ".".join(quoted(each) for each in (self.bucket, self.scope, self.collection))
+        return ".".join(quoted(name) for name in (self.bucket, self.scope, self.collection))
 
 
 def quoted(name: str) -> str:

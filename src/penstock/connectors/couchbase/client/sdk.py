@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 
 class SdkStore:
-    """A `Store` over the SDK's cluster object, or one that answers alike."""
+    """A `Store` over the SDK's cluster object, or a double of it."""
 
     def __init__(self, cluster: Any, held: ExitStack | None = None) -> None:
         self._cluster = cluster
@@ -74,19 +74,19 @@ class SdkStore:
             expiry=_time(expiry_ms),
             return_exceptions=True,
         )
-        done = self._collection(keyspace).upsert_multi(dict(documents), options)
-        return {} if done.all_ok else dict(done.exceptions)
+        outcome = self._collection(keyspace).upsert_multi(dict(documents), options)
+        return {} if outcome.all_ok else dict(outcome.exceptions)
 
     def remove(
         self, keyspace: Keyspace, ids: Sequence[str], durability: Durability
     ) -> Mapping[str, Exception]:
         options = RemoveMultiOptions(durability=_durability(durability), return_exceptions=True)
-        done = self._collection(keyspace).remove_multi(list(ids), options)
-        if done.all_ok:
+        outcome = self._collection(keyspace).remove_multi(list(ids), options)
+        if outcome.all_ok:
             return {}
         return {
             id: error
-            for id, error in done.exceptions.items()
+            for id, error in outcome.exceptions.items()
             if not isinstance(error, DocumentNotFoundException)
         }
 
@@ -113,16 +113,16 @@ class SdkStore:
         self._collection(keyspace).mutate_in(id, [spec], options)
 
     def get(self, keyspace: Keyspace, ids: Sequence[str]) -> Mapping[str, Stored | Exception]:
-        options = GetMultiOptions(transcoder=_AsItIs(), return_exceptions=True)
-        done = self._collection(keyspace).get_multi(list(ids), options)
-        found: dict[str, Stored | Exception] = {
+        options = GetMultiOptions(transcoder=_RawTranscoder(), return_exceptions=True)
+        outcome = self._collection(keyspace).get_multi(list(ids), options)
+        documents: dict[str, Stored | Exception] = {
             id: error
-            for id, error in done.exceptions.items()
+            for id, error in outcome.exceptions.items()
             if not isinstance(error, DocumentNotFoundException)
         }
-        for id, result in done.results.items():
-            found[id] = Stored(result.value, result.cas, result.flags)
-        return found
+        for id, result in outcome.results.items():
+            documents[id] = Stored(result.value, result.cas, result.flags)
+        return documents
 
     def query(
         self, statement: str, parameters: Mapping[str, Any], *, reads: bool, timeout_ms: int = 0
@@ -144,8 +144,8 @@ class SdkStore:
         ]
 
     def check(self, bucket: str, within_ms: int) -> None:
-        within = timedelta(milliseconds=within_ms)
-        self._cluster.wait_until_ready(within)
+        timeout = timedelta(milliseconds=within_ms)
+        self._cluster.wait_until_ready(timeout)
         if bucket:
             self._cluster.bucket(bucket).ping()
 
@@ -158,12 +158,12 @@ class SdkStore:
             self._held.close()
 
     def _collection(self, keyspace: Keyspace) -> Any:
-        found = self._collections.get(keyspace)
-        if found is None:
+        collection = self._collections.get(keyspace)
+        if collection is None:
             bucket = self._cluster.bucket(keyspace.bucket)
-            found = bucket.scope(keyspace.scope).collection(keyspace.collection)
-            self._collections[keyspace] = found
-        return found
+            collection = bucket.scope(keyspace.scope).collection(keyspace.collection)
+            self._collections[keyspace] = collection
+        return collection
 
 
 def cluster_options(access: Access, within_ms: int, stack: ExitStack) -> ClusterOptions:
@@ -192,8 +192,8 @@ def cluster_options(access: Access, within_ms: int, stack: ExitStack) -> Cluster
     )
 
 
-class _AsItIs(Transcoder):  # type: ignore[misc]  # the SDK's class has no types here
-    """Leaves contents as they are stored."""
+class _RawTranscoder(Transcoder):  # type: ignore[misc]  # the SDK's class has no types here
+    """Leaves stored contents unchanged."""
 
     def encode_value(self, value: bytes) -> tuple[bytes, int]:
         raise NotImplementedError("it reads alone")
@@ -202,14 +202,14 @@ class _AsItIs(Transcoder):  # type: ignore[misc]  # the SDK's class has no types
         return value
 
 
-def _durability(wanted: Durability) -> Any:
-    if wanted.is_default:
+def _durability(durability: Durability) -> Any:
+    if durability.is_default:
         return None
-    if wanted.level != "NONE":
-        return ServerDurability(DurabilityLevel[wanted.level])
+    if durability.level != "NONE":
+        return ServerDurability(DurabilityLevel[durability.level])
     return ClientDurability(
-        replicate_to=ReplicateTo[wanted.replicate_to],
-        persist_to=PersistToExtended[wanted.persist_to],
+        replicate_to=ReplicateTo[durability.replicate_to],
+        persist_to=PersistToExtended[durability.persist_to],
     )
 
 

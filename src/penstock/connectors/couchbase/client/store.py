@@ -1,4 +1,4 @@
-"""What the connectors ask of a cluster: the few calls of the SDK that they need."""
+"""The interface to a cluster: the few calls of the SDK that the connectors need."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.connectors.couchbase.client.keyspace import Keyspace
 
 
 class Change(Enum):
-    """What is done to the part of a document at a path."""
+    """How the part of a document at a path changes."""
 
     UPSERT = "UPSERT"
     ARRAY_PREPEND = "ARRAY_PREPEND"
@@ -21,7 +21,7 @@ class Change(Enum):
 @dataclass(frozen=True, slots=True)
 class Durability:
     """When a write counts as done: a level of the server, or numbers of nodes that the client
-    looks for. All by the names of the settings."""
+    checks. Values have the names of the settings."""
 
     level: str = "NONE"
     persist_to: str = "NONE"
@@ -35,7 +35,7 @@ class Durability:
 
 @dataclass(frozen=True, slots=True)
 class PartChange:
-    """A change of a part of a document. `value` is anything that JSON has."""
+    """A change of a part of a document. `value` is any JSON value."""
 
     kind: Change
     path: str
@@ -46,7 +46,7 @@ class PartChange:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A document as it is stored."""
+    """A stored document."""
 
     content: bytes
     cas: int
@@ -72,7 +72,7 @@ class Store(Protocol):
     def remove(
         self, keyspace: Keyspace, ids: Sequence[str], durability: Durability
     ) -> Mapping[str, Exception]:
-        """Deletes documents. One that is not there is no error."""
+        """Deletes documents; a missing one is not an error."""
 
     def change(
         self,
@@ -85,13 +85,13 @@ class Store(Protocol):
         """Changes a part of a document."""
 
     def get(self, keyspace: Keyspace, ids: Sequence[str]) -> Mapping[str, Stored | Exception]:
-        """Documents by id; those that are not there are left out."""
+        """Documents by id, without missing ones."""
 
     def query(
         self, statement: str, parameters: Mapping[str, Any], *, reads: bool, timeout_ms: int = 0
     ) -> list[dict[str, Any]]:
         """The rows of a SQL++ statement with named parameters. `reads`: it changes nothing, and
-        sees all writes that were done before. 0: the SDK's own timeout."""
+        sees all earlier writes. `timeout_ms` 0: the SDK's own timeout."""
 
     def collections(self, bucket: str) -> list[Keyspace]:
         """All collections of a bucket."""

@@ -1,6 +1,6 @@
 """Java's key stores as the PEM files that the SDK reads.
 
-PEM files are used where they are. PKCS12 is written as PEM into a folder that only this user can
+PEM files are used in place. PKCS12 is written as PEM into a folder that only this user can
 read, and that is deleted when the connection ends. Java's own formats are refused with the command
 that converts them.
 """
@@ -30,7 +30,7 @@ _JAVA_STORES: Final = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")  # JKS, JCEKS
 
 @dataclass(frozen=True, slots=True)
 class PemFiles:
-    """Paths; empty where there is none."""
+    """Paths; empty for a missing file."""
 
     trusted: str = ""
     certificate: str = ""
@@ -38,7 +38,7 @@ class PemFiles:
 
 
 def pem_files(tls: Tls, stack: ExitStack) -> PemFiles:
-    """The files of a configuration. Raises ConfigInvalid, which names the setting."""
+    """The files of a configuration. Raises ConfigInvalid with the setting's name."""
     trusted, certificate, key = tls.trusted, "", ""
     if trusted:
         content = _read(trusted, tls.trusted_setting)
@@ -92,7 +92,7 @@ def _pkcs12(
 def _chain(store: pkcs12.PKCS12KeyAndCertificates) -> bytes:
     first = () if store.cert is None else (store.cert,)
     return b"".join(
-        each.certificate.public_bytes(Encoding.PEM) for each in (*first, *store.additional_certs)
+        entry.certificate.public_bytes(Encoding.PEM) for entry in (*first, *store.additional_certs)
     )
 
 

@@ -1,1 +1,1 @@
-"""Documents that have changed, as records."""
+"""Changed documents as records."""

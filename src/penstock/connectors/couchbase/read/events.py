@@ -1,7 +1,7 @@
 """Documents as records, as the vendor's source handlers make them (connectors.md §11).
 
-What only the change protocol knows is not there: `bySeqno` is the CAS, which orders changes alike;
-`revSeqno` and `lockTime` are 0, and `vBucketUuid` and `expiration` are null.
+Fields that only the change protocol knows have substitutes: `bySeqno` is the CAS, which orders
+changes alike; `revSeqno` and `lockTime` are 0, and `vBucketUuid` and `expiration` are null.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A document that was found, and as it is stored now; None: it is not there any more."""
+    """A document of a page, and its current content; None: it no longer exists."""
 
     id: str
     mark: Any
@@ -79,7 +79,7 @@ def vbucket(id: str) -> int:
 
 
 class Converting:
-    """Makes records of a collection's rows."""
+    """Converts a collection's rows into records."""
 
     def __init__(self, plan: SourcePlan, keyspace: Keyspace) -> None:
         self._plan = plan
@@ -88,8 +88,7 @@ class Converting:
         self._schema = self._schema_of()
 
     def record(self, row: Row) -> tuple[Value, int] | None:
-        """The value of a row and about how many bytes it has; None for documents that are left
-        out."""
+        """The value of a row and its approximate size in bytes; None for skipped documents."""
         stored = row.stored
         if stored is None or (self._plan.skips_system and row.id.startswith("_txn:")):
             return None
@@ -105,13 +104,13 @@ class Converting:
             case Handler.RAW:
                 return (None if self._plan.without_value else content), size
             case Handler.RAW_WITH_METADATA:
-                about = dump(self._about(row.id, stored))
+                metadata = dump(self._metadata(row.id, stored))
                 if not self._plan.without_value:
-                    about = about[:-1] + b',"content":' + content + b"}"
-                return about, size + 200
+                    metadata = metadata[:-1] + b',"content":' + content + b"}"
+                return metadata, size + 200
             case Handler.DEFAULT_SCHEMA:
-                kept = None if self._plan.without_value else content
-                return {**self._about(row.id, stored), "content": kept}, size + 200
+                included = None if self._plan.without_value else content
+                return {**self._metadata(row.id, stored), "content": included}, size + 200
             case Handler.CONFIGURABLE_SCHEMA:
                 try:
                     return self._structured(parsed), size
@@ -145,7 +144,7 @@ class Converting:
                 return schema
         return None
 
-    def _about(self, id: str, stored: Stored) -> dict[str, Any]:
+    def _metadata(self, id: str, stored: Stored) -> dict[str, Any]:
         return {
             "event": "mutation",
             "bucket": self._keyspace.bucket,
@@ -179,7 +178,7 @@ class Converting:
 
 
 def of_schema(schema: Schema, value: Any) -> Value:
-    """What JSON has, as a value of a schema. Raises DataError.
+    """A JSON value as a value of a schema. Raises DataError.
 
     >>> of_schema(struct({"n": INT32}), {"n": 1})
     {'n': 1}
@@ -193,13 +192,13 @@ def of_schema(schema: Schema, value: Any) -> Value:
                 unknown = value.keys() - names.keys()
                 if unknown:
                     raise DataError(f"the schema has no field {', '.join(sorted(unknown))}")
-                return {name: of_schema(names[name], each) for name, each in value.items()}
+                return {name: of_schema(names[name], member) for name, member in value.items()}
             case Type.ARRAY:
                 assert schema.value_schema is not None
-                return [of_schema(schema.value_schema, each) for each in value]
+                return [of_schema(schema.value_schema, item) for item in value]
             case Type.MAP:
                 assert schema.value_schema is not None
-                return {key: of_schema(schema.value_schema, each) for key, each in value.items()}
+                return {key: of_schema(schema.value_schema, item) for key, item in value.items()}
             case Type.BYTES:
                 return b64decode(value)
             case Type.FLOAT32:
@@ -212,7 +211,7 @@ def of_schema(schema: Schema, value: Any) -> Value:
 
 
 def _int32(number: int) -> int:
-    """A number of 32 bits as Java has it."""
+    """A 32-bit number with Java's sign."""
     return (number + 2**31) % 2**32 - 2**31
 
 

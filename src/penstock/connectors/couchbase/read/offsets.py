@@ -29,8 +29,8 @@ _DCP: Final = "bySeqno"
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The last document that was read: its CAS or the value of the sequence field (None: none was
-    read yet), and its id."""
+    """The last document read: its CAS or the value of the sequence field (None: none was read yet),
+    and its id."""
 
     mark: Any
     id: str = ""
@@ -52,7 +52,7 @@ def offset_of(plan: SourcePlan, position: Position) -> dict[str, Primitive]:
 
 
 def position_of(plan: SourcePlan, offset: Mapping[str, Primitive] | None) -> Position | None:
-    """The position of a stored offset; None where there is none, or it is of another field."""
+    """The position of a stored offset; None without one, or if it is of another field."""
     if offset is None:
         return None
     if plan.sequence:
@@ -65,12 +65,12 @@ def position_of(plan: SourcePlan, offset: Mapping[str, Primitive] | None) -> Pos
 
 
 def is_dcp(offset: Mapping[str, Primitive] | None) -> bool:
-    """Whether Couchbase's connector has stored it."""
+    """Whether Couchbase's own connector stored the offset."""
     return offset is not None and _DCP in offset
 
 
 def check(partition: Mapping[str, Any], offset: Mapping[str, Any] | None) -> None:
-    """Raises PenstockError for what is no offset of this connector."""
+    """Raises PenstockError unless these are an offset of this connector."""
     for name in (BUCKET, COLLECTION):
         if not isinstance(partition.get(name), str):
             raise PenstockError(f"Partition objects should have a text '{name}'")

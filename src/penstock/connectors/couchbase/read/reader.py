@@ -1,7 +1,7 @@
-"""Polls collections for documents that have changed.
+"""Polls collections for changed documents.
 
-A task reads its collections in turn, a page of one at a time. It sees the latest state of a
-document, not every state in between, and no deletions.
+A task reads its collections in turn, one page at a time. It sees the latest state of a document,
+not every state in between, and no deletions.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 class _Collection:
-    """One collection, and how far it is read."""
+    """One collection and its position."""
 
     def __init__(self, plan: SourcePlan, keyspace: Keyspace) -> None:
         self.keyspace = keyspace
@@ -62,9 +62,9 @@ class CouchbaseReader(SourceReader):
         self._context = context
         self._clock = clock
         self._store: Store | None = None
-        self._collections = deque(_Collection(plan, each) for each in plan.collections)
+        self._collections = deque(_Collection(plan, keyspace) for keyspace in plan.collections)
         self._not_before = clock()
-        if any(is_dcp(each.offset) for each in context.stored_offsets):
+        if any(is_dcp(stored.offset) for stored in context.stored_offsets):
             log.warning(
                 "The stored offsets are of Couchbase's connector, which reads the change protocol. "
                 "They cannot be used here: the source begins as couchbase.stream.from says"
@@ -76,14 +76,14 @@ class CouchbaseReader(SourceReader):
         for _ in range(len(self._collections)):
             collection = self._collections[0]
             if not collection.rows:
-                self._ask(collection)
+                self._fetch(collection)
             if collection.rows:
                 polled = self._polled(collection, max_bytes)
                 if not collection.rows:
                     self._collections.rotate(-1)
                 return polled
             self._collections.rotate(-1)
-            if collection.begins_now:  # stored, so that a restart does not begin later
+            if collection.begins_now:  # stored, so that a restart does not start later
                 collection.begins_now = False
                 return Polled(offsets=[self._offset(collection)])
         self._not_before = self._clock() + self._plan.interval_ms / 1000
@@ -94,35 +94,35 @@ class CouchbaseReader(SourceReader):
         if store is not None:
             store.close()
 
-    def _ask(self, collection: _Collection) -> None:
+    def _fetch(self, collection: _Collection) -> None:
         if collection.position is None:
-            collection.position = self._begin(collection)
+            collection.position = self._start_position(collection)
         statement, parameters = statements.page(
             self._plan, collection.keyspace, collection.position
         )
-        found = self._query(collection.keyspace, statement, parameters)
-        collection.rows.extend(list(self._read(collection.keyspace, found)))
+        page = self._query(collection.keyspace, statement, parameters)
+        collection.rows.extend(list(self._read(collection.keyspace, page)))
 
-    def _read(self, keyspace: Keyspace, found: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
-        """The documents of a page, some hundred at a time."""
+    def _read(self, keyspace: Keyspace, page: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
+        """The documents of a page, some hundred per call."""
         if self._plan.without_value and not self._plan.sequence:
-            for row in found:
+            for row in page:
                 yield Row(row["id"], row["mark"], Stored(b"", row["mark"], 0))
             return
-        what = f"Cannot read {keyspace}"
-        for start in range(0, len(found), _TOGETHER):
-            some = found[start : start + _TOGETHER]
+        failure = f"Cannot read {keyspace}"
+        for start in range(0, len(page), _TOGETHER):
+            rows = page[start : start + _TOGETHER]
             try:
-                stored = self._connected().get(keyspace, [row["id"] for row in some])
+                stored = self._connected().get(keyspace, [row["id"] for row in rows])
             except Exception as error:
-                raise error_of(error, what) from error
-            for row in some:
+                raise error_of(error, failure) from error
+            for row in rows:
                 document = stored.get(row["id"])
                 if isinstance(document, Exception):
-                    raise error_of(document, what) from document
+                    raise error_of(document, failure) from document
                 yield Row(row["id"], row["mark"], document)
 
-    def _begin(self, collection: _Collection) -> Position:
+    def _start_position(self, collection: _Collection) -> Position:
         if self._plan.uses_saved:
             saved = position_of(self._plan, self._context.stored_offset(collection.partition))
             if saved is not None:
@@ -143,11 +143,11 @@ class CouchbaseReader(SourceReader):
         size, last = 0, collection.rows[0]
         while collection.rows and (size < max_bytes or not rows):
             last = collection.rows.popleft()
-            made = collection.converting.record(last)
-            if made is not None:
+            converted = collection.converting.record(last)
+            if converted is not None:
                 rows.append(last)
-                values.append(made[0])
-                size += made[1]
+                values.append(converted[0])
+                size += converted[1]
         collection.position = Position(last.mark, last.id)
         return Polled(collection.converting.records(rows, values), [self._offset(collection)])
 

@@ -1,7 +1,7 @@
-"""The queries that find what has changed.
+"""The queries for changed documents.
 
-Documents are found in the order of CAS values (or of the sequence field) and ids, a page at a time,
-each page after the last document of the page before. A query asks for nothing but these two, so
+Documents come in the order of CAS values (or of the sequence field) and ids, a page at a time. Each
+page starts after the last document of the previous one. A query selects nothing but these two, so
 that an index alone answers it: a document that changes meanwhile stays in its place, and its
 content is read afterwards.
 """
@@ -37,7 +37,7 @@ def page(plan: SourcePlan, keyspace: Keyspace, after: Position) -> tuple[str, di
 
 
 def newest(plan: SourcePlan, keyspace: Keyspace) -> tuple[str, dict[str, Any]]:
-    """The statement for the `mark` that changes from now on are after."""
+    """The statement for the `mark` after which all later changes come."""
     if plan.sequence:
         return f"SELECT MAX({_mark(plan)}) AS mark FROM {keyspace.quoted} AS d", {}
     return f"SELECT FLOOR(NOW_MILLIS()) * {_NS_PER_MS} AS mark", {}

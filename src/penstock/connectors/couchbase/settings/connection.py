@@ -171,11 +171,11 @@ _TIMEOUTS: Final = {
     "timeout.queryTimeout": "query_timeout",
     "timeout.managementTimeout": "management_timeout",
 }
-"""Properties of the Java SDK's environment that the Python SDK has, too, and its names."""
+"""Properties of the Java SDK's environment that the Python SDK has too, and their names there."""
 
 
 def tls_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
-    """Trusted certificates are in one file."""
+    """Trusted certificates have to be in one file."""
     if parsed.get(TRUST_STORE.name) and parsed.get(TRUST_CERTIFICATE.name):
         yield (
             TRUST_CERTIFICATE.name,
@@ -184,7 +184,7 @@ def tls_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
 
 
 def access_of(config: Config, environ: Mapping[str, str] | None = None) -> Access:
-    """What a configuration says of the cluster. Raises ConfigInvalid."""
+    """The connection parameters of a configuration. Raises ConfigInvalid."""
     env = os.environ if environ is None else environ
 
     def secret(key: Key[Secret], variable: str) -> Secret:
@@ -219,11 +219,11 @@ def redacts(config: Config) -> bool:
 
 
 def _timeouts(config: Config) -> dict[str, int]:
-    found: dict[str, int] = {}
+    timeouts: dict[str, int] = {}
     for name, text in config.under(_ENV).items():
         if name in _TIMEOUTS and text.strip():
             try:
-                found[_TIMEOUTS[name]] = duration_ms(text)
+                timeouts[_TIMEOUTS[name]] = duration_ms(text)
             except ValueError as error:
                 raise ConfigInvalid([invalid(_ENV + name, text, str(error))]) from error
-    return found
+    return timeouts

@@ -1,4 +1,4 @@
-"""Ids of documents: texts with places for values of a record.
+"""Ids of documents: texts with placeholders for values of a record.
 
 >>> IdFormat("order::${/id}").filled({"id": 7})
 'order::7'
@@ -12,22 +12,24 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-_PLACE: Final = re.compile(r"\$\{(.+?)}")
+from penstock.connectors.keyed.pointers import at_path
+
+_PLACEHOLDER: Final = re.compile(r"\$\{(.+?)}")
 
 
 class IdFormat:
-    """The format of ids; a text without places is a JSON pointer, an empty one names no id.
+    """The format of ids; a text without placeholders is a JSON pointer, an empty one names no id.
 
-    Raises ValueError for something else than a JSON pointer (RFC 6901).
+    Raises ValueError for an invalid JSON pointer (RFC 6901).
     """
 
     __slots__ = ("_pointers", "_text")
 
     def __init__(self, text: str) -> None:
-        if text and _PLACE.search(text) is None:
+        if text and _PLACEHOLDER.search(text) is None:
             text = f"${{{text}}}"
         self._text = text
-        self._pointers = {match[0]: pointer(match[1]) for match in _PLACE.finditer(text)}
+        self._pointers = {match[0]: pointer(match[1]) for match in _PLACEHOLDER.finditer(text)}
 
     def __bool__(self) -> bool:
         """Whether it names an id."""
@@ -43,19 +45,19 @@ class IdFormat:
         return f"IdFormat({self._text!r})"
 
     def filled(self, document: Any) -> str | None:
-        """The id of a document; None where a value is missing, null, an array or an object."""
+        """The id of a document; None if a value is missing, null, an array or an object."""
         filled = self._text
-        for place, path in self._pointers.items():
-            text = scalar_text(at(document, path))
+        for placeholder, path in self._pointers.items():
+            text = scalar_text(at_path(document, path))
             if text is None:
                 return None
-            filled = filled.replace(place, text)
+            filled = filled.replace(placeholder, text)
         return filled
 
     def stripped(self, document: Any) -> Any:
-        """The document without the values that its id is made of."""
-        # Of an array the last ones go first, so that the others keep their places.
-        for path in sorted(self._pointers.values(), key=_places, reverse=True):
+        """The document without the values that make its id."""
+        # The last items of an array go first, so that the others keep their indices.
+        for path in sorted(self._pointers.values(), key=_indices, reverse=True):
             document = _without(document, path)
         return document
 
@@ -71,18 +73,6 @@ def pointer(text: str) -> tuple[str, ...]:
     return tuple(part.replace("~1", "/").replace("~0", "~") for part in text[1:].split("/"))
 
 
-def at(document: Any, path: tuple[str, ...]) -> Any:
-    """What is at a JSON pointer, or None."""
-    for part in path:
-        if isinstance(document, Mapping):
-            document = document.get(part)
-        elif isinstance(document, list) and part.isdecimal() and int(part) < len(document):
-            document = document[int(part)]
-        else:
-            return None
-    return document
-
-
 def scalar_text(value: Any) -> str | None:
     """A text, number or boolean as JSON writes it, a text without quotes."""
     match value:
@@ -95,7 +85,7 @@ def scalar_text(value: Any) -> str | None:
     return None
 
 
-def _places(path: tuple[str, ...]) -> tuple[tuple[int, str], ...]:
+def _indices(path: tuple[str, ...]) -> tuple[tuple[int, str], ...]:
     return tuple((int(part) if part.isdecimal() else -1, part) for part in path)
 
 
@@ -103,10 +93,10 @@ def _without(document: Any, path: tuple[str, ...]) -> Any:
     name, rest = path[0], path[1:]
     if isinstance(document, Mapping) and name in document:
         if not rest:
-            return {key: each for key, each in document.items() if key != name}
+            return {key: member for key, member in document.items() if key != name}
         return {**document, name: _without(document[name], rest)}
     if isinstance(document, list) and name.isdecimal() and int(name) < len(document):
-        place = int(name)
-        kept = [] if not rest else [_without(document[place], rest)]
-        return [*document[:place], *kept, *document[place + 1 :]]
+        index = int(name)
+        changed = [] if not rest else [_without(document[index], rest)]
+        return [*document[:index], *changed, *document[index + 1 :]]
     return document

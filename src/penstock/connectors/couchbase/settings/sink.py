@@ -47,7 +47,7 @@ _UNSUPPORTED: Final = {"AnalyticsSinkHandler": "writes to Analytics are not supp
 
 
 class Handler(Enum):
-    """What becomes of a record."""
+    """What a record is written as."""
 
     UPSERT = "UpsertSinkHandler"
     N1QL = "N1qlSinkHandler"
@@ -55,7 +55,7 @@ class Handler(Enum):
 
     @property
     def class_name(self) -> str:
-        """The vendor's name for it."""
+        """The vendor's class."""
         return HANDLERS + self.value
 
 
@@ -88,7 +88,7 @@ TOPIC_TO_COLLECTION: Final = _BEHAVIOR.key(
     "Collections of topics, as `TOPIC=scope.collection`. Deprecated by "
     "`couchbase.default.collection[TOPIC]`.",
     check=Readable(
-        lambda entries: [parse_keyspace(each, None) for each in pairs_of(entries).values()],
+        lambda entries: [parse_keyspace(name, None) for name in pairs_of(entries).values()],
         "topic=scope.collection,…",
     ),
 )
@@ -99,7 +99,7 @@ TOPIC_TO_ID: Final = _BEHAVIOR.key(
     "What `couchbase.document.id` is for topics, as `TOPIC=${/id}`. Deprecated by "
     "`couchbase.document.id[TOPIC]`.",
     check=Readable(
-        lambda entries: [IdFormat(each) for each in pairs_of(entries).values()], "topic=${/id},…"
+        lambda entries: [IdFormat(text) for text in pairs_of(entries).values()], "topic=${/id},…"
     ),
 )
 SINK_HANDLER: Final = _BEHAVIOR.key(
@@ -109,7 +109,7 @@ SINK_HANDLER: Final = _BEHAVIOR.key(
     "What becomes of a record: a document (`UpsertSinkHandler`), a part of one "
     "(`SubDocumentSinkHandler`) or a statement (`N1qlSinkHandler`), by the names of Couchbase's "
     "classes. Other classes are refused.",
-    check=Readable(handler_of, ", ".join(each.class_name for each in Handler)),
+    check=Readable(handler_of, ", ".join(handler.class_name for handler in Handler)),
 )
 DOCUMENT_MODE: Final = _BEHAVIOR.key(
     "document.mode",
@@ -304,7 +304,7 @@ COUCHBASE_SINK: Final = ConfigDef(
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """What statements are made of a record."""
+    """The form of the statements for a record."""
 
     where: tuple[tuple[str, str | None], ...] | None  # fields and fixed texts; None: by id
     creates: bool
@@ -312,7 +312,7 @@ class Statements:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Which part of a document a record is written to."""
+    """The part of a document that a record is written to."""
 
     change: Change
     path: str  # of the part; of the record's field with it if `pointer`
@@ -323,8 +323,7 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class SinkPlan:
-    """What a configuration says of records. `statements` and `parts`: both None for whole
-    documents."""
+    """How records are written. `statements` and `parts`: both None for whole documents."""
 
     collections: Contextual[Keyspace]
     ids: Contextual[IdFormat]
@@ -370,11 +369,11 @@ def sink_plan(config: Config) -> SinkPlan:
 
 
 def _statements(config: Config) -> Statements:
-    where: tuple[tuple[str, str | None], ...] | None = None
+    conditions: tuple[tuple[str, str | None], ...] | None = None
     if config[N1QL_OPERATION] == "UPDATE_WHERE":
         split = (entry.partition(":") for entry in config[N1QL_WHERE])
-        where = tuple((name, text if colon else None) for name, colon, text in split)
-    return Statements(where, _creates(config, N1QL_CREATE))
+        conditions = tuple((name, text if colon else None) for name, colon, text in split)
+    return Statements(conditions, _creates(config, N1QL_CREATE))
 
 
 def _parts(config: Config) -> Parts:
@@ -389,7 +388,7 @@ def _parts(config: Config) -> Parts:
 
 
 def _creates(config: Config, key: Key[bool]) -> bool:
-    """The setting, or its older name, which both handlers share."""
+    """The setting, or its old name, which both handlers share."""
     if key not in config and _OLD_CREATE in config.props:
         text = config.props[_OLD_CREATE]
         try:

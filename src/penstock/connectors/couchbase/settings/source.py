@@ -70,7 +70,7 @@ _UNSUPPORTED: Final = {
 
 
 class Handler(Enum):
-    """What a record has of a document."""
+    """The content of a record."""
 
     RAW = "RawJsonSourceHandler"
     RAW_WITH_METADATA = "RawJsonWithMetadataSourceHandler"
@@ -79,7 +79,7 @@ class Handler(Enum):
 
     @property
     def class_name(self) -> str:
-        """The vendor's name for it."""
+        """The vendor's class."""
         return HANDLERS + self.value
 
 
@@ -109,7 +109,7 @@ def _headers(names: tuple[str, ...]) -> None:
             raise ValueError(f"Invalid header name '{name}'; must be one of {', '.join(HEADERS)}")
 
 
-def _nothing(text: str) -> None:
+def _must_be_empty(text: str) -> None:
     if text.strip():
         raise ValueError("JSONPath filters are not supported; use a transform with a predicate")
 
@@ -145,7 +145,7 @@ COLLECTION_TO_TOPIC: Final = _BEHAVIOR.key(
     "Topics of collections, as `scope.collection=TOPIC`. Deprecated by "
     "`couchbase.topic[scope.collection]`.",
     check=Readable(
-        lambda given: [parse_collection(each) for each in pairs_of(given)],
+        lambda listed: [parse_collection(name) for name in pairs_of(listed)],
         "scope.collection=topic,…",
     ),
 )
@@ -155,7 +155,7 @@ SOURCE_HANDLER: Final = _BEHAVIOR.key(
     REQUIRED,
     "What a record has of a document, by the names of Couchbase's classes. Other classes are "
     "refused.",
-    check=Readable(handler_of, ", ".join(each.class_name for each in Handler)),
+    check=Readable(handler_of, ", ".join(handler.class_name for handler in Handler)),
 )
 HEADER_NAMES: Final = _BEHAVIOR.key(
     "headers",
@@ -210,7 +210,7 @@ COLLECTIONS: Final = _BEHAVIOR.key(
     "`couchbase.scope`, all of the bucket.",
     check=all_of(
         entries(),
-        Readable(lambda given: [parse_collection(each) for each in given], "scope.collection,…"),
+        Readable(lambda listed: [parse_collection(name) for name in listed], "scope.collection,…"),
     ),
 )
 JSONPATH: Final = _BEHAVIOR.key(
@@ -218,7 +218,7 @@ JSONPATH: Final = _BEHAVIOR.key(
     STRING,
     "",
     "Refused unless empty: use a transform with a predicate.",
-    check=Readable(_nothing, "empty"),
+    check=Readable(_must_be_empty, "empty"),
 )
 VALUE_SCHEMA: Final = _SCHEMA.key(
     "value.schema",
@@ -333,11 +333,11 @@ COUCHBASE_SOURCE: Final = ConfigDef(
 
 @dataclass(frozen=True, slots=True)
 class SourcePlan:
-    """What a configuration says of documents and records."""
+    """Which documents are read, and how they become records."""
 
     bucket: str
     scope: str
-    collections: tuple[Keyspace, ...]  # those that are named
+    collections: tuple[Keyspace, ...]  # those that the configuration names
     handler: Handler
     topics: Contextual[str]
     schemas: Contextual[Schema | None]
@@ -365,12 +365,12 @@ class SourcePlan:
 def source_plan(config: Config) -> SourcePlan:
     """The plan of a configuration. Raises ConfigInvalid for settings of single collections."""
     bucket, props, start = config[BUCKET], config.props, config[STREAM_FROM]
-    contextual(props, JSONPATH.name, "", _nothing)
+    contextual(props, JSONPATH.name, "", _must_be_empty)
     return SourcePlan(
         bucket=bucket,
         scope=config[SCOPE],
         collections=tuple(
-            Keyspace(bucket, *parse_collection(each)) for each in config[COLLECTIONS]
+            Keyspace(bucket, *parse_collection(name)) for name in config[COLLECTIONS]
         ),
         handler=handler_of(config[SOURCE_HANDLER]),
         topics=contextual(

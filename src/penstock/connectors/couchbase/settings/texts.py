@@ -1,5 +1,5 @@
-"""How Couchbase's connector writes settings: durations, sizes, words of an enumeration, and values
-that differ by topic or collection."""
+"""The notation of settings in Couchbase's connector: durations, sizes, words of an enumeration, and
+values that differ by topic or collection."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _SIZES: Final = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 def handler_of(handlers: type[E], package: str, name: str, unsupported: Mapping[str, str]) -> E:
-    """The handler of a class name, with or without its package. Raises ValueError; for one that is
-    `unsupported` with the reason that is given there."""
+    """The handler of a class name, with or without its package. Raises ValueError, for an
+    `unsupported` one with its reason."""
     short = name.removeprefix(package)
     try:
         return handlers(short)
     except ValueError:
-        why = unsupported.get(short, "classes for the JVM do not run here")
-        listed = ", ".join(package + each.value for each in handlers)
-        raise ValueError(f"{why}; the handlers are {listed}") from None
+        reason = unsupported.get(short, "classes for the JVM do not run here")
+        listed = ", ".join(package + handler.value for handler in handlers)
+        raise ValueError(f"{reason}; the handlers are {listed}") from None
 
 
 def duration_ms(text: str) -> int:
@@ -121,7 +121,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Readable:
-    """A value that `read` takes: it raises ValueError for others."""
+    """A value that `read` accepts: it raises ValueError for others."""
 
     read: Callable[[Any], object]
     description: str
@@ -159,9 +159,9 @@ class Group:
         shown: str | None = None,
         dependents: Sequence[str] = (),
     ) -> Key[T]:
-        """The next key; `couchbase.` is added to its name, and a display name made of it."""
+        """The next key; adds `couchbase.` to its name, and derives a display name from it."""
         self._order += 1
-        words = " ".join(each.capitalize() for each in name.split("."))
+        words = " ".join(word.capitalize() for word in name.split("."))
         return Key(
             PREFIX + name,
             kind,
@@ -173,7 +173,7 @@ class Group:
             order=self._order,
             width=width,
             display_name=shown or words,
-            dependents=tuple(PREFIX + each for each in dependents),
+            dependents=tuple(PREFIX + dependent for dependent in dependents),
         )
 
 
@@ -196,16 +196,16 @@ def contextual(
     read: Callable[[str], T],
     under: Mapping[str, str] | None = None,
 ) -> Contextual[T]:
-    """What `name`, `name[context]`, … say; `under` are exceptions from an older setting, which give
-    way. Raises ConfigInvalid, which names the setting.
+    """The values of `name`, `name[context]`, …, which override `under`: exceptions from an older
+    setting. Raises ConfigInvalid with the setting's name.
 
     >>> contextual({"a[t]": "2"}, "a", "1", int).of("t")
     2
     """
     texts = {
-        given[len(name) + 1 : -1]: text
-        for given, text in props.items()
-        if given.startswith(f"{name}[") and given.endswith("]")
+        setting_name[len(name) + 1 : -1]: text
+        for setting_name, text in props.items()
+        if setting_name.startswith(f"{name}[") and setting_name.endswith("]")
     }
 
     def parsed(setting: str, text: str) -> T:
@@ -225,7 +225,7 @@ def pairs_of(entries: Sequence[str]) -> dict[str, str]:
     >>> pairs_of(["t=s.c"])
     {'t': 's.c'}
     """
-    found: dict[str, str] = {}
+    pairs: dict[str, str] = {}
     for entry in entries:
         parts = entry.split("=")
         if len(parts) != 2:
@@ -233,8 +233,8 @@ def pairs_of(entries: Sequence[str]) -> dict[str, str]:
                 f"Bad entry: '{entry}'. Expected exactly one equals (=) character separating key "
                 "and value."
             )
-        found[parts[0]] = parts[1]
-    return found
+        pairs[parts[0]] = parts[1]
+    return pairs
 
 
 def boolean(text: str) -> bool:

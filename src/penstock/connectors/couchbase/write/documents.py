@@ -1,6 +1,6 @@
 """Records as documents with ids.
 
-A document is what the JsonConverter writes of a value without its schema: Decimals and bytes are
+A document is what the JsonConverter writes for a value without its schema: Decimals and bytes are
 base64, dates and times numbers.
 """
 
@@ -22,7 +22,7 @@ __all__ = ["Document", "TopicDocuments", "dump", "key_id"]
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What is to be written for a record: `content` is anything that JSON has."""
+    """The write of a record; `content` is any JSON value."""
 
     row: int
     keyspace: Keyspace
@@ -30,7 +30,7 @@ class Document:
     content: Any
     deletes: bool
     expiry_ms: int
-    falls_back: bool = False  # the id's format could not be filled
+    falls_back: bool = False  # a placeholder of the id's format has no value
 
 
 class TopicDocuments:
@@ -44,7 +44,7 @@ class TopicDocuments:
         self._expiry_ms = plan.expiry_ms.of(topic)
 
     def nodes(self, schema: Schema | None) -> Callable[[Value], Any]:
-        """The function that makes contents of a schema's values."""
+        """The function that converts a schema's values into contents."""
         return node_writer(schema, mapped=False, compact=True)
 
     def document(

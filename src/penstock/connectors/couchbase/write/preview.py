@@ -1,4 +1,4 @@
-"""What the sink would write, told instead of done."""
+"""A preview of the sink: a line for each call instead of the call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.connectors.couchbase.client.store import Durability, PartChange, S
 from penstock.connectors.couchbase.write.documents import dump
 
 
-class ToldStore:
+class PreviewStore:
     """A `Store` that changes nothing."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
@@ -58,7 +58,7 @@ class ToldStore:
         return []
 
     def check(self, bucket: str, within_ms: int) -> None:
-        """Nothing is asked."""
+        """Checks nothing."""
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Has nothing to close."""

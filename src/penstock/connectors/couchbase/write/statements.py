@@ -1,5 +1,5 @@
-"""Records as SQL++ statements. Names are quoted, and values are parameters: nothing of a record is
-taken for a part of a statement."""
+"""Records as SQL++ statements. Names are quoted, and values are parameters: nothing in a record can
+become a part of the syntax."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Statement:
 
 
 def statement_of(document: Document, plan: Statements) -> Statement:
-    """The statement that sets a record's fields. Raises DataError for a value that is no object
+    """The statement that sets a record's fields. Raises DataError unless the value is an object
     with fields."""
     content = document.content
     if not isinstance(content, dict) or not content:
@@ -31,8 +31,8 @@ def statement_of(document: Document, plan: Statements) -> Statement:
     parameters: dict[str, Any] = {f"f{at}": value for at, value in enumerate(content.values())}
     names = list(content)
 
-    def assignments(of: str = "") -> str:
-        return ", ".join(f"{of}{quoted(name)} = $f{at}" for at, name in enumerate(names))
+    def assignments(prefix: str = "") -> str:
+        return ", ".join(f"{prefix}{quoted(name)} = $f{at}" for at, name in enumerate(names))
 
     if plan.where is not None:
         conditions = []
@@ -44,9 +44,10 @@ def statement_of(document: Document, plan: Statements) -> Statement:
                 conditions.append(f"{quoted(name)} = $f{names.index(name)}")
             else:
                 raise DataError(f"The value has no field '{name}' (couchbase.n1ql.where.fields)")
-        where = " AND ".join(conditions)
+        criteria = " AND ".join(conditions)
         return Statement(
-            f"UPDATE {keyspace} SET {assignments()} WHERE {where} RETURNING META().id;", parameters
+            f"UPDATE {keyspace} SET {assignments()} WHERE {criteria} RETURNING META().id;",
+            parameters,
         )
     parameters["id"] = document.id
     if not plan.creates:

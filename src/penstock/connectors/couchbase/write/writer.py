@@ -1,9 +1,9 @@
 """Writes documents (connectors.md §11).
 
-What is written of one document is in the order of its records: a batch is done in rounds, in each
-of which no document occurs twice. A write that the cluster refuses costs its record alone. A
-cluster that is away or busy is told to the engine, which calls again with the same records; what
-has been written by then is not written again.
+Writes of one document keep the order of their records: a batch is written in rounds, and no
+document occurs twice in one. A write that the cluster refuses fails its record alone. If the
+cluster is unavailable or busy, the engine calls again with the same records; finished writes are
+not repeated.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from penstock.connectors.couchbase.client.store import PartChange, Store
 from penstock.connectors.couchbase.settings.sink import Parts, SinkPlan
 from penstock.connectors.couchbase.write.documents import Document, TopicDocuments, dump
 from penstock.connectors.couchbase.write.statements import statement_of
-from penstock.connectors.keyed.batches import rounds
+from penstock.connectors.keyed.batches import identity, rounds
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ _TOGETHER: Final = 1_000  # documents of a call for several
 
 
 class CouchbaseWriter(SinkWriter):
-    """Writes one task's records; connects when there are some."""
+    """Writes one task's records; connects with the first ones."""
 
     def __init__(
         self,
@@ -52,20 +52,20 @@ class CouchbaseWriter(SinkWriter):
         self._pool: ThreadPoolExecutor | None = None
         self._topics: dict[str, TopicDocuments] = {}
         self._held: tuple[Hashable, list[list[Document]], Failed] | None = None
-        self._away_since: float | None = None
+        self._unavailable_since: float | None = None
 
     def write(self, records: Records, failed: Failed) -> None:
         if not len(records):
             return
-        which = _identity(records)
-        if self._held is None or self._held[0] != which:
+        batch_id = identity(records)
+        if self._held is None or self._held[0] != batch_id:
             refused: Failed = {}
-            self._held = (which, self._rounds(records, refused), refused)
+            self._held = (batch_id, self._rounds(records, refused), refused)
         _, due, refused = self._held
         while due:
-            self._do(due[0], refused)
+            self._write_round(due[0], refused)
             del due[0]
-        self._held, self._away_since = None, None
+        self._held, self._unavailable_since = None, None
         failed.update(refused)
 
     def close(self) -> None:
@@ -79,8 +79,8 @@ class CouchbaseWriter(SinkWriter):
     def _rounds(self, records: Records, refused: Failed) -> list[list[Document]]:
         documents = self._documents(records, refused)
         if self._plan.statements is not None and self._plan.statements.where is not None:
-            return [[each] for each in documents]  # each may be about any document
-        keys = [(each.keyspace, each.id) for each in documents]
+            return [[document] for document in documents]  # each may be about any document
+        keys = [(document.keyspace, document.id) for document in documents]
         return [[documents[at] for at in rows] for rows in rounds(keys)]
 
     def _documents(self, records: Records, refused: Failed) -> list[Document]:
@@ -111,7 +111,7 @@ class CouchbaseWriter(SinkWriter):
                     )
                 except DataError as error:
                     refused[row] = error
-        fallen_back = sum(each.falls_back for each in documents)
+        fallen_back = sum(document.falls_back for document in documents)
         if fallen_back:
             log.warning(
                 "%d records have no value for a placeholder of couchbase.document.id; the ids of "
@@ -120,17 +120,17 @@ class CouchbaseWriter(SinkWriter):
             )
         return documents
 
-    def _do(self, due: list[Document], refused: Failed) -> None:
-        """Does a round. What is left to do when it raises stays in `due`."""
+    def _write_round(self, due: list[Document], refused: Failed) -> None:
+        """Writes a round. If it raises, unfinished documents stay in `due`."""
         try:
             store = self._connected()
             self._remove(store, due, refused)
             if self._plan.statements is None and self._plan.parts is None:
                 self._upsert(store, due, refused)
             else:
-                self._do_singly(store, due, refused)
+                self._write_singly(store, due, refused)
         except CouchbaseUnavailable as error:
-            self._give_up(error)
+            self._check_timeout(error)
             raise
 
     def _connected(self) -> Store:
@@ -139,46 +139,48 @@ class CouchbaseWriter(SinkWriter):
         return self._store
 
     def _remove(self, store: Store, due: list[Document], refused: Failed) -> None:
-        for keyspace, some in _by_keyspace(each for each in due if each.deletes):
-            errors = store.remove(keyspace, [each.id for each in some], self._plan.durability)
-            self._note(due, some, errors, refused)
+        for keyspace, group in _by_keyspace(document for document in due if document.deletes):
+            errors = store.remove(
+                keyspace, [document.id for document in group], self._plan.durability
+            )
+            self._settle(due, group, errors, refused)
 
     def _upsert(self, store: Store, due: list[Document], refused: Failed) -> None:
         groups: dict[tuple[Keyspace, int], list[Document]] = {}
-        for each in due:
-            groups.setdefault((each.keyspace, each.expiry_ms), []).append(each)
+        for document in due:
+            groups.setdefault((document.keyspace, document.expiry_ms), []).append(document)
         for (keyspace, expiry_ms), group in groups.items():
             for start in range(0, len(group), _TOGETHER):
-                some = group[start : start + _TOGETHER]
+                batch = group[start : start + _TOGETHER]
                 contents: dict[str, bytes] = {}
-                for each in some:
+                for document in batch:
                     try:
-                        contents[each.id] = dump(each.content)
+                        contents[document.id] = dump(document.content)
                     except DataError as error:
-                        refused[each.row] = error
+                        refused[document.row] = error
                 errors = (
                     store.upsert(keyspace, contents, self._plan.durability, expiry_ms)
                     if contents
                     else {}
                 )
-                self._note(due, some, errors, refused)
+                self._settle(due, batch, errors, refused)
 
-    def _do_singly(self, store: Store, due: list[Document], refused: Failed) -> None:
-        """Parts of documents and statements, some at once."""
+    def _write_singly(self, store: Store, due: list[Document], refused: Failed) -> None:
+        """Writes parts of documents and statements, several at once."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="couchbase")
-        some = list(due)
-        found = self._pool.map(lambda each: self._error(store, each), some)
+        batch = list(due)
+        results = self._pool.map(lambda document: self._try_write(store, document), batch)
         errors: dict[int, Exception] = {}
-        for each, error in zip(some, found, strict=True):
+        for document, error in zip(batch, results, strict=True):
             if isinstance(error, DataError):
-                refused[each.row] = error
+                refused[document.row] = error
             elif error is not None:
-                errors[each.row] = error
-        self._note(due, some, errors, refused, by=lambda each: each.row)
+                errors[document.row] = error
+        self._settle(due, batch, errors, refused, by=lambda document: document.row)
 
-    def _error(self, store: Store, document: Document) -> Exception | None:
-        """Why a document cannot be written, or None."""
+    def _try_write(self, store: Store, document: Document) -> Exception | None:
+        """Writes a document; returns the error, if any."""
         plan = self._plan
         try:
             if plan.statements is not None:
@@ -193,29 +195,29 @@ class CouchbaseWriter(SinkWriter):
             return error
         return None
 
-    def _note(
+    def _settle(
         self,
         due: list[Document],
-        some: Sequence[Document],
+        batch: Sequence[Document],
         errors: Mapping[str, Exception] | Mapping[int, Exception],
         refused: Failed,
-        by: Callable[[Document], object] = lambda each: each.id,
+        by: Callable[[Document], object] = lambda document: document.id,
     ) -> None:
-        """Takes what is done off `due`. Raises for errors that are no single record's."""
+        """Removes finished documents from `due`. Raises errors that are not a single record's."""
         raised: PenstockError | None = None
         done: set[int] = set()
-        for each in some:
-            error = errors.get(by(each))  # type: ignore[call-overload]
+        for document in batch:
+            error = errors.get(by(document))  # type: ignore[call-overload]
             if error is not None:
                 if not isinstance(error, PenstockError):
-                    error = error_of(error, f"Cannot write {self._name(each)}")
+                    error = error_of(error, f"Cannot write {self._name(document)}")
                 if not isinstance(error, WriteRefused):
                     if raised is None or isinstance(error, CouchbaseRefused):
                         raised = error
                     continue
-                refused[each.row] = error
-            done.add(each.row)
-        due[:] = [each for each in due if each.row not in done]
+                refused[document.row] = error
+            done.add(document.row)
+        due[:] = [document for document in due if document.row not in done]
         if raised is not None:
             raise raised
 
@@ -223,44 +225,32 @@ class CouchbaseWriter(SinkWriter):
         id = f"<ud>{document.id}</ud>" if self._plan.redacts else document.id
         return f"document '{id}' of {document.keyspace}"
 
-    def _give_up(self, error: CouchbaseUnavailable) -> None:
-        """Raises CouchbaseRefused when `couchbase.retry.timeout` is over."""
+    def _check_timeout(self, error: CouchbaseUnavailable) -> None:
+        """Raises CouchbaseRefused once `couchbase.retry.timeout` has passed."""
         if not self._plan.retry_ms:
             return
         now = self._clock()
-        if self._away_since is None:
-            self._away_since = now
-        elif (now - self._away_since) * 1000 >= self._plan.retry_ms:
+        if self._unavailable_since is None:
+            self._unavailable_since = now
+        elif (now - self._unavailable_since) * 1000 >= self._plan.retry_ms:
             raise CouchbaseRefused(
                 f"{error} (for longer than couchbase.retry.timeout, {self._plan.retry_ms} ms)"
             ) from error
 
 
 def part_change(document: Document, parts: Parts) -> PartChange:
-    """The change of a part of a document. Raises DataError where the record names no path."""
+    """The change of a part of a document. Raises DataError if the record names no path."""
     path, content = parts.path, document.content
     if parts.pointer is not None:
-        found = parts.pointer.filled(content)
-        if found is None:
+        record_path = parts.pointer.filled(content)
+        if record_path is None:
             raise DataError(f"The value has no path at {parts.path} (couchbase.subdocument.path)")
-        path, content = found, parts.pointer.stripped(content)
+        path, content = record_path, parts.pointer.stripped(content)
     return PartChange(parts.change, path, content, parts.creates_path, parts.creates_document)
 
 
 def _by_keyspace(documents: Iterable[Document]) -> Iterable[tuple[Keyspace, list[Document]]]:
     groups: dict[Keyspace, list[Document]] = {}
-    for each in documents:
-        groups.setdefault(each.keyspace, []).append(each)
+    for document in documents:
+        groups.setdefault(document.keyspace, []).append(document)
     return groups.items()
-
-
-def _identity(records: Records) -> Hashable:
-    """What tells batches apart. The engine repeats a batch as it was."""
-    last = len(records) - 1
-    return (
-        len(records),
-        *(
-            (records.topics[row], records.partitions[row], records.offsets[row])
-            for row in (0, last)
-        ),
-    )

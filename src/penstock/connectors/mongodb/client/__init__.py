@@ -1,1 +1,1 @@
-"""Connections to MongoDB, and what their errors mean."""
+"""Connections to MongoDB, and their errors."""

@@ -1,4 +1,4 @@
-"""How a server is reached, as a value, and connections to it."""
+"""Connection parameters of a server, and the connections."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pymongo import MongoClient
 
 MONGODB: Final = Extra("mongodb", "MongoDB connectors", ("pymongo", "bson"))
-"""What the family has to have installed."""
+"""The packages that the connectors need."""
 
 log = logging.getLogger(__name__)
 
@@ -26,8 +26,8 @@ SRV: Final = "mongodb+srv://"
 PLAIN: Final = "mongodb://"
 
 _WAIT_MS: Final = 5_000
-"""How long a call waits for a server before it fails, and the engine repeats it; unless the URI
-says otherwise."""
+"""How long a call waits for a server unless the URI sets a limit; then it fails, and the engine
+repeats it."""
 
 _JOIN_S: Final = 2.0
 
@@ -42,8 +42,7 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A deployment, and what its connections are made with. `uri` is a secret: it may hold a
-    password."""
+    """Connection parameters of a deployment. `uri` is a secret: it may hold a password."""
 
     uri: Secret
     trust: Store | None = None
@@ -65,38 +64,38 @@ class Access:
             close(client)
 
     def client(self, wait_ms: int = _WAIT_MS, **options: Any) -> MongoClient[dict[str, Any]]:
-        """A client, which connects when it is used, and is to be closed. Raises ConfigInvalid for a
-        URI or a file that cannot be used."""
+        """A client that connects on first use; the caller closes it. Raises ConfigInvalid for a URI
+        or a file that cannot be used."""
         from pymongo import MongoClient
         from pymongo.driver_info import DriverInfo
         from pymongo.errors import ConfigurationError, InvalidURI
         from pymongo.server_api import ServerApi
 
-        given: dict[str, Any] = {
+        client_options: dict[str, Any] = {
             "tz_aware": True,
             "datetime_conversion": "DATETIME_AUTO",
             "driver": DriverInfo("penstock", None, self.kind),
             **options,
         }
         if "serverselectiontimeoutms=" not in self.uri.value.lower():
-            given["serverSelectionTimeoutMS"] = wait_ms
+            client_options["serverSelectionTimeoutMS"] = wait_ms
         if self.api:
-            given["server_api"] = ServerApi(
+            client_options["server_api"] = ServerApi(
                 self.api,
                 strict=self.api_strict,
                 deprecation_errors=self.api_deprecation_errors,
             )
         with tempfile.TemporaryDirectory(prefix="penstock-mongodb-") as folder:
-            given.update(self._tls(Path(folder)))
+            client_options.update(self._tls(Path(folder)))
             try:
-                return MongoClient(self.uri.value, **given)  # reads the files at once
+                return MongoClient(self.uri.value, **client_options)  # reads the files at once
             except (ConfigurationError, InvalidURI) as error:
                 raise ConfigInvalid([f"connection.uri cannot be used: {error}"]) from error
             except OSError as error:
                 raise ConfigInvalid([f"connection.ssl.truststore: {error}"]) from error
 
     def _tls(self, folder: Path) -> Mapping[str, str]:
-        """The client's options for TLS; what it can only read as PEM is written into the folder."""
+        """The client's options for TLS; writes certificates and keys into the folder, as PEM."""
         options: dict[str, str] = {}
         uri = self.uri.value.lower()
         if not uri.startswith(SRV) and "tls=true" not in uri and "ssl=true" not in uri:
@@ -118,14 +117,14 @@ def close(client: MongoClient[dict[str, Any]]) -> None:
     """Closes a client, and waits for its threads to end, which the driver does not."""
     topology = getattr(client, "_topology", None)
     servers = [*getattr(topology, "_servers", {}).values()]
-    monitors = [getattr(each, "_monitor", None) for each in servers]
-    monitors += [getattr(each, "_rtt_monitor", None) for each in monitors]
-    executors = [getattr(each, "_executor", None) for each in monitors]
+    monitors = [getattr(server, "_monitor", None) for server in servers]
+    monitors += [getattr(monitor, "_rtt_monitor", None) for monitor in monitors]
+    executors = [getattr(monitor, "_executor", None) for monitor in monitors]
     executors.append(getattr(client, "_kill_cursors_executor", None))
     client.close()
-    for each in executors:
-        if each is not None:
-            each.join(_JOIN_S)
+    for executor in executors:
+        if executor is not None:
+            executor.join(_JOIN_S)
 
 
 def _written(path: Path, data: bytes) -> str:
@@ -155,17 +154,17 @@ def _pem(store: Store, setting: str) -> tuple[bytes, bytes]:
             ]
         )
     try:
-        found = pkcs12.load_pkcs12(data, store.password.value.strip().encode() or None)
+        bundle = pkcs12.load_pkcs12(data, store.password.value.strip().encode() or None)
     except ValueError as error:
         raise ConfigInvalid([f"{setting} is neither PEM nor PKCS #12: {error}"]) from error
-    own = [] if found.cert is None else [found.cert]
+    own = [] if bundle.cert is None else [bundle.cert]
     encoding = serialization.Encoding.PEM
     certificates = b"".join(
-        each.certificate.public_bytes(encoding) for each in (*own, *found.additional_certs)
+        entry.certificate.public_bytes(encoding) for entry in (*own, *bundle.additional_certs)
     )
     key = b""
-    if found.key is not None:
-        key = found.key.private_bytes(
+    if bundle.key is not None:
+        key = bundle.key.private_bytes(
             encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
     return certificates, key

@@ -1,4 +1,4 @@
-"""How BSON is read: dates in UTC, also those that Python has no class for; UUIDs stay binary."""
+"""Options that decode BSON: dates in UTC, also those out of Python's range; UUIDs stay binary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the errors of servers mean: away, busy, or refused."""
+"""Classifies errors of the driver: unavailable, busy, or refused."""
 
 from __future__ import annotations
 
@@ -35,35 +35,35 @@ TRANSIENT: Final = frozenset(
         16500,  # too many requests, as Azure's Cosmos DB says
     }
 )
-"""Codes of errors that pass: the call is repeated."""
+"""Codes of transient errors: the call is repeated."""
 
 NOT_ALLOWED: Final = frozenset({13, 18, 8000})
-"""Unauthorized, AuthenticationFailed, Atlas's own."""
+"""Unauthorized, AuthenticationFailed, and Atlas's own code."""
 
 
 class MongoUnavailable(Unavailable):
-    """The server is away or busy; the call is repeated."""
+    """The server is unavailable or busy; the call is repeated."""
 
     code = "mongodb.unavailable"
 
 
 class MongoRefused(PenstockError):
-    """The server refuses a call, whatever the record."""
+    """The server refuses a call, regardless of the record."""
 
     code = "mongodb.refused"
 
 
 def is_transient(code: object, labels: object = ()) -> bool:
-    """Whether an error with this code and these labels passes."""
+    """Whether an error with this code and these labels is transient."""
     marked = isinstance(labels, (list, tuple)) and "RetryableWriteError" in labels
     return code in TRANSIENT or marked
 
 
-def error_of(error: PyMongoError, what: str) -> PenstockError:
-    """A driver's error as one of ours; `what` failed."""
+def error_of(error: PyMongoError, failure: str) -> PenstockError:
+    """MongoUnavailable or MongoRefused for an error of the driver; `failure` says what failed."""
     from pymongo import errors
 
-    text = f"{what}: {shown(error)}"
+    text = f"{failure}: {shown(error)}"
     if isinstance(error, errors.ServerSelectionTimeoutError):
         return MongoUnavailable(text)
     if isinstance(error, errors.OperationFailure):

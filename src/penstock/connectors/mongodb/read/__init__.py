@@ -1,1 +1,1 @@
-"""Change events, and documents that exist already, into records."""
+"""Turns change events, and documents that exist already, into records."""

@@ -1,4 +1,4 @@
-"""The documents that exist already, as events of inserts (`startup.mode=copy_existing`)."""
+"""Existing documents as events of inserts (`startup.mode=copy_existing`)."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ _HIDDEN: Final = ("admin", "config", "local")
 
 
 def namespaces(config: Config, client: Any) -> list[tuple[str, str]]:
-    """The collections that are copied, by database and name."""
+    """The collections to copy, by database and name."""
     database, collection = config[k.DATABASE], config[k.COLLECTION]
     databases = [database] if database else _databases(client)
-    found = [
-        (each, name)
-        for each in databases
-        for name in ([collection] if collection else _collections(client[each]))
+    candidates = [
+        (database_name, name)
+        for database_name in databases
+        for name in ([collection] if collection else _collections(client[database_name]))
     ]
     pattern = k.copy_setting(config, "namespace.regex")
     if not pattern:
-        return found
+        return candidates
     compiled = compile_java(pattern)
-    return [each for each in found if compiled.search(".".join(each))]
+    return [namespace for namespace in candidates if compiled.search(".".join(namespace))]
 
 
 def _databases(client: Any) -> list[str]:
     names = client.list_database_names()
-    return sorted(each for each in names if not each.startswith(_HIDDEN))
+    return sorted(name for name in names if not name.startswith(_HIDDEN))
 
 
 def _collections(database: Any) -> list[str]:
     names = database.list_collection_names()
-    return sorted(each for each in names if not each.startswith("system."))
+    return sorted(name for name in names if not name.startswith("system."))
 
 
 def part_of(namespace: tuple[str, str]) -> str:
@@ -47,17 +47,20 @@ def part_of(namespace: tuple[str, str]) -> str:
 
 
 def events(config: Config, client: Any, part: str) -> Iterator[Mapping[str, Any]]:
-    """The documents of a part as the events of their inserts, after the stages of the copy and
-    those of the events."""
+    """The documents of a part as events of inserts, which have passed the pipeline of the copy and
+    that of the stream."""
     name, collection = orjson.loads(part)
-    first = parse_documents(k.copy_setting(config, "pipeline"))
-    later = parse_documents(config[k.PIPELINE])
+    copy_stages = parse_documents(k.copy_setting(config, "pipeline"))
+    stream_stages = parse_documents(config[k.PIPELINE])
     source = client[name].get_collection(collection, codec_options=OPTIONS)
-    stages = [*first, *([_as_event(name, collection), *later] if later else [])]
+    stages = [
+        *copy_stages,
+        *([_as_event(name, collection), *stream_stages] if stream_stages else []),
+    ]
     options: dict[str, Any] = {"allowDiskUse": k.copy_setting(config, "allow.disk.use")}
     with source.aggregate(stages, **options) if stages else source.find({}) as cursor:
         for document in cursor:
-            yield document if later else _event(name, collection, document)
+            yield document if stream_stages else _event(name, collection, document)
 
 
 def _event(database: str, collection: str, document: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -72,7 +75,7 @@ def _event(database: str, collection: str, document: Mapping[str, Any]) -> Mappi
 
 
 def _as_event(database: str, collection: str) -> dict[str, Any]:
-    """The stage that makes an event of a document, for the stages after it."""
+    """The stage that turns a document into an event, for the stages after it."""
     event = {
         "_id": {"_id": "$_id", "copyingData": {"$literal": True}},
         "operationType": {"$literal": "insert"},

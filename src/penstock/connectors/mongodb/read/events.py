@@ -41,12 +41,12 @@ class EventRefused(DataError):
 
 @dataclass(frozen=True, slots=True)
 class Converting:
-    """How the events of a source become records."""
+    """The conversion of a source's events into records."""
 
     topics: TopicMapper
     key: Make
     value: Make
-    whole_as_key: bool  # the key's struct is made of the event
+    whole_as_key: bool  # the key's struct is built from the event
     document_key: bool
     full_document_only: bool
     tombstones: bool
@@ -55,7 +55,7 @@ class Converting:
     dead_letters: str
 
     def records(self, events: Iterable[Event]) -> Records:
-        """The records of events, in order; an event may have none. Raises EventRefused."""
+        """The records of events, in order; an event may yield none. Raises EventRefused."""
         topics: list[str] = []
         keys: list[Cell] = []
         values: list[Cell] = []
@@ -72,22 +72,22 @@ class Converting:
                 key: Cell = self.key(key_document)
                 value: Cell = (None, None) if document is None else self.value(document)
             except (DataError, ValueError, ArithmeticError, TypeError) as error:
-                told = self._refused(key_document, document or {}, error)
-                if told is None:
+                dead_letter = self._refused(key_document, document or {}, error)
+                if dead_letter is None:
                     continue
-                topic, key, value = self.dead_letters, *told
+                topic, key, value = self.dead_letters, *dead_letter
             topics.append(topic)
             keys.append(key)
             values.append(value)
         return records_of(topics, keys, values)
 
     def _document(self, event: Event) -> tuple[Event | None, bool]:
-        """What the value is made of, and whether it is a tombstone instead."""
+        """The document of the value, or whether the record is a tombstone instead."""
         if not self.full_document_only:
             return event, False
-        found = event.get(_FULL)
-        if isinstance(found, Mapping):
-            return found, False
+        document = event.get(_FULL)
+        if isinstance(document, Mapping):
+            return document, False
         return None, self.tombstones and _FULL not in event
 
     def _key(self, event: Event) -> Event:
@@ -123,26 +123,26 @@ def records_of(topics: list[str], keys: list[Cell], values: list[Cell]) -> Recor
     def column(cells: list[Cell]) -> Column:
         return Column.gather([cell[1] for cell in cells], [cell[0] for cell in cells])
 
-    nothing: list[int | None] = [None] * len(topics)
-    return Records(topics, nothing, [*nothing], column(keys), column(values))
+    nulls: list[int | None] = [None] * len(topics)
+    return Records(topics, nulls, [*nulls], column(keys), column(values))
 
 
 def heartbeat(topic: str, token: str) -> Records:
-    """The record that stores a resume token where there are no events."""
+    """The record that stores a resume token while there are no events."""
     return records_of([topic], [(STRING, token)], [(OPTIONAL_BYTES, None)])
 
 
 def converting_of(config: Config) -> Converting:
-    """How a configuration converts events."""
+    """The conversion according to a configuration."""
     props = config.props
     mode = MODES[named(JsonFormatter, config[k.JSON_FORMATTER])]
     key_format, value_format = config[k.KEY_FORMAT].lower(), config[k.VALUE_FORMAT].lower()
     tolerance = (
         config[k.TOLERANCE] if k.TOLERANCE in config else props.get("errors.tolerance", "none")
     )
-    told = props.get("errors.log.enable", "").strip().lower() == "true"
+    framework_logs = props.get("errors.log.enable", "").strip().lower() == "true"
     own_log, own_letters = k.LOG_ERRORS in config, k.DEAD_LETTERS in config
-    letters = props.get("errors.deadletterqueue.topic.name", "").strip()
+    framework_letters = props.get("errors.deadletterqueue.topic.name", "").strip()
     return Converting(
         topics=TopicMapper.of(
             config[k.TOPIC_PREFIX],
@@ -165,8 +165,8 @@ def converting_of(config: Config) -> Converting:
         full_document_only=config[k.FULL_DOCUMENT_ONLY],
         tombstones=config[k.FULL_DOCUMENT_ONLY] and config[k.TOMBSTONES],
         tolerates=tolerance.lower() == "all",
-        logs=config[k.LOG_ERRORS] if own_log else told,
-        dead_letters=config[k.DEAD_LETTERS].strip() if own_letters else letters,
+        logs=config[k.LOG_ERRORS] if own_log else framework_logs,
+        dead_letters=config[k.DEAD_LETTERS].strip() if own_letters else framework_letters,
     )
 
 

@@ -9,7 +9,7 @@
     Decimal128  {"$numberDecimal": "…"}  {"$numberDecimal": "…"}     "…"
     binary      {"$binary": "…", …}      {"$binary": {"base64": "…", "subType": "00"}}   "…"
 
-`RELAXED` is how resume tokens are written, in offsets.
+Offsets hold resume tokens in `RELAXED`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _YEAR_10000_MS: Final = 253_402_300_800_000
 
 
 class Mode(Enum):
-    """How values are written that JSON does not have."""
+    """The form of values that JSON has no type for."""
 
     STRICT = "strict"
     EXTENDED = "extended"
@@ -57,7 +57,7 @@ MODES: Final[Mapping[JsonFormatter, Mode]] = {
 
 
 def quoted(text: str) -> str:
-    """A text in quotes. What is no letter, digit, sign or space is escaped, by UTF-16 units."""
+    """A text in quotes; escapes all but letters, digits, signs and spaces, by UTF-16 units."""
     if _PLAIN.match(text):
         return f'"{text}"'
     return f'"{"".join(map(_escaped, text))}"'
@@ -73,20 +73,22 @@ def _escaped(char: str) -> str:
 
 
 def text_of(value: Any, mode: Mode = Mode.RELAXED) -> str:
-    """A value as JSON; raises DataError for one that BSON does not have."""
+    """A value as JSON; raises DataError for a type that BSON does not have."""
     kind = type(value)
     if kind is str:
         return quoted(value)
     if kind is dict:
         if not value:
             return "{}"
-        members = [f"{quoted(name)}: {text_of(each, mode)}" for name, each in value.items()]
+        members = [f"{quoted(name)}: {text_of(member, mode)}" for name, member in value.items()]
         return f"{{{', '.join(members)}}}"
     if kind is list:
-        return f"[{', '.join([text_of(each, mode) for each in value])}]"
+        return f"[{', '.join([text_of(item, mode) for item in value])}]"
     writer = _WRITERS.get(kind)
     if writer is None:
-        writer = next((each for kind, each in _WRITERS.items() if isinstance(value, kind)), None)
+        writer = next(
+            (candidate for kind, candidate in _WRITERS.items() if isinstance(value, kind)), None
+        )
         if writer is None:
             raise DataError(f"{kind.__name__} is no type of BSON")
     return writer(value, mode)
@@ -101,7 +103,7 @@ def ms_of(value: datetime | DatetimeMS) -> int:
 
 
 def iso(ms: int) -> str:
-    """A moment in ISO 8601, with as many digits of the second as it has."""
+    """A moment in ISO 8601, without trailing zeros of the second's fraction."""
     seconds, rest = divmod(ms, 1000)
     try:
         text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S").zfill(19)

@@ -20,7 +20,7 @@ HEARTBEAT: Final = "HEARTBEAT"
 
 
 def partition_of(config: Config) -> dict[str, Primitive]:
-    """The source partition: the name that is set, or hosts and namespace."""
+    """The source partition: the configured name, or hosts and namespace."""
     return {NS: config[k.PARTITION_NAME] or _default_name(config)}
 
 
@@ -42,8 +42,8 @@ def offset_of(token: Mapping[str, Any], *, heartbeat: bool = False) -> dict[str,
 
 
 def token_of(offset: Mapping[str, Primitive] | None) -> dict[str, Any] | None:
-    """The resume token of an offset; None where a source begins anew: there is no offset, or it is
-    one of a copy that did not end. Raises PenstockError."""
+    """The resume token of an offset; None if the source starts over, without an offset or with that
+    of an unfinished copy. Raises PenstockError."""
     if offset is None or ID not in offset or COPY in offset:
         return None
     text = offset[ID]

@@ -1,8 +1,8 @@
 """Reads change streams (connectors.md §6.1).
 
-A reader begins where `startup.mode` says, or after its stored resume token. A token that the
-server has forgotten fails the task, unless errors are tolerated: then it goes on with the newest
-event, and says what that may have cost.
+A reader starts after its stored resume token, or else where `startup.mode` says. A token that the
+server no longer has fails the task, unless errors are tolerated: then the reader continues with the
+newest event, and logs that changes are not read.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _ILLEGAL: Final = 20
 _UNKNOWN_FIELD: Final = 40415
 _INVALIDATED: Final = 260
 _LOST: Final = frozenset({_INVALIDATED, 280, 286, 10334})
-"""Codes of a stream that cannot go on at a token: invalid, fatal, history lost, too large."""
+"""Codes of a stream that cannot resume at a token: invalid, fatal, history lost, too large."""
 
 _LOST_WORDS: Final = (
     "not found", "does not exist", "invalid resume token", "no longer be in the oplog",
 )  # fmt: skip
 _COPY_ROWS: Final = 1000
 _RETRY_S: Final = 5.0
-_SLICE_MS: Final = 500  # a wait can be ended by a stop of the task so often
+_SLICE_MS: Final = 500  # how often a wait checks whether the task stops
 
 
 class TokenLost(PenstockError):
@@ -55,7 +55,7 @@ class TokenLost(PenstockError):
 
 
 class MongoReader(SourceReader):
-    """Reads one change stream, and before it what exists already."""
+    """Reads one change stream, and before it the existing documents."""
 
     idle_ms = 100
 
@@ -86,7 +86,7 @@ class MongoReader(SourceReader):
             self._close_stream()
             if not _is_lost(error):
                 raise error_of(error, "Cannot read the change stream") from error
-            self._lose(error)
+            self._drop_token(error)
             return None
         except PyMongoError as error:
             self._close_stream()
@@ -122,12 +122,12 @@ class MongoReader(SourceReader):
         return self._client
 
     def _copy(self) -> Polled | None:
-        """The collections as parts. The offset that follows them is a token from before they are
-        read, so that no change in between is missed."""
+        """The collections as parts. The offset that follows them is a token from before the copy,
+        so that no change during it is missed."""
         if not self._open():
             return None
         try:
-            found = copying.namespaces(self._config, self._connected())
+            namespaces = copying.namespaces(self._config, self._connected())
         except PyMongoError as error:
             raise error_of(error, "Cannot list the collections") from error
         self._copies = False
@@ -136,17 +136,19 @@ class MongoReader(SourceReader):
         if token is not None:
             self._token = dict(token)
             offsets = [SourceOffset(self._partition, offset_of(self._token))]
-        return Polled(offsets=offsets, parts=[copying.part_of(each) for each in found])
+        return Polled(
+            offsets=offsets, parts=[copying.part_of(namespace) for namespace in namespaces]
+        )
 
     def _events(self, max_bytes: int, wait_ms: int) -> list[Mapping[str, Any]]:
-        most, size = self._config[k.POLL_MAX], 0
+        limit, size = self._config[k.POLL_MAX], 0
         events: list[Mapping[str, Any]] = []
-        until = time.monotonic() + wait_ms / 1000
-        while len(events) < most and size < max_bytes and self._stream.alive:
-            self._await(min(_SLICE_MS, int((until - time.monotonic()) * 1000)))
+        deadline = time.monotonic() + wait_ms / 1000
+        while len(events) < limit and size < max_bytes and self._stream.alive:
+            self._await(min(_SLICE_MS, int((deadline - time.monotonic()) * 1000)))
             event = self._stream.try_next()
             if event is None:
-                if time.monotonic() < until and self._context.is_running:
+                if time.monotonic() < deadline and self._context.is_running:
                     continue
                 break
             events.append(event)
@@ -154,17 +156,17 @@ class MongoReader(SourceReader):
             if not _has_more(self._stream):
                 break
         if not events and not self._stream.alive:
-            # The collection was dropped or renamed: a new stream begins after that.
+            # The collection was dropped or renamed: a new stream starts after that.
             self._token = dict(self._stream.resume_token or {}) or self._token
             self._close_stream()
         return events
 
     def _await(self, ms: int) -> None:
-        """How long the server may wait for an event with the next request."""
-        most = max(1, min(ms, self._config[k.POLL_AWAIT]))
+        """Sets how long the server may wait for an event with the next request."""
+        wait_ms = max(1, min(ms, self._config[k.POLL_AWAIT]))
         cursor = getattr(self._stream, "_cursor", None)
         if cursor is not None and hasattr(cursor, "_max_await_time_ms"):
-            cursor._max_await_time_ms = most
+            cursor._max_await_time_ms = wait_ms
 
     def _heartbeat(self) -> Polled | None:
         interval = self._config[k.HEARTBEAT_MS]
@@ -184,20 +186,20 @@ class MongoReader(SourceReader):
         return Polled(records, [SourceOffset(self._partition, offset)])
 
     def _open(self) -> bool:
-        """Whether there is a stream; opens one."""
+        """Opens the stream unless it is open; False if that has to be tried later."""
         while self._stream is None:
             try:
                 self._stream = self._watch()
             except OperationFailure as error:
-                if not self._begins_anew(error):
+                if not self._drops_lost_token(error):
                     return False
             except PyMongoError as error:
                 raise error_of(error, "Cannot open the change stream") from error
         return True
 
-    def _begins_anew(self, error: OperationFailure) -> bool:
-        """Of a stream that the server does not open: whether one without the token is to be tried,
-        or the same one later. Raises an error where neither helps."""
+    def _drops_lost_token(self, error: OperationFailure) -> bool:
+        """Whether to open the stream at once without its token, which the server has lost; else it
+        has to be opened later. Raises the error if neither helps."""
         details = error.details or {}
         text = details.get("errmsg", str(error))
         if error.code == _NO_NAMESPACE:
@@ -205,7 +207,7 @@ class MongoReader(SourceReader):
             self._not_before = time.monotonic() + _RETRY_S
             return False
         if self._token is not None and _is_lost(error):
-            self._lose(error)
+            self._drop_token(error)
             return True
         if error.code == _ILLEGAL:
             raise MongoRefused(
@@ -218,8 +220,8 @@ class MongoReader(SourceReader):
             ) from error
         raise error_of(error, "Cannot open the change stream") from error
 
-    def _lose(self, error: OperationFailure) -> None:
-        """The resume token cannot be used: begins anew, or raises TokenLost."""
+    def _drop_token(self, error: OperationFailure) -> None:
+        """Drops a resume token that the server has lost, or raises TokenLost."""
         text = (error.details or {}).get("errmsg", str(error))
         if not self._converting.tolerates and error.code != _INVALIDATED:
             raise TokenLost(
@@ -263,13 +265,13 @@ class MongoReader(SourceReader):
         return self._target().watch(parse_documents(config[k.PIPELINE]), **options)
 
     def _target(self) -> Any:
-        """What is watched: a collection, a database, or the deployment."""
+        """The collection, database or deployment to watch."""
         client: Any = self._connected()
         database, collection = self._config[k.DATABASE], self._config[k.COLLECTION]
         if not database:
             return client
-        found = client.get_database(database, codec_options=OPTIONS)
-        return found.get_collection(collection) if collection else found
+        target = client.get_database(database, codec_options=OPTIONS)
+        return target.get_collection(collection) if collection else target
 
     def _close_stream(self) -> None:
         stream, self._stream = self._stream, None
@@ -281,16 +283,16 @@ class MongoReader(SourceReader):
 
 
 def _has_more(stream: Any) -> bool:
-    """Whether the next event is here already. Where that cannot be told, it is asked for."""
+    """Whether the next event has arrived already; True if that cannot be known."""
     data = getattr(getattr(stream, "_cursor", None), "_data", None)
     return data is None or len(data) > 0
 
 
-def _word(given: str, words: tuple[str, ...]) -> str:
-    return next(each for each in words if each.lower() == given.lower())
+def _word(text: str, words: tuple[str, ...]) -> str:
+    return next(word for word in words if word.lower() == text.lower())
 
 
 def _is_lost(error: OperationFailure) -> bool:
     text = str((error.details or {}).get("errmsg", error)).lower()
     about = "resume token" in text or "resume point" in text
-    return error.code in _LOST or (about and any(each in text for each in _LOST_WORDS))
+    return error.code in _LOST or (about and any(words in text for words in _LOST_WORDS))

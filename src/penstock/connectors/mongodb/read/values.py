@@ -45,22 +45,22 @@ _MS_PER_DAY: Final = 86_400_000
 
 
 def json_maker(mode: Mode) -> Make:
-    """Texts."""
+    """Makes JSON texts."""
     return lambda document: (STRING, text_of({**document}, mode))
 
 
 def bson_maker() -> Make:
-    """Bytes."""
+    """Makes BSON."""
     return lambda document: (BYTES, bson.encode(document))
 
 
 def struct_maker(schema: Schema, mode: Mode) -> Make:
-    """Structs of one schema."""
+    """Makes structs of one schema."""
     return lambda document: (schema, value_of(schema, {**document}, mode))
 
 
 def inferring_maker(mode: Mode) -> Make:
-    """Structs, each of the schema of its document."""
+    """Makes structs, each with the schema of its document."""
 
     def make(document: Document) -> tuple[Schema, Any]:
         schema = inferred(document)
@@ -70,8 +70,8 @@ def inferring_maker(mode: Mode) -> Make:
 
 
 def value_of(schema: Schema, value: Any, mode: Mode) -> Any:
-    """A value of BSON as one of a schema: numbers of any kind fit one another, a text takes any
-    value as JSON. Raises DataError for what does not fit."""
+    """A BSON value as one of a schema: a number fits any type of number, a text takes any value as
+    JSON. Raises DataError for a value that does not fit."""
     if value is None and schema.optional:
         return None
     match schema.type:
@@ -85,14 +85,14 @@ def value_of(schema: Schema, value: Any, mode: Mode) -> Any:
         case Type.ARRAY:
             if isinstance(value, list) and schema.value_schema is not None:
                 inner = schema.value_schema
-                return [value_of(inner, each, mode) for each in value]
+                return [value_of(inner, item, mode) for item in value]
         case Type.MAP:
             if isinstance(value, Mapping) and schema.value_schema is not None:
                 inner = schema.value_schema
-                return {name: value_of(inner, each, mode) for name, each in value.items()}
+                return {name: value_of(inner, member, mode) for name, member in value.items()}
         case Type.STRUCT:
             if isinstance(value, Mapping):
-                return {each.name: _member(each, value, mode) for each in schema.fields}
+                return {field.name: _member(field, value, mode) for field in schema.fields}
         case _:
             return _number(schema, value)
     raise _unfit(schema, value)
@@ -105,7 +105,7 @@ def _unfit(schema: Schema, value: Any) -> DataError:
 
 
 def kind_of(value: Any) -> str:
-    """What BSON calls the type of a value."""
+    """BSON's name for the type of a value."""
     names: Mapping[type, str] = {
         type(None): "null",
         str: "string",
@@ -128,8 +128,8 @@ def kind_of(value: Any) -> str:
 
 
 def _member(field: Field, document: Document, mode: Mode) -> Any:
-    found, value = _lookup(document, field.name)
-    if found:
+    exists, value = _lookup(document, field.name)
+    if exists:
         return value_of(field.schema, value, mode)
     if field.schema.optional or field.schema.default is not None:
         return field.schema.default
@@ -206,7 +206,7 @@ def _integer(schema: Schema, number: float) -> int | date | time | datetime:
 
 
 def inferred(document: Document) -> Schema:
-    """The schema of a document: `_id` first, then the members by their names, all optional. Arrays
+    """The schema of a document: `_id` first, then the members sorted by name, all optional. Arrays
     have the schema that all their elements fit, or else hold texts."""
     return _inferred("default", document, optional=False)
 
@@ -215,7 +215,7 @@ def _inferred(path: str, document: Document, *, optional: bool = True) -> Schema
     members = {}
     if _ID in document:
         members[_ID] = _schema(_ID, document[_ID])
-    for name in sorted((each for each in document if each != _ID), key=_utf16):
+    for name in sorted((member for member in document if member != _ID), key=_utf16):
         inner = name if path == "default" else f"{path}_{name}"
         members[name] = _schema(inner, document[name])
     return _struct(path, members, optional=optional)
@@ -227,20 +227,20 @@ def _utf16(name: str) -> bytes:
 
 
 def _struct(name: str | None, members: Mapping[str, Schema], *, optional: bool = True) -> Schema:
-    fields = tuple(Field(each, at, schema) for at, (each, schema) in enumerate(members.items()))
+    fields = tuple(Field(member, at, schema) for at, (member, schema) in enumerate(members.items()))
     return Schema(Type.STRUCT, optional=optional, name=name, fields=fields)
 
 
 class _Anything:
-    """In place of a schema: null, or an empty array's elements; any schema fits."""
+    """Stands for the schema of null, or of an empty array's elements; any schema fits."""
 
 
 _ANYTHING: Final = _Anything()
 
 
 def _schema(path: str, value: Any) -> Schema:
-    found = _schema_or_any(path, value)
-    return OPTIONAL_STRING if isinstance(found, _Anything) else found
+    schema = _schema_or_any(path, value)
+    return OPTIONAL_STRING if isinstance(schema, _Anything) else schema
 
 
 def _schema_or_any(path: str, value: Any) -> Schema | _Anything:
@@ -286,7 +286,7 @@ def _array(path: str, values: list[Any]) -> Schema:
 
 
 _INCOMPATIBLE: Final = Schema(Type.STRING, optional=True)
-"""Texts, where elements have no schema in common."""
+"""Texts, for elements without a common schema."""
 
 
 def _combined(one: Schema | _Anything, other: Schema | _Anything) -> Schema | _Anything:
@@ -298,16 +298,16 @@ def _combined(one: Schema | _Anything, other: Schema | _Anything) -> Schema | _A
         return _INCOMPATIBLE
     if one.type is Type.ARRAY and one.value_schema and other.value_schema:
         inner = _combined(one.value_schema, other.value_schema)
-        found = OPTIONAL_STRING if isinstance(inner, _Anything) else inner
-        return Schema(Type.ARRAY, optional=True, name=one.name, value_schema=found)
+        element = OPTIONAL_STRING if isinstance(inner, _Anything) else inner
+        return Schema(Type.ARRAY, optional=True, name=one.name, value_schema=element)
     if one.type is Type.STRUCT:
-        ours = {each.name: each.schema for each in one.fields}
-        theirs = {each.name: each.schema for each in other.fields}
+        ours = {field.name: field.schema for field in one.fields}
+        theirs = {field.name: field.schema for field in other.fields}
         ids = [_ID] if _ID in ours or _ID in theirs else []
         rest = sorted((ours.keys() | theirs.keys()) - {_ID}, key=_utf16)
         members: dict[str, Schema] = {}
         for name in (*ids, *rest):
-            found_both = _combined(ours.get(name, _ANYTHING), theirs.get(name, _ANYTHING))
-            members[name] = OPTIONAL_STRING if isinstance(found_both, _Anything) else found_both
+            combined = _combined(ours.get(name, _ANYTHING), theirs.get(name, _ANYTHING))
+            members[name] = OPTIONAL_STRING if isinstance(combined, _Anything) else combined
         return _struct(one.name, members)
     return _INCOMPATIBLE

@@ -1,7 +1,7 @@
 """Avro schemas of settings as Connect's schemas (`output.schema.key`, `output.schema.value`).
 
-Of Avro's types there are records, arrays, maps, the primitive ones, and unions with null; logical
-types do not count, as in MongoDB's connector.
+It supports records, arrays, maps, primitive types, and unions with null, and ignores logical types,
+as MongoDB's connector does.
 """
 
 from __future__ import annotations
@@ -40,42 +40,42 @@ _INSTEAD: Final = {"fixed": "bytes", "enum": "string"}
 
 
 class SchemaInvalid(ValueError):
-    """A text that is no Avro schema that can be used; the message tells why."""
+    """A text that is not a supported Avro schema; the message says why."""
 
 
 def schema_of(text: str) -> Schema:
-    """The schema of a text with a record. Raises SchemaInvalid."""
+    """The schema of a record, from Avro's JSON. Raises SchemaInvalid."""
     try:
-        given = orjson.loads(text)
+        avro = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise SchemaInvalid(f"Invalid Avro schema: {error}") from error
-    schema = _Reader().schema(given, "", "")
+    schema = _Reader().schema(avro, "", "")
     if schema.type is not Type.STRUCT or schema.optional:
         raise SchemaInvalid("Only Record schemas are supported at the top-level.")
     return schema
 
 
 class _Reader:
-    """Reads one text; knows the records it has met, by full name."""
+    """Reads one text; remembers its records by full name."""
 
     def __init__(self) -> None:
         self._known: dict[str, Schema | None] = {}
 
-    def schema(self, given: Any, path: str, space: str) -> Schema:
-        if isinstance(given, list):
-            return self._union(given, path, space)
-        if isinstance(given, str):
-            return self._named(given, path, space)
-        if not isinstance(given, Mapping) or "type" not in given:
-            raise _wrong(path, f"'{given}' is no Avro schema.")
-        match given["type"]:
+    def schema(self, avro: Any, path: str, space: str) -> Schema:
+        if isinstance(avro, list):
+            return self._union(avro, path, space)
+        if isinstance(avro, str):
+            return self._named(avro, path, space)
+        if not isinstance(avro, Mapping) or "type" not in avro:
+            raise _wrong(path, f"'{avro}' is no Avro schema.")
+        match avro["type"]:
             case "record":
-                return self._record(given, path, space)
+                return self._record(avro, path, space)
             case "array":
-                return array(self.schema(given.get("items"), path, space))
+                return array(self.schema(avro.get("items"), path, space))
             case "map":
-                return map_of(STRING, self.schema(given.get("values"), path, space))
-        return self.schema(given["type"], path, space)
+                return map_of(STRING, self.schema(avro.get("values"), path, space))
+        return self.schema(avro["type"], path, space)
 
     def _named(self, name: str, path: str, space: str) -> Schema:
         if name in _PRIMITIVE:
@@ -88,14 +88,14 @@ class _Reader:
         full = name if "." in name or not space else f"{space}.{name}"
         if full not in self._known:
             raise _wrong(path, f"Unsupported Avro schema type: '{name}'.")
-        found = self._known[full]
-        if found is None:
+        schema = self._known[full]
+        if schema is None:
             raise _wrong(path, f"The record '{full}' contains itself, which is not supported.")
-        return found
+        return schema
 
-    def _union(self, given: list[Any], path: str, space: str) -> Schema:
-        others = [each for each in given if each != "null"]
-        if len(given) != 2 or len(others) != 1:
+    def _union(self, branches: list[Any], path: str, space: str) -> Schema:
+        others = [branch for branch in branches if branch != "null"]
+        if len(branches) != 2 or len(others) != 1:
             raise _wrong(
                 path,
                 "Union Schemas are not supported, unless one value is null to represent an "
@@ -103,24 +103,24 @@ class _Reader:
             )
         return self.schema(others[0], path, space).as_optional()
 
-    def _record(self, given: Mapping[str, Any], path: str, space: str) -> Schema:
-        name, fields = given.get("name"), given.get("fields")
+    def _record(self, record: Mapping[str, Any], path: str, space: str) -> Schema:
+        name, fields = record.get("name"), record.get("fields")
         if not isinstance(name, str) or not isinstance(fields, list):
             raise _wrong(path, "A record needs a name and fields.")
-        space = given.get("namespace", name.rpartition(".")[0] or space)
+        space = record.get("namespace", name.rpartition(".")[0] or space)
         full = name if "." in name or not space else f"{space}.{name}"
         self._known[full] = None
-        found: list[Field] = []
-        for each in fields:
-            if not isinstance(each, Mapping) or not isinstance(each.get("name"), str):
+        converted: list[Field] = []
+        for field in fields:
+            if not isinstance(field, Mapping) or not isinstance(field.get("name"), str):
                 raise _wrong(path, "A field needs a name and a type.")
-            inside = f"{path}.{each['name']}" if path else each["name"]
-            schema = self.schema(each.get("type"), inside, space)
-            default = each.get("default")
+            inside = f"{path}.{field['name']}" if path else field["name"]
+            schema = self.schema(field.get("type"), inside, space)
+            default = field.get("default")
             if default is not None:
                 schema = replace(schema, default=_default(schema, default))
-            found.append(Field(each["name"], len(found), schema))
-        schema = Schema(Type.STRUCT, name=full, fields=tuple(found))
+            converted.append(Field(field["name"], len(converted), schema))
+        schema = Schema(Type.STRUCT, name=full, fields=tuple(converted))
         self._known[full] = schema
         return schema
 

@@ -35,9 +35,9 @@ def _bad_uri(value: Secret | None) -> str | None:
         from pymongo.errors import ConfigurationError, InvalidURI
         from pymongo.uri_parser import parse_uri
     except ImportError:
-        return None  # refused for that, with what installs it
+        return None  # the missing package is reported elsewhere
     if uri.startswith(SRV):
-        # Reading it would ask the name server.
+        # Parsing it would query the name server.
         return None if urlsplit(uri).hostname else "It names no host"
     try:
         with warnings.catch_warnings(action="ignore"):  # options of other drivers
@@ -132,36 +132,38 @@ SERVER_API_STRICT: Final = Key(
 )
 
 
-def jvm_only(name: str, what: str, instead: str, group: str | None = None) -> Key[str]:
+def jvm_only(name: str, subject: str, instead: str, group: str | None = None) -> Key[str]:
     """A setting that names a class of the JVM, which cannot run here: refused if it is set."""
 
-    def find(value: str | None) -> str | None:
-        return f"{what} is a class of the JVM and does not run here; {instead}" if value else None
+    def problem(value: str | None) -> str | None:
+        return (
+            f"{subject} is a class of the JVM and does not run here; {instead}" if value else None
+        )
 
     return Key(
         name,
         STRING,
         default="",
         importance=LOW,
-        check=checking("empty", find),
-        doc=f"{what}: refused, because classes of the JVM do not run here; {instead}.",
+        check=checking("empty", problem),
+        doc=f"{subject}: refused, because classes of the JVM do not run here; {instead}.",
         group=group,
     )
 
 
-def false_only(name: str, what: str) -> Key[bool]:
-    """A switch of something that is not supported: refused if it is on."""
+def false_only(name: str, feature: str) -> Key[bool]:
+    """A switch of an unsupported feature: refused if it is on."""
 
-    def find(value: bool | None) -> str | None:
-        return f"{what} is not supported" if value else None
+    def problem(value: bool | None) -> str | None:
+        return f"{feature} is not supported" if value else None
 
     return Key(
         name,
         BOOLEAN,
         default=False,
         importance=LOW,
-        check=checking("false", find),
-        doc=f"{what}: not supported, refused if true.",
+        check=checking("false", problem),
+        doc=f"{feature}: not supported, refused if true.",
         group=_CONNECTION,
     )
 
@@ -183,7 +185,7 @@ ACCESS: Final[tuple[Key[object], ...]] = (
 
 
 def access_of(config: Config, uri: Key[Secret], kind: str) -> Access:
-    """How the deployment of a configuration is reached."""
+    """The connection parameters of a configuration."""
 
     def store(path: Key[str], password: Key[Secret]) -> Store | None:
         return Store(config[path].strip(), config[password]) if config[path].strip() else None

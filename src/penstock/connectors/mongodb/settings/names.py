@@ -1,4 +1,4 @@
-"""The classes of the JVM's connector that settings name, and what each is here.
+"""The classes of the JVM's connector that settings name, as enumerations.
 
 Settings hold full class names; the last part of one is enough.
 """
@@ -18,7 +18,7 @@ _SOURCE: Final = "com.mongodb.kafka.connect.source"
 
 
 class IdStrategy(Enum):
-    """Where the `_id` of a document comes from."""
+    """The origin of a document's `_id`."""
 
     BSON_OID = f"{_SINK}.processor.id.strategy.BsonOidStrategy"
     FULL_KEY = f"{_SINK}.processor.id.strategy.FullKeyStrategy"
@@ -70,7 +70,7 @@ class Processor(Enum):
 
 
 class CdcHandler(Enum):
-    """What turns the change events of a source into writes."""
+    """Turns the change events of a source into writes."""
 
     DEBEZIUM_MONGODB = f"{_SINK}.cdc.debezium.mongodb.MongoDbHandler"
     DEBEZIUM_CHANGE_STREAM = f"{_SINK}.cdc.debezium.mongodb.ChangeStreamHandler"
@@ -82,14 +82,14 @@ class CdcHandler(Enum):
 
 
 class NamespaceMapper(Enum):
-    """Which database and collection a record goes to."""
+    """The database and collection of a record."""
 
     DEFAULT = f"{_SINK}.namespace.mapping.DefaultNamespaceMapper"
     FIELD_PATH = f"{_SINK}.namespace.mapping.FieldPathNamespaceMapper"
 
 
 class JsonFormatter(Enum):
-    """How documents are written as JSON."""
+    """The form of documents as JSON."""
 
     DEFAULT = f"{_SOURCE}.json.formatter.DefaultJson"
     EXTENDED = f"{_SOURCE}.json.formatter.ExtendedJson"
@@ -97,48 +97,48 @@ class JsonFormatter(Enum):
 
 
 class TopicMapper(Enum):
-    """Which topic a change event goes to."""
+    """The topic of a change event."""
 
     DEFAULT = f"{_SOURCE}.topic.mapping.DefaultTopicMapper"
 
 
 def _by_name(kind: type[Enum]) -> Mapping[str, Enum]:
-    full = {each.value: each for each in kind}
-    names = [each.value.rpartition(".")[2] for each in kind]
+    full = {member.value: member for member in kind}
+    names = [member.value.rpartition(".")[2] for member in kind]
     short = {
-        each.value.rpartition(".")[2]: each
-        for each in kind
-        if names.count(each.value.rpartition(".")[2]) == 1
+        member.value.rpartition(".")[2]: member
+        for member in kind
+        if names.count(member.value.rpartition(".")[2]) == 1
     }
     return {**full, **short}
 
 
 def named(kind: type[K], name: str) -> K:
-    """The member that a class name stands for; raises KeyError for another class."""
+    """The member of a class name; raises KeyError for an unknown class."""
     return kind(_by_name(kind)[name.strip()].value)
 
 
 def known(kind: type[Enum], *, empty: bool = False) -> Check:
-    """The name of one of these classes; or nothing, with `empty`."""
+    """Accepts the name of one of these classes, with `empty` also nothing."""
 
-    def find(value: str | None) -> str | None:
+    def problem(value: str | None) -> str | None:
         return _unknown(kind, (value or "").strip(), empty)
 
-    return checking("one of the JVM connector's classes", find)
+    return checking("one of the JVM connector's classes", problem)
 
 
 def all_known(kind: type[Enum]) -> Check:
-    """The names of such classes."""
+    """Accepts names of these classes."""
 
-    def find(value: tuple[str, ...] | None) -> str | None:
-        problems = [_unknown(kind, each.strip(), False) for each in value or ()]
-        return next((each for each in problems if each), None)
+    def first_problem(value: tuple[str, ...] | None) -> str | None:
+        problems = [_unknown(kind, name.strip(), False) for name in value or ()]
+        return next((problem for problem in problems if problem), None)
 
-    return checking("some of the JVM connector's classes", find)
+    return checking("some of the JVM connector's classes", first_problem)
 
 
 def _unknown(kind: type[Enum], name: str, empty: bool) -> str | None:
     if name in _by_name(kind) or (empty and not name):
         return None
-    names = ", ".join(each.value for each in kind)
+    names = ", ".join(member.value for member in kind)
     return f"Classes of others than the connector's own do not run here; it has {names}"

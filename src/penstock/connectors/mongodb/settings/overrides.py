@@ -9,8 +9,8 @@ from penstock.connectors.mongodb.settings.sink import OVERRIDE_PREFIX, TOPIC
 
 
 def topic_config(config: Config, topic: str) -> Config:
-    """The settings of one topic: those of the connector, and its own in their place. Raises
-    ConfigInvalid, which names the settings as they were given."""
+    """The settings of one topic: those of the connector, replaced by its own. Raises ConfigInvalid
+    with the names that the user has set."""
     own = config.under(f"{OVERRIDE_PREFIX}{topic}.")
     try:
         return TOPIC.parse({**config.props, **own})
@@ -20,8 +20,7 @@ def topic_config(config: Config, topic: str) -> Config:
 
 
 def override_problems(config: Config, topic: str) -> list[tuple[str, str]]:
-    """What is wrong with the settings of one topic: the setting to blame, as it was given, and the
-    message."""
+    """The problems of one topic's settings: the name that the user has set, and the message."""
     prefix = f"{OVERRIDE_PREFIX}{topic}."
     own = config.under(prefix)
     values: list[ConfigValue] = TOPIC.validate({**config.props, **own})
@@ -32,7 +31,7 @@ def override_problems(config: Config, topic: str) -> list[tuple[str, str]]:
         if value.name in own
     ]
     if not problems and any(value.errors for value in values):
-        # A rule blames a setting that the topic shares; only together they are wrong.
+        # A rule reports a setting of the connector, which conflicts with the topic's own.
         first = f"{prefix}{next(iter(own), '')}"
         problems = [(first, f"{first}: {text}") for value in values for text in value.errors]
     return problems

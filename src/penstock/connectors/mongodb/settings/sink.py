@@ -1,6 +1,6 @@
 """The settings of the MongoDB sink (connectors.md §6.2), under the names of MongoDB's connector.
 
-Those of a topic may be given for one topic alone: `topic.override.⟨topic⟩.⟨setting⟩`.
+Settings of topics can be set for a single topic: `topic.override.⟨topic⟩.⟨setting⟩`.
 """
 
 from __future__ import annotations
@@ -99,13 +99,13 @@ NAMESPACE_MAPPER: Final = Key(
 )
 
 
-def _path(name: str, part: str, what: str, order: int) -> Key[str]:
+def _path(name: str, part: str, target: str, order: int) -> Key[str]:
     return Key(
         name,
         STRING,
         default="",
         importance=HIGH,
-        doc=f"Path of the {part}'s field with the name of the {what}, for "
+        doc=f"Path of the {part}'s field with the name of the {target}, for "
         "`FieldPathNamespaceMapper`.",
         group=_MAPPING,
         order=order,
@@ -214,7 +214,7 @@ _PROJECTIONS: Final = ("none", "blacklist", "whitelist", "allowlist", "blocklist
 
 
 def _projection_type(
-    name: str, what: str, group: str, order: int, *, empty: bool = False
+    name: str, part: str, group: str, order: int, *, empty: bool = False
 ) -> Key[str]:
     return Key(
         name,
@@ -222,7 +222,7 @@ def _projection_type(
         default="" if empty else "none",
         importance=LOW,
         check=one_of(*(("",) if empty else ()), *_PROJECTIONS, ignore_case=True),
-        doc=f"Whether the fields listed are those of the {what} that stay (AllowList) or those "
+        doc=f"Whether the fields listed are those of the {part} that stay (AllowList) or those "
         "that go (BlockList).",
         group=group,
         order=order,
@@ -230,13 +230,13 @@ def _projection_type(
     )
 
 
-def _projection_list(name: str, what: str, group: str, order: int) -> Key[str]:
+def _projection_list(name: str, part: str, group: str, order: int) -> Key[str]:
     return Key(
         name,
         STRING,
         default="",
         importance=LOW,
-        doc=f"Fields of the {what}, with dots for nested ones; `*` stands for one name, `**` for "
+        doc=f"Fields of the {part}, with dots for nested ones; `*` stands for one name, `**` for "
         "any below.",
         group=group,
         order=order,
@@ -254,8 +254,8 @@ def _bad_mapping(value: str | None) -> str | None:
         documents = parse_documents(value or "")
     except TextInvalid as error:
         return f"Not a valid JSON array: {error}"
-    for each in documents:
-        if not isinstance(each.get("oldName"), str) or not isinstance(each.get("newName"), str):
+    for entry in documents:
+        if not isinstance(entry.get("oldName"), str) or not isinstance(entry.get("newName"), str):
             return "Both oldName and newName must be mapped"
     return None
 
@@ -265,15 +265,15 @@ def _bad_renaming(value: str | None) -> str | None:
         documents = parse_documents(value or "")
     except TextInvalid as error:
         return f"Not a valid JSON array: {error}"
-    for each in documents:
+    for entry in documents:
         for name in ("regexp", "pattern", "replace"):
-            if not isinstance(each.get(name), str):
+            if not isinstance(entry.get(name), str):
                 return f"Every entry needs regexp, pattern and replace; {name} is missing"
         for name in ("regexp", "pattern"):
             try:
-                compile_java(each[name])
+                compile_java(entry[name])
             except RegexInvalid as error:
-                return f"Invalid regex '{each[name]}': {error}"
+                return f"Invalid regex '{entry[name]}': {error}"
     return None
 
 
@@ -481,7 +481,7 @@ _PARTIAL: Final = {
 
 
 def _rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
-    """Settings of a topic that need one another."""
+    """Settings of a topic that depend on each other."""
 
     def text(key: Key[str]) -> str:
         value = parsed.get(key.name)
@@ -518,7 +518,7 @@ def _rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
             yield (
                 DELETE_ON_NULL.name,
                 f"{DELETE_ON_NULL.name} needs to find documents by their key: set "
-                f"{ID_STRATEGY.name} to one of {', '.join(each.value for each in _DELETABLE)}",
+                f"{ID_STRATEGY.name} to one of {', '.join(choice.value for choice in _DELETABLE)}",
             )
         tombstones = names.WriteStrategy.DELETE_ONE_TOMBSTONE_BUSINESS_KEY
         if deletes is tombstones and ids is not names.IdStrategy.PARTIAL_KEY:

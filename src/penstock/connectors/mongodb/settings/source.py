@@ -124,9 +124,9 @@ def moment_of(text: str) -> tuple[int, int] | None:
     if text.strip().isdigit():
         return int(text), 0
     if text.strip().startswith("{"):
-        found = parse_document(f'{{"at": {text}}}')["at"]
-        if hasattr(found, "inc"):
-            return found.time, found.inc
+        timestamp = parse_document(f'{{"at": {text}}}')["at"]
+        if hasattr(timestamp, "inc"):
+            return timestamp.time, timestamp.inc
         raise ValueError(f"'{text}' is no BSON timestamp")
     moment = datetime.fromisoformat(text.strip())
     if moment.tzinfo is None:
@@ -458,12 +458,12 @@ MONGODB_SOURCE: Final = ConfigDef(
 
 def startup_mode(config: Any) -> str:
     """`latest`, `timestamp` or `copy_existing`."""
-    given: str = config[STARTUP_MODE].lower()
-    return given or (COPY_EXISTING if config[OLD_COPY] else LATEST)
+    mode: str = config[STARTUP_MODE].lower()
+    return mode or (COPY_EXISTING if config[OLD_COPY] else LATEST)
 
 
 def copy_setting(config: Any, name: str) -> Any:
     """A setting of the copy, under its new name or its old one."""
-    at = [each[0] for each in _COPY].index(name)
+    at = [setting[0] for setting in _COPY].index(name)
     new, old = _COPY_KEYS[at], _OLD_COPY_KEYS[at]
     return config[old] if old in config and new not in config else config[new]

@@ -1,4 +1,4 @@
-"""Which topic the changes of a namespace go to (`topic.namespace.map` and its neighbours)."""
+"""The topics of a namespace's changes (`topic.namespace.map` and related settings)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _EXPANDED: Final[Mapping[str, Callable[[str, str, str], str]]] = {
 
 
 class MapInvalid(ValueError):
-    """A map of namespaces that cannot be; the message tells why."""
+    """An invalid map of namespaces; the message says why."""
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ class TopicMapper:
         )
 
     def topic(self, event: Mapping[str, Any]) -> str:
-        """The topic of an event; empty if the event tells no database."""
+        """The topic of an event; empty if the event has no database."""
         namespace = event.get("ns")
         if not isinstance(namespace, Mapping):
             return ""
@@ -72,7 +72,7 @@ class TopicMapper:
         for pattern, template in self.patterns:
             if pattern.fullmatch(whole):
                 return _VARIABLE.sub(
-                    lambda found: _EXPANDED[found[1]](db, coll, self.separator), template
+                    lambda variable: _EXPANDED[variable[1]](db, coll, self.separator), template
                 )
         return self.any_other or self._joined(db, coll)
 
@@ -110,7 +110,7 @@ def _pairs(
         else:
             names[name] = template
     filled = {name: template for name, template in names.items() if template}
-    return filled, tuple(each for each in patterns if each[1]), any_other
+    return filled, tuple(pattern for pattern in patterns if pattern[1]), any_other
 
 
 def _check(template: str) -> None:

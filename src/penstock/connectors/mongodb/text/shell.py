@@ -26,11 +26,11 @@ _INT64: Final = 1 << 63
 
 
 class TextInvalid(ValueError):
-    """A text that is no document; the message tells what was expected, and where."""
+    """A text that is not a document; the message says what was expected, and where."""
 
 
 def parse(text: str) -> Any:
-    """The value that a text stands for: a document is a dict, MongoDB's own types are those of
+    """The value of a text: a document is a dict, MongoDB's own types are those of
     `bson`. Raises TextInvalid."""
     try:
         if '"$' not in text:
@@ -42,25 +42,27 @@ def parse(text: str) -> Any:
 
 def parse_document(text: str) -> dict[str, Any]:
     """A document; raises TextInvalid for anything else."""
-    found = parse(text)
-    if not isinstance(found, dict):
+    document = parse(text)
+    if not isinstance(document, dict):
         raise TextInvalid("a document is expected, such as {...}")
-    return found
+    return document
 
 
 def parse_documents(text: str) -> list[dict[str, Any]]:
-    """An array of documents; an empty text is an empty array. Where a text cannot be read, its
-    backslashes are taken for what they are, as the JVM's connector does: regular expressions are
-    often written so. Raises TextInvalid."""
+    """An array of documents; an empty text is an empty array. If a text cannot be read, its
+    backslashes are taken literally, as in the JVM's connector: regular expressions are often
+    written so. Raises TextInvalid."""
     if not text.strip():
         return []
     try:
-        found = parse(text)
+        documents = parse(text)
     except TextInvalid:
-        found = parse(text.replace("\\", "\\\\"))
-    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        documents = parse(text.replace("\\", "\\\\"))
+    if not isinstance(documents, list) or not all(
+        isinstance(document, dict) for document in documents
+    ):
         raise TextInvalid("an array of documents is expected, such as [{...}]")
-    return found
+    return documents
 
 
 class _Reader:
@@ -91,11 +93,11 @@ class _Reader:
         if self._text.startswith("-Infinity", self._at):
             self._at += len("-Infinity")
             return float("-inf")
-        if found := _NUMBER.match(self._text, self._at):
-            if self._text[found.end() : found.end() + 1] not in ("", *" \t\r\n,]})"):
+        if number := _NUMBER.match(self._text, self._at):
+            if self._text[number.end() : number.end() + 1] not in ("", *" \t\r\n,]})"):
                 raise self._expected("a value")
-            self._at = found.end()
-            return _number(found[0])
+            self._at = number.end()
+            return _number(number[0])
         return self._named()
 
     def _object(self) -> Any:
@@ -129,11 +131,11 @@ class _Reader:
         quote = self._text[self._at : self._at + 1]
         if quote in ('"', "'"):
             return self._string(quote)
-        found = _NAME.match(self._text, self._at)
-        if found is None:
+        name = _NAME.match(self._text, self._at)
+        if name is None:
             raise self._expected("a name")
-        self._at = found.end()
-        return found[0]
+        self._at = name.end()
+        return name[0]
 
     def _string(self, quote: str) -> str:
         parts: list[str] = []
@@ -166,18 +168,18 @@ class _Reader:
     def _regex(self) -> Any:
         from bson import Regex
 
-        found = _REGEX.match(self._text, self._at)
-        if found is None:
+        literal = _REGEX.match(self._text, self._at)
+        if literal is None:
             raise self._expected("a regular expression")
-        self._at = found.end()
-        return Regex(found[1], found[2])
+        self._at = literal.end()
+        return Regex(literal[1], literal[2])
 
     def _named(self) -> Any:
-        found = _NAME.match(self._text, self._at)
-        if found is None:
+        word = _NAME.match(self._text, self._at)
+        if word is None:
             raise self._expected("a value")
-        self._at = found.end()
-        name = found[0]
+        self._at = word.end()
+        name = word[0]
         if name == "new":
             return self._named_after_new()
         if name in _WORDS:
@@ -189,9 +191,9 @@ class _Reader:
                 arguments = self._array(")")
             try:
                 return _CALLS[name](*arguments)
-            except Exception as error:  # bson's InvalidId and the like share no class
+            except Exception as error:  # bson's errors, such as InvalidId, have no common class
                 raise TextInvalid(f"{name} at {self._at}: {error}") from error
-        self._at = found.start()
+        self._at = word.start()
         raise self._expected("a value")
 
     def _named_after_new(self) -> Any:
@@ -210,12 +212,12 @@ class _Reader:
             raise self._expected(f"'{char}'")
 
     def _skip(self) -> None:
-        found = _BLANK.match(self._text, self._at)
-        self._at = found.end() if found else self._at
+        blank = _BLANK.match(self._text, self._at)
+        self._at = blank.end() if blank else self._at
 
-    def _expected(self, what: str) -> TextInvalid:
+    def _expected(self, expected: str) -> TextInvalid:
         rest = self._text[self._at : self._at + 20]
-        return TextInvalid(f"{what} is expected at character {self._at}, not {rest!r}")
+        return TextInvalid(f"{expected} is expected at character {self._at}, not {rest!r}")
 
 
 def _number(text: str) -> int | float:
@@ -228,7 +230,7 @@ def _number(text: str) -> int | float:
 
 
 def _extended(members: dict[str, Any]) -> Any:
-    """The value of an Extended JSON object, or the object as it is."""
+    """The value of an Extended JSON object, or the object unchanged."""
     first = next(iter(members), "")
     if not first.startswith("$") and "$" not in "".join(members):
         return members
@@ -236,7 +238,7 @@ def _extended(members: dict[str, Any]) -> Any:
 
     try:
         return json_util.object_hook(members, _options())
-    except Exception as error:  # TypeError, KeyError, InvalidId: what is inside is wrong
+    except Exception as error:  # TypeError, KeyError, InvalidId: the members are wrong
         raise TextInvalid(str(error)) from error
 
 

@@ -1,4 +1,4 @@
-"""Whether the server can be reached, and what its user may do there."""
+"""Checks that the server can be reached, and what its user may do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WAIT_MS: Final = 5_000
 
 
 def unreachable(client: Any) -> Finding | None:
-    """What is wrong with the server of a client, or with its user; None: it answers."""
+    """A finding if the client's server does not answer, or refuses the user."""
     from pymongo.errors import OperationFailure, PyMongoError
 
     from penstock.connectors.mongodb.client.errors import shown
@@ -41,40 +41,40 @@ def _finding(text: str) -> Finding:
 
 
 def missing_actions(
-    client: Any, wanted: Sequence[str], database: str, collection: str
+    client: Any, actions: Sequence[str], database: str, collection: str
 ) -> Finding | None:
-    """The privileges that the user of a client lacks; None where it has them, or nobody can tell:
-    without authentication everything is allowed."""
+    """A finding of the privileges that the user of a client lacks; None if it has all, or the
+    server does not say: without authentication everything is allowed."""
     from pymongo.errors import PyMongoError
 
     try:
-        told = client.admin.command("connectionStatus", showPrivileges=True)
+        status = client.admin.command("connectionStatus", showPrivileges=True)
     except PyMongoError:
         return None
-    about: Mapping[str, Any] = told.get("authInfo", {})
-    if not about.get("authenticatedUsers"):
+    auth: Mapping[str, Any] = status.get("authInfo", {})
+    if not auth.get("authenticatedUsers"):
         return None
-    missing = set(wanted) - _allowed(
-        about.get("authenticatedUserPrivileges", ()), database, collection
+    missing = set(actions) - _allowed(
+        auth.get("authenticatedUserPrivileges", ()), database, collection
     )
     if not missing:
         return None
-    names = ", ".join(each for each in wanted if each in missing)
+    names = ", ".join(action for action in actions if action in missing)
     return _finding(
         f"Invalid user permissions. Missing the following action permissions: {names} (on "
-        f"{'.'.join(each for each in (database, collection) if each) or 'all databases'})"
+        f"{'.'.join(name for name in (database, collection) if name) or 'all databases'})"
     )
 
 
 def _allowed(privileges: Iterable[Mapping[str, Any]], database: str, collection: str) -> set[str]:
     actions: set[str] = set()
-    for each in privileges:
-        resource: Mapping[str, Any] = each.get("resource", {})
-        own = resource.get("anyResource") or (
+    for privilege in privileges:
+        resource: Mapping[str, Any] = privilege.get("resource", {})
+        applies = resource.get("anyResource") or (
             "db" in resource
             and resource["db"] in ("", database)
             and resource.get("collection", "") in ("", collection)
         )
-        if own:
-            actions.update(each.get("actions", ()))
+        if applies:
+            actions.update(privilege.get("actions", ()))
     return actions

@@ -1,4 +1,4 @@
-"""What a look at the server says of a sink's configuration."""
+"""Checks of a sink's configuration against the server."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from penstock.connectors.mongodb.validation.connecting import (
 
 
 def sink_findings(config: Config) -> Iterator[Finding]:
-    """Settings of topics that are wrong, a server that cannot be reached or refuses the user, a
-    collection that is no time series."""
-    topics = [each.strip() for each in config.props.get("topics", "").split(",") if each.strip()]
-    overridden = {each.split(".")[0] for each in config.under(k.OVERRIDE_PREFIX)}
+    """Findings of invalid settings of topics, of a server that cannot be reached or refuses the
+    user, and of a collection that is not a time series."""
+    topics = [topic.strip() for topic in config.props.get("topics", "").split(",") if topic.strip()]
+    overridden = {name.split(".")[0] for name in config.under(k.OVERRIDE_PREFIX)}
     problems = [
         problem
         for topic in dict.fromkeys((*topics, *sorted(overridden)))
@@ -34,15 +34,15 @@ def sink_findings(config: Config) -> Iterator[Finding]:
         return
     try:
         with access_of(config, k.CONNECTION_URI, "sink").connected(WAIT_MS) as client:
-            yield from _looked(config, client, topics)
+            yield from _server_findings(config, client, topics)
     except ConfigInvalid as error:
         yield refused(error)
 
 
-def _looked(config: Config, client: Any, topics: list[str]) -> Iterator[Finding]:
-    away = unreachable(client)
-    if away is not None:
-        yield away
+def _server_findings(config: Config, client: Any, topics: list[str]) -> Iterator[Finding]:
+    unavailable = unreachable(client)
+    if unavailable is not None:
+        yield unavailable
         return
     names = _databases(client)
     if names:
@@ -50,9 +50,9 @@ def _looked(config: Config, client: Any, topics: list[str]) -> Iterator[Finding]
     for topic in topics or [""]:
         own = topic_config(config, topic)
         database, collection = own[k.DATABASE], own[k.COLLECTION] or topic
-        wanted = ["insert", "update", "remove"]
+        actions = ["insert", "update", "remove"]
         series = own[k.TIME_FIELD].strip()
-        missing = missing_actions(client, wanted, database, collection)
+        missing = missing_actions(client, actions, database, collection)
         if missing is not None:
             yield missing
             return
@@ -68,7 +68,7 @@ def _databases(client: Any) -> list[str]:
     try:
         return sorted(client.list_database_names())
     except PyMongoError:
-        return []  # it may be hidden from the user
+        return []  # the user may not be allowed to list them
 
 
 def _series_problem(client: Any, database: str, collection: str) -> str | None:
@@ -81,8 +81,8 @@ def _series_problem(client: Any, database: str, collection: str) -> str | None:
         version = client.server_info()["versionArray"]
         if version[0] < 5:
             return "Timeseries support requires MongoDB 5.0 or newer"
-        for each in client[database].list_collections(filter={"name": collection}):
-            if each.get("type") != "timeseries":
+        for existing in client[database].list_collections(filter={"name": collection}):
+            if existing.get("type") != "timeseries":
                 return (
                     f"A collection already exists for: `{database}.{collection}` that is not a "
                     "timeseries collection."

@@ -1,4 +1,4 @@
-"""What a look at the server says of a source's configuration."""
+"""Checks of a source's configuration against the server."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from penstock.connectors.mongodb.validation.connecting import (
 
 
 def source_findings(config: Config) -> Iterator[Finding]:
-    """A server that cannot be reached, refuses the user, or has no change streams."""
+    """Findings of a server that cannot be reached, refuses the user, or has no change streams."""
     try:
         with access_of(config, k.CONNECTION_URI, "source").connected(WAIT_MS) as client:
-            yield from _looked(config, client)
+            yield from _server_findings(config, client)
     except ConfigInvalid as error:
         yield refused(error)
 
 
-def _looked(config: Config, client: Any) -> Iterator[Finding]:
+def _server_findings(config: Config, client: Any) -> Iterator[Finding]:
     from pymongo.errors import PyMongoError
 
-    away = unreachable(client)
-    if away is not None:
-        yield away
+    unavailable = unreachable(client)
+    if unavailable is not None:
+        yield unavailable
         return
     missing = missing_actions(
         client, ["changeStream", "find"], config[k.DATABASE], config[k.COLLECTION]
@@ -40,11 +40,11 @@ def _looked(config: Config, client: Any) -> Iterator[Finding]:
         yield missing
         return
     try:
-        told = client.admin.command("isMaster")
+        server = client.admin.command("isMaster")
         names = sorted(client.list_database_names())
     except PyMongoError:
-        return  # what there is may be hidden from the user
-    if "setName" not in told and told.get("msg") != "isdbgrid":
+        return  # the user may not be allowed to list databases
+    if "setName" not in server and server.get("msg") != "isdbgrid":
         name = k.CONNECTION_URI.name
         yield Finding(
             name,

@@ -1,1 +1,1 @@
-"""Records into writes, and writes into collections."""
+"""Turns records into writes, and sends these to collections."""

@@ -7,9 +7,8 @@
     BYTES                   binary            ARRAY        array
     MAP, STRUCT             document          null         null
 
-A field that is null has the default of its schema, if that has one. Values without a schema are
-documents if they are maps; their whole numbers are int64. Texts are documents written as JSON,
-bytes are BSON.
+A field that is null takes the default of its schema, if any. Values without a schema are documents
+if they are maps; their whole numbers are int64. Texts are documents in JSON, bytes are BSON.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _INT64: Final = 1 << 63
 
 
 def converter(schema: Schema | None) -> Convert:
-    """What makes a document of a key or value with that schema. It raises DataError."""
+    """Converts keys or values with that schema into documents. It raises DataError."""
     if schema is None:
         return _schemaless
     match schema.type:
@@ -56,7 +55,7 @@ def converter(schema: Schema | None) -> Convert:
 
 
 def columns(column: Column, failed: Failed) -> list[Document | None]:
-    """The documents of a column; a row that is none has an entry in `failed`."""
+    """The documents of a column; a row that cannot be one gets an entry in `failed`."""
     if isinstance(column, Fields):
         return [*_fields(column)]
     documents: list[Document | None] = []
@@ -73,9 +72,9 @@ def columns(column: Column, failed: Failed) -> list[Document | None]:
 
 
 def key_document(schema: Schema | None, value: Value) -> Document:
-    """The document of a key. Members of a map without a schema are in the order in which Java's
-    maps have them: documents are equal only if their members are in one order, and this is the one
-    of those that the JVM's connector has written. Raises DataError."""
+    """The document of a key. Members of a map without a schema are in the order of Java's maps:
+    documents are equal only if the order of their members is, and the JVM's connector has written
+    them in this one. Raises DataError."""
     try:
         if schema is None and isinstance(value, Mapping):
             return plain(in_java_order(value))  # type: ignore[no-any-return]
@@ -89,7 +88,7 @@ def in_java_order(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: in_java_order(value[name]) for name in map_order(tuple(value))}
     if isinstance(value, list):
-        return [in_java_order(each) for each in value]
+        return [in_java_order(item) for item in value]
     return value
 
 
@@ -101,16 +100,16 @@ def plain(value: Any) -> Any:
     if kind is int:
         return _long(value)
     if kind is dict:
-        return {_name(name): plain(each) for name, each in value.items()}
+        return {_name(name): plain(member) for name, member in value.items()}
     if kind is list:
-        return [plain(each) for each in value]
+        return [plain(item) for item in value]
     return _other(value)
 
 
 def _other(value: Any) -> Any:
     match value:
         case Mapping():
-            return {_name(name): plain(each) for name, each in value.items()}
+            return {_name(name): plain(member) for name, member in value.items()}
         case datetime():
             return value if value.tzinfo else value.replace(tzinfo=UTC)
         case date():
@@ -151,12 +150,12 @@ def _no_document(kind: str) -> Document:
 
 def _of_text(value: str) -> Document:
     try:
-        found = parse(value)
+        document = parse(value)
     except TextInvalid as error:
         raise DataError(f"the text is no JSON: {error}") from error
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise DataError("the text is JSON, but no document")
-    return found
+    return document
 
 
 def _of_bytes(value: bytes) -> Document:
@@ -168,7 +167,7 @@ def _of_bytes(value: bytes) -> Document:
 
 def _struct(schema: Schema) -> Convert:
     fields = tuple(
-        (each.name, _member(each.schema), _default(each.schema)) for each in schema.fields
+        (field.name, _member(field.schema), _default(field.schema)) for field in schema.fields
     )
 
     def convert(value: Mapping[str, Any]) -> Document:
@@ -186,7 +185,7 @@ def _struct(schema: Schema) -> Convert:
 
 
 def _default(schema: Schema) -> Any:
-    """What a field that is null holds: as `Struct.get`, its default."""
+    """The value of a field that is null: its default, as in `Struct.get`."""
     if schema.default is None:
         return None
     inner = _member(schema)
@@ -194,7 +193,7 @@ def _default(schema: Schema) -> Any:
 
 
 def _member(schema: Schema | None) -> Convert | None:
-    """What converts a member, or None where it is as it is. It is not called for null."""
+    """Converts a member; None if it stays unchanged. It is not called for null."""
     if schema is None:
         return plain
     match schema.logical:
@@ -217,7 +216,7 @@ def _member(schema: Schema | None) -> Convert | None:
             inner = _member(schema.value_schema)
             if inner is None:
                 return list
-            return lambda items: [None if each is None else inner(each) for each in items]
+            return lambda items: [None if item is None else inner(item) for item in items]
     return None
 
 
@@ -231,8 +230,8 @@ def _map(schema: Schema) -> Convert:
         if not texts or not isinstance(value, Mapping):
             raise DataError("names of members are texts: a map with other keys is no document")
         return {
-            _name(name): default if each is None else each if inner is None else inner(each)
-            for name, each in value.items()
+            _name(name): default if member is None else member if inner is None else inner(member)
+            for name, member in value.items()
         }
 
     return convert
@@ -259,7 +258,7 @@ def _fields(column: Fields) -> Iterator[Document]:
     """Documents of maps or structs that are held a member at a time."""
     if not column.members:
         return iter([{} for _ in range(len(column))])
-    schemas = {} if column.schema is None else {each.name: each for each in column.schema.fields}
+    schemas = {} if column.schema is None else {field.name: field for field in column.schema.fields}
     cells: list[Sequence[Any]] = []
     for name, array in column.members.items():
         values: list[Any] = array.to_pylist()
@@ -271,12 +270,12 @@ def _fields(column: Fields) -> Iterator[Document]:
         )
         if longs:
             values = (
-                [each if each is None else Int64(each) for each in values]
+                [cell if cell is None else Int64(cell) for cell in values]
                 if (array.null_count)
                 else [*map(Int64, values)]
             )
         if array.null_count and member is not None and member.default is not None:
             default = _default(member)
-            values = [default if each is None else each for each in values]
+            values = [default if cell is None else cell for cell in values]
         cells.append(values)
     return iter(structs_of(tuple(column.members))(cells))

@@ -1,5 +1,5 @@
-"""A record on its way into a collection: its documents, made when they are needed, and what becomes
-of them."""
+"""A record on its way into a collection: its documents, converted when they are needed, and its
+write."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.connectors.mongodb.write.documents import Document, key_document
 
 
 class Entry:
-    """One record. Steps change its documents in place; they are its own."""
+    """One record. It owns its documents; steps change them in place."""
 
     __slots__ = (
         "_key",
@@ -53,20 +53,20 @@ class Entry:
 
     @property
     def key(self) -> Document | None:
-        """The key's document, or None if the record has no key. A key that is no document (a plain
-        text, say) matters only to those who ask for it: raises DataError."""
+        """The key's document, or None if the record has no key. Raises DataError for a key that is
+        not a document (a plain text, say), which matters only where the key is used."""
         if self._key is None and self._raw_key is not None:
             self._key = key_document(self.key_schema, self._raw_key)
         return self._key
 
     @property
     def has_key(self) -> bool:
-        """Whether there is a key, be it a document or not."""
+        """Whether the record has a key, a document or not."""
         return self._raw_key is not None
 
 
 class Kind(Enum):
-    """What a write does with the document that its filter finds."""
+    """What a write does with the document that its filter matches."""
 
     INSERT = "insert"
     REPLACE = "replace"
@@ -76,8 +76,8 @@ class Kind(Enum):
 
 @dataclass(slots=True)
 class Write:
-    """One write. `filter` finds the document (empty for inserts), `document` is the new one, or the
-    update; `upsert`: it is inserted where none is found."""
+    """One write. `filter` matches the document (empty for inserts), `document` is the new one, or
+    the update; `upsert`: it is inserted if none matches."""
 
     kind: Kind
     filter: Document

@@ -1,4 +1,4 @@
-"""Where `_id` comes from (`document.id.strategy`)."""
+"""The origin of `_id` (`document.id.strategy`)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def strategy_of(config: Config) -> IdStrategy:
 
 
 def maker_of(config: Config) -> MakeId:
-    """What makes the ids of a topic's documents."""
+    """Makes the ids of a topic's documents."""
     match strategy_of(config):
         case IdStrategy.BSON_OID:
             return lambda entry: ObjectId()
@@ -79,9 +79,9 @@ def projection(
     config: Config, kind: Key[str], fields: Key[str], common_kind: Key[str], common: Key[str]
 ) -> Project:
     """The projection of a partial id: its own settings, or else those of the topic."""
-    how = (config[kind] or config[common_kind]).lower()
+    projection_type = (config[kind] or config[common_kind]).lower()
     listed = config[fields] or config[common]
-    return blocking(listed) if how in ("blocklist", "blacklist") else allowing(listed)
+    return blocking(listed) if projection_type in ("blocklist", "blacklist") else allowing(listed)
 
 
 def _partial_key(project: Project) -> MakeId:
@@ -105,12 +105,12 @@ def _partial_value(project: Project) -> MakeId:
 
 
 def _provided(document: Mapping[str, Any] | None) -> Any:
-    found = None if document is None else document.get(ID)
-    if found is None:
+    provided = None if document is None else document.get(ID)
+    if provided is None:
         if document is not None and ID in document:
             raise DataError("_id is null, and document.id.strategy takes it from there")
         raise DataError("there is no _id, and document.id.strategy takes it from there")
-    return found
+    return provided
 
 
 def _uuid(value: Any) -> Any:

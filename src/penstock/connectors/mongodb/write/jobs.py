@@ -1,4 +1,4 @@
-"""A batch of records as jobs: the writes for one collection, in the records' order."""
+"""A batch of records as jobs: the writes for one collection, in the order of the records."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from penstock.connectors.mongodb.write.plan import Plan
 
 @dataclass(slots=True)
 class Job:
-    """The writes of one bulk, by the rows of their records. `earlier`: by row, the write that comes
-    into its own if that row's is refused. `repeated`: some of it may have been done before."""
+    """The writes of one bulk, with the rows of their records. `earlier`: by row, the superseded
+    write to send if that row's is refused. `repeated`: some writes may have been sent before."""
 
     plan: Plan
     namespace: Namespace
@@ -29,31 +29,31 @@ class Job:
     earlier: dict[int, tuple[int, Write]] = field(default_factory=dict)
     repeated: bool = False
 
-    def only(self, places: list[int]) -> Job:
-        """The writes at these places."""
+    def only(self, positions: list[int]) -> Job:
+        """The writes at these positions."""
         return Job(
             self.plan,
             self.namespace,
-            [self.rows[at] for at in places],
-            [self.writes[at] for at in places],
+            [self.rows[position] for position in positions],
+            [self.writes[position] for position in positions],
             self.earlier,
             self.repeated,
         )
 
 
 def jobs_of(records: Records, plan_of: Callable[[str], Plan], refused: Failed) -> list[Job]:
-    """What a batch comes to, a collection at a time. A record that cannot be written has an entry
+    """The jobs of a batch, collection by collection. A record that cannot be written gets an entry
     in `refused`."""
     groups: dict[tuple[str, Namespace], Job] = {}
     for entry, plan in _entries(records, plan_of, refused):
         try:
-            found = plan.write_of(entry)
+            target = plan.write_of(entry)
         except (DataError, ValueError, TypeError, AttributeError, ArithmeticError) as error:
             refused[entry.row] = _as_data_error(error)
             continue
-        if found is None:
+        if target is None:
             continue
-        namespace, write = found
+        namespace, write = target
         job = groups.get((entry.topic, namespace))
         if job is None:
             job = groups[entry.topic, namespace] = Job(plan, namespace, [], [])
@@ -102,41 +102,41 @@ def _entries(
 
 
 def _parts(job: Job) -> list[Job]:
-    """The bulks of a job. If the server may do the writes of one in any order, none of them has two
-    of one document."""
+    """The bulks of a job. Those that the server may write in any order have no two writes of one
+    document."""
     if job.plan.ordered:
-        chosen: list[list[int]] = [[*range(len(job.rows))]]
+        groups: list[list[int]] = [[*range(len(job.rows))]]
     else:
         keys = [key_of(write) for write in job.writes]
         if all(map(_is_whole, job.writes)):
-            # The last one counts, and leaves nothing of those before it.
-            for place, before in previous(keys).items():
-                job.earlier[job.rows[place]] = (job.rows[before], job.writes[before])
-            chosen = [[*last_ones(keys)]]
+            # Only the last write of a document counts: it supersedes those before it.
+            for position, earlier in previous(keys).items():
+                job.earlier[job.rows[position]] = (job.rows[earlier], job.writes[earlier])
+            groups = [[*last_ones(keys)]]
         else:
-            chosen = rounds(keys)
-    return [job.only([*piece]) for places in chosen for piece in pieces(places, job.plan.most)]
+            groups = rounds(keys)
+    return [job.only([*piece]) for group in groups for piece in pieces(group, job.plan.most)]
 
 
 def _is_whole(write: Write) -> bool:
-    """Whether the write leaves nothing of the document as it was before, and needs none."""
+    """Whether the write replaces or deletes a whole document, which need not exist."""
     if set(write.filter) != {ID}:
         return False
     return write.kind is Kind.DELETE or (write.kind is Kind.REPLACE and write.upsert)
 
 
 def key_of(write: Write) -> Hashable | None:
-    """What tells the documents of writes apart: the `_id`, or the whole filter; None for one that
-    has neither."""
-    where: dict[str, Any] = write.filter
+    """Identifies the document of a write: the `_id`, or the whole filter; None for a write that has
+    neither."""
+    query: dict[str, Any] = write.filter
     if write.kind is Kind.INSERT:
         if write.document is None or ID not in write.document:
             return None
-        where = {ID: write.document[ID]}
-    found = where.get(ID)
-    if len(where) == 1 and isinstance(found, (str, bson.ObjectId)):
-        return found
+        query = {ID: write.document[ID]}
+    document_id = query.get(ID)
+    if len(query) == 1 and isinstance(document_id, (str, bson.ObjectId)):
+        return document_id
     try:
-        return bson.encode(where)
-    except Exception:  # it is refused when it is sent, whatever is wrong with it
+        return bson.encode(query)
+    except Exception:  # whatever is wrong with it, sending it fails
         return None

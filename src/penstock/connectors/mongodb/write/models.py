@@ -1,4 +1,4 @@
-"""How a document is written, or deleted (`writemodel.strategy`, `delete.writemodel.strategy`)."""
+"""How documents are written, or deleted (`writemodel.strategy`, `delete.writemodel.strategy`)."""
 
 from __future__ import annotations
 
@@ -25,13 +25,12 @@ _INSERTED: Final = "_insertedTS"
 
 
 def writes_of(config: Config, now_ms: Now) -> MakeWrite:
-    """What makes the writes of a topic's records: documents, and deletes for those without a
-    value."""
+    """Makes the writes of a topic's records; those without a value become deletes."""
     with_value = _strategy(named(WriteStrategy, config[k.WRITE_STRATEGY]), config, now_ms)
-    without: MakeWrite | None = None
+    without_value: MakeWrite | None = None
     if config[k.DELETE_ON_NULL]:
         kind = named(WriteStrategy, config[k.DELETE_STRATEGY])
-        without = (
+        without_value = (
             _delete(maker_of(config))
             if kind is WriteStrategy.DELETE_ONE
             else _strategy(kind, config, now_ms)
@@ -42,12 +41,12 @@ def writes_of(config: Config, now_ms: Now) -> MakeWrite:
             return with_value(entry)
         if not entry.has_key:
             raise DataError("Invalid Sink Record neither key doc nor value doc were present")
-        if without is None:
+        if without_value is None:
             raise DataError(
                 f"the record has no value, and {k.DELETE_ON_NULL.name} is false: there is nothing "
                 "to write"
             )
-        return without(entry)
+        return without_value(entry)
 
     return make
 
@@ -102,7 +101,7 @@ def _id(value: Document) -> Any:
 
 
 def _business_key(value: Document, partial: bool) -> Document:
-    """The fields of `_id`, which is taken away. Those of a partial id are found by their paths."""
+    """Removes `_id` and returns its fields; those of a partial id by their paths."""
     key = value.get(ID)
     if not isinstance(key, dict):
         raise DataError(
@@ -123,12 +122,12 @@ def flat(document: Mapping[str, Any]) -> Document:
     return dict(_flat("", document))
 
 
-def _flat(above: str, document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _flat(prefix: str, document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for name, value in document.items():
         if isinstance(value, dict):
-            yield from _flat(f"{above}{name}.", value)
+            yield from _flat(f"{prefix}{name}.", value)
         else:
-            yield f"{above}{name}", value
+            yield f"{prefix}{name}", value
 
 
 def _insert(entry: Entry) -> Write:
@@ -169,7 +168,7 @@ def _update_business(entry: Entry, partial: bool, now: datetime) -> Write:
 
 
 def _delete(make_id: MakeId | None) -> MakeWrite:
-    """By the id that the strategy makes, or by the key: its `_id`, or all of it as `_id`."""
+    """Deletes by the strategy's id, or by the key: its `_id`, or all of it as `_id`."""
 
     def delete(entry: Entry) -> Write:
         key = _keyed(entry).key or {}

@@ -1,4 +1,4 @@
-"""Which database and collection a record goes to (`namespace.mapper`)."""
+"""The database and collection of a record (`namespace.mapper`)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MapNamespace = Callable[[Entry], Namespace]
 
 
 def namespaces_of(config: Config, topic: str) -> MapNamespace:
-    """What maps the records of a topic; it raises DataError."""
+    """Maps the records of a topic; it raises DataError."""
     default = checked(Namespace(config[k.DATABASE], config[k.COLLECTION] or topic))
     if named(NamespaceMapper, config[k.NAMESPACE_MAPPER]) is NamespaceMapper.DEFAULT:
         return lambda entry: default
@@ -67,8 +67,8 @@ def _looked_up(entry: Entry, in_key: str, in_value: str, default: str, strict: b
         if strict:
             raise DataError(f"Invalid {part} document: there is none")
         return default
-    found, value = lookup(document, path)
-    if not found:
+    exists, value = lookup(document, path)
+    if not exists:
         if strict:
             raise DataError(f"Missing document path '{path}'")
         return default
@@ -80,7 +80,7 @@ def _looked_up(entry: Entry, in_key: str, in_value: str, default: str, strict: b
 
 
 def lookup(document: Mapping[str, Any], path: str) -> tuple[bool, Any]:
-    """Whether there is a member at a path, and which. A member whose name has dots comes first."""
+    """Whether a path has a member, and its value. A member whose name has dots comes first."""
     if path in document:
         return True, document[path]
     first, dot, rest = path.partition(".")

@@ -1,4 +1,4 @@
-"""What is done with the records of one topic, as a value made of its settings."""
+"""How the records of one topic are written, as a value made from its settings."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from penstock.connectors.mongodb.write.processors import Step, steps_of
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The settings of a topic, made ready."""
+    """The settings of a topic, ready for use."""
 
     namespace: MapNamespace
     steps: tuple[Step, ...]
     make: MakeWrite
     change: MakeChange | None
-    java_order: bool  # an id is made of values without a schema
+    java_order: bool  # an id is made from values without a schema
     most: int  # records of a bulk write; 0: all
     ordered: bool
     pace: Pace
     tolerates: bool
-    reports: bool  # a record that is skipped is told of by the engine: log or dead letters
+    reports: bool  # the engine reports skipped records: log or dead letters
     logs: bool
     series: Mapping[str, Any] | None  # the options of the collection, if it is a time series
 
     def write_of(self, entry: Entry) -> tuple[Namespace, Write] | None:
-        """Where a record goes, and what is written there; None: nothing. Raises DataError."""
+        """The namespace and write of a record; None: nothing to write. Raises DataError."""
         namespace = self.namespace(entry)
         if self.change is not None:
             write = self.change(entry)
@@ -50,15 +50,15 @@ class Plan:
 
 
 def plan_of(connector: Config, topic: str, now_ms: Now | None = None) -> Plan:
-    """The plan of a topic. Raises ConfigInvalid for settings of it that are wrong, and DataError
-    where its name cannot be that of a collection."""
+    """The plan of a topic. Raises ConfigInvalid for its invalid settings; if its name cannot be a
+    collection's, `Plan.write_of` raises DataError."""
     config = topic_config(connector, topic)
     framework = connector.props
     tolerance = (
         config[k.TOLERANCE] if k.TOLERANCE in config else framework.get("errors.tolerance", "none")
     ).lower()
     tolerates = tolerance in ("all", "data")
-    told = framework.get("errors.log.enable", "").strip().lower() == "true"
+    framework_logs = framework.get("errors.log.enable", "").strip().lower() == "true"
     own_log = k.LOG_ERRORS in config
     return Plan(
         namespace=_lazily(config, topic),
@@ -70,27 +70,28 @@ def plan_of(connector: Config, topic: str, now_ms: Now | None = None) -> Plan:
         ordered=config[k.ORDERED],
         pace=Pace(config[k.RATE_EVERY], config[k.RATE_TIMEOUT]),
         tolerates=tolerates,
-        reports=told or bool(framework.get("errors.deadletterqueue.topic.name", "").strip()),
-        logs=config[k.LOG_ERRORS] if own_log else told,
+        reports=framework_logs
+        or bool(framework.get("errors.deadletterqueue.topic.name", "").strip()),
+        logs=config[k.LOG_ERRORS] if own_log else framework_logs,
         series=series_of(config),
     )
 
 
 def _lazily(config: Config, topic: str) -> MapNamespace:
-    """A topic whose name cannot be a collection's costs its records, not the task's others."""
+    """If a topic's name cannot be a collection's, its records fail, not the task's others."""
     try:
         return namespaces_of(config, topic)
     except DataError as error:
-        refused = error
+        invalid_name = error
 
         def refuse(entry: Entry) -> Namespace:
-            raise refused
+            raise invalid_name
 
         return refuse
 
 
 def series_of(config: Config) -> Mapping[str, Any] | None:
-    """The options with which a time series is created, or None where the collection is none."""
+    """The options that create a time series, or None if the collection is not one."""
     field = config[k.TIME_FIELD].strip()
     if not field:
         return None

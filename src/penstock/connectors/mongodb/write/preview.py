@@ -1,4 +1,4 @@
-"""What the sink would write, told a line for each write."""
+"""A preview of the sink: a line for each write."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.connectors.mongodb.write.jobs import jobs_of
 from penstock.connectors.mongodb.write.plan import Plan
 
 
-class ToldWriter(SinkWriter):
+class PreviewWriter(SinkWriter):
     """Connects to nothing."""
 
     def __init__(self, plan_of: Callable[[str], Plan], tell: Callable[[str], None]) -> None:

@@ -32,10 +32,10 @@ Step = Callable[[Entry], None]
 
 def steps_of(config: Config, make_id: MakeId) -> list[Step]:
     """The steps of a topic, in order."""
-    chain = [named(Processor, each) for each in config[k.PROCESSORS]]
+    chain = [named(Processor, processor) for processor in config[k.PROCESSORS]]
     if Processor.DOCUMENT_ID_ADDER not in chain:
         chain.insert(0, Processor.DOCUMENT_ID_ADDER)
-    steps = [step for each in chain if (step := _step(each, config, make_id)) is not None]
+    steps = [step for processor in chain if (step := _step(processor, config, make_id)) is not None]
     if config[k.TIME_FIELD].strip() and config[k.TIME_CONVERT]:
         steps.append(partial(_convert_time, config[k.TIME_FIELD]))
     return steps
@@ -46,7 +46,7 @@ def _step(kind: Processor, config: Config, make_id: MakeId) -> Step | None:
         case Processor.DOCUMENT_ID_ADDER:
             return _id_adder(make_id, config[k.ID_OVERWRITE])
         case Processor.KAFKA_META_ADDER:
-            return _add_place
+            return _add_kafka_metadata
         case Processor.ALLOW_LIST_KEY | Processor.WHITELIST_KEY:
             return partial(_project_key, allowing(config[k.KEY_PROJECTION_LIST]))
         case Processor.ALLOW_LIST_VALUE | Processor.WHITELIST_VALUE:
@@ -72,8 +72,8 @@ def _id_adder(make_id: MakeId, overwrite: bool) -> Step:
     return add
 
 
-def _add_place(entry: Entry) -> None:
-    """KafkaMetaAdder. Records do not tell the type of a timestamp: it counts as CREATE_TIME."""
+def _add_kafka_metadata(entry: Entry) -> None:
+    """KafkaMetaAdder. Records lack the type of their timestamp: it counts as CREATE_TIME."""
     if entry.value is None:
         return
     entry.value["topic-partition-offset"] = f"{entry.topic}-{entry.partition}-{entry.offset}"
@@ -110,7 +110,7 @@ def _remove_null_fields(entry: Entry) -> None:
 
 
 def remove_nulls(document: dict[str, Any]) -> None:
-    """Drops members that are null, also of documents inside and in arrays."""
+    """Drops members that are null, also of nested documents and of those in arrays."""
     for name in list(document):
         value = document[name]
         if value is None:
@@ -118,13 +118,13 @@ def remove_nulls(document: dict[str, Any]) -> None:
         elif isinstance(value, dict):
             remove_nulls(value)
         elif isinstance(value, list):
-            for each in value:
-                if isinstance(each, dict):
-                    remove_nulls(each)
+            for item in value:
+                if isinstance(item, dict):
+                    remove_nulls(item)
 
 
 def _convert_time(field: str, entry: Entry) -> None:
-    """Numbers are milliseconds, texts ISO 8601; anything else stays."""
+    """Converts numbers as milliseconds, texts as ISO 8601; anything else stays."""
     value = None if entry.value is None else entry.value.get(field)
     if entry.value is None or value is None or isinstance(value, bool):
         return
@@ -138,7 +138,7 @@ def _convert_time(field: str, entry: Entry) -> None:
 
 
 def moment_of(text: str) -> datetime:
-    """The moment of a text in ISO 8601, in UTC unless it tells its zone or offset; a zone may be in
+    """The moment of a text in ISO 8601, in UTC unless it has a zone or offset; a zone may be in
     brackets. Raises ValueError."""
     from zoneinfo import ZoneInfo
 

@@ -1,8 +1,8 @@
-"""Which fields of a document stay, or go (AllowList and BlockList projectors).
+"""Keeps or removes fields of a document (AllowList and BlockList projectors).
 
-Paths have dots; a document inside an array is meant like its array. `*` stands for one name, `**`
+Paths have dots; a document inside an array has the path of its array. `*` stands for one name, `**`
 for everything below. In an allow list `a.b` keeps `a` as well, and a single name that ends in `*`
-keeps all that begin so.
+keeps all names with that prefix.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ Project = Callable[[dict[str, Any]], None]
 
 def fields_of(text: str) -> list[str]:
     """The entries of a list of fields."""
-    return [each for each in re.split(r"\s*,\s*", text.strip()) if each]
+    return [field for field in re.split(r"\s*,\s*", text.strip()) if field]
 
 
 def allowing(text: str) -> Project:
-    """Keeps the fields listed; without any, none."""
+    """Keeps the listed fields; an empty list keeps none."""
     listed: set[str] = set()
     for field in fields_of(text):
         parts = field.split(".")
         listed.update(".".join(parts[: count + 1]) for count in range(len(parts)))
     listed.discard("")
     if "**" in listed:
-        return _as_it_is
-    starts = tuple(
-        each[:-1] for each in listed if "." not in each and each != "*" and each.endswith("*")
+        return _keep_all
+    prefixes = tuple(
+        field[:-1] for field in listed if "." not in field and field != "*" and field.endswith("*")
     )
-    stays = lru_cache(maxsize=4096)(lambda path: _stays(path, listed, starts))
+    stays = lru_cache(maxsize=4096)(lambda path: _stays(path, listed, prefixes))
 
-    def project(document: dict[str, Any], above: str = "") -> None:
+    def project(document: dict[str, Any], parent: str = "") -> None:
         for name in list(document):
-            path = f"{above}.{name}" if above else name
+            path = f"{parent}.{name}" if parent else name
             value = document[name]
             if not stays(path):
                 del document[name]
@@ -47,20 +47,20 @@ def allowing(text: str) -> Project:
                 if f"{path}.**" not in listed:
                     project(document[name], path)
             elif isinstance(value, list):
-                for each in value:
-                    if isinstance(each, dict):
-                        project(each, path)
+                for item in value:
+                    if isinstance(item, dict):
+                        project(item, path)
 
     return project
 
 
-def _as_it_is(document: dict[str, Any]) -> None:
-    """Everything stays."""
+def _keep_all(document: dict[str, Any]) -> None:
+    """Keeps everything."""
 
 
-def _stays(path: str, listed: Collection[str], starts: tuple[str, ...]) -> bool:
+def _stays(path: str, listed: Collection[str], prefixes: tuple[str, ...]) -> bool:
     """Whether a path is listed, with `*` in place of any of its names."""
-    if path in listed or path.startswith(starts):
+    if path in listed or path.startswith(prefixes):
         return True
     parts = path.split(".")
     if "*" not in "".join(listed):
@@ -72,7 +72,7 @@ def _stays(path: str, listed: Collection[str], starts: tuple[str, ...]) -> bool:
 
 
 def blocking(text: str) -> Project:
-    """Takes the fields listed away."""
+    """Removes the listed fields."""
     listed = list(dict.fromkeys(fields_of(text)))
 
     def project(document: dict[str, Any]) -> None:
@@ -95,7 +95,7 @@ def _block(document: dict[str, Any], field: str) -> None:
                 _block(value, rest)
     elif not rest:
         if field.endswith("*"):
-            for name in [each for each in document if each.startswith(field[:-1])]:
+            for name in [member for member in document if member.startswith(field[:-1])]:
                 del document[name]
         else:
             document.pop(field, None)
@@ -104,6 +104,6 @@ def _block(document: dict[str, Any], field: str) -> None:
         if isinstance(value, dict):
             _block(value, rest)
         elif isinstance(value, list):
-            for each in value:
-                if isinstance(each, dict):
-                    _block(each, rest)
+            for item in value:
+                if isinstance(item, dict):
+                    _block(item, rest)

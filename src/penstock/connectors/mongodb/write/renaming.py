@@ -1,5 +1,5 @@
-"""New names of fields (RenameByMapping, RenameByRegExp). Paths begin with `key` or `value`; inside
-of a document that is renamed itself, they have its new name."""
+"""Renames fields (RenameByMapping, RenameByRegExp). Paths begin with `key` or `value`; inside a
+document that is renamed itself, they have its new name."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from typing import Any
 from penstock.api.settings import compile_java
 
 Rename = Callable[[str, str], str]
-"""The name of a field, by the path of its document and its own."""
+"""The new name of a field, given the path of its document and its name."""
 
 _GROUP = re.compile(r"\\(.)|\$(?:(\d)|\{(\w+)\})", re.DOTALL)
 
 
 def by_mapping(entries: Sequence[Mapping[str, str]]) -> Rename | None:
-    """Fields by their whole path; None where nothing is renamed."""
-    names = {each["oldName"]: each["newName"] for each in entries}
+    """Renames fields by their whole path; None if nothing is renamed."""
+    names = {entry["oldName"]: entry["newName"] for entry in entries}
     if not names:
         return None
     return lambda path, name: names.get(f"{path}.{name}", name)
 
 
 def by_patterns(entries: Sequence[Mapping[str, str]]) -> Rename | None:
-    """In the names of fields whose whole path matches `regexp`, `pattern` is replaced, with Java's
-    references to groups (`$1`, `${name}`); None where nothing is renamed."""
+    """Replaces `pattern` in the names of fields whose whole path matches `regexp`, with Java's
+    references to groups (`$1`, `${name}`); None if nothing is renamed."""
     if not entries:
         return None
     rules = [
-        (compile_java(each["regexp"]), compile_java(each["pattern"]), _template(each["replace"]))
-        for each in entries
+        (compile_java(entry["regexp"]), compile_java(entry["pattern"]), _template(entry["replace"]))
+        for entry in entries
     ]
 
     @lru_cache(maxsize=4096)
@@ -48,24 +48,24 @@ def by_patterns(entries: Sequence[Mapping[str, str]]) -> Rename | None:
 def _template(text: str) -> str:
     """Java's replacement text, as Python's."""
 
-    def part(found: re.Match[str]) -> str:
-        escaped, number, group = found.groups()
+    def part(reference: re.Match[str]) -> str:
+        escaped, number, group = reference.groups()
         if escaped is not None:
             return escaped.replace("\\", "\\\\")
         return f"\\g<{number or group}>"
 
     parts: list[str] = []
     at = 0
-    for found in _GROUP.finditer(text):
-        parts += [text[at : found.start()].replace("\\", "\\\\"), part(found)]
-        at = found.end()
+    for reference in _GROUP.finditer(text):
+        parts += [text[at : reference.start()].replace("\\", "\\\\"), part(reference)]
+        at = reference.end()
     return "".join([*parts, text[at:].replace("\\", "\\\\")])
 
 
 def rename_document(document: dict[str, Any], path: str, rename: Rename) -> None:
     """Renames the fields of a document and of those in it (not of those in arrays), in place. A
-    renamed field comes last; where the new name is taken, the field is dropped, and the one that
-    has the name stays."""
+    renamed field comes last; if another field has the new name, that one stays and the renamed one
+    is dropped."""
     moved: dict[str, Any] = {}
     for name in list(document):
         value = document[name]

@@ -1,9 +1,9 @@
 """Writes into collections, in bulk (connectors.md §6.2).
 
-A batch becomes one bulk for each collection. A write that the server refuses costs its record
-alone: the others are written, in an ordered bulk too. A server that is away or busy is told to the
-engine, which calls again with the same records; what was made of them is kept until then, so that
-ids that were generated stay the same, and what has been written is not written again.
+A batch becomes one bulk for each collection. A write that the server refuses fails its record
+alone: the others are written, in an ordered bulk too. If the server is unavailable or busy, the
+engine calls again with the same records; the writer keeps their jobs until then, so that generated
+ids stay the same, and finished writes are not repeated.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class WriteRefused(DataError):
 
 
 class MongoWriter(SinkWriter):
-    """Writes one task's records; connects when there are some."""
+    """Writes one task's records; connects with the first ones."""
 
     takes_fields: ClassVar[bool] = True
 
@@ -81,21 +81,21 @@ class MongoWriter(SinkWriter):
     def write(self, records: Records, failed: Failed) -> None:
         if not len(records):
             return
-        which = identity(records)
-        if self._held is not None and self._held[0] == which:
+        batch_id = identity(records)
+        if self._held is not None and self._held[0] == batch_id:
             _, jobs, refused = self._held
         else:
             refused = {}
             jobs = jobs_of(records, self._plan, refused)
-        self._held = (which, jobs, refused)
+        self._held = (batch_id, jobs, refused)
         if refused:
-            self._may_go_on(records, refused)
+            self._check_tolerance(records, refused)
         while jobs:
             self._do(jobs, refused)
             if refused:
-                self._may_go_on(records, refused)
+                self._check_tolerance(records, refused)
         self._held = None
-        self._tell(records, refused, failed)
+        self._report(records, refused, failed)
 
     def close(self) -> None:
         client, self._client = self._client, None
@@ -114,34 +114,38 @@ class MongoWriter(SinkWriter):
         return self._client
 
     def _do(self, jobs: list[Job], refused: Failed) -> None:
-        """Does the first job, which is then done, or what is left of it stays the first one."""
+        """Writes the first job and removes it from `jobs`, or leaves its remaining writes there."""
         job = jobs[0]
         if job.plan.series is not None:
             self._ensure_series(job.namespace, job.plan.series)
         collection = self._connected()[job.namespace.database][job.namespace.collection]
         operations = [_operation(write) for write in job.writes]
-        left: Job | None = None
-        again: list[Job] = []
+        remaining: Job | None = None
+        restored: list[Job] = []
         try:
             collection.bulk_write(operations, ordered=job.plan.ordered)
         except BulkWriteError as error:
             details = dict(error.details)
-            left, passing = self._after(job, details, refused, again)
-            jobs[:1] = [each for each in (left, *again) if each is not None and each.rows]
+            remaining, transient = self._remaining(job, details, refused, restored)
+            jobs[:1] = [
+                next_job
+                for next_job in (remaining, *restored)
+                if next_job is not None and next_job.rows
+            ]
             self._raise_concern(job, details)
-            if passing:
+            if transient:
                 raise MongoUnavailable(
                     f"The server cannot write to {job.namespace} now: {_first_message(details)}"
                 ) from error
             return
         except OperationFailure as error:
-            found = error_of(error, f"Cannot write to {job.namespace}")
-            if isinstance(found, MongoUnavailable) or error.code in NOT_ALLOWED:
+            server_error = error_of(error, f"Cannot write to {job.namespace}")
+            if isinstance(server_error, MongoUnavailable) or error.code in NOT_ALLOWED:
                 job.repeated = True
-                raise found from error
-            # Perhaps for one of the records: it is looked for by halves.
+                raise server_error from error
+            # One of the records may be the reason: halve the job to find it.
             if len(job.rows) == 1:
-                jobs[:1] = self._instead(job, job.rows[0], WriteRefused(str(found)), refused)
+                jobs[:1] = self._refuse(job, job.rows[0], WriteRefused(str(server_error)), refused)
                 return
             middle = len(job.rows) // 2
             halves = [[*range(middle)], [*range(middle, len(job.rows))]]
@@ -158,42 +162,42 @@ class MongoWriter(SinkWriter):
         del jobs[0]
         self._slow_down(job.plan)
 
-    def _after(
-        self, job: Job, details: dict[str, Any], refused: Failed, again: list[Job]
+    def _remaining(
+        self, job: Job, details: dict[str, Any], refused: Failed, restored: list[Job]
     ) -> tuple[Job | None, bool]:
-        """What is left of a bulk of which some writes failed, and whether some failed for a reason
-        that passes; `again` gets writes that come into their own because a later one of the same
+        """The remaining writes of a bulk of which some failed, and whether some failed with a
+        transient error; adds to `restored` the writes to send because a later one of the same
         document is refused."""
         errors: list[dict[str, Any]] = details.get("writeErrors", [])
-        passing = [
-            each["index"]
-            for each in errors
-            if is_transient(each.get("code"), details.get("errorLabels"))
+        transient = [
+            error["index"]
+            for error in errors
+            if is_transient(error.get("code"), details.get("errorLabels"))
         ]
-        for each in errors:
-            at = each["index"]
-            if at in passing or (job.repeated and self._was_written(job, at, each)):
+        for error in errors:
+            at = error["index"]
+            if at in transient or (job.repeated and self._was_written(job, at, error)):
                 continue
-            again += self._instead(job, job.rows[at], _refusal(each), refused)
+            restored += self._refuse(job, job.rows[at], _refusal(error), refused)
         if job.plan.ordered and errors:
             first = errors[0]["index"]
-            left = job.only([*range(first if passing else first + 1, len(job.rows))])
-            return replace(left, repeated=job.repeated or bool(passing)), bool(passing)
-        if passing:
-            return replace(job.only(passing), repeated=True), True
+            remaining = job.only([*range(first if transient else first + 1, len(job.rows))])
+            return replace(remaining, repeated=job.repeated or bool(transient)), bool(transient)
+        if transient:
+            return replace(job.only(transient), repeated=True), True
         return None, False
 
-    def _instead(self, job: Job, row: int, error: Exception, refused: Failed) -> list[Job]:
-        """Notes that a record is refused; the write before it of the same document, if it was left
-        out for it."""
+    def _refuse(self, job: Job, row: int, error: Exception, refused: Failed) -> list[Job]:
+        """Marks a record as refused; returns the write of the same document that it superseded, if
+        any."""
         refused[row] = error
-        before = job.earlier.get(row)
-        if before is None:
+        superseded = job.earlier.get(row)
+        if superseded is None:
             return []
-        return [replace(job, rows=[before[0]], writes=[before[1]], repeated=False)]
+        return [replace(job, rows=[superseded[0]], writes=[superseded[1]], repeated=False)]
 
     def _was_written(self, job: Job, at: int, error: dict[str, Any]) -> bool:
-        """Whether an insert fails because it was done before: the document is there."""
+        """Whether an insert fails because it succeeded before: the document exists."""
         write = job.writes[at]
         if error.get("code") != _DUPLICATE or write.kind is not Kind.INSERT:
             return False
@@ -207,36 +211,36 @@ class MongoWriter(SinkWriter):
 
     def _raise_concern(self, job: Job, details: dict[str, Any]) -> None:
         concerns: list[dict[str, Any]] = details.get("writeConcernErrors", [])
-        for each in concerns:
-            text = f"Writes to {job.namespace} were not confirmed: {each.get('errmsg')}"
-            if not is_transient(each.get("code"), each.get("errorLabels")):
+        for concern in concerns:
+            text = f"Writes to {job.namespace} were not confirmed: {concern.get('errmsg')}"
+            if not is_transient(concern.get("code"), concern.get("errorLabels")):
                 raise MongoRefused(f"{text} (w of connection.uri)")
             log.warning("%s", text)
 
     def _without_unencodable(self, job: Job, refused: Failed, error: Exception) -> list[Job]:
-        """The job without the writes that cannot be sent: too large, or not of BSON's types."""
+        """The job without the writes that cannot be sent: too large, or of types not in BSON."""
         client = self._connected()
         try:
             largest = int(client.admin.command("isMaster")["maxBsonObjectSize"])
         except PyMongoError as failure:
             raise error_of(failure, f"Cannot write to {job.namespace}") from failure
         good: list[int] = []
-        again: list[Job] = []
+        restored: list[Job] = []
         for at, write in enumerate(job.writes):
             problem = _problem(write, largest)
             if problem is None:
                 good.append(at)
             else:
-                again += self._instead(job, job.rows[at], DataError(problem), refused)
+                restored += self._refuse(job, job.rows[at], DataError(problem), refused)
         if len(good) == len(job.writes):
             raise MongoRefused(f"Cannot write to {job.namespace}: {error}") from error
-        # Some of it may have been sent before the driver came to the one that cannot be.
-        left = replace(job.only(good), repeated=True)
-        return [each for each in (left, *again) if each.rows]
+        # The driver may have sent some writes before it reached the one that it cannot encode.
+        remaining = replace(job.only(good), repeated=True)
+        return [next_job for next_job in (remaining, *restored) if next_job.rows]
 
     def _ensure_series(self, namespace: Namespace, options: Any) -> None:
-        """Creates a time series that does not exist. Raises ConfigInvalid where there is a
-        collection of another kind."""
+        """Creates a time series unless it exists. Raises ConfigInvalid if the collection is of
+        another kind."""
         if namespace in self._series:
             return
         try:
@@ -251,9 +255,9 @@ class MongoWriter(SinkWriter):
         if pause_ms:
             self._context.wait(pause_ms / 1000)
 
-    def _may_go_on(self, records: Records, refused: Failed) -> None:
-        """Raises for a record that `mongo.errors.tolerance` does not let be skipped although
-        `errors.tolerance` would."""
+    def _check_tolerance(self, records: Records, refused: Failed) -> None:
+        """Raises MongoRefused for a refused record that `errors.tolerance` would skip, but
+        `mongo.errors.tolerance` does not."""
         if not self._context.tolerates_errors:
             return
         for row, error in refused.items():
@@ -263,9 +267,9 @@ class MongoWriter(SinkWriter):
                     f"{_place(records, row)} is refused, and mongo.errors.tolerance=none: {error}"
                 ) from error
 
-    def _tell(self, records: Records, refused: Failed, failed: Failed) -> None:
-        """Says which records were refused: to the engine, unless they are skipped for
-        `mongo.errors.tolerance` alone."""
+    def _report(self, records: Records, refused: Failed, failed: Failed) -> None:
+        """Reports refused records to the engine, unless `mongo.errors.tolerance` alone skips
+        them."""
         skipped = 0
         for row in sorted(refused):
             plan = self._plan(records.topics[row])
@@ -280,8 +284,8 @@ class MongoWriter(SinkWriter):
 
 
 def ensure_series(client: Any, namespace: Namespace, options: Any) -> None:
-    """Creates a time series with these options unless it exists; raises ConfigInvalid where there
-    is a collection of another kind, and PyMongoError."""
+    """Creates a time series with these options unless it exists; raises PyMongoError, and
+    ConfigInvalid if the collection is of another kind."""
     database = client[namespace.database]
     if _is_series(database, namespace):
         return
@@ -293,9 +297,9 @@ def ensure_series(client: Any, namespace: Namespace, options: Any) -> None:
 
 
 def _is_series(database: Any, namespace: Namespace) -> bool:
-    """Whether it is one, or False where there is none."""
-    for each in database.list_collections(filter={"name": namespace.collection}):
-        if each.get("type") == "timeseries":
+    """Whether the collection is a time series; False if it does not exist."""
+    for existing in database.list_collections(filter={"name": namespace.collection}):
+        if existing.get("type") == "timeseries":
             return True
         raise ConfigInvalid(
             [
@@ -332,7 +336,7 @@ def _problem(write: Write, largest: int) -> str | None:
 
 
 def _refusal(error: dict[str, Any]) -> WriteRefused:
-    """A write error, in the form in which the JVM's connector reports it."""
+    """A write error, in the form of the JVM's connector."""
     details = json_util.dumps(error.get("errInfo") or {})
     return WriteRefused(
         f"v=1, code={error.get('code')}, message={error.get('errmsg')}, details={details}"
@@ -340,8 +344,8 @@ def _refusal(error: dict[str, Any]) -> WriteRefused:
 
 
 def _first_message(details: dict[str, Any]) -> str:
-    for each in (*details.get("writeErrors", ()), *details.get("writeConcernErrors", ())):
-        return str(each.get("errmsg"))
+    for error in (*details.get("writeErrors", ()), *details.get("writeConcernErrors", ())):
+        return str(error.get("errmsg"))
     return "it gives no reason"
 
 

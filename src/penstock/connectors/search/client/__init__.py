@@ -1,1 +1,1 @@
-"""Requests to a cluster, by its vendor's client."""
+"""Requests to a cluster, with its vendor's client."""

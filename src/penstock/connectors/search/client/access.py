@@ -1,5 +1,5 @@
-"""A cluster, by the client of OpenSearch, which Elasticsearch 7 to 9 answers too (docs/decisions,
-24). The client sends a request once: repeating it is the writer's business."""
+"""A cluster, with the client of OpenSearch, which works with Elasticsearch 7 to 9 too
+(docs/decisions, 24). The client sends a request once: the writer repeats it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NDJSON: Final = {"content-type": "application/x-ndjson"}
 
 @dataclass(frozen=True, slots=True)
 class Aws:
-    """How requests are signed for Amazon's service."""
+    """Parameters for signing requests to Amazon's service."""
 
     region: str
     service: str
@@ -36,7 +36,7 @@ class Aws:
 
 @dataclass(frozen=True, slots=True)
 class ClientOptions:
-    """What a configuration says of a cluster. Timeouts in ms."""
+    """Connection parameters of a cluster. Timeouts in ms."""
 
     urls: tuple[str, ...]
     username: str | None = None
@@ -48,12 +48,12 @@ class ClientOptions:
     proxy: str | None = None
     proxy_username: str | None = None
     proxy_password: Secret | None = None
-    tls: ssl.SSLContext | None = None  # None: Python's default, where a URL is https
+    tls: ssl.SSLContext | None = None  # None: Python's default, if a URL is https
     aws: Aws | None = None
 
 
 class Client:
-    """A cluster's nodes. May be used by several threads."""
+    """A client of a cluster's nodes. Several threads may use it."""
 
     def __init__(self, options: ClientOptions) -> None:
         import opensearchpy
@@ -70,7 +70,7 @@ class Client:
         if secure:
             arguments["ssl_context"] = tls = options.tls or ssl.create_default_context()
             if tls.verify_mode is ssl.CERT_NONE:
-                # That is what the configuration says; a warning for each request says no more.
+                # The configuration says so; a warning for each request adds nothing.
                 warnings.simplefilter("ignore", urllib3.exceptions.InsecureRequestWarning)
         self._client = opensearchpy.OpenSearch(
             [_host(url, secure) for url in options.urls],
@@ -94,8 +94,8 @@ class Client:
         *,
         params: Mapping[str, str] | None = None,
     ) -> Any:
-        """The answer. Raises Unreachable where none came or a later one may be another, and
-        Answered where the cluster refuses."""
+        """The answer. Raises Unreachable if none came or a later request may succeed, and Answered
+        if the cluster refuses."""
         return self._perform(method, path, body, params, None)
 
     def bulk(self, body: bytes) -> Any:
@@ -107,7 +107,7 @@ class Client:
         return self._perform("POST", "/_bulk", body, params, _NDJSON)
 
     def exists(self, path: str) -> bool:
-        """Whether a resource is there."""
+        """Whether a resource exists."""
         return bool(self._perform("HEAD", path, None, None, None))
 
     def close(self) -> None:
@@ -138,11 +138,11 @@ class Client:
 def _answered(error: Any) -> PenstockError:
     status = error.status_code if isinstance(error.status_code, int) else 0
     info = error.info if isinstance(error.info, Mapping) else {}
-    about = info.get("error", {})
-    reason = about.get("reason") if isinstance(about, Mapping) else about
+    details = info.get("error", {})
+    reason = details.get("reason") if isinstance(details, Mapping) else details
     answered = Answered(status, str(error.error), str(reason or error.error))
     if status in (429, 502, 503, 504):
-        return Unreachable(str(answered), is_busy=True)
+        return Unreachable(str(answered))
     return answered
 
 
@@ -156,7 +156,7 @@ def path(*parts: str) -> str:
 
 
 def _host(url: str, secure: bool) -> dict[str, Any]:
-    """A node's address; without a scheme it is one of http, or of https if another node is."""
+    """A node's address; without a scheme it is http, or https if another node's is."""
     whole = url if "://" in url else f"http://{url}"
     parts = urlsplit(whole)
     scheme = "https" if secure else "http"
@@ -204,8 +204,8 @@ def _connection(options: ClientOptions) -> type:
 
 
 def _checks_names(options: ClientOptions) -> bool:
-    """Whether names of servers are compared with their certificates. urllib3 does so by itself,
-    unless it is told not to."""
+    """Whether names of servers are checked against their certificates. urllib3 does so by
+    default."""
     return options.tls is None or options.tls.check_hostname
 
 
@@ -217,7 +217,7 @@ def _proxied(direct_class: Any, options: ClientOptions) -> type:
         pair = f"{options.proxy_username}:{options.proxy_password.value}"
         headers = urllib3.make_headers(proxy_basic_auth=pair)
 
-    class Proxied(direct_class):  # type: ignore[misc] # Any, for the client is not imported above
+    class Proxied(direct_class):  # type: ignore[misc] # Any: the client is not imported above
         """A connection through an HTTP proxy."""
 
         def _create_urllib3_pool(self) -> None:
@@ -272,27 +272,27 @@ def _signer(aws: Aws) -> Any:
 
 
 def _assumed(session: Any, aws: Aws) -> Any:
-    """Credentials of a role, which are renewed before they expire."""
+    """Credentials of a role, renewed before they expire."""
     from botocore.credentials import RefreshableCredentials
 
     def refresh() -> Mapping[str, str]:
         client = session.client("sts")
         try:
-            given: dict[str, Any] = {
+            request: dict[str, Any] = {
                 "RoleArn": aws.role,
                 "RoleSessionName": aws.session,
                 "DurationSeconds": aws.duration_s,
             }
             if aws.external_id:
-                given["ExternalId"] = aws.external_id
-            got = client.assume_role(**given)["Credentials"]
+                request["ExternalId"] = aws.external_id
+            role = client.assume_role(**request)["Credentials"]
         finally:
             client.close()
         return {
-            "access_key": got["AccessKeyId"],
-            "secret_key": got["SecretAccessKey"],
-            "token": got["SessionToken"],
-            "expiry_time": got["Expiration"].isoformat(),
+            "access_key": role["AccessKeyId"],
+            "secret_key": role["SecretAccessKey"],
+            "token": role["SessionToken"],
+            "expiry_time": role["Expiration"].isoformat(),
         }
 
     return RefreshableCredentials.create_from_metadata(
@@ -306,5 +306,5 @@ def has_errors(answer: Mapping[str, Any]) -> bool:
 
 
 def outcomes(answer: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """What came of each action, in their order: `status`, and `error` where it failed."""
+    """The outcome of each action, in order: `status`, and `error` if it failed."""
     return [next(iter(item.values())) for item in answer["items"]]

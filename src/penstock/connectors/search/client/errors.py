@@ -1,4 +1,4 @@
-"""What goes wrong with requests to a cluster."""
+"""Errors of requests to a cluster."""
 
 from __future__ import annotations
 
@@ -6,17 +6,13 @@ from penstock.api import PenstockError, Unavailable
 
 
 class Unreachable(Unavailable):
-    """No answer, or one that says to try again later (`is_busy`)."""
+    """No answer, or one that asks to retry later."""
 
     code = "search.unavailable"
 
-    def __init__(self, text: str, *, is_busy: bool = False) -> None:
-        self.is_busy = is_busy
-        super().__init__(text)
-
 
 class Answered(PenstockError):
-    """The cluster has refused a request."""
+    """The cluster refused a request."""
 
     code = "search.refused"
 
@@ -27,12 +23,12 @@ class Answered(PenstockError):
 
 
 class Refused(PenstockError):
-    """The cluster has refused one record."""
+    """The cluster refused one record."""
 
     code = "search.record_refused"
 
 
 class WriteFailed(PenstockError):
-    """The cluster has refused a record for a reason that is none of the record."""
+    """The cluster refused a record for a reason that the record did not cause."""
 
     code = "search.write_failed"

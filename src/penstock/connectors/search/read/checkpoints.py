@@ -1,8 +1,8 @@
-"""How far the writes of shards are complete.
+"""The numbers up to which the writes of shards are complete.
 
-Writes of a shard are numbered before they are done, and done by several threads: one may be there
-before one with a lower number. Up to the global checkpoint all are done, in every copy of the
-shard, and after a refresh searches find them.
+A shard numbers writes before several threads execute them: one may be stored before another with a
+lower number. Up to the global checkpoint all are done, in every copy of the shard, and after a
+refresh searches find them.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ _PATHS = "indices.*.shards.*.routing.primary,indices.*.shards.*.seq_no.global_ch
 
 
 class Checkpoints:
-    """The global checkpoints of shards: one request for all of an index. May be used by several
-    threads."""
+    """The global checkpoints of shards: one request for all of an index. Several threads may use
+    it."""
 
     def __init__(self, client: Client, *, refreshes: bool) -> None:
         self._client = client
         self._refreshes = refreshes
         self._lock = threading.Lock()
-        self._found: dict[str, tuple[int, dict[int, int]]] = {}
+        self._cache: dict[str, tuple[int, dict[int, int]]] = {}
 
     def of(self, shard: Shard, since: int, now: int) -> int | None:
-        """The number up to which the writes of a shard are complete and can be found, as it was at
-        `since` or later; None where its primary is not there."""
+        """The number up to which the writes of a shard are complete and searchable, at `since` or
+        later; None if its primary is not available."""
         with self._lock:
-            asked, known = self._found.get(shard.index, (-1, {}))
-            if asked < since:
-                found = self._ask(shard.index)
-                if found != known and self._refreshes:
+            fetched_at, known = self._cache.get(shard.index, (-1, {}))
+            if fetched_at < since:
+                current = self._fetch(shard.index)
+                if current != known and self._refreshes:
                     self._refresh(shard.index)
-                known = found
-                self._found[shard.index] = now, known
+                known = current
+                self._cache[shard.index] = now, known
         return known.get(shard.number)
 
-    def _ask(self, index: str) -> dict[int, int]:
+    def _fetch(self, index: str) -> dict[int, int]:
         params = {"level": "shards", "filter_path": _PATHS}
         answer = self._client.request("GET", path(index, "_stats"), params=params)
         numbers: dict[int, int] = {}
-        for about in answer.get("indices", {}).values():
-            for number, copies in about["shards"].items():
+        for stats in answer.get("indices", {}).values():
+            for number, copies in stats["shards"].items():
                 for copy in copies:
                     if copy["routing"]["primary"] and "seq_no" in copy:
                         numbers[int(number)] = copy["seq_no"]["global_checkpoint"]

@@ -1,7 +1,7 @@
 """The documents of one shard, page by page.
 
-A round reads what there is now: up to a horizon that is found at its begin, within one point in
-time. The next one begins when that is done.
+A round reads the documents up to a horizon, which is determined when it starts, within one point in
+time. The next round starts when that is done.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _PATHS: Final = "pit_id,hits.hits._id,hits.hits._source,hits.hits.sort"
 
 @dataclass(slots=True)
 class Page:
-    """Documents of a shard, as the cluster gives them. `size`: about how many bytes of JSON one of
-    them has. `kind`: the type of the field they are sorted by."""
+    """Documents of a shard, as the cluster returns them. `size`: the approximate bytes of JSON of
+    one. `kind`: the type of the field they are sorted by."""
 
     shard: Shard
     hits: Sequence[dict[str, Any]]
@@ -61,7 +61,7 @@ class ShardPages:
     ) -> None:
         self.shard = shard
         self.due = 0
-        """When the next round begins; in ms of the clock."""
+        """When the next round starts; in ms of the clock."""
         self.is_gone = False
         """Whether the index was deleted or closed."""
         self._plan = plan
@@ -73,17 +73,17 @@ class ShardPages:
         self._kind: str | None = None
         self._horizons = Horizons(plan.delay_ms)
         self._horizon: Value | None = None
-        self._done: Value | None = None  # the horizon of the last round, if it is one of writes
+        self._done: Value | None = None  # the horizon of the last round by writes
         self._point: str | None = None
         self._in_round = False
         self._rows = min(_FIRST_ROWS, plan.batch)
 
     def page(self) -> Page | None:
-        """The next documents; None at the end of a round. Raises Unreachable, and Answered where
-        the cluster refuses a request; asked again, it goes on where it was."""
+        """The next documents; None at the end of a round. Raises Unreachable, and Answered if the
+        cluster refuses a request; the next call continues where it was."""
         try:
-            if not self._in_round and not self._begin():
-                self._end()
+            if not self._in_round and not self._start():
+                self._finish()
                 return None
             hits = self._search()
         except Answered as error:
@@ -91,10 +91,10 @@ class ShardPages:
                 raise
             log.info("Index %s is gone or closed: %s", self.shard.index, error)
             self.is_gone = True
-            self._end()
+            self._finish()
             return None
         if len(hits) < self._rows:
-            self._end()
+            self._finish()
         if not hits:
             return None
         self._position = reached(self._plan, hits[-1]["sort"])
@@ -108,8 +108,8 @@ class ShardPages:
         if point is not None:
             self._points.close(point)
 
-    def _begin(self) -> bool:
-        """Begins a round; False where there is nothing to read."""
+    def _start(self) -> bool:
+        """Starts a round; False if there is nothing to read."""
         plan, shard = self._plan, self.shard
         now = self._clock()
         if plan.by_writes:
@@ -136,7 +136,7 @@ class ShardPages:
         self._in_round = True
         return True
 
-    def _end(self) -> None:
+    def _finish(self) -> None:
         if self._in_round and self._plan.by_writes:
             self._done = self._horizon
         self._in_round = False
@@ -151,7 +151,7 @@ class ShardPages:
         except Answered as error:
             if self._point is None or error.http_status != 404:
                 raise
-            # It has expired, or was of a node that is gone.
+            # It has expired, or its node is gone.
             log.info("Opening another point in time: %s", error)
             self._point = self._points.open(self.shard)
             return self._hits(body)
@@ -160,15 +160,15 @@ class ShardPages:
         params = {"filter_path": _PATHS}
         if self._point is None:
             params["preference"] = f"_shards:{self.shard.number}"
-            place = path(self.shard.index, "_search")
+            search_path = path(self.shard.index, "_search")
         else:
             body = {**body, "pit": self._points.within(self._point)}
-            place = path("_search")
-        answer = self._client.request("POST", place, body, params=params)
+            search_path = path("_search")
+        answer = self._client.request("POST", search_path, body, params=params)
         if self._point is not None:
             self._point = answer.get("pit_id", self._point)
-        found: list[dict[str, Any]] = answer.get("hits", {}).get("hits", [])
-        return found
+        hits: list[dict[str, Any]] = answer.get("hits", {}).get("hits", [])
+        return hits
 
     def _highest(self) -> Value | None:
         """The highest value of the field."""
@@ -185,6 +185,6 @@ class ShardPages:
 
 
 def _size_of(hits: Sequence[dict[str, Any]]) -> int:
-    """About how many bytes a document has, by some of them."""
+    """The approximate bytes of a document, from some of them."""
     samples = hits[:: max(1, len(hits) // _SAMPLES)]
     return max(1, len(orjson.dumps(samples)) // len(samples))

@@ -1,4 +1,4 @@
-"""What a configuration says of the documents that a source reads."""
+"""Which documents a source reads, and how, as a value."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SEQ_NO: Final = "_seq_no"
 
 
 class Format(Enum):
-    """What the value of a record is (`value.format`)."""
+    """The form of a record's value (`value.format`)."""
 
     MAP = "map"
     JSON = "json"
@@ -22,9 +22,9 @@ class Format(Enum):
 class ReadPlan:
     """Which documents are read, and how. Times in ms.
 
-    `indices`: the names and patterns, as the cluster takes them. `topic`: with `${index}` in it.
-    `field`: what documents are sorted by. `source`: the fields that are read; none: all.
-    `keep_alive_ms`: of points in time; 0: none are used.
+    `indices`: the names and patterns, as the cluster takes them. `topic`: a template with
+    `${index}`. `field`: the one that documents are sorted by. `source`: the fields that are read;
+    none: all. `keep_alive_ms`: of points in time; 0: none are used.
     """
 
     indices: str

@@ -1,4 +1,4 @@
-"""How far a shard is read, and the requests for what follows."""
+"""Positions in shards, and the requests for the documents after them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Value = int | float
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The last document that was read: the value of the field that documents are sorted by, None
-    where that is `_seq_no` itself, and its `_seq_no`."""
+    """The last document read: the value of the field that documents are sorted by (None if that is
+    `_seq_no` itself), and its `_seq_no`."""
 
     value: Value | None
     seq_no: int
@@ -40,8 +40,8 @@ def offset_of(plan: ReadPlan, shard: Shard, position: Position) -> dict[str, Pri
 def position_of(
     plan: ReadPlan, shard: Shard, offset: Mapping[str, Primitive] | None
 ) -> Position | None:
-    """The position of a stored offset. None where the shard is read from its beginning: there is no
-    offset, or it is of an index that was deleted, or of another field. Raises PenstockError."""
+    """The position of a stored offset. None if the shard is read from its beginning: without an
+    offset, or with one of a deleted index or of another field. Raises PenstockError."""
     if offset is None:
         return None
     check_offset(offset)
@@ -53,7 +53,7 @@ def position_of(
 
 
 def check_offset(offset: Mapping[str, Primitive]) -> None:
-    """Raises PenstockError for what is no offset of a shard."""
+    """Raises PenstockError unless this is an offset of a shard."""
     number = offset.get(NUMBER)
     if isinstance(number, bool) or not isinstance(number, int):
         raise PenstockError(f"Offset objects should have a whole number as '{NUMBER}'")
@@ -100,22 +100,22 @@ def query_of(
 
 
 def in_ms(kind: str | None, value: Value | None) -> int:
-    """A date that documents were sorted by, in ms."""
+    """The value of a date field that documents are sorted by, in ms."""
     return int(value or 0) // (_NANOS_PER_MS if kind == "date_nanos" else 1)
 
 
 def reached(plan: ReadPlan, sort: list[Any]) -> Position:
-    """The position of a document, from what it was sorted by."""
+    """The position of a document, from its sort values."""
     return Position(None, sort[0]) if plan.by_writes else Position(sort[0], sort[1])
 
 
 class Horizons:
-    """The highest value that was there so long ago: what is lower has come by now, or is late.
+    """The highest value that existed `delay_ms` ago: lower ones have arrived by now, or are late.
 
-    >>> seen = Horizons(100)
-    >>> seen.see(7, 0), seen.see(9, 50)
+    >>> horizons = Horizons(100)
+    >>> horizons.see(7, 0), horizons.see(9, 50)
     (None, None)
-    >>> seen.see(9, 120), seen.see(9, 200)
+    >>> horizons.see(9, 120), horizons.see(9, 200)
     (7, 9)
     """
 
@@ -125,7 +125,7 @@ class Horizons:
         self._ripe: Value | None = None
 
     def see(self, value: Value | None, now: int) -> Value | None:
-        """The horizon, with the highest value of now."""
+        """The horizon, given the highest value now."""
         if value is not None:
             self._seen.append((now, value))
         while self._seen and self._seen[0][0] + self._delay_ms <= now:

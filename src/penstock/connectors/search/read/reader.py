@@ -1,7 +1,7 @@
 """Reads the shards of one task.
 
-Several shards are read at once, each by one request at a time. Pages that are on their way, or wait
-to be polled, are never more than requests may be sent at once.
+Several shards are read at once, each by one request at a time. The limit of requests in flight
+includes pages that wait to be polled.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from penstock.connectors.search.read.points import Points
 from penstock.connectors.search.read.positions import in_ms, offset_of, position_of, reached
 from penstock.connectors.search.read.shards import DATES, Shard, topic_of
 
-_ANSWER_MS: Final = 1_000  # how long a poll waits for a request that is on its way
-_LOOK_S: Final = 0.1  # how often it looks then whether the task is to stop
+_ANSWER_MS: Final = 1_000  # how long a poll waits for a request in flight
+_CHECK_S: Final = 0.1  # how often it then checks whether the task stops
 _CLOSE_S: Final = 2.0
 
 
@@ -57,7 +57,7 @@ class SearchReader(SourceReader):
         self._clock = clock
         self._points = Points(client, plan.keep_alive_ms)
         checkpoints = Checkpoints(client, refreshes=plan.refreshes)
-        # Those in a round come first, so that there are few points in time.
+        # Shards in a round come first, so that few points in time are open.
         self._waiting = deque(
             ShardPages(
                 plan,
@@ -77,22 +77,22 @@ class SearchReader(SourceReader):
     def poll(self, max_bytes: int, wait_ms: int) -> Polled | None:
         begun, now = time.monotonic(), self._clock()
 
-        def left(ms: int) -> float:
+        def remaining_s(ms: int) -> float:
             return begun + ms / 1000 - time.monotonic()
 
         while self._context.is_running:
-            # Shards that are due again meanwhile are the next poll's.
-            self._ask(self._clock() if left(wait_ms) > 0 else now)
+            # Shards that become due meanwhile wait for the next poll.
+            self._submit(self._clock() if remaining_s(wait_ms) > 0 else now)
             if self._pages:
                 return self._polled(max_bytes)
             if self._running:
-                pause = left(max(wait_ms, _ANSWER_MS))
+                pause = remaining_s(max(wait_ms, _ANSWER_MS))
                 if pause <= 0:
                     return None
-                done, _ = wait_for(self._running, min(pause, _LOOK_S), FIRST_COMPLETED)
-                self._take(done)
+                done, _ = wait_for(self._running, min(pause, _CHECK_S), FIRST_COMPLETED)
+                self._collect(done)
                 continue
-            pause = left(wait_ms)
+            pause = remaining_s(wait_ms)
             if pause <= 0:
                 return None
             self._context.wait(min(pause, max(self._next_due(), 0.001)))
@@ -100,14 +100,14 @@ class SearchReader(SourceReader):
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
-        wait_for([each for each in self._running if not each.cancelled()], _CLOSE_S)
+        wait_for([future for future in self._running if not future.cancelled()], _CLOSE_S)
         for pages in [*self._waiting, *self._running.values()]:
             pages.close()
-        self._pool.shutdown(wait=all(each.done() for each in self._running))
+        self._pool.shutdown(wait=all(future.done() for future in self._running))
         self._client.close()
 
-    def _ask(self, now: int) -> None:
-        """Has the next pages read, of shards that are due."""
+    def _submit(self, now: int) -> None:
+        """Requests the next pages of due shards."""
         for _ in range(len(self._waiting)):
             if len(self._running) + len(self._pages) >= self._plan.in_flight:
                 return
@@ -117,7 +117,7 @@ class SearchReader(SourceReader):
             else:
                 self._waiting.append(pages)
 
-    def _take(self, done: set[Future[Page | None]]) -> None:
+    def _collect(self, done: set[Future[Page | None]]) -> None:
         failure: BaseException | None = None
         for future in done:
             pages = self._running.pop(future)
@@ -139,7 +139,7 @@ class SearchReader(SourceReader):
             raise failure
 
     def _next_due(self) -> float:
-        """In how many seconds a shard is due."""
+        """Seconds until the next shard is due."""
         if not self._waiting:
             return self._plan.poll_ms / 1000
         return (min(pages.due for pages in self._waiting) - self._clock()) / 1000

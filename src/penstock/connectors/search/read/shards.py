@@ -1,4 +1,4 @@
-"""Shards: each is read on its own, for only within one is there an order that lasts."""
+"""Shards: each is read on its own, because only within one the order is stable."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PLACE: Final = "${index}"
 
 @dataclass(frozen=True, slots=True, order=True)
 class Shard:
-    """A shard of an index. An index that is deleted and made anew has another `uuid`."""
+    """A shard of an index. An index that is deleted and recreated has another `uuid`."""
 
     index: str
     number: int
@@ -50,14 +50,14 @@ def shards_of(client: Client, indices: str) -> list[Shard]:
         "filter_path": "*.settings.index.uuid,*.settings.index.number_of_shards",
     }
     try:
-        found = client.request("GET", path(indices, "_settings"), params=params)
+        answer = client.request("GET", path(indices, "_settings"), params=params)
     except Answered as error:
         if error.http_status == 404:
             return []
         raise
     shards: list[Shard] = []
-    for index, about in found.items():
-        settings = about["settings"]["index"]
+    for index, entry in answer.items():
+        settings = entry["settings"]["index"]
         count = int(settings["number_of_shards"])
         shards += [Shard(index, number, settings["uuid"]) for number in range(count)]
     return sorted(shards)
@@ -77,7 +77,7 @@ def topic_of(template: str, index: str) -> str:
 
 
 def groups(shards: Sequence[Shard], most: int) -> list[list[Shard]]:
-    """The shards of each task: of every index as many as of another, or one more.
+    """The shards of each task; those of an index are spread evenly.
 
     >>> shards = [Shard("a", number, "u") for number in range(3)]
     >>> [[shard.number for shard in group] for group in groups(shards, 2)]
@@ -87,15 +87,15 @@ def groups(shards: Sequence[Shard], most: int) -> list[list[Shard]]:
 
 
 def kind_of(client: Client, index: str, field: str) -> str | None:
-    """The type of a field in an index's mapping; None where it has none yet."""
+    """The type of a field in an index's mapping; None if it has none yet."""
     try:
-        found = client.request("GET", path(index, "_mapping", "field", field))
+        answer = client.request("GET", path(index, "_mapping", "field", field))
     except Answered as error:
         if error.http_status == 404:
             return None
         raise
-    for about in found.values():
-        for mapping in about["mappings"].get(field, {}).get("mapping", {}).values():
+    for entry in answer.values():
+        for mapping in entry["mappings"].get(field, {}).get("mapping", {}).values():
             return str(mapping.get("type"))
     return None
 

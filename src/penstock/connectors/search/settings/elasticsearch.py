@@ -58,18 +58,18 @@ WORDING: Final = {
 }
 
 
-def _part_check(what: str) -> Check:
+def _part_check(part: str) -> Check:
     def problem(text: str | None) -> str | None:
         if not text:
             return None
         if len(text) > 100:
-            return f"The specified {what} must be no longer than 100 characters."
+            return f"The specified {part} must be no longer than 100 characters."
         bare = text.replace("${topic}", "")
         if text != text.lower():
-            return f"The specified {what} must be in all lowercase."
-        if any(each in _SPECIAL or each.isspace() for each in bare):
+            return f"The specified {part} must be in all lowercase."
+        if any(char in _SPECIAL or char.isspace() for char in bare):
             return (
-                f"The specified {what} must not contain any spaces or invalid characters "
+                f"The specified {part} must not contain any spaces or invalid characters "
                 '\\/*?"<>|,#-:'
             )
         return None
@@ -436,8 +436,8 @@ _TLS_KEYS: Final = ssl_keys(TLS_PREFIX)
 
 
 def _tls_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
-    given = any(parsed.get(key.name) is not None for key in _TLS_KEYS)
-    if given and _upper(parsed, SECURITY) != "SSL":
+    has_tls = any(parsed.get(key.name) is not None for key in _TLS_KEYS)
+    if has_tls and _upper(parsed, SECURITY) != "SSL":
         yield SECURITY.name, f"'{SECURITY.name}' must be set to 'SSL' to use SSL configs."
 
 
@@ -450,7 +450,7 @@ ACCESS_KEYS: Final[tuple[Key[Any], ...]] = (
     SECURITY,
     *_TLS_KEYS,
 )
-"""How the cluster is reached, besides what both dialects have."""
+"""Connection settings besides those that both dialects have."""
 
 ACCESS_RULES: Final = (_proxy_rule, _tls_rule)
 
@@ -493,8 +493,8 @@ ELASTICSEARCH_SINK: Final = ConfigDef(
 
 
 def client_options(config: Config) -> ClientOptions:
-    """What a valid configuration says of the cluster. Raises ConfigInvalid for stores that cannot
-    be read."""
+    """The connection parameters of a valid configuration. Raises ConfigInvalid for stores that
+    cannot be read."""
     secure = config[SECURITY].upper() == "SSL"
     return ClientOptions(
         urls=config[shared.URLS],
@@ -512,7 +512,7 @@ def client_options(config: Config) -> ClientOptions:
 
 
 def sink_plan(config: Config) -> SinkPlan:
-    """What a valid configuration says of records."""
+    """The plan of a valid configuration."""
     usage = config[USAGE].upper()
     external = usage != "DISABLED"
     streams = None

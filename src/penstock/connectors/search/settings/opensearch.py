@@ -72,7 +72,7 @@ ID_STRATEGY: Final = Key(
     STRING,
     default=Ids.PLACE.value,
     importance=LOW,
-    check=named(*(each.value for each in Ids)),
+    check=named(*(strategy.value for strategy in Ids)),
     doc="The ids of documents whose keys are ignored: topic.partition.offset, record.key, or none "
     "(the cluster makes them).",
     group=CONVERSION,
@@ -116,7 +116,7 @@ ROUTING: Final = Key(
     STRING,
     default="none",
     importance=LOW,
-    check=named(*(each.value for each in Routing)),
+    check=named(*(routing.value for routing in Routing)),
     doc="What the routing of documents is from: nothing, the key, or the value.",
     group=CONVERSION,
     order=12,
@@ -250,7 +250,7 @@ TYPE_NAME: Final = Key(
 
 
 def _signs(parsed: Mapping[str, object]) -> tuple[bool, bool]:
-    """Whether there is a key of Amazon's, and a role."""
+    """Whether an AWS key is set, and whether a role is."""
     key = parsed.get(AWS_KEY.name) is not None and parsed.get(AWS_SECRET.name) is not None
     role = parsed.get(AWS_ROLE.name) is not None and parsed.get(AWS_SESSION.name) is not None
     return key, role
@@ -339,7 +339,7 @@ ACCESS_KEYS: Final[tuple[Key[Any], ...]] = (
     AWS_REGION,
     AWS_SERVICE,
 )
-"""How the cluster is reached, besides what both dialects have."""
+"""Connection settings besides those that both dialects have."""
 
 ACCESS_RULES: Final = (_aws_rule,)
 
@@ -374,8 +374,8 @@ def signs(config: Config) -> bool:
 
 
 def client_options(config: Config) -> ClientOptions:
-    """What a valid configuration says of the cluster. Raises ConfigInvalid for stores that cannot
-    be read."""
+    """The connection parameters of a valid configuration. Raises ConfigInvalid for stores that
+    cannot be read."""
     tls = shared.tls_context(config.props, TLS_PREFIX)
     if config[TRUST_ALL]:
         tls = tls or ssl.create_default_context()
@@ -392,7 +392,7 @@ def client_options(config: Config) -> ClientOptions:
     )
     if not signs(config):
         return options
-    # Amazon's endpoints are given without a scheme, and are https.
+    # Amazon's endpoints have no scheme, and are https.
     urls = tuple(url if "://" in url else f"https://{url}" for url in options.urls)
     aws = Aws(
         region=config[AWS_REGION] or "",
@@ -408,7 +408,7 @@ def client_options(config: Config) -> ClientOptions:
 
 
 def sink_plan(config: Config) -> SinkPlan:
-    """What a valid configuration says of records."""
+    """The plan of a valid configuration."""
     existing = config[EXISTING].lower()
     streams = None
     if existing == "data_stream" or (existing == "none" and config[STREAMS]):

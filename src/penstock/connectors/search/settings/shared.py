@@ -21,7 +21,6 @@ from penstock.api.settings import (
     REQUIRED,
     STRING,
     Check,
-    Config,
     Key,
     Secret,
     between,
@@ -278,7 +277,7 @@ COMMON_KEYS: Final = (
 
 
 def tls_context(props: Mapping[str, str], prefix: str) -> ssl.SSLContext | None:
-    """The TLS context of the settings under a prefix; None where there are none. Raises
+    """The TLS context of the settings under a prefix; None if there are none. Raises
     ConfigInvalid."""
     used = {
         name.removeprefix(prefix): value
@@ -289,7 +288,7 @@ def tls_context(props: Mapping[str, str], prefix: str) -> ssl.SSLContext | None:
 
 
 def credentials_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
-    """A user has a password."""
+    """A user and a password are set together."""
     if (parsed.get(USERNAME.name) is None) != (parsed.get(PASSWORD_KEY.name) is None):
         text = f"Both '{USERNAME.name}' and '{PASSWORD_KEY.name}' must be set."
         yield USERNAME.name, text
@@ -299,7 +298,7 @@ def credentials_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
 def mappings_of(
     setting: str, entries: Iterable[str], most: int, wording: Mapping[str, str]
 ) -> dict[str, str]:
-    """Resources by topics, of a list of `topic:resource`. Raises ConfigInvalid."""
+    """Resources by topic, from a list of `topic:resource`. Raises ConfigInvalid."""
     resources: dict[str, str] = {}
     listed = list(entries)
     for entry in listed:
@@ -324,10 +323,5 @@ def mappings_of(
 
 
 def secret_of(value: Secret | None) -> Secret | None:
-    """A secret that is given."""
+    """The secret; None if it is empty."""
     return value if value is not None and value.value else None
-
-
-def is_set(config: Config, key: Key[str | None]) -> bool:
-    """Whether a setting has a text."""
-    return bool(config[key])

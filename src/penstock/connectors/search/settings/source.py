@@ -36,10 +36,10 @@ def _query_problem(text: str | None) -> str | None:
     if not text:
         return None
     try:
-        found = orjson.loads(text)
+        query = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         return f"It is not JSON: {error}"
-    return None if isinstance(found, dict) and found else "It is no query: a JSON object"
+    return None if isinstance(query, dict) and query else "It is no query: a JSON object"
 
 
 INDICES: Final = Key(
@@ -92,7 +92,7 @@ FORMAT: Final = Key(
     STRING,
     default=Format.MAP.value,
     importance=MEDIUM,
-    check=one_of(*(each.value for each in Format)),
+    check=one_of(*(choice.value for choice in Format)),
     doc="What the value of a record is: map, the document without a schema, or json, its text.",
     group=_READING,
 )
@@ -229,7 +229,7 @@ OPENSEARCH_SOURCE: Final = ConfigDef(
 
 
 def read_plan(config: Config) -> ReadPlan:
-    """What a valid configuration says of documents."""
+    """The plan of a valid configuration."""
     return ReadPlan(
         indices=",".join(config[INDICES]),
         topic=config[TOPIC],

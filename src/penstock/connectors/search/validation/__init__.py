@@ -1,1 +1,1 @@
-"""Configurations against a cluster."""
+"""Checks of configurations against a cluster."""

@@ -1,4 +1,4 @@
-"""What a cluster says of a configuration."""
+"""Checks of a configuration against the cluster."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _OLDEST = (7, 0)
 def findings(
     options: ClientOptions, plan: SinkPlan, props: Mapping[str, str], resource_setting: str
 ) -> Iterable[Finding]:
-    """The findings: the cluster, the user, and resources that have to exist."""
+    """Findings about the cluster, the user, and resources that have to exist."""
     mapped = plan.resources
     if mapped is not None:
-        topics = [each.strip() for each in props.get("topics", "").split(",") if each.strip()]
+        topics = [topic.strip() for topic in props.get("topics", "").split(",") if topic.strip()]
         for topic in topics:
             if topic not in mapped:
                 yield Finding(
@@ -46,15 +46,15 @@ def findings(
 def cluster_findings(
     client: Client, options: ClientOptions, *, has_streams: bool = False
 ) -> Iterable[Finding]:
-    """What there is to be said of the cluster and the user."""
+    """Findings about the cluster and the user."""
     try:
-        about = client.request("GET", "/")
+        info = client.request("GET", "/")
     except Unreachable as error:
         yield Finding(shared.URLS.name, f"Could not connect to the cluster. {error}")
         return
     except Answered as error:
         if error.http_status == 403:
-            return  # the user may not ask that
+            return  # the user may not see the version
         if error.http_status == 401:
             text = f"Could not authenticate the user. Check the user and the password. {error}"
             yield Finding(shared.USERNAME.name, text)
@@ -63,7 +63,7 @@ def cluster_findings(
             return
         yield Finding(shared.URLS.name, f"Could not connect to the cluster. {error}")
         return
-    version = about.get("version", {}) if isinstance(about, Mapping) else {}
+    version = info.get("version", {}) if isinstance(info, Mapping) else {}
     number = str(version.get("number", ""))
     parts = tuple(int(part) for part in number.split(".")[:2] if part.isdecimal())
     if len(parts) < 2:
@@ -85,11 +85,11 @@ def _resources(client: Client, mapped: Mapping[str, str], setting: str) -> Itera
             return
         known = client.request("GET", "/_aliases")
     except (Unreachable, ConfigInvalid):
-        return  # told already
+        return  # reported already
     except PenstockError as error:
         yield Finding(setting, f"Failed to check whether resources exist: {error}")
         return
     names = {name for name in known if not name.startswith(".")}
-    names |= {alias for each in known.values() for alias in each.get("aliases", ())}
+    names |= {alias for index in known.values() for alias in index.get("aliases", ())}
     for name in missing:
         yield Finding(setting, f"'{name}' does not exist in the cluster", sorted(names))

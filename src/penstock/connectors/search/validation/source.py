@@ -1,4 +1,4 @@
-"""What a cluster says of a source's configuration."""
+"""Checks of a source's configuration against the cluster."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from penstock.connectors.search.read.shards import demand_sortable, kind_of, sha
 from penstock.connectors.search.settings import source as k
 from penstock.connectors.search.validation.live import cluster_findings
 
-_MOST = 20  # indices whose mappings are looked at
+_MOST = 20  # indices whose mappings are checked
 
 
 def source_findings(
     options: ClientOptions, plan: ReadPlan, names: Sequence[str]
 ) -> Iterable[Finding]:
-    """The findings: the cluster, the user, indices that are named, and the field they are sorted
+    """Findings about the cluster, the user, indices that are named, and the field they are sorted
     by."""
     with closing(Client(options)) as client:
-        told = list(cluster_findings(client, options))
-        yield from told
-        if told:
+        problems = list(cluster_findings(client, options))
+        yield from problems
+        if problems:
             return
         try:
             for name in names:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import orjson
@@ -10,6 +10,7 @@ import orjson
 from penstock.api import DataError, Header
 from penstock.api.schema import Schema, Value
 from penstock.connectors.keyed.documents import dump, node_writer
+from penstock.connectors.keyed.pointers import at_path
 from penstock.connectors.search.write.names import key_id, place_id
 from penstock.connectors.search.write.plan import DataStreams, Ids, Nulls, Routing, SinkPlan
 
@@ -19,7 +20,7 @@ _EXTERNAL: Final = ',"version":%d,"version_type":"external"'
 
 
 class Action:
-    """What is to be done with one document: the lines of a bulk request."""
+    """One document's action: its lines in a bulk request."""
 
     __slots__ = ("id", "is_update", "is_versioned", "lines", "row")
 
@@ -46,7 +47,7 @@ class TopicActions:
         self._versioned = self._ids is Ids.KEY and plan.streams is None
 
     def nodes(self, schema: Schema | None) -> Callable[[Value], Any]:
-        """The function that makes documents of a schema's values."""
+        """The function that converts a schema's values into documents."""
         return node_writer(schema, mapped=self._maps, compact=self._plan.compact)
 
     def action(
@@ -61,7 +62,7 @@ class TopicActions:
         timestamp: int | None,
         headers: Sequence[Header],
     ) -> Action | None:
-        """The action of a record; None where nothing is to be done. Raises DataError."""
+        """The action of a record; None if there is nothing to do. Raises DataError."""
         plan = self._plan
         if value is None:
             return self._delete(row, key_schema, key, partition, offset, headers)
@@ -69,10 +70,10 @@ class TopicActions:
         document = node(value)
         if plan.streams is not None:
             document = stamped(document, plan.streams, timestamp)
-        about = self._about(id, self._routing(key_schema, key, document))
+        metadata = self._metadata(id, self._routing(key_schema, key, document))
         if plan.upsert:
             lines = (
-                f'{{"update":{{{about},"retry_on_conflict":{plan.retry_on_conflict}}}}}\n'.encode()
+                f'{{"update":{{{metadata},"retry_on_conflict":{plan.retry_on_conflict}}}}}\n'.encode()
                 + b'{"doc_as_upsert":true,"doc":'
                 + dump(document)
                 + b"}\n"
@@ -80,8 +81,8 @@ class TopicActions:
             return Action(row, id, lines, is_update=True, is_versioned=False)
         versioned = self._versioned and not plan.makes_ids
         if versioned:
-            about += _EXTERNAL % self._version(offset, headers)
-        lines = f'{{"{self._operation}":{{{about}}}}}\n'.encode() + dump(document) + b"\n"
+            metadata += _EXTERNAL % self._version(offset, headers)
+        lines = f'{{"{self._operation}":{{{metadata}}}}}\n'.encode() + dump(document) + b"\n"
         return Action(row, id, lines, is_update=False, is_versioned=versioned)
 
     def _delete(
@@ -103,10 +104,10 @@ class TopicActions:
         if plan.nulls is Nulls.IGNORE or key is None or self._ids is not Ids.KEY:
             return None  # a document without the key's id cannot be found
         id = self._id(key_schema, key, partition, offset)
-        about = self._about(id, self._routing(key_schema, key, None))
+        metadata = self._metadata(id, self._routing(key_schema, key, None))
         if self._versioned:
-            about += _EXTERNAL % self._version(offset, headers)
-        lines = f'{{"delete":{{{about}}}}}\n'.encode()
+            metadata += _EXTERNAL % self._version(offset, headers)
+        lines = f'{{"delete":{{{metadata}}}}}\n'.encode()
         return Action(row, id, lines, is_update=False, is_versioned=self._versioned)
 
     def _id(self, key_schema: Schema | None, key: Value, partition: int, offset: int) -> str | None:
@@ -123,13 +124,13 @@ class TopicActions:
             raise DataError(f"The key is too long for a document's id: {size} bytes of 512")
         return id
 
-    def _about(self, id: str | None, routing: str | None) -> str:
-        about = f'"_index":{self._index}'
+    def _metadata(self, id: str | None, routing: str | None) -> str:
+        metadata = f'"_index":{self._index}'
         if id is not None:
-            about += f',"_id":{dump(id).decode()}'
+            metadata += f',"_id":{dump(id).decode()}'
         if routing is not None:
-            about += f',"routing":{dump(routing).decode()}'
-        return about
+            metadata += f',"routing":{dump(routing).decode()}'
+        return metadata
 
     def _routing(self, key_schema: Schema | None, key: Value, document: Any) -> str | None:
         match self._plan.routing:
@@ -137,11 +138,11 @@ class TopicActions:
                 return None
             case Routing.KEY:
                 return key_id(key_schema, key)
-        found = at_path(document, self._plan.routing_path)
-        if isinstance(found, bool) or not isinstance(found, str | int | float) or found == "":
+        routing = at_path(document, self._plan.routing_path)
+        if isinstance(routing, bool) or not isinstance(routing, str | int | float) or routing == "":
             path = "".join(f"/{part}" for part in self._plan.routing_path)
             raise DataError(f"The value has no text or number for the routing at {path}")
-        return found if isinstance(found, str) else dump(found).decode()
+        return routing if isinstance(routing, str) else dump(routing).decode()
 
     def _version(self, offset: int, headers: Sequence[Header]) -> int:
         name = self._plan.version_header
@@ -171,8 +172,8 @@ def stamped(document: Any, streams: DataStreams, timestamp: int | None) -> Any:
     if streams.fields:
         for name in streams.fields:
             if name in document:
-                found = document[name]
-                text = found if isinstance(found, str) else dump(found).decode()
+                stamp = document[name]
+                text = stamp if isinstance(stamp, str) else dump(stamp).decode()
                 return {**document, TIMESTAMP: text}
         return document
     if streams.keeps_timestamp and TIMESTAMP in document:
@@ -193,19 +194,3 @@ def pointer(text: str) -> tuple[str, ...]:
     if not text.startswith("/"):
         raise ValueError(f"A JSON pointer starts with '/': {text}")
     return tuple(part.replace("~1", "/").replace("~0", "~") for part in text[1:].split("/"))
-
-
-def at_path(document: Any, path: Sequence[str]) -> Any:
-    """What is at a JSON pointer, or None.
-
-    >>> at_path({"a": [1, {"b": 2}]}, ("a", "1", "b"))
-    2
-    """
-    for part in path:
-        if isinstance(document, Mapping):
-            document = document.get(part)
-        elif isinstance(document, list) and part.isdecimal() and int(part) < len(document):
-            document = document[int(part)]
-        else:
-            return None
-    return document

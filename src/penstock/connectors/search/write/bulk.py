@@ -1,4 +1,4 @@
-"""Bulk requests: what is sent again, and what the cluster refuses."""
+"""Bulk requests: what is repeated, and what the cluster refuses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MALFORMED: Final = frozenset(
         "request_entity_too_large",
     }
 )
-"""Types of errors that a document is to blame for (connectors.md §15)."""
+"""Types of errors that a document causes (connectors.md §15)."""
 
 _BUSY: Final = (429, 502, 503, 504)
 _BUSY_TYPES: Final = frozenset(
@@ -45,7 +45,7 @@ _LONGEST_WAIT_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An action that the cluster has refused for good."""
+    """An action that the cluster refuses permanently."""
 
     action: Action
     type: str
@@ -54,18 +54,18 @@ class Refusal:
 
     @property
     def is_conflict(self) -> bool:
-        """Whether the document is there in a later version."""
+        """Whether the document exists in a later version."""
         return self.type == CONFLICT
 
     @property
     def is_malformed(self) -> bool:
-        """Whether the document is to blame."""
+        """Whether the document is the cause."""
         return self.type in MALFORMED
 
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """Actions that are sent together. `after`: requests that must have been done before."""
+    """Actions that are sent together. `after`: requests that must be done before."""
 
     records: Records
     actions: Sequence[Action]
@@ -75,7 +75,7 @@ class Request:
     error: Exception | None = None
 
     def run(self, send: Callable[[Sequence[Action]], Sequence[Refusal]]) -> None:
-        """Sends it, and keeps what came of it."""
+        """Sends the actions, and keeps the outcome."""
         try:
             for earlier in self.after:
                 earlier.done.wait()
@@ -87,14 +87,14 @@ class Request:
         finally:
             self.done.set()
 
-    def again(self) -> None:
-        """Forgets that it has failed."""
+    def reset(self) -> None:
+        """Forgets a failure."""
         self.error = None
         self.done = threading.Event()
 
 
 class Sender:
-    """Sends actions until the cluster has taken or refused each, or cannot be had."""
+    """Sends actions until the cluster has accepted or refused each, or is unavailable."""
 
     def __init__(
         self, client: Client, retries: int, backoff_ms: int, stopped: threading.Event
@@ -105,13 +105,13 @@ class Sender:
         self._stopped = stopped
 
     def send(self, actions: Sequence[Action]) -> list[Refusal]:
-        """The actions that are refused. Raises Unreachable when the cluster was busy or away once
-        more than `retries` times, and Answered where it refuses the whole request."""
+        """The refused actions. Raises Unreachable if the cluster is busy or unavailable more than
+        `retries` times, and Answered if it refuses the whole request."""
         refusals: list[Refusal] = []
         attempt = 0
         while actions:
             try:
-                answer = self._client.bulk(b"".join([each.lines for each in actions]))
+                answer = self._client.bulk(b"".join([action.lines for action in actions]))
             except Unreachable as error:
                 self._wait(attempt, error)
             except Answered as error:
@@ -119,11 +119,11 @@ class Sender:
             else:
                 if not has_errors(answer):
                     return refusals
-                busy, why = _sorted(actions, outcomes(answer), refusals)
+                busy, busy_reason = _sorted(actions, outcomes(answer), refusals)
                 if not busy:
                     return refusals
                 actions = busy
-                self._wait(attempt, Unreachable(f"The cluster is busy: {why}", is_busy=True))
+                self._wait(attempt, Unreachable(f"The cluster is busy: {busy_reason}"))
             attempt += 1
         return refusals
 
@@ -141,21 +141,21 @@ class Sender:
         """Waits before the next attempt, twice as long each time, less up to half of it."""
         if attempt >= self._retries or self._stopped.is_set():
             raise error
-        most = min(self._backoff_ms * 2 ** min(attempt, 20) / 1000, _LONGEST_WAIT_S)
-        if self._stopped.wait(most * random.uniform(0.5, 1.0)):
+        longest_s = min(self._backoff_ms * 2 ** min(attempt, 20) / 1000, _LONGEST_WAIT_S)
+        if self._stopped.wait(longest_s * random.uniform(0.5, 1.0)):
             raise error
 
 
 def _sorted(
     actions: Sequence[Action], results: Sequence[Mapping[str, Any]], refusals: list[Refusal]
 ) -> tuple[list[Action], str]:
-    """The actions to send again, with a reason; adds the refused ones.
+    """The actions to repeat, with a reason; adds the refused ones to `refusals`.
 
-    Of an id that is updated again, later updates are too: they are in order then.
+    If an update is repeated, so are later ones of the same id, which keeps their order.
     """
     busy: list[Action] = []
     ids: set[str] = set()
-    why = ""
+    busy_reason = ""
     for action, result in zip(actions, results, strict=True):
         error = result.get("error")
         if error is None:
@@ -171,34 +171,34 @@ def _sorted(
             or (action.is_update and action.id in ids)
         ):
             busy.append(action)
-            why = f"{type}: {reason}"
+            busy_reason = f"{type}: {reason}"
             if action.is_update and action.id is not None:
                 ids.add(action.id)
         else:
             refusals.append(Refusal(action, type, f"{type}: {reason}", status))
-    return busy, why
+    return busy, busy_reason
 
 
 def _reason(error: Mapping[str, Any]) -> str:
-    told = str(error.get("reason"))
+    text = str(error.get("reason"))
     cause = error.get("caused_by")
     while isinstance(cause, Mapping):
-        told += f"; {cause.get('type')}: {cause.get('reason')}"
+        text += f"; {cause.get('type')}: {cause.get('reason')}"
         cause = cause.get("caused_by")
-    return told
+    return text
 
 
 def cut(actions: Sequence[Action], most: int, most_bytes: int) -> list[Sequence[Action]]:
-    """The actions of each request: so many at most, and so many bytes unless it is a single one.
-    -1 bytes: any number."""
+    """The actions of each request: at most `most`, and `most_bytes` unless it is a single one. -1
+    bytes: any number."""
     cuts: list[Sequence[Action]] = []
     start = size = 0
     for row, action in enumerate(actions):
-        more = len(action.lines)
-        if row > start and (row - start >= most or (0 <= most_bytes < size + more)):
+        added_bytes = len(action.lines)
+        if row > start and (row - start >= most or (0 <= most_bytes < size + added_bytes)):
             cuts.append(actions[start:row])
             start, size = row, 0
-        size += more
+        size += added_bytes
     if start < len(actions):
         cuts.append(actions[start:])
     return cuts

@@ -1,4 +1,4 @@
-"""Indices, data streams and mappings, made where they are missing."""
+"""Creates missing indices, data streams and mappings."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ _PRIORITY = 200
 
 
 class Indices:
-    """What a task knows of a cluster's indices. The methods raise Unreachable and Answered."""
+    """The indices that a task has created or seen. The methods raise Unreachable and Answered."""
 
     def __init__(self, plan: SinkPlan, client: Client) -> None:
         self._plan = plan
         self._client = client
-        self._made: set[str] = set()
+        self._existing: set[str] = set()
         self._mapped: set[str] = set()
 
     def make(self, resource: str) -> None:
-        """Makes an index or a data stream if there is none."""
-        if resource in self._made or self._plan.resources is not None:
+        """Creates an index or a data stream unless it exists."""
+        if resource in self._existing or self._plan.resources is not None:
             return
         if not self._client.exists(path(resource)):
             log.info("Creating index %s", resource)
             self._create(resource)
-        self._made.add(resource)
+        self._existing.add(resource)
 
     def map(self, resource: str, schema: Schema | None) -> None:
-        """Makes the mapping of a schema if there is none. Raises DataError where it cannot be."""
+        """Creates the mapping of a schema if there is none. Raises DataError for other schemas."""
         if resource in self._mapped:
             return
-        found = self._client.request("GET", path(resource, "_mapping"))
-        known = any((each.get("mappings") or {}).get("properties") for each in found.values())
+        answer = self._client.request("GET", path(resource, "_mapping"))
+        known = any((index.get("mappings") or {}).get("properties") for index in answer.values())
         stream = self._plan.streams is not None
         # A data stream's mapping has the timestamp from the start.
         if stream:
             known = any(
-                set(each["mappings"].get("properties", ())) - {"@timestamp"}
-                for each in found.values()
+                set(index["mappings"].get("properties", ())) - {"@timestamp"}
+                for index in answer.values()
             )
         if not known:
             self._client.request("PUT", path(resource, "_mapping"), mapping_of(schema))

@@ -26,7 +26,7 @@ TYPES: Final[Mapping[Type, str]] = {
     Type.STRING: "text",
     Type.BYTES: "binary",
 }
-"""Field types by Connect's; arrays are of their elements' type."""
+"""Field types by Connect's types; an array has the type of its elements."""
 
 LOGICAL_TYPES: Final[Mapping[Logical, str]] = {
     Logical.DECIMAL: "double",
@@ -37,11 +37,11 @@ LOGICAL_TYPES: Final[Mapping[Logical, str]] = {
 
 _MS_PER_DAY: Final = 86_400_000
 _KEYWORD: Final = {"keyword": {"type": "keyword", "ignore_above": 256}}
-_WITHOUT_NULL: Final = ("text", "binary")  # they know no `null_value`
+_WITHOUT_NULL: Final = ("text", "binary")  # they have no `null_value`
 
 
 def mapping_of(schema: Schema | None) -> dict[str, Any]:
-    """The mapping of documents with this schema. Raises DataError where there is none.
+    """The mapping of documents with this schema. Raises DataError without one.
 
     >>> from penstock.api.schema import INT32, struct
     >>> mapping_of(struct({"id": INT32}))
@@ -67,16 +67,16 @@ def mapping_of(schema: Schema | None) -> dict[str, Any]:
 
 
 def _primitive(type: str, default: Any) -> dict[str, Any]:
-    made: dict[str, Any] = {"type": type}
+    mapping: dict[str, Any] = {"type": type}
     if type == "text":
-        made["fields"] = _KEYWORD
+        mapping["fields"] = _KEYWORD
     if default is not None and type not in _WITHOUT_NULL:
-        made["null_value"] = default
-    return made
+        mapping["null_value"] = default
+    return mapping
 
 
 def _default(schema: Schema) -> Any:
-    """The default of a logical type, as the mapping has it: dates in ms."""
+    """The default of a logical type, in the form of the mapping: dates in ms."""
     default = schema.default
     if default is None:
         return None

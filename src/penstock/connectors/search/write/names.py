@@ -56,15 +56,14 @@ def place_id(topic: str, partition: int, offset: int) -> str:
     return f"{topic}+{partition}+{offset}"
 
 
-def key_id(schema: Schema | None, key: Value, *, empty: bool = False) -> str:
-    """The id of a document from its record's key; an `empty` one may be refused by the cluster.
-    Raises DataError for a key that cannot be one.
+def key_id(schema: Schema | None, key: Value) -> str:
+    """The id of a document from its record's key. Raises DataError for a key that cannot be an id.
 
     >>> key_id(None, 7)
     '7'
     """
     if type(key) is str and (schema is None or schema.type is Type.STRING):
-        if not key and not empty:
+        if not key:
             raise DataError("Key is used as document id and can not be empty.")
         return key
     if key is None:
@@ -81,6 +80,6 @@ def key_id(schema: Schema | None, key: Value, *, empty: bool = False) -> str:
 
 
 def _kind(key: Value) -> str:
-    """The type of a schemaless key, as Kafka Connect calls it."""
+    """Kafka Connect's name for the type of a schemaless key."""
     kinds = {bool: "BOOLEAN", float: "FLOAT64", bytes: "BYTES", list: "ARRAY", dict: "MAP"}
     return kinds.get(type(key)) or java_class(key)

@@ -1,4 +1,4 @@
-"""What a sink task does, as a value: how records become actions, and how these are sent."""
+"""The plan of a sink task: how records become actions, and how these are sent."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from penstock.connectors.search.write.names import (
 
 
 class Ids(Enum):
-    """Where ids of documents are from (`key.ignore.id.strategy`)."""
+    """The origin of documents' ids (`key.ignore.id.strategy`)."""
 
     KEY = "record.key"
     PLACE = "topic.partition.offset"
-    NONE = "none"  # the cluster makes them
+    NONE = "none"  # the cluster generates them
 
 
 class Nulls(Enum):
-    """What is done with records without a value."""
+    """How records without a value are handled."""
 
     IGNORE = "ignore"
     DELETE = "delete"
@@ -30,7 +30,7 @@ class Nulls(Enum):
 
 
 class Refusals(Enum):
-    """What is done with records that the cluster refuses."""
+    """How records that the cluster refuses are handled."""
 
     IGNORE = "ignore"
     WARN = "warn"
@@ -46,7 +46,7 @@ class Names(Enum):
 
 
 class Routing(Enum):
-    """Where the routing of documents is from."""
+    """The origin of documents' routing."""
 
     NONE = "none"
     KEY = "key"
@@ -57,10 +57,10 @@ class Routing(Enum):
 class DataStreams:
     """Documents go to data streams.
 
-    `type`, `dataset`, `namespace` name them, or `prefix` does. `fields`: where `@timestamp` is
-    from, the first one that a record has; none: the record's timestamp. `keeps_timestamp`: where a
-    document has one already. `template`: the index template that is made where there is none;
-    None: none is made.
+    `type`, `dataset`, `namespace` name them, or `prefix` does. `fields`: the first one that a
+    record has becomes `@timestamp`; none: the record's timestamp does. `keeps_timestamp`: if a
+    document has one already. `template`: the index template that is created if it is missing;
+    None: none is created.
     """
 
     type: str = ""
@@ -76,17 +76,17 @@ class DataStreams:
 
 @dataclass(frozen=True, slots=True)
 class SinkPlan:
-    """What a configuration says of records, documents and requests. Times in ms."""
+    """How records become documents and requests. Times in ms."""
 
     names: Names
     resources: Mapping[str, str] | None  # by topic; they exist. None: named after topics
     streams: DataStreams | None
-    ignored_ids: Ids  # where keys are ignored
+    ignored_ids: Ids  # if keys are ignored
     ignores_keys: bool
     key_topics: frozenset[str]
     ignores_schemas: bool
     schema_topics: frozenset[str]
-    makes_ids: bool  # the cluster does, for all records
+    makes_ids: bool  # the cluster generates ids for all records
     upsert: bool
     retry_on_conflict: int
     version_header: str
@@ -97,9 +97,9 @@ class SinkPlan:
     reports_nulls: bool
     drops_invalid: bool
     malformed: Refusals
-    conflicts: Refusals | None  # None: those with external versions are left out
+    conflicts: Refusals | None  # None: those with external versions are ignored
     batch: int
-    batch_bytes: int  # -1: as many as there are
+    batch_bytes: int  # -1: no limit
     in_flight: int
     buffered: int
     linger_ms: int
@@ -108,16 +108,16 @@ class SinkPlan:
     backoff_ms: int
 
     def ids(self, topic: str) -> Ids:
-        """Where the ids of a topic's documents are from."""
+        """The origin of the ids of a topic's documents."""
         return self.ignored_ids if self.ignores_keys or topic in self.key_topics else Ids.KEY
 
     def maps(self, topic: str) -> bool:
-        """Whether the mapping is made of a topic's schema."""
+        """Whether the mapping is made from a topic's schema."""
         return not (self.ignores_schemas or topic in self.schema_topics)
 
     def resource(self, topic: str) -> str | None:
-        """The index, data stream or alias of a topic; None for a topic that is to have one, and
-        does not."""
+        """The index, data stream or alias of a topic; None for a topic that lacks a required
+        one."""
         if self.resources is not None:
             return self.resources.get(topic)
         streams = self.streams

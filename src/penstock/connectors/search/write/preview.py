@@ -1,4 +1,4 @@
-"""A client that sends nothing, and tells what would be sent."""
+"""A preview of the sink: a client that reports requests instead of sending them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import orjson
 from penstock.connectors.search.client.access import Client
 
 
-class ToldClient(Client):
-    """Tells a line for each request that makes something, and for each action of a bulk request:
-    as the cluster gets it, with the document behind the action. Knows no indices and mappings, so
-    all are made."""
+class PreviewClient(Client):
+    """Reports a line for each request that creates something, and for each action of a bulk
+    request: as the cluster gets it, with the document behind the action. It assumes that no indices
+    or mappings exist, so all are created."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self.place = "nowhere"

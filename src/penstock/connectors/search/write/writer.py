@@ -1,9 +1,9 @@
 """Writes the records of one sink task as documents.
 
-`write` makes requests of the records and returns; a few threads send them. `flush` waits until the
-cluster has taken or refused every action, so offsets are committed of nothing else. Documents with
-ids of keys have their records' offsets as versions: what is written again, or in another order,
-changes nothing. Updates have no versions: those of one id follow each other.
+`write` turns records into requests and returns; a few threads send them. `flush` waits until the
+cluster has accepted or refused every action, so offsets are committed only of these. Documents
+whose ids are keys have their records' offsets as versions: writes that are repeated or reordered
+change nothing. Updates have no versions: those of one id follow each other.
 """
 
 from __future__ import annotations
@@ -66,29 +66,29 @@ class SearchWriter(SinkWriter):
         self._pool = ThreadPoolExecutor(plan.in_flight, thread_name_prefix="search")
         self._pending: deque[Request] = deque()
         self._topics: dict[str, TopicActions] = {}
-        self._dropped: set[int] = set()  # rows of the batch that is written
+        self._dropped: set[int] = set()  # rows of the current batch
 
     def write(self, records: Records, failed: Failed) -> None:
         if not len(records):
             return
-        # What may fail for the cluster's sake does so before a record is taken.
-        self._try_again()
+        # Errors of the cluster are raised before a record is accepted.
+        self._repeat_failed()
         self._wait(max(self._plan.buffered - len(records), 0))
         self._dropped = set()
         self._prepare(records, failed)
         for actions in cut(
             self._actions(records, failed), self._plan.batch, self._plan.batch_bytes
         ):
-            request = Request(records, actions, self._before(actions))
+            request = Request(records, actions, self._predecessors(actions))
             self._pending.append(request)
             self._pool.submit(request.run, self._sender.send)
 
     def idle(self) -> None:
         while self._pending and self._pending[0].done.is_set() and not self._pending[0].error:
-            self._take(self._pending.popleft())
+            self._report_refusals(self._pending.popleft())
 
     def flush(self) -> None:
-        self._try_again()
+        self._repeat_failed()
         self._wait(0)
 
     def revoked(self, partitions: frozenset[TopicPartition], *, lost: bool) -> None:
@@ -112,14 +112,14 @@ class SearchWriter(SinkWriter):
         self._client.close()
 
     def _prepare(self, records: Records, failed: Failed) -> None:
-        """Has indices and mappings made."""
+        """Creates missing indices and mappings."""
         plan = self._plan
-        seen: dict[str, set[Schema | None]] = {}
+        ready: dict[str, set[Schema | None]] = {}
         topics, values = records.topics, records.values.values
         for schema, start, stop in records.values.slices():
             for row in range(start, stop):
                 topic = topics[row]
-                if (values[row] is None and plan.nulls is not Nulls.DELETE) or schema in seen.get(
+                if (values[row] is None and plan.nulls is not Nulls.DELETE) or schema in ready.get(
                     topic, ()
                 ):
                     continue
@@ -127,14 +127,14 @@ class SearchWriter(SinkWriter):
                 self._indices.make(resource)
                 if values[row] is None:
                     continue
-                seen.setdefault(topic, set()).add(schema)
+                ready.setdefault(topic, set()).add(schema)
                 if plan.maps(topic):
                     try:
                         self._indices.map(resource, schema)
                     except DataError as error:
-                        for each in range(start, stop):
-                            if topics[each] == topic and values[each] is not None:
-                                self._refuse(each, error, failed)
+                        for other_row in range(start, stop):
+                            if topics[other_row] == topic and values[other_row] is not None:
+                                self._refuse(other_row, error, failed)
 
     def _resource(self, topic: str) -> str:
         resource = self._plan.resource(topic)
@@ -189,21 +189,21 @@ class SearchWriter(SinkWriter):
         return actions
 
     def _topic(self, topic: str) -> TopicActions:
-        found = self._topics.get(topic)
-        if found is None:
-            found = self._topics[topic] = TopicActions(self._plan, topic, self._resource(topic))
-        return found
+        actions = self._topics.get(topic)
+        if actions is None:
+            actions = self._topics[topic] = TopicActions(self._plan, topic, self._resource(topic))
+        return actions
 
     def _refuse(self, row: int, error: DataError, failed: Failed) -> None:
-        """A record that is no document (`drop.invalid.message`)."""
+        """Refuses or drops a record that cannot be a document (`drop.invalid.message`)."""
         if self._plan.drops_invalid and not self._context.tolerates_errors:
             log.error("Dropping a record that cannot be converted: %s", error)
             self._dropped.add(row)
             return
         failed[row] = error
 
-    def _before(self, actions: Sequence[Action]) -> Sequence[Request]:
-        """The requests that updates of the same documents are in."""
+    def _predecessors(self, actions: Sequence[Action]) -> Sequence[Request]:
+        """The pending requests with updates of the same documents."""
         if not self._plan.upsert:
             return ()
         ids = {action.id for action in actions}
@@ -213,39 +213,39 @@ class SearchWriter(SinkWriter):
             if any(action.id in ids for action in request.actions)
         ]
 
-    def _try_again(self) -> None:
-        """Sends what could not be sent."""
+    def _repeat_failed(self) -> None:
+        """Repeats failed requests."""
         if not any(request.done.is_set() and request.error for request in self._pending):
             return
         for request in self._pending:
             request.done.wait()
         for request in self._pending:
             if request.error is not None:
-                request.again()
+                request.reset()
                 self._pool.submit(request.run, self._sender.send)
 
     def _wait(self, most: int) -> None:
-        """Waits until no more than so many actions are pending."""
-        held = sum(len(request.actions) for request in self._pending)
+        """Waits until at most `most` actions are pending."""
+        pending = sum(len(request.actions) for request in self._pending)
         deadline = self._clock() + self._plan.flush_timeout_ms / 1000
-        while self._pending and held > most:
+        while self._pending and pending > most:
             request = self._pending[0]
             if not request.done.wait(max(deadline - self._clock(), 0)):
                 raise Unavailable(
-                    f"The cluster has not taken {held} documents within flush.timeout.ms "
+                    f"The cluster has not taken {pending} documents within flush.timeout.ms "
                     f"({self._plan.flush_timeout_ms})"
                 )
             if request.error is not None:
                 raise request.error
-            held -= len(request.actions)
+            pending -= len(request.actions)
             self._pending.popleft()
-            self._take(request)
+            self._report_refusals(request)
 
-    def _take(self, request: Request) -> None:
-        """Reports what the cluster has refused."""
+    def _report_refusals(self, request: Request) -> None:
+        """Reports the refused actions of a request."""
         for refusal in request.refusals:
             if refusal.is_conflict:
-                self._take_conflict(request, refusal)
+                self._report_conflict(request, refusal)
             elif refusal.is_malformed:
                 self._report(request, refusal, self._plan.malformed)
             else:
@@ -253,16 +253,16 @@ class SearchWriter(SinkWriter):
                     f"Indexing record failed: {refusal.reason} (status {refusal.status})"
                 )
 
-    def _take_conflict(self, request: Request, refusal: Refusal) -> None:
-        """A document that is there in a later version."""
+    def _report_conflict(self, request: Request, refusal: Refusal) -> None:
+        """Reports a document with a later version, unless the record itself is stored."""
         behavior = self._plan.conflicts
         if behavior is None:
-            # Versions from offsets: it was written already. Of a data stream: likewise.
+            # With versions from offsets it was written already, and so in a data stream.
             if refusal.action.is_versioned or self._plan.streams is not None:
                 return
             behavior = Refusals.WARN
-        elif (found := _VERSIONS.search(refusal.reason)) and found[1] == found[2]:
-            return  # the record itself is there
+        elif (versions := _VERSIONS.search(refusal.reason)) and versions[1] == versions[2]:
+            return  # the record itself is stored
         self._report(request, refusal, behavior)
 
     def _report(self, request: Request, refusal: Refusal, behavior: Refusals) -> None:

@@ -1,4 +1,4 @@
-"""Change events of a source, as writes that repeat them (`change.data.capture.handler`)."""
+"""Change events of a source, as writes that replay them (`change.data.capture.handler`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MakeChange = Callable[[Entry], Write | None]
 
 
 def changes_of(config: Config) -> MakeChange | None:
-    """What makes the writes of a topic's change events, or None where its records are none."""
+    """Makes the writes of a topic's change events; None if its records are not change events."""
     if not config[k.CDC_HANDLER].strip():
         return None
     handler = _handler(named(CdcHandler, config[k.CDC_HANDLER]))

@@ -17,7 +17,7 @@ _UPDATE_FIELDS: Final = frozenset(
 
 
 def of_event(entry: Entry) -> Write | None:
-    """The write that repeats a change; None for what changes no document (drop, rename, …)."""
+    """The write that replays a change; None if it changes no document (drop, rename, …)."""
     event = entry.value or {}
     if "operationType" not in event:
         raise DataError("Error: `operationType` field is doc is missing.")
@@ -43,10 +43,10 @@ def of_event(entry: Entry) -> Write | None:
 def _part(event: Document, name: str) -> Document:
     if name not in event:
         raise DataError(f"Missing {name} field")
-    found = event[name]
-    if not isinstance(found, dict):
-        raise DataError(f"Unexpected {name} field type, expecting a document but found `{found}`")
-    return found
+    part = event[name]
+    if not isinstance(part, dict):
+        raise DataError(f"Unexpected {name} field type, expecting a document but found `{part}`")
+    return part
 
 
 def _changes(event: Document) -> Document:
@@ -62,9 +62,9 @@ def _changes(event: Document) -> Document:
     for name, kind in (("truncatedArrays", list), ("disambiguatedPaths", dict)):
         if name in description and not isinstance(description[name], kind):
             raise DataError(f"Unexpected {name} field type, found `{description[name]}`")
-    for each in removed:
-        if not isinstance(each, str):
-            raise DataError(f"Unexpected value type in removedFields, found `{each}`")
+    for path in removed:
+        if not isinstance(path, str):
+            raise DataError(f"Unexpected value type in removedFields, found `{path}`")
     changes: Document = {"$set": updated} if updated else {}
     if removed:
         changes["$unset"] = dict.fromkeys(removed, "")

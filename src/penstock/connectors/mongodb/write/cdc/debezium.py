@@ -1,5 +1,5 @@
-"""Debezium's change events: of MongoDB, as its releases before 1.9 (oplog) and since (change
-streams) have them, and of relational databases."""
+"""Debezium's change events: of MongoDB, from the oplog (releases before 1.9) or change streams, and
+of relational databases."""
 
 from __future__ import annotations
 
@@ -58,58 +58,58 @@ def _update_by_after(key: Mapping[str, Any], value: Mapping[str, Any]) -> Write:
     return Write(Kind.REPLACE, _by_key(key, "Update"), document, upsert=True)
 
 
-def _document(value: Mapping[str, Any], name: str, what: str) -> Document:
+def _document(value: Mapping[str, Any], name: str, operation: str) -> Document:
     """A member that holds a document as text."""
     if name not in value:
-        raise DataError(f"{what} document missing `{name}` field.")
+        raise DataError(f"{operation} document missing `{name}` field.")
     text = value[name]
     if not isinstance(text, str):
-        raise DataError(f"{what} document: `{name}` is no text with a document")
+        raise DataError(f"{operation} document: `{name}` is no text with a document")
     try:
         return parse_document(text)
     except TextInvalid as error:
-        raise DataError(f"{what} document: `{name}` is no document: {error}") from error
+        raise DataError(f"{operation} document: `{name}` is no document: {error}") from error
 
 
-def _by_key(key: Mapping[str, Any], what: str) -> Document:
+def _by_key(key: Mapping[str, Any], operation: str) -> Document:
     """The filter of a key, whose `id` is the document's as text."""
     if _KEY_ID not in key:
-        raise DataError(f"{what} document missing `{_KEY_ID}` field.")
+        raise DataError(f"{operation} document missing `{_KEY_ID}` field.")
     try:
         return parse_document(f"{{{ID}: {key[_KEY_ID]}}}")
     except TextInvalid as error:
-        raise DataError(f"{what} document: `{_KEY_ID}` is no value: {error}") from error
+        raise DataError(f"{operation} document: `{_KEY_ID}` is no value: {error}") from error
 
 
 def of_row(entry: Entry) -> Write | None:
-    """A row of a relational database. Its key's columns are the `_id`, and not in the document; a
-    row without a key is found by all it was before."""
+    """The write of a relational database's row. Its key's columns are the `_id`, and not in the
+    document; a row without a key is found by its whole previous state."""
     key, value = entry.key or {}, entry.value or {}
     if not value:
         return None  # a tombstone
     change = change_of(value)
     if change is None:
         return None
-    where: Document
+    query: Document
     if key:
-        where = {ID: dict(key)}
+        query = {ID: dict(key)}
     elif change.operation in (Operation.CREATE, Operation.READ):
-        where = {ID: ObjectId()}
+        query = {ID: ObjectId()}
     elif isinstance(change.before, dict) and change.before:
-        where = change.before
+        query = change.before
     else:
         raise DataError(
             "Value doc 'before' field is empty or has invalid type for update/delete operation: "
             "without a key the row cannot be found"
         )
     if change.operation is Operation.DELETE:
-        return Write(Kind.DELETE, where)
+        return Write(Kind.DELETE, query)
     after = change.after
     if not isinstance(after, dict) or not after:
         raise DataError(
             "Value document must contain non-empty 'after' field of type document for "
             "insert/update operation"
         )
-    document = {ID: where[ID]} if ID in where else {}
-    document.update((name, each) for name, each in after.items() if name not in key)
-    return Write(Kind.REPLACE, where, document, upsert=True)
+    document = {ID: query[ID]} if ID in query else {}
+    document.update((name, cell) for name, cell in after.items() if name not in key)
+    return Write(Kind.REPLACE, query, document, upsert=True)

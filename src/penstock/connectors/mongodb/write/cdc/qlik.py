@@ -24,38 +24,38 @@ def of_row(entry: Entry) -> Write | None:
     message = _inner("message", value)
     own: Document | None = {ID: dict(key)} if key else None
     if operation in _INSERTS:
-        where: Document = {ID: ObjectId()} if own is None else own
-        document = {ID: where[ID], **_inner("data", message)}
-        return Write(Kind.REPLACE, where, document, upsert=True)
+        query: Document = {ID: ObjectId()} if own is None else own
+        document = {ID: query[ID], **_inner("data", message)}
+        return Write(Kind.REPLACE, query, document, upsert=True)
     if operation == "delete":
-        where = own or _inner("beforeData", _inner("data", message, or_null=True), or_null=True)
-        return Write(Kind.DELETE, _filled(where))
+        query = own or _inner("beforeData", _inner("data", message, or_null=True), or_null=True)
+        return Write(Kind.DELETE, _filled(query))
     if operation == "update":
-        where = _filled(own or _inner("beforeData", message))
+        query = _filled(own or _inner("beforeData", message))
         before, after = _inner("beforeData", message), _filled(_inner("data", message))
         changed = {
-            name: each for name, each in after.items() if name not in before or before[name] != each
+            name: cell for name, cell in after.items() if name not in before or before[name] != cell
         }
-        return Write(Kind.UPDATE, where, {"$set": changed}, upsert=True) if changed else None
+        return Write(Kind.UPDATE, query, {"$set": changed}, upsert=True) if changed else None
     raise DataError(f"Unable to determine the CDC operation from: {operation}")
 
 
 def _operation(value: Document) -> str:
     headers = _inner("headers", _inner("message", value))
-    found = headers.get("operation", headers.get("headers_operation"))
-    if not isinstance(found, str):
+    operation = headers.get("operation", headers.get("headers_operation"))
+    if not isinstance(operation, str):
         raise DataError("Error: Could not determine the CDC operation type.")
-    return found.lower()
+    return operation.lower()
 
 
 def _inner(name: str, document: Document, *, or_null: bool = False) -> Document:
-    """A member that is a document, or the document itself where it has none."""
+    """A member that is a document, or the document itself if it has none."""
     if name not in document or (or_null and document[name] is None):
         return document
-    found = document[name]
-    if not isinstance(found, dict):
+    inner = document[name]
+    if not isinstance(inner, dict):
         raise DataError(f"Error: Value document contains a '{name}' that is not a document")
-    return found
+    return inner
 
 
 def _filled(document: Document) -> Document:
