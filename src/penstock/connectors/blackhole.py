@@ -79,6 +79,6 @@ class BlackholeWriter(SinkWriter):
         if not self._refused:
             return
         for row, offset in enumerate(records.offsets):
-            place = f"{records.topics[row]}-{records.partitions[row]}@{offset}"
-            if crc32(place.encode()) < self._refused:
-                failed[row] = DataError(f"The record {place} is refused ({ERROR_RATE.name})")
+            record_id = f"{records.topics[row]}-{records.partitions[row]}@{offset}"
+            if crc32(record_id.encode()) < self._refused:
+                failed[row] = DataError(f"The record {record_id} is refused ({ERROR_RATE.name})")

@@ -1,7 +1,7 @@
-"""Tells readers of files that a file has changed, so that they need not look all the time.
+"""Wakes readers of files when a file changes, so that they need not look all the time.
 
-One inotify instance for all readers of a process. The kernel tells of nothing that another machine
-does to a shared file system: whoever waits still looks now and then.
+One inotify instance serves all readers of a process. The kernel does not report what another
+machine does to a shared file system: readers still look now and then.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Final
 
 _MODIFY: Final = 0x0002
-_ATTRIB: Final = 0x0004  # also when its name is taken away
+_ATTRIB: Final = 0x0004  # also when the file is unlinked
 _MOVE_SELF: Final = 0x0800
 _ONESHOT: Final = 0x8000_0000
 _EVENT: Final = struct.Struct("iIII")  # watch, mask, cookie, length of the name that follows
@@ -22,7 +22,7 @@ _BUFFER: Final = 1 << 16
 
 
 class FileChanges:
-    """Wakes whoever waits for a file to change, once."""
+    """Wakes those who wait for a file to change, once."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -32,8 +32,8 @@ class FileChanges:
 
     def wake_at_next(self, handle: int, wake: Callable[[], None]) -> int | None:
         """Calls `wake` once, from another thread, when the open file is next written to, renamed
-        or removed; asked again before that, still once. Returns what `forget` is to be given, or
-        None where the kernel cannot tell: on another system, or at one of its limits."""
+        or removed; still once if this is called again before that. Returns a watch for `forget`, or
+        None where the kernel cannot watch: on another system, or at one of its limits."""
         with self._lock:
             if not self._is_offered:
                 return None
@@ -52,11 +52,11 @@ class FileChanges:
             return int(watch)
 
     def forget(self, watch: int, wake: Callable[[], None]) -> None:
-        """Nobody waits for this change any more."""
+        """Cancels `wake` for a watch."""
         with self._lock:
             waiting = self._waiting.get(watch, [])
             if wake not in waiting:
-                return  # it has happened
+                return  # the change has happened
             waiting.remove(wake)
             if not waiting:
                 del self._waiting[watch]
@@ -77,10 +77,10 @@ class FileChanges:
         assert self._inotify is not None
         while True:
             events = os.read(self._inotify, _BUFFER)
-            at = 0
-            while at < len(events):
-                watch, _, _, length = _EVENT.unpack_from(events, at)
-                at += _EVENT.size + length
+            position = 0
+            while position < len(events):
+                watch, _, _, length = _EVENT.unpack_from(events, position)
+                position += _EVENT.size + length
                 with self._lock:
                     waiting = self._waiting.pop(watch, ())
                 for wake in waiting:

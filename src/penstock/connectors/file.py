@@ -69,16 +69,16 @@ _NO_OUTPUT: Final = (
     "that is not offered. Set 'file'."
 )
 _BLOCK: Final = 1 << 17  # bytes read at once; where it is more, malloc returns them each time
-_SAME_FILE_S: Final = 0.1  # how often the file is looked up by its name
-_LOOK_S: Final = 0.005  # how soon a file is looked at again that has just grown …
-_LOOK_QUIET_S: Final = 0.05  # … and, at the latest, one that does not grow
-_LOOK_MISSED_S: Final = 1.0  # … or where the kernel tells of changes, for those it may not see
-_LOOKS: Final = 3  # looks, about, in as long as it has been quiet: they get rarer
+_SAME_FILE_S: Final = 0.1  # how often the name is looked up
+_LOOK_S: Final = 0.005  # pause before the next look at a file that has just grown …
+_LOOK_QUIET_S: Final = 0.05  # … and the longest pause, if it does not grow
+_LOOK_MISSED_S: Final = 1.0  # … or if the kernel reports changes, for those it cannot see
+_LOOKS: Final = 3  # about so many in the time that it has been quiet: they get rarer
 _LINE_END: Final = re.compile("\r\n|\n|\r")
 
 
 def _findings(file: str | None, unset: str) -> Iterable[Finding]:
-    """What is wrong with `file` on whichever machine the task runs."""
+    """Problems of `file` that do not depend on the machine that runs the task."""
     if not file:
         yield Finding("file", unset)
 
@@ -108,14 +108,14 @@ class FileStreamSource(SourceConnector):
                 "Offsets cannot be modified if the 'file' configuration is unspecified. This is "
                 "because stdin is used for input and offsets are not tracked."
             )
-        for each in offsets:
-            if each.offset is None:
-                continue  # whatever it is of, it may be forgotten
-            if "position" not in each.offset:
+        for source_offset in offsets:
+            if source_offset.offset is None:
+                continue  # any offset may be reset
+            if "position" not in source_offset.offset:
                 raise PenstockError(
                     "Offset objects should either be null or contain the key 'position'"
                 )
-            position = each.offset["position"]
+            position = source_offset.offset["position"]
             if isinstance(position, bool) or not isinstance(position, int):
                 raise PenstockError(
                     "The value for the 'position' key in the offset is expected to be a Long value"
@@ -124,7 +124,7 @@ class FileStreamSource(SourceConnector):
                 raise PenstockError(
                     "The value for the 'position' key in the offset should be a non-negative value"
                 )
-            if "filename" not in each.partition:
+            if "filename" not in source_offset.partition:
                 raise PenstockError("Partition objects should contain the key 'filename'")
         return True
 
@@ -137,11 +137,11 @@ class FileStreamSource(SourceConnector):
 
 class FileReader(SourceReader):
     """The lines of one file. A line ends with LF, CR or CRLF; a last line without an end, or with a
-    CR that an LF may still follow, is left for later. A missing file is waited for. Where another
-    file takes the name, reading goes on in it, at the position reached. Truncation is not detected
-    (as in the reference).
+    CR that an LF may still follow, is left for later. A missing file is waited for. If another file
+    takes the name, reading continues in it, at the position reached. Truncation is not detected (as
+    in the reference).
 
-    What is read stays in a buffer until its lines are whole, so that no byte is read twice.
+    Bytes stay in a buffer until their lines are whole, so that no byte is read twice.
     """
 
     idle_ms = 0  # `poll` waits
@@ -153,7 +153,7 @@ class FileReader(SourceReader):
         self._partition: Mapping[str, Primitive] = {"filename": file}
         self._position = self._stored_position()  # of the first byte in the buffer
         self._buffer: bytes | bytearray = b""
-        self._searched = 0  # no line ends before this place of the buffer
+        self._searched = 0  # no line ends before this index of the buffer
         self._handle: int | None = None
         self._watch: int | None = None
         self._opened: tuple[int, int] | None = None  # device and inode
@@ -164,18 +164,18 @@ class FileReader(SourceReader):
     def poll(self, max_bytes: int, wait_ms: int) -> Polled | None:
         now = time.monotonic()
         deadline = now + wait_ms / 1000
-        told = False
+        is_watched = False
         while not (lines := self._next_lines(max_bytes, now)):
             if now >= deadline or not self._context.is_running:
                 return None
-            # What is written before the kernel knows that we wait is found by looking once more.
-            if not told and self._is_told_of_changes(now):
-                told = True
+            # Looking once more finds what was written before the kernel watches the file.
+            if not is_watched and self._watches_changes(now):
+                is_watched = True
                 now = time.monotonic()
                 continue
-            pause = _LOOK_MISSED_S if told else self._pause(now - self._quiet_since)
+            pause = _LOOK_MISSED_S if is_watched else self._pause(now - self._quiet_since)
             self._context.wait(min(pause, deadline - now))
-            told = False
+            is_watched = False
             now = time.monotonic()
         self._quiet_since = now
         return Polled(
@@ -203,9 +203,9 @@ class FileReader(SourceReader):
             )
         return position
 
-    def _is_told_of_changes(self, now: float) -> bool:
-        """Whether the kernel wakes us when the file changes. It is not asked to where lines come
-        one upon the other: then they are read a few at a time."""
+    def _watches_changes(self, now: float) -> bool:
+        """Whether the kernel wakes us when the file changes. We do not ask it while lines arrive in
+        quick succession: they would be read a few at a time."""
         if self._handle is None or now - self._quiet_since < _LOOK_S:
             return False
         self._watch = FILE_CHANGES.wake_at_next(self._handle, self._context.wake)
@@ -213,7 +213,7 @@ class FileReader(SourceReader):
 
     @staticmethod
     def _pause(quiet_s: float) -> float:
-        """How long to wait before the next look at a file that has been quiet for so long."""
+        """Seconds to wait before the next look at a file that has not grown for `quiet_s`."""
         return min(max(_LOOK_S, quiet_s / _LOOKS), _LOOK_QUIET_S)
 
     def _next_lines(self, max_bytes: int, now: float) -> list[str]:
@@ -242,7 +242,7 @@ class FileReader(SourceReader):
         return _lines(text)
 
     def _follow_name(self, now: float) -> None:
-        """Opens the file that has the name now, unless it is open."""
+        """Opens the file that has the name now, unless it is open already."""
         if self._handle is not None:
             if now - self._looked_up_at < _SAME_FILE_S:
                 return
@@ -253,7 +253,7 @@ class FileReader(SourceReader):
                 status = None
             if status is not None and (status.st_dev, status.st_ino) == self._opened:
                 return
-            # The unfinished line, too, is that of the file that has the name.
+            # The unfinished line, too, is read from the file that has the name now.
             self.close()
             self._buffer = b""
             self._searched = 0
@@ -285,7 +285,7 @@ class FileReader(SourceReader):
         )
 
     def _end_of_lines(self, window: int) -> int:
-        """The place after the last whole line in the first `window` bytes of the buffer, or after
+        """The index after the last whole line in the first `window` bytes of the buffer, or after
         the first line if that is longer; 0 while there is none."""
         buffer, size = self._buffer, len(self._buffer)
         window = min(size, window)
@@ -339,7 +339,7 @@ class FileStreamSink(SinkConnector):
 
 class LineWriter(SinkWriter):
     """Appends whole lines under a lock: several tasks may share the file, and a write that fails
-    half way (a full disk) leaves nothing of itself behind."""
+    half way (a full disk) leaves nothing behind."""
 
     takes_fields = True
 

@@ -1,11 +1,10 @@
-"""A JVM inside the Python process, for connectors whose target has no way in but Java.
+"""A JVM inside the Python process, for connectors whose target only Java can reach.
 
 Records are read and written in Python processes, often many of them and on other machines, which
-have no way into Spark's own JVM. So a process that needs Java starts a JVM of its own, by JPype,
-when it first connects: never earlier, for what is forked from a process with a JVM has a broken one
-(Spark's daemon forks before it runs any task). All connectors of a process share it. It leaves
-signals and the end of the process to Python, takes no more than `HEAP`, and has UTC as its time
-zone.
+cannot reach Spark's own JVM. So a process that needs Java starts a JVM of its own, by JPype, when
+it first connects: never earlier, because a fork of a process with a JVM has a broken one (Spark's
+daemon forks before it runs any task). All connectors of a process share it. It leaves signals and
+the end of the process to Python, takes no more than `HEAP`, and has UTC as its time zone.
 
 Each set of jars has a class loader of its own, so that two connectors may use two versions of a
 library.
@@ -27,11 +26,11 @@ from penstock.api import ConfigInvalid, PenstockError
 HEAP: Final = "512m"
 
 _starting = threading.Lock()
-_process: int | None = None  # which one the JVM is in
+_process: int | None = None  # the id of the process with the JVM
 
 
 def jvm(user: str) -> Any:
-    """JPype, with a JVM running. ConfigInvalid says what is missing; `user` is who needs it."""
+    """JPype, with a JVM running. Raises ConfigInvalid if something is missing, for `user`."""
     global _process
     try:
         import jpype
@@ -62,16 +61,16 @@ def jvm(user: str) -> Any:
 
 
 def _leave_python(jpype: Any) -> None:
-    """At the end of the process: nothing in the JVM calls Python from now on. JPype's thread that
-    gives up Python's objects would be ended inside Java, which aborts the process."""
+    """At the end of the process, stops the JVM from calling Python: JPype's thread that releases
+    Python's objects would be ended inside Java, which aborts the process."""
     if _process != os.getpid():
-        return  # a fork, to which the JVM did not come along
+        return  # a fork, which has no JVM
     jpype.JClass("org.jpype.ref.JPypeReferenceQueue").getInstance().stop()
 
 
 @cache
 def loader_of(jars: tuple[str, ...], name: str = "") -> Any:
-    """The class loader of these jars, one for each `name`. The JVM runs already."""
+    """The class loader of these jars, one for each `name`. Needs a running JVM."""
     import jpype
 
     uris = [jpype.JClass("java.io.File")(jar).toURI().toURL() for jar in jars]
@@ -80,17 +79,17 @@ def loader_of(jars: tuple[str, ...], name: str = "") -> Any:
 
 
 def spark_jars(names: Iterable[str], user: str) -> list[str]:
-    """The jars of Spark with these names, without their versions. Raises ConfigInvalid where one is
-    missing; `user` is who needs them."""
+    """Spark's jars with these names, which have no versions. Raises ConfigInvalid, for `user`, if
+    one is missing."""
     spec = find_spec("pyspark")
-    places = [*(spec.submodule_search_locations or ())] if spec else []
+    folders = [*(spec.submodule_search_locations or ())] if spec else []
     if spark := os.environ.get("SPARK_HOME"):
-        places.append(spark)
-    for place in places:
-        found = [sorted(glob.glob(f"{place}/jars/{name}-[0-9]*.jar")) for name in names]
-        if all(found):
-            return [each for each, *_ in found]
-    where = " or ".join(f"{place}/jars" for place in places) or "any known place"
+        folders.append(spark)
+    for folder in folders:
+        matches = [sorted(glob.glob(f"{folder}/jars/{name}-[0-9]*.jar")) for name in names]
+        if all(matches):
+            return [jar for jar, *_ in matches]
+    searched = " or ".join(f"{folder}/jars" for folder in folders) or "any known place"
     raise ConfigInvalid(
-        [f"the jars of Spark, which {user} needs, are not in {where}; set SPARK_HOME"]
+        [f"the jars of Spark, which {user} needs, are not in {searched}; set SPARK_HOME"]
     )

@@ -3,13 +3,13 @@
     INSERT|UPSERT INTO target SELECT * | field [AS name], … FROM source [clauses] [; …]
 
 Clauses are in any order. A family of connectors has a `Dialect`, which names the clauses it knows;
-what statements mean is the family's to say.
+the family defines what statements mean.
 
 >>> text = "INSERT INTO ks.t SELECT a.b, c AS d FROM topic PK a, x.y TTL=60"
 >>> (statement,) = parse(text, Dialect(("PK", "TTL")))
 >>> statement.target, statement.source, statement.names("PK"), statement.number("TTL")
 ('ks.t', 'topic', ('a', 'x.y'), 60)
->>> [(each.name, each.alias) for each in statement.fields]
+>>> [(field.name, field.alias) for field in statement.fields]
 [('a.b', 'b'), ('c', 'd')]
 """
 
@@ -23,7 +23,7 @@ from typing import Final
 
 
 class KcqlInvalid(ValueError):
-    """A statement that cannot be used; the text says why."""
+    """A statement that cannot be used; the message has the reason."""
 
 
 class Shape(Enum):
@@ -71,16 +71,16 @@ _BARE: Final = r"[^\s(),;=`'\"]+"
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What a family of connectors understands."""
+    """The syntax that a family of connectors understands."""
 
     clauses: tuple[str, ...]  # of CLAUSES
     verbs: tuple[str, ...] = ("INSERT", "UPSERT")
-    needs_target: bool = True  # else a statement may begin with SELECT
+    needs_target: bool = True  # False: a statement may begin with SELECT
     has_functions: bool = False  # fields such as now()
     quotes: str = "`'"
-    source: str = "source"  # what stands behind FROM, as errors call it
+    source: str = "source"  # what follows FROM, in the words of errors
     bare: str = _BARE  # a regex: words without quotes
-    wide: str = ""  # the same of targets, sources and values, if they may have more characters
+    wide: str = ""  # the same for targets, sources and values, if these may have more characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """What a clause says; what its shape does not have is empty."""
+    """The contents of a clause; parts that its shape does not have are empty."""
 
     word: str = ""
     names: tuple[str, ...] = ()
@@ -118,14 +118,14 @@ class Statement:
         return self.clauses[clause].word if clause in self.clauses else default
 
     def number(self, clause: str) -> int:
-        """The number of a clause, 0 without it. Raises KcqlInvalid if it is none."""
+        """The number of a clause, 0 without it. Raises KcqlInvalid if it is not a number."""
         word = self.word(clause, "0")
         if not (word.isascii() and word.isdecimal()):
             raise KcqlInvalid(f"{clause} has to be a whole number, not '{word}'")
         return int(word)
 
     def names(self, clause: str) -> tuple[str, ...]:
-        """The names of a clause, of all of them if it is repeated."""
+        """The names of a clause; of all its occurrences, if it is repeated."""
         return self.clauses.get(clause, _ABSENT).names
 
     def pairs(self, clause: str) -> dict[str, str]:
@@ -134,7 +134,7 @@ class Statement:
 
 
 def parse(text: str, dialect: Dialect) -> tuple[Statement, ...]:
-    """The statements of a text, in order, which semicolons separate. Raises KcqlInvalid."""
+    """The statements of a text, separated by semicolons, in order. Raises KcqlInvalid."""
     reader = _Reader(text, dialect)
     statements = []
     while not reader.is_done():
@@ -155,7 +155,7 @@ class _Reader:
     def __init__(self, text: str, dialect: Dialect) -> None:
         self._text = text
         self._dialect = dialect
-        self._at = 0  # behind the last token
+        self._at = 0  # after the last token
         quoted = "|".join(f"{quote}[^{quote}]*{quote}" for quote in dialect.quotes)
         self._token = re.compile(rf"\s*({quoted}|[(),;=]|{dialect.bare})")
         self._word = re.compile(rf"\s*({quoted}|{dialect.bare})")
@@ -163,7 +163,7 @@ class _Reader:
         self._listed = re.compile(rf"\s*({quoted}|[^(),;`]*[^(),;`\s])")
 
     def is_done(self) -> bool:
-        """Whether only semicolons are left, which it reads."""
+        """Reads semicolons; whether nothing else is left."""
         while self._accept(";"):
             pass
         return self._peek() == ""
@@ -173,13 +173,13 @@ class _Reader:
         start = self._at + len(self._text[self._at :]) - len(self._text[self._at :].lstrip())
         target = ""
         if self._accept(*self._dialect.verbs):
-            self._want("INTO")
+            self._expect("INTO")
             target = self._name("the target, after INTO", self._wide)
         elif self._dialect.needs_target:
             raise KcqlInvalid(f"It needs INSERT INTO and a target before '{self._peek()}'")
-        self._want("SELECT")
+        self._expect("SELECT")
         fields = self._fields()
-        self._want("FROM")
+        self._expect("FROM")
         source = self._name(f"the {self._dialect.source}, after FROM", self._wide)
         clauses: dict[str, Clause] = {}
         while self._peek() not in ("", ";"):
@@ -194,7 +194,7 @@ class _Reader:
         while True:
             name = self._name("a field, after SELECT")
             if self._dialect.has_functions and self._accept("("):
-                self._want(")")
+                self._expect(")")
                 name += "()"
             is_named = self._accept("AS")
             alias = self._name("the name, after AS") if is_named else name.rpartition(".")[2]
@@ -209,7 +209,7 @@ class _Reader:
                 f"'{name}' is not known there, after FROM {source}; there can be "
                 f"{', '.join(self._dialect.clauses)}"
             )
-        self._want(name)
+        self._expect(name)
         match CLAUSES[name]:
             case Shape.FLAG:
                 return name, Clause()
@@ -225,45 +225,45 @@ class _Reader:
                 return name, Clause(word, pairs=self._pairs() if self._peek() == "(" else {})
 
     def _names(self, clause: str) -> tuple[str, ...]:
-        what = f"a field, after {clause}"
+        expected = f"a field, after {clause}"
         if not self._accept("("):
-            names = [self._name(what)]
+            names = [self._name(expected)]
             while self._accept(","):
-                names.append(self._name(what))
+                names.append(self._name(expected))
             return tuple(names)
         names = []
         while not self._accept(")"):
-            names.append(self._name(what, self._listed))
+            names.append(self._name(expected, self._listed))
             if self._peek() != ")":
-                self._want(",")
+                self._expect(",")
         return tuple(names)
 
     def _pairs(self) -> dict[str, str]:
         pairs: dict[str, str] = {}
-        self._want("(")
+        self._expect("(")
         while not self._accept(")"):
             name = self._name("a name, or )")
-            self._want("=")
+            self._expect("=")
             pairs[name] = self._name(f"the value of {name}")
             self._accept(",")
         return pairs
 
-    def _name(self, what: str, pattern: re.Pattern[str] | None = None) -> str:
+    def _name(self, expected: str, pattern: re.Pattern[str] | None = None) -> str:
         match = (pattern or self._word).match(self._text, self._at)
         if match is None:
             self._peek()
-            raise KcqlInvalid(f"It lacks {what}")
+            raise KcqlInvalid(f"It lacks {expected}")
         self._at = match.end()
         return _plain(match[1], self._dialect.quotes)
 
-    def _want(self, word: str) -> None:
+    def _expect(self, word: str) -> None:
         if not self._accept(word):
             token = self._peek()
             place = "its end" if token in ("", ";") else token
             raise KcqlInvalid(f"It needs {word} before '{place}'")
 
     def _accept(self, *words: str) -> bool:
-        """Whether the next token is one of the words, which it reads then."""
+        """Reads the next token if it is one of the words; whether it is."""
         token = self._peek()
         if token.upper() not in words:
             return False

@@ -3,10 +3,10 @@
 Imports point down:
 
     source, sink   the connectors, under the names of DataStax's and Lenses'
-    validation     what a look at the cluster says of a configuration
-    settings       what configurations may say, as plans
+    validation     checks of a configuration against the cluster
+    settings       the settings, and the plans they describe
     read, write    rows into records, records into statements
-    client         connections, what errors mean; `text`: CQL's names and values as text
+    client         connections and the meaning of errors; `text`: CQL names and values as text
 
-What `settings` and `validation` import at the top can be imported without the driver.
+`settings` and `validation` can be imported without the driver.
 """

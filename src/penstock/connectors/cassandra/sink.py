@@ -25,20 +25,20 @@ from penstock.connectors.cassandra.write.plan import SinkPlan
 class _CassandraSink(SinkConnector):
     @abstractmethod
     def problems(self, config: Config) -> list[tuple[str, str]]:
-        """What is wrong with settings of topics."""
+        """Problems of the topics' settings: the setting to blame, and the message."""
 
     @abstractmethod
     def access(self, config: Config) -> Access:
-        """How the cluster is reached."""
+        """Connection parameters of the cluster."""
 
     @abstractmethod
     def sink_plan(self, config: Config) -> SinkPlan:
-        """What is done with records."""
+        """The plan of a task."""
 
     def validate_live(self, config: Config) -> Iterable[Finding]:
-        wrong = self.problems(config)
-        if wrong:
-            return [Finding(name, text) for name, text in wrong]
+        problems = self.problems(config)
+        if problems:
+            return [Finding(name, text) for name, text in problems]
         return sink_findings(self.access(config), self.sink_plan(config))
 
     def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
@@ -52,20 +52,20 @@ class _CassandraSink(SinkConnector):
         from penstock.connectors.cassandra.write.writer import CassandraWriter
 
         self._check(config)
-        return CassandraWriter(self.access(config), self.sink_plan(config), context)
+        return CassandraWriter(self.access(config), self.sink_plan(config))
 
     def open_preview(
         self, config: Config, context: SinkContext, tell: Callable[[str], None]
     ) -> SinkWriter:
-        from penstock.connectors.cassandra.write.writer import ToldWriter
+        from penstock.connectors.cassandra.write.writer import PreviewWriter
 
         self._check(config)
-        return ToldWriter(self.access(config), self.sink_plan(config), tell)
+        return PreviewWriter(self.access(config), self.sink_plan(config), tell)
 
     def _check(self, config: Config) -> None:
-        wrong = self.problems(config)
-        if wrong:
-            raise ConfigInvalid([text for _, text in wrong])
+        problems = self.problems(config)
+        if problems:
+            raise ConfigInvalid([text for _, text in problems])
 
 
 class CassandraSink(_CassandraSink):

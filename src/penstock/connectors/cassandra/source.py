@@ -39,14 +39,14 @@ class CassandraSource(SourceConnector):
     )
 
     def validate_live(self, config: Config) -> Iterable[Finding]:
-        wrong = k.problems(config)
-        if wrong:
-            return [Finding(name, text) for name, text in wrong]
+        problems = k.problems(config)
+        if problems:
+            return [Finding(name, text) for name, text in problems]
         return source_findings(lenses.access(config), k.source_plan(config))
 
     def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
         self._check(config)
-        tables = [each.table for each in k.source_plan(config).tables]
+        tables = [plan.table for plan in k.source_plan(config).tables]
         count = min(max_tasks, len(tables))
         size, rest = divmod(len(tables), count)
         tasks: list[Props] = []
@@ -58,13 +58,13 @@ class CassandraSource(SourceConnector):
         return tasks
 
     def exactly_once(self, config: Config) -> bool | None:
-        # A table that is read as a whole is read again after a restart.
+        # A restart reads whole tables again.
         tables = k.source_plan(config).tables
-        return all(each.mode is not Mode.BULK for each in tables)
+        return all(table.mode is not Mode.BULK for table in tables)
 
     def alter_offsets(self, config: Config, offsets: Offsets) -> bool:
-        for each in offsets:
-            check(each)
+        for source_offset in offsets:
+            check(source_offset)
         return True
 
     def open(self, config: Config, context: SourceContext) -> SourceReader:
@@ -74,6 +74,6 @@ class CassandraSource(SourceConnector):
         return CassandraReader(lenses.access(config), k.source_plan(config), context)
 
     def _check(self, config: Config) -> None:
-        wrong = k.problems(config)
-        if wrong:
-            raise ConfigInvalid([text for _, text in wrong])
+        problems = k.problems(config)
+        if problems:
+            raise ConfigInvalid([text for _, text in problems])

@@ -3,8 +3,9 @@
 Three tables that combine freely (docs/decisions, 20). Imports point down:
 
     aiven, azure, ftp, gcs, hdfs, local, s3   the connectors
-    settings       what configurations may say, and the entries of the tables that they name
+    settings       the keys of configurations, and the tables whose entries they name
     monitor        files into records, as they change
+    read           files into records, with an offset for each file or folder
     write          records into files: open files, uploads, what may be committed
     boundaries     *how*: where files begin and end, and their names; pure
     formats        *what*: records as bytes of a file

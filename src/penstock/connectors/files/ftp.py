@@ -96,18 +96,18 @@ class FtpSource(SourceConnector):
     def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
         if max_tasks == 1:
             return [config.props]
-        return [{**config.props, k.SHARE: f"{at}/{max_tasks}"} for at in range(max_tasks)]
+        return [{**config.props, k.SHARE: f"{task}/{max_tasks}"} for task in range(max_tasks)]
 
     def exactly_once(self, config: Config) -> bool:
         return True
 
     def alter_offsets(self, config: Config, offsets: Offsets) -> bool:
-        for each in offsets:
-            if each.offset is None:
-                continue  # whatever it is of, it may be forgotten
-            if set(each.partition) != {PATH}:
+        for source_offset in offsets:
+            if source_offset.offset is None:
+                continue  # any offset may be reset
+            if set(source_offset.partition) != {PATH}:
                 raise PenstockError("Partition objects should contain the key 'path' alone")
-            known(each.offset)
+            known(source_offset.offset)
         return True
 
     def open(self, config: Config, context: SourceContext) -> SourceReader:
@@ -121,12 +121,12 @@ class FtpSource(SourceConnector):
         return MonitorReader(k.monitor_plan(self.keys, config), store, context)
 
     def _store(self, config: Config, at_most_ms: int | None = None) -> FolderStore:
-        most_s = config[self.keys.timeout] / 1000
+        timeout_s = config[self.keys.timeout] / 1000
         if at_most_ms is not None:
-            most_s = min(most_s, at_most_ms / 1000)
+            timeout_s = min(timeout_s, at_most_ms / 1000)
         if k.is_sftp(self.keys, config):
-            return SftpStore(replace(k.sftp_options(self.keys, config), timeout_s=most_s))
-        return FtpStore(replace(k.ftp_options(self.keys, config), timeout_s=most_s))
+            return SftpStore(replace(k.sftp_options(self.keys, config), timeout_s=timeout_s))
+        return FtpStore(replace(k.ftp_options(self.keys, config), timeout_s=timeout_s))
 
 
 class EnecoFtpSource(FtpSource):
@@ -135,7 +135,7 @@ class EnecoFtpSource(FtpSource):
 
     keys = k.ENECO
     plugin = Plugin(
-        # A name of its own, so that FtpSourceConnector alone is the other one.
+        # A name of its own: `FtpSourceConnector` alone means Stream Reactor's.
         class_name="io.penstock.files.EnecoFtpSourceConnector",
         version=VERSION,
         config=k.ENECO.definition,
@@ -146,7 +146,7 @@ class EnecoFtpSource(FtpSource):
 
 
 def _warn(keys: k.FtpKeys, config: Config) -> None:
-    """Tells where anybody could pretend to be the server."""
+    """Warns if the identity of the server is not checked."""
     protocol = config[keys.protocol].lower()
     if protocol == "sftp" and not config[k.KNOWN_HOSTS]:
         log.warning("the server's key is not checked; set %s", k.KNOWN_HOSTS.name)

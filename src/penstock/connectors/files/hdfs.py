@@ -1,4 +1,4 @@
-"""The sinks to HDFS, and to whatever else Hadoop knows as a file system (connectors.md §14)."""
+"""The sinks to HDFS and other file systems that Hadoop supports (connectors.md §14)."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class HdfsSink(FileSink):
     def open_preview(
         self, config: Config, context: SinkContext, tell: Callable[[str], None]
     ) -> SinkWriter | None:
-        return None  # its files' names have where they end
+        return None  # it resumes where the names of its files end
 
 
 class Hdfs3Sink(HdfsSink):

@@ -51,9 +51,9 @@ class FolderSource(FileSource):
             text = f"{CLEANUP.name}={config[CLEANUP]} is not possible: {problem}."
             yield Finding(CLEANUP.name, text)
         for key in (FINISHED_PATH, ERROR_PATH):
-            given = config[key]
-            if given and (problem := _problem(_existing(given), os.W_OK | os.X_OK)) is not None:
-                yield Finding(key.name, f"Cannot write to {given}: {problem}.")
+            path = config[key]
+            if path and (problem := _problem(_existing(path), os.W_OK | os.X_OK)) is not None:
+                yield Finding(key.name, f"Cannot write to {path}: {problem}.")
 
     def plan(self, config: Config) -> SourcePlan:
         return folder_plan(self.kind, config)

@@ -1,4 +1,4 @@
-"""What all sinks of files have in common."""
+"""The base of all sinks of files."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from penstock.connectors.files.write.writer import FileWriter
 
 
 class FileSink(SinkConnector):
-    """Writes records into files. A connector says where they are (`store`), and how they are named,
-    written and ended (`plan`)."""
+    """Writes records into files. A connector defines where they are (`store`), and how they are
+    named, written and ended (`plan`)."""
 
     @abstractmethod
     def plan(self, config: Config) -> SinkPlan: ...

@@ -1,4 +1,4 @@
-"""What sources of object stores and of folders have in common."""
+"""The base of the sources of object stores and of folders."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from penstock.connectors.files.stores.reading import ReadStore
 
 
 class FileSource(SourceConnector):
-    """Reads files. A connector says where they are (`store`), and which are read, and how
+    """Reads files. A connector defines where they are (`store`), and which are read and how
     (`plan`)."""
 
     @abstractmethod
@@ -34,7 +34,7 @@ class FileSource(SourceConnector):
 
     @abstractmethod
     def known_by(self, config: Config) -> str:
-        """The name in source partitions of what offsets are of: a file, or a folder."""
+        """The key in source partitions of what an offset belongs to: a file, or a folder."""
 
     def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
         return task_props(config, max_tasks)
@@ -44,8 +44,8 @@ class FileSource(SourceConnector):
 
     def alter_offsets(self, config: Config, offsets: Offsets) -> bool:
         name = self.known_by(config)
-        for each in offsets:
-            if each.offset is not None and not is_of(each.partition, name):
+        for source_offset in offsets:
+            if source_offset.offset is not None and not is_of(source_offset.partition, name):
                 raise PenstockError(f"Partition objects should contain the key '{name}'")
         self.plan(config).ledger(offsets, 0, 1)
         return True

@@ -1,10 +1,10 @@
-"""HTTP: topics as requests, and answers, events and requests of others as topics.
+"""HTTP: topics as requests; and responses, events and incoming requests as topics.
 
 Imports point down:
 
     sink, source, stream     the connectors
-    settings                 what configurations may say, as plans and options
-    write, read, live        records as requests; polled answers as records; what arrives by itself
-    templates, pointers      texts with placeholders, places in JSON
-    client                   requests, authentication, and what went wrong with them
+    settings                 the settings, and the plans and options they describe
+    write, read, live        records as requests; polled responses as records; pushed messages
+    templates, pointers      strings with placeholders, JSON pointers
+    client                   requests, authentication, and errors
 """

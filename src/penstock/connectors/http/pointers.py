@@ -1,4 +1,4 @@
-"""Places in JSON documents (RFC 6901), as castorm's connector writes them: `/` is the document."""
+"""JSON pointers (RFC 6901) in the variant of castorm's connector: `/` is the whole document."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import orjson
 from penstock.api import DataError
 
 MISSING: Final = object()
-"""What `Pointer.find` returns where there is nothing."""
+"""The result of `Pointer.find` without a match."""
 
 
 class Pointer:
-    """A place.
+    """A JSON pointer.
 
     >>> Pointer("/items/0/id").of({"items": [{"id": 7}]})
     7
@@ -27,7 +27,7 @@ class Pointer:
     __slots__ = ("_steps", "text")
 
     def __init__(self, text: str) -> None:
-        """Raises ValueError for what is no pointer."""
+        """Raises ValueError for an invalid pointer."""
         self.text = text
         if text in ("", "/"):
             self._steps: tuple[str, ...] = ()
@@ -39,14 +39,14 @@ class Pointer:
         )
 
     def find(self, document: Any) -> Any:
-        """What is there, or `MISSING`."""
+        """The node at this pointer, or `MISSING`."""
         node = document
         for step in self._steps:
             if isinstance(node, Mapping):
                 node = node.get(step, MISSING)
             elif isinstance(node, Sequence) and not isinstance(node, str | bytes):
-                at = int(step) if step.isdecimal() else -1
-                node = node[at] if 0 <= at < len(node) else MISSING
+                index = int(step) if step.isdecimal() else -1
+                node = node[index] if 0 <= index < len(node) else MISSING
             else:
                 return MISSING
             if node is MISSING:
@@ -54,18 +54,18 @@ class Pointer:
         return node
 
     def of(self, document: Any) -> Any:
-        """What is there. Raises DataError where there is nothing."""
-        found = self.find(document)
-        if found is MISSING:
+        """The node at this pointer. Raises DataError if it is missing."""
+        node = self.find(document)
+        if node is MISSING:
             start = orjson.dumps(document).decode()[:200]
             raise DataError(f"there is nothing at '{self.text}' in {start}")
-        return found
+        return node
 
 
 def plain(node: Any) -> str:
-    """A node as a text, as Jackson's `asText` has it: objects and arrays are empty.
+    """A node as a string, like Jackson's `asText`: empty for objects and arrays.
 
-    >>> [plain(each) for each in (None, True, 1, 1.5, "x", {})]
+    >>> [plain(node) for node in (None, True, 1, 1.5, "x", {})]
     ['null', 'true', '1', '1.5', 'x', '']
     """
     match node:

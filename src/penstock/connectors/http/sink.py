@@ -19,18 +19,18 @@ from penstock.connectors.http.write.writer import HttpWriter
 class _Sink(SinkConnector):
     @abstractmethod
     def sink_plan(self, config: Config) -> SinkPlan:
-        """What a configuration says of requests."""
+        """The plan of a task."""
 
     @abstractmethod
     def options(self, config: Config) -> ClientOptions:
-        """What a configuration says of connections."""
+        """Options of connections."""
 
     @abstractmethod
     def auth(self, config: Config) -> Auth | None:
-        """How requests are authenticated."""
+        """The authentication of requests."""
 
     def reports(self, config: Config) -> ReportPlan | None:
-        """What is reported to other topics."""
+        """The topics of reports; None without any."""
         return None
 
     def required_modules(self, config: Config) -> Collection[str]:

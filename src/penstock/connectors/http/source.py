@@ -36,17 +36,17 @@ class CastormHttpSource(SourceConnector):
     def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
         castorm.source_plan(config)
         castorm.client_options(config)
-        return [config.props]  # offsets are of one partition, {}
+        return [config.props]  # all offsets belong to one source partition, {}
 
     def exactly_once(self, config: Config) -> bool | None:
         return None  # only the server knows whether its lists are complete and in order
 
     def alter_offsets(self, config: Config, offsets: Offsets) -> bool:
-        for each in offsets:
-            if each.partition:
+        for source_offset in offsets:
+            if source_offset.partition:
                 raise BadRequest(
-                    f"The source partition is {{}}, and not {dict(each.partition)}: this source "
-                    "has one offset"
+                    f"The source partition is {{}}, and not {dict(source_offset.partition)}: "
+                    "this source has one offset"
                 )
         return True
 

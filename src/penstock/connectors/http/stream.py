@@ -1,4 +1,4 @@
-"""Penstock's own sources of what arrives by itself: events, messages, requests."""
+"""Penstock's own sources of pushed data: server-sent events, WebSockets, webhooks."""
 
 from __future__ import annotations
 

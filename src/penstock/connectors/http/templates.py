@@ -1,9 +1,9 @@
-"""Texts with placeholders that a record fills in: `${topic}` as Confluent's connector writes them,
-`{{value.id}}` as Lenses' does.
+"""Strings with placeholders for fields of records: `${topic}` in the syntax of Confluent's
+connector, `{{value.id}}` in that of Lenses'.
 
-| placeholder | is |
+| placeholder | result |
 |---|---|
-| `topic`, `partition`, `offset`, `timestamp` | where the record was read; ms since 1970 |
+| `topic`, `partition`, `offset`, `timestamp` | the record's position and time (ms since 1970) |
 | `key`, `key.a.b` | the key, or a field of it |
 | `value`, `value.a.b` | the value, or a field of it |
 | `header.name` | the last header of that name |
@@ -28,7 +28,7 @@ _BARE: Final = ("topic", "partition", "offset", "timestamp")
 
 
 class Row(NamedTuple):
-    """One record, as templates see it."""
+    """A record, the input of templates."""
 
     topic: str
     partition: int | None
@@ -42,7 +42,7 @@ class Row(NamedTuple):
 
 
 class Style(Enum):
-    """How placeholders are written."""
+    """The syntax of placeholders."""
 
     DOLLAR = r"\$\{([^}]*)(\}?)"
     BRACES = r"\{\{([^}]*)(\}?\}?)"
@@ -56,11 +56,11 @@ class _Part:
     literal: str
     get: Get | None = None
     name: str = ""
-    safe: str | None = None  # not None: it is percent-encoded but for these characters
+    safe: str | None = None  # not None: percent-encode all but these characters
 
 
 class Template:
-    """A text with placeholders.
+    """A string with placeholders.
 
     >>> Template("/${topic}/${key}", Style.DOLLAR).render(Row("t", 0, 1, None, "k", None, 1, None))
     '/t/k'
@@ -76,16 +76,16 @@ class Template:
         url: bool = False,
         null: str | None = None,
     ) -> None:
-        """`url`: what is filled in is percent-encoded, in a path but for its slashes. `null`: what
-        stands for a null; None: it is an error. Raises ValueError for what is no template."""
+        """`url`: percent-encode values, but not slashes in the path. `null`: the text for a null;
+        None: an error. Raises ValueError for an invalid template."""
         self.text = text
         self._null = null
         parts: list[_Part] = []
-        at = 0
+        position = 0
         for match in re.finditer(style.value, text):
-            before = text[at : match.start()]
-            if before:
-                parts.append(_Part(before))
+            literal = text[position : match.start()]
+            if literal:
+                parts.append(_Part(literal))
             closed = "}" if style is Style.DOLLAR else "}}"
             if match[2] != closed:
                 raise ValueError(f"a placeholder is not closed: '{match[0][:40]}'")
@@ -94,19 +94,19 @@ class Template:
             if url and match.start() > 0:
                 safe = "" if "?" in text[: match.start()] else "/"
             parts.append(_Part("", _getter(name, style), name, safe))
-            at = match.end()
-        if text[at:]:
-            parts.append(_Part(text[at:]))
+            position = match.end()
+        if text[position:]:
+            parts.append(_Part(text[position:]))
         self._parts = tuple(parts)
         self._constant = text if all(part.get is None for part in parts) else None
 
     @property
     def constant(self) -> str | None:
-        """The text, if it has no placeholders."""
+        """The text if there are no placeholders, else None."""
         return self._constant
 
     def render(self, row: Row) -> str:
-        """The text of a record. Raises DataError where a field is missing or null."""
+        """The text for a record. Raises DataError if a field is missing or null."""
         if self._constant is not None:
             return self._constant
         texts: list[str] = []
@@ -114,12 +114,12 @@ class Template:
             if part.get is None:
                 texts.append(part.literal)
                 continue
-            found = part.get(row)
-            if found is None:
+            text = part.get(row)
+            if text is None:
                 if self._null is None:
                     raise DataError(f"the record has no value for '{part.name}' of a template")
-                found = self._null
-            texts.append(found if part.safe is None else quote(found, safe=part.safe))
+                text = self._null
+            texts.append(text if part.safe is None else quote(text, safe=part.safe))
         return "".join(texts)
 
 
@@ -160,13 +160,13 @@ def _header(headers: Sequence[Header], name: str) -> str | None:
 
 def _field(value: Value, schema: Schema | None, path: Sequence[str]) -> str | None:
     node: Any = value
-    for number, step in enumerate(path):
+    for index, step in enumerate(path):
         if isinstance(node, Mapping) and step in node:
             node = node[step]
         elif schema is not None and schema.type is Type.STRUCT and _has(schema, step):
             node = None
         else:
-            raise DataError(f"the record has no field '{'.'.join(path[: number + 1])}'")
+            raise DataError(f"the record has no field '{'.'.join(path[: index + 1])}'")
         schema = _inner(schema, step)
         if node is None:
             return None
@@ -186,7 +186,7 @@ def _inner(schema: Schema | None, step: str) -> Schema | None:
 
 
 def value_text(schema: Schema | None, value: Value) -> str | None:
-    """A value within a text: texts as they are, objects and arrays as JSON."""
+    """The text of a value: strings unchanged, objects and arrays as JSON."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -201,8 +201,7 @@ def value_text(schema: Schema | None, value: Value) -> str | None:
 
 
 def json_text(schema: Schema | None, value: Value, *, numeric: bool = False) -> bytes:
-    """A value as JSON, as Kafka Connect's JsonConverter writes it without its schema. Raises
-    DataError."""
+    """A value as JSON, like Kafka Connect's JsonConverter without schemas. Raises DataError."""
     make = plain_of(schema, numeric)
     try:
         return line(value if make is None else make(value)).rstrip(b"\n")

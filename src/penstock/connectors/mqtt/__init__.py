@@ -3,10 +3,10 @@
 Imports point down:
 
     source, sink   the connectors, under the names of Confluent's and Lenses'
-    validation     what a broker says of a configuration
-    settings       what configurations may say, as plans and options
+    validation     checks of a configuration against the broker
+    settings       the settings, and the plans and options they describe
     read, write    messages into records, records into messages
     client         connections to a broker; packets, topics and properties
 
-What `settings` and `validation` import at the top can be imported without paho-mqtt.
+`settings` and `validation` can be imported without paho-mqtt.
 """

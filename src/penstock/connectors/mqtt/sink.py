@@ -25,11 +25,11 @@ from penstock.connectors.mqtt.write.plan import SinkPlan
 class _MqttSink(SinkConnector):
     @abstractmethod
     def options(self, config: Config) -> Options:
-        """How a configuration connects."""
+        """Connection parameters."""
 
     @abstractmethod
     def sink_plan(self, config: Config) -> SinkPlan:
-        """What a configuration says of records."""
+        """The plan of a task."""
 
     def required_modules(self, config: Config) -> Collection[str]:
         return ("paho",)
@@ -46,9 +46,9 @@ class _MqttSink(SinkConnector):
     def open_preview(
         self, config: Config, context: SinkContext, tell: Callable[[str], None]
     ) -> SinkWriter:
-        from penstock.connectors.mqtt.write.writer import ToldWriter
+        from penstock.connectors.mqtt.write.writer import PreviewWriter
 
-        return ToldWriter(self.options(config), self.sink_plan(config), tell)
+        return PreviewWriter(self.options(config), self.sink_plan(config), tell)
 
     def open(self, config: Config, context: SinkContext) -> SinkWriter:
         from penstock.connectors.mqtt.write.writer import MqttWriter

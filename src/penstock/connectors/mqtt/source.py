@@ -28,9 +28,8 @@ from penstock.connectors.mqtt.validation.live import findings
 
 
 def client_id_of(options: Options, task: TaskId) -> str:
-    """The client id of a task. It is stable where the user has given one, or the broker keeps the
-    session; else another one each time, so that a task and its predecessor do not push each other
-    out."""
+    """The client id of a task. It is stable if the user has set one, or if the session is
+    persistent; else random, so that a task and its predecessor do not disconnect each other."""
     if options.client_id:
         return f"{options.client_id}-{task.number}" if task.number else options.client_id
     stable = f"connect-{task}"
@@ -40,11 +39,11 @@ def client_id_of(options: Options, task: TaskId) -> str:
 class _MqttSource(SourceConnector):
     @abstractmethod
     def options(self, config: Config) -> Options:
-        """How a configuration connects."""
+        """Connection parameters."""
 
     @abstractmethod
     def source_plan(self, config: Config) -> SourcePlan:
-        """What a configuration says of messages."""
+        """The plan of a task."""
 
     def required_modules(self, config: Config) -> Collection[str]:
         return ("paho",)
@@ -53,11 +52,11 @@ class _MqttSource(SourceConnector):
         return findings(self.options(config))
 
     def exactly_once(self, config: Config) -> bool | None:
-        return False  # a broker sends again what it has no acknowledgement of
+        return False  # a broker repeats unacknowledged messages
 
     def alter_offsets(self, config: Config, offsets: Offsets) -> bool:
-        for each in offsets:
-            if "client.id" not in each.partition:
+        for source_offset in offsets:
+            if "client.id" not in source_offset.partition:
                 raise PenstockError("Partition objects should contain the key 'client.id'")
         return True
 
@@ -88,7 +87,7 @@ class MqttSource(_MqttSource):
 
     def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
         filters = list(dict.fromkeys(config[confluent.TOPICS]))
-        parts = spread(filters, [is_shared(each) for each in filters], max_tasks)
+        parts = spread(filters, [is_shared(topic_filter) for topic_filter in filters], max_tasks)
         return [{**config.props, confluent.TOPICS.name: ",".join(part)} for part in parts]
 
 
@@ -111,7 +110,7 @@ class LensesMqttSource(_MqttSource):
         return lenses.source_plan(config)
 
     def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
-        texts: Sequence[str] = [each.text for each in lenses.statements(config)]
+        texts: Sequence[str] = [statement.text for statement in lenses.statements(config)]
         parts = spread(texts, lenses.shared_flags(config), max_tasks)
         return [{**config.props, lenses.SOURCE_KCQL.name: ";".join(part)} for part in parts]
 

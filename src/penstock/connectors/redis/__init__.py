@@ -3,10 +3,10 @@
 Imports point down:
 
     source, sink   the connectors, under the names of jcustenborder's, Redis' and Lenses'
-    validation     what a look at the server says of a configuration
-    settings       what configurations may say, as plans and as access to servers
+    validation     checks of a configuration against the server
+    settings       the settings, and the plans and connection parameters they describe
     read, write    streams and keys into records, records into commands
-    client         URIs, connections, pipelines, and what errors mean
+    client         URIs, connections, pipelines, and the meaning of errors
 
-What `settings` and `validation` import at the top can be imported without redis-py.
+`settings` and `validation` can be imported without redis-py.
 """

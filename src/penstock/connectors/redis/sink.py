@@ -39,14 +39,14 @@ _COMMANDS: Mapping[Kind, Sequence[str]] = {
 class _RedisSink(SinkConnector):
     @abstractmethod
     def access(self, config: Config) -> Access:
-        """How the servers are reached."""
+        """Connection parameters of the servers."""
 
     @abstractmethod
     def sink_plan(self, config: Config) -> SinkPlan:
-        """What a task does."""
+        """The plan of a task."""
 
     def commands(self, config: Config) -> tuple[Sequence[str], str]:
-        """The commands that are sent, and the setting that chooses them."""
+        """The commands that a task sends, and the setting that selects them."""
         return (), ""
 
     def validate_live(self, config: Config) -> Iterable[Finding]:
@@ -64,8 +64,10 @@ class _RedisSink(SinkConnector):
 
         servers = Servers(self.access(config))
         try:
-            named = {TopicPartition(*at): offset for at, offset in offsets.items()}
-            store_offsets(servers, plan.offsets, named)
+            by_partition = {
+                TopicPartition(*position): offset for position, offset in offsets.items()
+            }
+            store_offsets(servers, plan.offsets, by_partition)
         finally:
             servers.close()
         return True
@@ -78,9 +80,9 @@ class _RedisSink(SinkConnector):
     def open_preview(
         self, config: Config, context: SinkContext, tell: Callable[[str], None]
     ) -> SinkWriter:
-        from penstock.connectors.redis.write.writer import ToldWriter
+        from penstock.connectors.redis.write.writer import PreviewWriter
 
-        return ToldWriter(self.sink_plan(config).maker, tell)
+        return PreviewWriter(self.sink_plan(config).maker, tell)
 
 
 class RedisSink(_RedisSink):
@@ -104,9 +106,9 @@ class RedisSink(_RedisSink):
         return redis_sink.sink_plan(config)
 
     def commands(self, config: Config) -> tuple[Sequence[str], str]:
-        given = config.props
-        old = redis_sink.COMMAND.name in given and redis_sink.TYPE.name not in given
-        setting = redis_sink.COMMAND.name if old else redis_sink.TYPE.name
+        props = config.props
+        has_old_name = redis_sink.COMMAND.name in props and redis_sink.TYPE.name not in props
+        setting = redis_sink.COMMAND.name if has_old_name else redis_sink.TYPE.name
         return _COMMANDS[redis_sink.kind_of(config)], setting
 
 
@@ -147,7 +149,7 @@ class LensesRedisSink(_RedisSink):
         return lenses.sink_plan(config)
 
     def commands(self, config: Config) -> tuple[Sequence[str], str]:
-        stores = {each.store for each in parse_kcql(config[lenses.KCQL])}
+        stores = {statement.store for statement in parse_kcql(config[lenses.KCQL])}
         needed = {
             Store.CACHE: "SET",
             Store.SORTED_SET: "ZADD",
@@ -155,7 +157,7 @@ class LensesRedisSink(_RedisSink):
             Store.GEO: "GEOADD",
             Store.STREAM: "XADD",
         }
-        return [needed[each] for each in Store if each in stores], lenses.KCQL.name
+        return [needed[store] for store in Store if store in stores], lenses.KCQL.name
 
 
 class DatamountaineerRedisSink(LensesRedisSink):

@@ -44,15 +44,17 @@ class RedisStreamSource(SourceConnector):
         return [{**config.props, k.TASK_ID: str(number)} for number in range(max_tasks)]
 
     def exactly_once(self, config: Config) -> bool | None:
-        # Entries that were stored and not yet acknowledged are read again.
+        # Entries that are in Kafka but not acknowledged are read again.
         return False
 
     def alter_offsets(self, config: Config, offsets: Offsets) -> bool:
         from penstock.connectors.redis.read.streams import OFFSET, move_group
 
-        for each in offsets:
-            offset = None if each.offset is None else each.offset.get(OFFSET)
-            if each.partition or (each.offset is not None and not isinstance(offset, str)):
+        for source_offset in offsets:
+            offset = None if source_offset.offset is None else source_offset.offset.get(OFFSET)
+            if source_offset.partition or (
+                source_offset.offset is not None and not isinstance(offset, str)
+            ):
                 raise PenstockError(
                     'The offset of a stream is {"offset": "<id of an entry>"}, of the partition {}'
                 )
@@ -96,7 +98,7 @@ class RedisKeysSource(SourceConnector):
         return notification_findings(access_of(config), k.PATTERN.name)
 
     def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
-        return [{**config.props, k.TASK_ID: "0"}]  # everyone who listens is told everything
+        return [{**config.props, k.TASK_ID: "0"}]  # every subscriber receives all notifications
 
     def exactly_once(self, config: Config) -> bool | None:
         return False

@@ -1,4 +1,4 @@
-"""Offsets, as Lenses' connector stores them: of each table, how far a column was read
+"""Offsets in the format of Lenses' connector: for each table, the last value of a column
 (connectors.md §7.2)."""
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ def partition_of(table: str) -> dict[str, Primitive]:
 
 
 def moment_text(ms: int) -> str:
-    """A moment as offsets have it: to the millisecond, in UTC."""
+    """Formats a timestamp for an offset: in ms, in UTC."""
     return _FORMAT.format(ms)
 
 
 def moment_ms(text: str) -> int:
-    """The moment of such a text. Raises PenstockError."""
+    """Parses the timestamp of an offset. Raises PenstockError."""
     try:
         return _FORMAT.parse(text)
     except Unparseable as error:
@@ -33,11 +33,11 @@ def moment_ms(text: str) -> int:
         ) from error
 
 
-def check(each: SourceOffset) -> None:
-    """Raises PenstockError where a user's offset is none of this connector."""
-    if not isinstance(each.partition.get(TABLE), str):
+def check(source_offset: SourceOffset) -> None:
+    """Raises PenstockError if a user's offset is not in this connector's format."""
+    if not isinstance(source_offset.partition.get(TABLE), str):
         raise PenstockError(f"Partition objects should contain the key '{TABLE}'")
-    offset: Mapping[str, Primitive] | None = each.offset
+    offset: Mapping[str, Primitive] | None = source_offset.offset
     if offset is None:
         return
     if len(offset) != 1 or not all(isinstance(value, str) for value in offset.values()):

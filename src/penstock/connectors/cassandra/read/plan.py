@@ -1,4 +1,4 @@
-"""What a source task reads, as a value."""
+"""The plan of a source task."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from enum import Enum
 
 
 class Mode(Enum):
-    """What tells new rows (`INCREMENTALMODE`)."""
+    """How new rows are recognized (`INCREMENTALMODE`)."""
 
-    BULK = ""  # nothing: all rows are read again and again
+    BULK = ""  # not at all: every poll reads all rows
     TIMESTAMP = "timestamp"
     TIMEUUID = "timeuuid"
-    TOKEN = "token"  # the partition key, as it is placed on the ring
+    TOKEN = "token"  # by the position of the partition key on the ring
     BUCKETS = "buckettimeseries"
 
 
@@ -27,7 +27,7 @@ class Bucket(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Buckets:
-    """How buckets are named, and the column that has their names."""
+    """The names of buckets, and the column that holds them."""
 
     length: Bucket
     pattern: str
@@ -36,17 +36,17 @@ class Buckets:
 
 @dataclass(frozen=True, slots=True)
 class TablePlan:
-    """One table and its topic. Empty `columns`: all; each with the name it gets."""
+    """One table and its topic. `columns`: pairs of column and alias; empty: all columns."""
 
     keyspace: str
     table: str
     topic: str
     mode: Mode
-    column: str = ""  # what tells new rows
+    column: str = ""  # the column that identifies new rows
     columns: tuple[tuple[str, str], ...] = ()
     ignored: tuple[str, ...] = ()
     buckets: Buckets | None = None
-    unwraps: bool = False  # values are texts: the columns', separated by commas, or JSON
+    unwraps: bool = False  # values are strings: the columns joined with commas, or JSON
     unwraps_json: bool = False
     key_columns: tuple[str, ...] = ()
     delimiter: str = ","
@@ -54,7 +54,7 @@ class TablePlan:
 
 @dataclass(frozen=True, slots=True)
 class SourcePlan:
-    """All tables of a task, and how they are read. Times in ms; `initial_ms` since the epoch."""
+    """The tables of a task, and how to read them. Times in ms; `initial_ms` since the epoch."""
 
     tables: tuple[TablePlan, ...]
     interval_ms: int = 1_000
@@ -65,4 +65,4 @@ class SourcePlan:
     filters: bool = True
     as_json: bool = True
     consistency: str = ""
-    setting: str = ""  # what messages blame
+    setting: str = ""  # the setting that messages name

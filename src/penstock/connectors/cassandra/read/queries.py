@@ -14,7 +14,7 @@ _MOST_PARTS: Final = 8
 
 
 def problems(metadata: Any, plan: TablePlan, setting: str) -> Iterator[str]:
-    """What is wrong with a plan, as messages that name the setting."""
+    """Checks a plan against the cluster; yields messages that name the setting."""
     keyspace = metadata.keyspaces.get(plan.keyspace)
     if keyspace is None:
         yield f"connect.cassandra.key.space: Keyspace {plan.keyspace} does not exist."
@@ -23,10 +23,10 @@ def problems(metadata: Any, plan: TablePlan, setting: str) -> Iterator[str]:
     if table is None:
         yield f"{setting}: Table {plan.table} does not exist in keyspace {plan.keyspace}."
         return
-    wanted = [name for name, _ in plan.columns]
-    wanted += [plan.column] if plan.column else []
-    wanted += [*plan.key_columns, *([plan.buckets.column] if plan.buckets else [])]
-    missing = [each for each in dict.fromkeys(wanted) if each not in table.columns]
+    needed = [name for name, _ in plan.columns]
+    needed += [plan.column] if plan.column else []
+    needed += [*plan.key_columns, *([plan.buckets.column] if plan.buckets else [])]
+    missing = [name for name in dict.fromkeys(needed) if name not in table.columns]
     if missing:
         yield (
             f"{setting}: The following columns do not exist in table {plan.table}: "
@@ -49,7 +49,7 @@ def problems(metadata: Any, plan: TablePlan, setting: str) -> Iterator[str]:
             f"{setting}: column {plan.column} is a {kind}, INCREMENTALMODE={plan.mode.value} needs "
             "a timestamp"
         )
-    if plan.mode is Mode.TOKEN and [each.name for each in table.partition_key] != [plan.column]:
+    if plan.mode is Mode.TOKEN and [column.name for column in table.partition_key] != [plan.column]:
         yield (
             f"{setting}: column {plan.column} is not the partition key of {plan.table}, which "
             "INCREMENTALMODE=token needs"
@@ -57,7 +57,7 @@ def problems(metadata: Any, plan: TablePlan, setting: str) -> Iterator[str]:
 
 
 def statement(plan: TablePlan, source: SourcePlan, *, is_first: bool = False) -> str:
-    """The statement of a mode; `is_first`: without an offset."""
+    """The SELECT of a plan; `is_first`: there is no offset yet."""
     names = ", ".join(
         quoted(name) if name == alias else f"{quoted(name)} AS {quoted(alias)}"
         for name, alias in plan.columns
@@ -84,13 +84,13 @@ def statement(plan: TablePlan, source: SourcePlan, *, is_first: bool = False) ->
 
 
 def range_statement(plan: TablePlan, source: SourcePlan, partition_key: list[str]) -> str:
-    """The statement that reads a range of tokens, from the first one to the last one."""
-    token = f"token({', '.join(quoted(each) for each in partition_key)})"
+    """The SELECT for a range of tokens, both bounds included."""
+    token = f"token({', '.join(quoted(column) for column in partition_key)})"
     return f"{statement(plan, source)} WHERE {token} >= ? AND {token} <= ?"
 
 
 def ranges(count: int) -> list[tuple[int, int]]:
-    """All tokens, in so many ranges of the same length.
+    """Splits all tokens into `count` ranges of equal length.
 
     >>> ranges(2)
     [(-9223372036854775808, -1), (0, 9223372036854775807)]
@@ -102,7 +102,7 @@ def ranges(count: int) -> list[tuple[int, int]]:
 
 
 def parts_of(partitions: int | None) -> int:
-    """How many ranges a table is read in that has about so many partitions; None: unknown."""
+    """The number of ranges for a table with about so many partitions; None: unknown."""
     if partitions is None:
         return _MOST_PARTS
     return max(1, min(_MOST_PARTS, partitions // 1_000))

@@ -1,10 +1,10 @@
 """Reads the tables of one source task (connectors.md §7.2).
 
-A table with a column that tells new rows is read in slices of time. The rows of a slice are put in
-order, so that every offset is one at which a reader can resume: all rows before it were sent. A
-slice that is too large for that is sent as it comes, and its offset with its last row. A table
-that is read by token comes in its order; offsets are those of whole partitions. A table without
-such a column is read again and again, in ranges of tokens side by side.
+A table with a column that identifies new rows is read in slices of time. The rows of a slice are
+sorted, so that a reader can resume at every offset: all rows before it were sent. A slice that is
+too large to sort is sent unsorted, with an offset on its last row only. A table that is read by
+token is already ordered; offsets cover whole partitions. A table without such a column is read
+completely by every poll, in parallel ranges of tokens.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ from penstock.connectors.cassandra.text.codecs import converter
 from penstock.connectors.cassandra.text.values import Texts
 
 _MOST_SORTED: Final = 100_000  # rows of a slice
-_LONG_AGO_MS: Final = -2_177_452_800_000  # 1901: what is before is no time that was read up to
+_LONG_AGO_MS: Final = -2_177_452_800_000  # 1901: an earlier position is only an initial offset
 _ROW_BYTES: Final = 16
 _MOST_PARTS_BYTES: Final = 1 << 20
 
 
 @dataclass(slots=True)
 class _Shape:
-    """What rows become."""
+    """How rows of a table become values."""
 
     names: list[str]
     schema: Schema
@@ -62,7 +62,7 @@ class _Shape:
 
 @dataclass(slots=True)
 class _Table:
-    """A table, and how far it was read. `position`: what is stored for the last row that was
+    """A table and the reader's progress in it. `position`: the stored offset of the last row
     sent."""
 
     plan: TablePlan
@@ -72,14 +72,14 @@ class _Table:
     prepared: dict[bool, Any] = field(default_factory=dict)
     shape: _Shape | None = None
     ready: deque[tuple[Sequence[Any], str | None]] = field(default_factory=deque)
-    pages: _Pages | None = None  # what is not read yet of a slice
-    carried: list[Sequence[Any]] = field(default_factory=list)  # read, and not ready yet
-    highest_ms: int | None = None  # of the rows of a slice that is sent as it comes
-    is_late: bool = False  # whether there are later slices already
+    pages: _Pages | None = None  # the unread pages of a slice
+    carried: list[Sequence[Any]] = field(default_factory=list)  # rows read, but not ready yet
+    highest_ms: int | None = None  # of the rows of an unsorted slice
+    is_late: bool = False  # whether later slices are available already
 
 
 class CassandraReader(SourceReader):
-    """Reads a task's tables; connects when it is polled."""
+    """Reads a task's tables; connects at the first poll."""
 
     idle_ms = 50
 
@@ -97,7 +97,7 @@ class CassandraReader(SourceReader):
         self._now_ms = now_ms
         self._session: Any = None
         self._tables = [
-            _Table(each, self._stored(each), slice_ms=plan.slice_ms) for each in plan.tables
+            _Table(table, self._stored(table), slice_ms=plan.slice_ms) for table in plan.tables
         ]
         self.idle_ms = max(min(plan.interval_ms, 100), 1)
 
@@ -116,7 +116,7 @@ class CassandraReader(SourceReader):
         number, start, end = orjson.loads(part)
         plan = self._plan.tables[number]
         session = self._connected()
-        keys = [each.name for each in _described(session, plan).partition_key]
+        keys = [column.name for column in _described(session, plan).partition_key]
         prepared = self._prepare(range_statement(plan, self._plan, keys))
         shape: _Shape | None = None
         for page, names, kinds in self._pages(prepared, (start, end)):
@@ -137,14 +137,14 @@ class CassandraReader(SourceReader):
     def _connected(self) -> Any:
         if self._session is None:
             session = self._access.session()
-            wrong = [
-                text
-                for each in self._plan.tables
-                for text in problems(session.cluster.metadata, each, self._plan.setting)
+            messages = [
+                message
+                for plan in self._plan.tables
+                for message in problems(session.cluster.metadata, plan, self._plan.setting)
             ]
-            if wrong:
+            if messages:
                 close(session)
-                raise ConfigInvalid(wrong)
+                raise ConfigInvalid(messages)
             self._session = session
         return self._session
 
@@ -159,7 +159,7 @@ class CassandraReader(SourceReader):
             self._read_on(table)
         if not table.ready:
             return None
-        return self._taken(table, max_bytes)
+        return self._take_ready(table, max_bytes)
 
     def _wait(self, table: _Table) -> None:
         table.due_s = time.monotonic() + self._plan.interval_ms / 1000
@@ -172,24 +172,24 @@ class CassandraReader(SourceReader):
         position = moment_text(self._plan.initial_ms)
         return Polled(
             offsets=[_offset(table.plan, position)],
-            parts=[orjson.dumps([number, *each]).decode() for each in ranges(count)],
+            parts=[orjson.dumps([number, *tokens]).decode() for tokens in ranges(count)],
         )
 
     def _partitions(self, session: Any, plan: TablePlan) -> int | None:
-        """About how many partitions a table has; None where that is not known yet."""
+        """The estimated number of a table's partitions; None if unknown."""
         try:
-            found = session.execute(
+            estimates = session.execute(
                 "SELECT partitions_count FROM system.size_estimates "
                 "WHERE keyspace_name = %s AND table_name = %s",
                 (plan.keyspace, plan.table),
             )
-            counts = [row[0] for row in found]
-        except Exception:  # it is hidden from the user, or not there
+            counts = [row[0] for row in estimates]
+        except Exception:  # the user may not read it, or it does not exist
             return None
         return sum(counts) if counts else None
 
     def _begin(self, table: _Table) -> None:
-        """Begins a slice, or the next tokens."""
+        """Starts reading the next slice, or the next tokens."""
         self._connected()
         plan = table.plan
         if plan.mode is Mode.TOKEN:
@@ -213,7 +213,7 @@ class CassandraReader(SourceReader):
         table.pages = self._pages(self._statement(table), bounds)
 
     def _read_on(self, table: _Table) -> None:
-        """Reads what comes next of a slice: all of it, in order, if it is not too large."""
+        """Reads on in a slice: to its end, so that it can be sorted, unless it is too large."""
         assert table.pages is not None
         most = 1 if table.plan.mode is Mode.TOKEN else _MOST_SORTED
         rows = table.carried
@@ -224,7 +224,7 @@ class CassandraReader(SourceReader):
             if len(rows) > most:
                 break
         ended = table.pages.ended
-        # The last row waits for what follows it: only then its offset is known.
+        # The last row waits for the row after it: only then its offset is known.
         table.carried = [] if ended or not rows else [rows.pop()]
         if rows:
             take = self._take_tokens if table.plan.mode is Mode.TOKEN else self._take_times
@@ -234,7 +234,7 @@ class CassandraReader(SourceReader):
             self._end(table, is_empty=not rows)
 
     def _end(self, table: _Table, *, is_empty: bool) -> None:
-        """A slice was read: the next one is longer if it had nothing."""
+        """Ends a slice; after an empty one the next is longer."""
         if not is_empty:
             table.slice_ms = self._plan.slice_ms
         elif table.is_late:
@@ -243,10 +243,10 @@ class CassandraReader(SourceReader):
             self._wait(table)
 
     def _take_tokens(self, table: _Table, rows: list[Sequence[Any]], *, ended: bool) -> None:
-        """Rows in the order of tokens; an offset after the last one of each partition."""
+        """Queues rows in token order, with an offset on the last row of each partition."""
         assert table.shape is not None
-        at = table.shape.names.index(table.plan.column)
-        keys = [str(row[at]) for row in (*rows, *table.carried)]
+        index = table.shape.names.index(table.plan.column)
+        keys = [str(row[index]) for row in (*rows, *table.carried)]
         for number, row in enumerate(rows):
             is_last = ended if number + 1 == len(keys) else keys[number] != keys[number + 1]
             table.ready.append((row, keys[number] if is_last else None))
@@ -254,10 +254,10 @@ class CassandraReader(SourceReader):
                 table.position = keys[number]
 
     def _take_times(self, table: _Table, rows: list[Sequence[Any]], *, ended: bool) -> None:
-        """Rows of a slice: in order, each moment with its offset, or as they come."""
+        """Queues rows of a slice: sorted, with an offset for each timestamp, or unsorted."""
         assert table.shape is not None
-        at = table.shape.names.index(table.plan.column)
-        moments = [row_ms(row[at]) for row in rows]
+        index = table.shape.names.index(table.plan.column)
+        moments = [row_ms(row[index]) for row in rows]
         if ended and table.highest_ms is None:
             order = sorted(range(len(rows)), key=moments.__getitem__)
             for number, row in enumerate(order):
@@ -273,11 +273,11 @@ class CassandraReader(SourceReader):
             table.position, table.highest_ms = moment_text(highest), None
             table.ready[-1] = (rows[-1], table.position)
 
-    def _taken(self, table: _Table, max_bytes: int) -> Polled:
-        """Rows up to an offset; without one, if there are too many before the next one."""
+    def _take_ready(self, table: _Table, max_bytes: int) -> Polled:
+        """Ready rows up to an offset; without an offset if `max_bytes` is reached before it."""
         rows: list[Sequence[Any]] = []
         offset: str | None = None
-        complete = size = 0  # `complete`: how many rows are up to the offset
+        complete = size = 0  # `complete`: the number of rows up to the offset
         while table.ready and (not rows or size + _size(table.ready[0][0]) <= max_bytes):
             row, position = table.ready.popleft()
             size += _size(row)
@@ -299,11 +299,11 @@ class CassandraReader(SourceReader):
             texts = [_json(value) for value in values]
             keys = None
             if plan.key_columns:
-                at = [shape.names.index(each) for each in plan.key_columns]
-                keys = [plan.delimiter.join(str(row[each]) for each in at) for row in rows]
+                indexes = [shape.names.index(name) for name in plan.key_columns]
+                keys = [plan.delimiter.join(str(row[index]) for index in indexes) for row in rows]
             key_schema = STRING if keys else None
             return Records.of(plan.topic, texts, schema=STRING, keys=keys, key_schema=key_schema)
-        joined = [",".join(_plain(each) for each in value.values()) for value in values]
+        joined = [",".join(_plain(cell) for cell in value.values()) for value in values]
         return Records.of(plan.topic, joined, schema=STRING)
 
     def _chunks(
@@ -348,8 +348,8 @@ class CassandraReader(SourceReader):
 
 
 class _Pages:
-    """The pages of a statement's rows, each with the columns' names and types. A page that cannot
-    be read is read again by the next call."""
+    """The pages of a statement's rows, each with the columns' names and types. After an error the
+    next call reads the same page again."""
 
     def __init__(self, session: Any, prepared: Any, values: Sequence[Any], fetch: int) -> None:
         self._session = session
@@ -366,16 +366,16 @@ class _Pages:
         if self.ended:
             raise StopIteration
         try:
-            found = self._session.execute(self._bound, paging_state=self._state)
+            result = self._session.execute(self._bound, paging_state=self._state)
         except Exception as error:
             raise error_of(error, f"Cannot read: {self._query}") from error
-        self._state = found.paging_state
+        self._state = result.paging_state
         self.ended = not self._state
-        return list(found.current_rows), found.column_names, found.column_types
+        return list(result.current_rows), result.column_names, result.column_types
 
 
 def bucket_names(buckets: Buckets, first_ms: int, last_ms: int) -> list[str]:
-    """The names of all buckets between two moments, theirs included."""
+    """The names of all buckets between two timestamps, both included."""
     pattern = DateFormat(buckets.pattern)
     step = buckets.length.value
     names = [pattern.format(ms) for ms in range(first_ms, last_ms + 1, step)]
@@ -397,7 +397,7 @@ def _moment(ms: int) -> datetime:
 
 
 def _parsed_key(prepared: Any, text: str) -> Any:
-    """The value of a partition key that an offset has as a text."""
+    """The value of a partition key, from its text in an offset."""
     return converter(prepared.column_metadata[0].type, Texts())(text)
 
 

@@ -1,4 +1,4 @@
-"""Values of CQL's types as those of records, as Lenses' connector has them (connectors.md §7.2)."""
+"""Values of CQL types as record values, like Lenses' connector (connectors.md §7.2)."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _timestamp(value: Any) -> datetime:
 
 
 def moment_ms(value: Any) -> int:
-    """A timestamp or a timeuuid of the driver's, in ms since the epoch."""
+    """A timestamp or timeuuid of the driver, in ms since the epoch."""
     if isinstance(value, uuid.UUID):
         return (value.time - _UUID_EPOCH) // 10_000
     return timestamp_to_ms(_timestamp(value))
@@ -85,7 +85,7 @@ def _nanos(value: Any) -> int:
 
 
 def _inet(value: str) -> str:
-    """As Java shows an address: after a slash, without abbreviation."""
+    """An address as Java prints it: after a slash, unabbreviated."""
     address = ipaddress.ip_address(value)
     if isinstance(address, ipaddress.IPv4Address):
         return f"/{address}"
@@ -115,12 +115,12 @@ TYPES: Final[Mapping[str, tuple[Schema, Convert]]] = {
     "blob": (OPTIONAL_BYTES, _same),
     "duration": (OPTIONAL_STRING, str),
 }
-"""By the name of a simple type: the schema of its values, and what makes them of the driver's."""
+"""The schema of each simple type, and the conversion from the driver's values."""
 
 
 def reading(kind: Any, *, as_json: bool) -> tuple[Schema, Convert]:
-    """The schema for columns of this type of the driver's, and what makes their values;
-    `as_json`: collections as texts."""
+    """The schema for columns of a driver type, and the conversion of their values; `as_json`:
+    collections become strings."""
     simple = TYPES.get(kind.typename)
     if simple is not None:
         return simple
@@ -132,14 +132,14 @@ def reading(kind: Any, *, as_json: bool) -> tuple[Schema, Convert]:
         return OPTIONAL_STRING, lambda value: json_of(kind, value)
     if kind.typename == "map":
         (key_schema, of_key), (schema, of_value) = (
-            reading(each, as_json=False) for each in kind.subtypes
+            reading(subtype, as_json=False) for subtype in kind.subtypes
         )
         return map_of(key_schema, schema, optional=True), lambda value: {
-            _or_none(of_key, key): _or_none(of_value, each) for key, each in value.items()
+            _or_none(of_key, key): _or_none(of_value, item) for key, item in value.items()
         }
     inner = kind.subtype if is_vector(kind) else kind.subtypes[0]
     schema, convert = reading(inner, as_json=False)
-    return array(schema, optional=True), lambda value: [_or_none(convert, each) for each in value]
+    return array(schema, optional=True), lambda value: [_or_none(convert, item) for item in value]
 
 
 def _or_none(convert: Convert, value: Any) -> Any:
@@ -149,19 +149,19 @@ def _or_none(convert: Convert, value: Any) -> Any:
 def rows_as(
     names: Sequence[str], kinds: Sequence[Any], ignored: Iterable[str], name: str, *, as_json: bool
 ) -> tuple[Schema, Callable[[Sequence[Any]], dict[str, Any]]]:
-    """The schema of rows with these columns, and what makes values of rows."""
-    left_out = set(ignored)
-    parts = [
-        (at, column, *reading(kind, as_json=as_json))
-        for at, (column, kind) in enumerate(zip(names, kinds, strict=True))
-        if column not in left_out
+    """The schema of rows with these columns, and the conversion of a row."""
+    ignored_columns = set(ignored)
+    columns = [
+        (index, column, *reading(kind, as_json=as_json))
+        for index, (column, kind) in enumerate(zip(names, kinds, strict=True))
+        if column not in ignored_columns
     ]
-    schema = struct({column: each for _, column, each, _ in parts}, name=name)
+    schema = struct({column: field for _, column, field, _ in columns}, name=name)
 
     def value_of(row: Sequence[Any]) -> dict[str, Any]:
         value: dict[str, Any] = {}
-        for at, column, _, convert in parts:
-            cell = row[at]
+        for index, column, _, convert in columns:
+            cell = row[index]
             value[column] = cell if cell is None or convert is _same else convert(cell)
         return value
 
@@ -169,7 +169,7 @@ def rows_as(
 
 
 def json_of(kind: Any, value: Any) -> str:
-    """A collection as JSON."""
+    """A collection in JSON."""
     return orjson.dumps(_json_value(kind, value), option=orjson.OPT_NON_STR_KEYS).decode()
 
 
@@ -179,13 +179,13 @@ def _json_value(kind: Any, value: Any) -> Any:
     name = kind.typename
     if name == "map":
         return {
-            _json_key(kind.subtypes[0], key): _json_value(kind.subtypes[1], each)
-            for key, each in value.items()
+            _json_key(kind.subtypes[0], key): _json_value(kind.subtypes[1], item)
+            for key, item in value.items()
         }
     if name in ("list", "set"):
-        return [_json_value(kind.subtypes[0], each) for each in value]
+        return [_json_value(kind.subtypes[0], item) for item in value]
     if is_vector(kind):
-        return [_json_value(kind.subtype, each) for each in value]
+        return [_json_value(kind.subtype, item) for item in value]
     return _json_cell(kind, value)
 
 
@@ -211,31 +211,31 @@ def _json_cell(kind: Any, value: Any) -> Any:
 
 
 def _json_key(kind: Any, value: Any) -> str:
-    found = _json_value(kind, value)
-    return found if isinstance(found, str) else orjson.dumps(found).decode()
+    converted = _json_value(kind, value)
+    return converted if isinstance(converted, str) else orjson.dumps(converted).decode()
 
 
 def literal(kind: Any, value: Any) -> str:
-    """A value as CQL writes it."""
+    """A value as a CQL literal."""
     if value is None:
         return "NULL"
     name = kind.typename
     if is_user_type(kind):
         fields = zip(kind.fieldnames, kind.subtypes, value, strict=True)
         return (
-            "{" + ",".join(f"{each}:{literal(inner, cell)}" for each, inner, cell in fields) + "}"
+            "{" + ",".join(f"{field}:{literal(inner, cell)}" for field, inner, cell in fields) + "}"
         )
     if name == "tuple":
         cells = zip(kind.subtypes, value, strict=True)
         return "(" + ",".join(literal(inner, cell) for inner, cell in cells) + ")"
     if name == "map":
         of_key, of_value = kind.subtypes
-        pairs = (f"{literal(of_key, key)}:{literal(of_value, each)}" for key, each in value.items())
+        pairs = (f"{literal(of_key, key)}:{literal(of_value, item)}" for key, item in value.items())
         return "{" + ",".join(pairs) + "}"
     if name in ("list", "set") or is_vector(kind):
         inner = kind.subtype if is_vector(kind) else kind.subtypes[0]
         opening, closing = "{}" if name == "set" else "[]"
-        return opening + ",".join(literal(inner, each) for each in value) + closing
+        return opening + ",".join(literal(inner, item) for item in value) + closing
     match name:
         case "ascii" | "text" | "varchar":
             return "'" + str(value).replace("'", "''") + "'"

@@ -1,1 +1,1 @@
-"""What configurations may say."""
+"""The settings, and the plans they describe."""

@@ -308,46 +308,46 @@ _OPENSSL_NAMES: Final = {
 
 
 def local_dc(config: Config) -> str:
-    """The data center, of this setting or the driver's."""
+    """The local data center, from this setting or the driver's."""
     if DC in config:
         return config[DC]
     return config.props.get(f"{DRIVER}basic.load-balancing-policy.local-datacenter", "").strip()
 
 
 def problems(config: Config) -> list[tuple[str, str]]:
-    """What is wrong with settings that have no declaration, or with several: the setting to blame,
-    and the message."""
-    found: list[tuple[str, str]] = []
+    """Problems of undeclared settings, or of several settings together: the setting to blame, and
+    the message."""
+    errors: list[tuple[str, str]] = []
     if config[POINTS] and not local_dc(config):
-        found.append(
+        errors.append(
             (
                 POINTS.name,
                 f"Invalid value {list(config[POINTS])} for configuration {POINTS.name}: When "
                 f"contact points is provided, {DC.name} must also be specified",
             )
         )
-    plans, wrong = topic_plans(config.props, is_cloud=bool(bundle(config)))
-    found += wrong
+    plans, topic_problems = topic_plans(config.props, is_cloud=bool(bundle(config)))
+    errors += topic_problems
     listed = config.props.get("topics", "")
-    for topic in [each.strip() for each in listed.split(",") if each.strip()]:
-        if topic not in plans and not wrong:
-            found.append(
+    for topic in [name.strip() for name in listed.split(",") if name.strip()]:
+        if topic not in plans and not topic_problems:
+            errors.append(
                 (
                     "topics",
                     f"Invalid value {listed} for configuration topics: Missing topic settings "
                     f"(topic.{topic}.*) for topic {topic}",
                 )
             )
-    return found
+    return errors
 
 
 def bundle(config: Config) -> str:
-    """The secure connect bundle, of this setting or the driver's."""
+    """The secure connect bundle, from this setting or the driver's."""
     return config[BUNDLE] or config.props.get(f"{DRIVER}basic.cloud.secure-connect-bundle", "")
 
 
 def access(config: Config) -> Access:
-    """How the cluster is reached. Raises ConfigInvalid."""
+    """Connection parameters of the cluster. Raises ConfigInvalid."""
     props = config.props
     compression = config[COMPRESSION]
     if COMPRESSION not in config:
@@ -375,7 +375,7 @@ def access(config: Config) -> Access:
 
 
 def sink_plan(config: Config) -> SinkPlan:
-    """What is done with records; for a configuration without `problems`."""
+    """The plan of a sink task; for a configuration without `problems`."""
     plans, _ = topic_plans(config.props, is_cloud=bool(bundle(config)))
     return SinkPlan(
         plans,

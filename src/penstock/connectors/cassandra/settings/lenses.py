@@ -1,4 +1,4 @@
-"""Settings that Lenses' connectors have in common (connectors.md §7.2)."""
+"""Settings common to Lenses' connectors (connectors.md §7.2)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def text(
     check: Check | None = None,
     choices: tuple[str, ...] = (),
 ) -> Key[str]:
-    """A setting that is a text."""
+    """A string setting."""
     return Key(
         PREFIX + name,
         STRING,
@@ -67,7 +67,7 @@ def text(
 def count(
     name: str, default: int, doc: str, group: str, least: int = 1, kind: Any = INT
 ) -> Key[int]:
-    """A setting that is a number."""
+    """A numeric setting."""
     return Key(
         PREFIX + name,
         kind,
@@ -82,12 +82,12 @@ def count(
 def flag(
     name: str, doc: str, group: str, *, default: bool = False, importance: Importance = MEDIUM
 ) -> Key[bool]:
-    """A setting that is on or off."""
+    """A boolean setting."""
     return Key(PREFIX + name, BOOLEAN, default=default, importance=importance, doc=doc, group=group)
 
 
 def secret(name: str, doc: str, group: str) -> Key[Secret]:
-    """A setting that is a password."""
+    """A password setting."""
     return Key(PREFIX + name, PASSWORD, default=Secret(""), importance=LOW, doc=doc, group=group)
 
 
@@ -222,18 +222,18 @@ _TLS_NAMES: Final = {
 
 
 def key_space_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
-    """There is a keyspace."""
+    """Requires a keyspace."""
     if parsed.get(KEY_SPACE.name) == "":
         yield KEY_SPACE.name, f"{KEY_SPACE.name} must be provided."
 
 
 def points_of(config: Config) -> tuple[str, ...]:
     """The contact points."""
-    return tuple(each.strip() for each in config[POINTS].split(",") if each.strip())
+    return tuple(point.strip() for point in config[POINTS].split(",") if point.strip())
 
 
 def access(config: Config) -> Access:
-    """How the cluster is reached, for the settings in `BASE`. Raises ConfigInvalid."""
+    """Connection parameters of the cluster, from the settings in `BASE`. Raises ConfigInvalid."""
     tls = None
     if config[TLS]:
         tls = tls_context(config.props, _TLS_NAMES)

@@ -63,25 +63,25 @@ LENSES_JSON_SINK: Final = ConfigDef(
 
 
 def sink_plan(config: Config) -> SinkPlan:
-    """What is done with records."""
+    """The plan of a sink task."""
     topics: dict[str, TopicPlan] = {}
-    for each in lenses.statements(config):
+    for statement in lenses.statements(config):
         plan = Selected(
             keyspace=config[lenses.KEY_SPACE],
-            table=each.target,
-            fields=tuple((field.name, field.alias) for field in each.fields),
-            everything=each.everything,
-            ignored=frozenset(each.ignored),
+            table=statement.target,
+            fields=tuple((field.name, field.alias) for field in statement.fields),
+            everything=statement.everything,
+            ignored=frozenset(statement.ignored),
             setting=lenses.KCQL.name,
             consistency=config[lenses.LEVEL].upper() or None,
-            ttl_s=each.ttl or None,
+            ttl_s=statement.ttl or None,
             unset=config[DEFAULT] == "UNSET",
             delete=config[DELETE] if config[DELETES] else None,
             delete_fields=config[DELETE_FIELDS],
             delete_setting=DELETE.name,
         )
-        known = topics.get(each.source, TopicPlan(()))
-        topics[each.source] = TopicPlan((*known.tables, plan))
+        topic_plan = topics.get(statement.source, TopicPlan(()))
+        topics[statement.source] = TopicPlan((*topic_plan.tables, plan))
     noop = config[lenses.ERROR_POLICY].upper() == "NOOP"
     return SinkPlan(
         topics, lenses.KCQL.name, in_flight=100, batch=1, ignore=Ignore.ALL if noop else Ignore.NONE

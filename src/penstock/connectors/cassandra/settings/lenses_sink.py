@@ -1,4 +1,4 @@
-"""Settings of Lenses' sink, which has DataStax's mapping behind KCQL (connectors.md §7.2)."""
+"""Settings of Lenses' sink, which translates KCQL into DataStax's mapping (connectors.md §7.2)."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ _OPENSSL_NAMES: Final = {
 
 
 def access(config: Config) -> Access:
-    """How the cluster is reached. Raises ConfigInvalid."""
+    """Connection parameters of the cluster. Raises ConfigInvalid."""
     tls = None
     if config[TLS]:
         is_pem = config[SSL_PROVIDER].lower() == "openssl"
@@ -216,13 +216,15 @@ def access(config: Config) -> Access:
 
 
 def _plans(config: Config) -> tuple[dict[str, TopicPlan], Problems]:
-    """The plans of KCQL, as settings of DataStax's sink; what is wrong is told of KCQL."""
+    """Translates KCQL into settings of DataStax's sink; problems blame the KCQL setting."""
     props: dict[str, str] = {}
     problems: list[str] = []
-    for each in lenses.statements(config):
-        keyspace, dot, table = each.target.partition(".")
+    for statement in lenses.statements(config):
+        keyspace, dot, table = statement.target.partition(".")
         if not dot:
-            problems.append(f"KCQL target must be in the form namespace.table, got: {each.target}")
+            problems.append(
+                f"KCQL target must be in the form namespace.table, got: {statement.target}"
+            )
             continue
         for kind, name in (("keyspace (namespace)", keyspace), ("table", table)):
             if not _NAME.fullmatch(name):
@@ -230,27 +232,27 @@ def _plans(config: Config) -> tuple[dict[str, TopicPlan], Problems]:
                     f"Invalid Cassandra {kind} name: '{name}'. Must start with a letter, contain "
                     "only letters, numbers, and underscores, and be at most 48 characters."
                 )
-        if not each.fields:
+        if not statement.fields:
             problems.append(
-                f"SELECT * names no columns of {each.target}; select each field AS its column"
+                f"SELECT * names no columns of {statement.target}; select each field AS its column"
             )
             continue
-        prefix = f"topic.{each.source}.{keyspace}.{table}."
-        props[f"{prefix}mapping"] = _mapping(each)
-        for name, value in each.properties.items():
+        prefix = f"topic.{statement.source}.{keyspace}.{table}."
+        props[f"{prefix}mapping"] = _mapping(statement)
+        for name, value in statement.properties.items():
             is_codec = name.startswith("codec.")
-            props[f"topic.{each.source}.{name}" if is_codec else prefix + name] = value
-        if each.ttl:
-            props[f"{prefix}ttl"] = str(each.ttl)
+            props[f"topic.{statement.source}.{name}" if is_codec else prefix + name] = value
+        if statement.ttl:
+            props[f"{prefix}ttl"] = str(statement.ttl)
     if problems:
         return {}, [(lenses.KCQL.name, f"{lenses.KCQL.name}: {text}") for text in problems]
-    plans, wrong = topic_plans(props)
+    plans, topic_problems = topic_plans(props)
     name = lenses.KCQL.name
-    named = {
+    renamed = {
         topic: replace(plan, tables=tuple(_renamed(table) for table in plan.tables))
         for topic, plan in plans.items()
     }
-    return named, [(name, f"{name}: {text}") for _, text in wrong]
+    return renamed, [(name, f"{name}: {text}") for _, text in topic_problems]
 
 
 def _renamed(table: Any) -> Any:
@@ -258,30 +260,30 @@ def _renamed(table: Any) -> Any:
 
 
 def _mapping(statement: Statement) -> str:
-    """The mapping of the selected fields."""
+    """The selected fields in DataStax's mapping language."""
     entries = []
-    for each in statement.fields:
-        part, name = "value", each.name
+    for selected in statement.fields:
+        part, name = "value", selected.name
         for prefix in ("key", "value", "header"):
             if name == f"_{prefix}" or name.startswith(f"_{prefix}."):
                 part, name = prefix, name[len(prefix) + 1 :].removeprefix(".")
                 break
         field = name if name.endswith("()") else quoted(f"{part}.{name}" if name else part)
-        column = each.alias if each.alias in _VARIABLES else quoted(each.alias)
+        column = selected.alias if selected.alias in _VARIABLES else quoted(selected.alias)
         entries.append(f"{column}={field}")
     return ", ".join(entries)
 
 
 def problems(config: Config) -> Problems:
-    """What is wrong with KCQL: the setting to blame, and the message."""
-    found = _plans(config)[1]
+    """Problems of the KCQL: the setting to blame, and the message."""
+    errors = _plans(config)[1]
     if not lenses.points_of(config):
-        found.append((lenses.POINTS.name, f"{lenses.POINTS.name} must be set"))
-    return found
+        errors.append((lenses.POINTS.name, f"{lenses.POINTS.name} must be set"))
+    return errors
 
 
 def sink_plan(config: Config) -> SinkPlan:
-    """What is done with records; for a configuration without `problems`."""
+    """The plan of a sink task; for a configuration without `problems`."""
     ignore = Ignore(config[IGNORE].lower())
     if config[lenses.ERROR_POLICY].upper() == "NOOP":
         ignore = Ignore.ALL

@@ -92,7 +92,7 @@ AS_JSON: Final = lenses.flag(
     lenses.IMPORT,
     default=True,
 )
-_BUCKETS: Final = tuple(each.name for each in Bucket)
+_BUCKETS: Final = tuple(bucket.name for bucket in Bucket)
 BUCKET: Final = lenses.text(
     "bucket.timeseries.mode",
     "The length of buckets, for INCREMENTALMODE=buckettimeseries.",
@@ -134,53 +134,56 @@ LENSES_SOURCE: Final = ConfigDef(
 
 
 def problems(config: Config) -> list[tuple[str, str]]:
-    """What is wrong with KCQL: the setting to blame, and the message."""
+    """Problems of the KCQL: the setting to blame, and the message."""
     name = lenses.KCQL.name
-    found: list[tuple[str, str]] = []
-    seen: set[str] = set()
-    for each in lenses.statements(config):
-        if each.source in seen:
-            found.append((name, f"{name}: table {each.source} is read twice"))
-        seen.add(each.source)
-        if each.mode == "dsesearchtimestamp":
-            found.append(
+    errors: list[tuple[str, str]] = []
+    tables: set[str] = set()
+    for statement in lenses.statements(config):
+        if statement.source in tables:
+            errors.append((name, f"{name}: table {statement.source} is read twice"))
+        tables.add(statement.source)
+        if statement.mode == "dsesearchtimestamp":
+            errors.append(
                 (name, f"{name}: INCREMENTALMODE=dsesearchtimestamp needs DSE Search, which is not "
                  "supported; use timestamp")
             )  # fmt: skip
             continue
-        if each.mode not in _MODES:
+        if statement.mode not in _MODES:
             modes = ", ".join(key for key in _MODES if key and "-" not in key)
-            found.append((name, f"{name}: INCREMENTALMODE={each.mode} is none of {modes}"))
+            errors.append((name, f"{name}: INCREMENTALMODE={statement.mode} is none of {modes}"))
             continue
-        mode = _MODES[each.mode]
-        if mode is not Mode.BULK and len(each.keys) != 1:
-            found.append(
+        mode = _MODES[statement.mode]
+        if mode is not Mode.BULK and len(statement.keys) != 1:
+            errors.append(
                 (
                     name,
                     f"{name}: Only one primary key column is allowed to be specified in "
-                    f"Incremental mode. Received {','.join(each.keys)} for source {each.source}",
+                    f"Incremental mode. Received {','.join(statement.keys)} for source "
+                    f"{statement.source}",
                 )
             )
         if mode is Mode.BUCKETS and not config[BUCKET]:
-            found.append((BUCKET.name, f"You should specify {BUCKET.name} while using {each.mode}"))
+            errors.append(
+                (BUCKET.name, f"You should specify {BUCKET.name} while using {statement.mode}")
+            )
         if (mode is Mode.BUCKETS or config[BUCKET]) and not config[BUCKET_FORMAT]:
-            found.append(
+            errors.append(
                 (
                     BUCKET_FORMAT.name,
                     f"You should specify {BUCKET_FORMAT.name} while using BUCKETTIMESERIES",
                 )
             )
-    return found
+    return errors
 
 
 def source_plan(config: Config) -> SourcePlan:
-    """What a task reads; for a configuration without `problems`."""
-    assigned = {each.strip() for each in config[TABLES].split(",") if each.strip()}
+    """The plan of a task; for a configuration without `problems`."""
+    assigned = {table.strip() for table in config[TABLES].split(",") if table.strip()}
     return SourcePlan(
         tables=tuple(
-            _table(each, config)
-            for each in lenses.statements(config)
-            if not assigned or each.source in assigned
+            _table(statement, config)
+            for statement in lenses.statements(config)
+            if not assigned or statement.source in assigned
         ),
         interval_ms=config[INTERVAL],
         slice_ms=config[SLICE],
@@ -194,22 +197,24 @@ def source_plan(config: Config) -> SourcePlan:
     )
 
 
-def _table(each: Statement, config: Config) -> TablePlan:
-    mode = _MODES[each.mode]
+def _table(statement: Statement, config: Config) -> TablePlan:
+    mode = _MODES[statement.mode]
     buckets: Any = None
     if mode is Mode.BUCKETS:
         buckets = Buckets(Bucket[config[BUCKET]], config[BUCKET_FORMAT], config[BUCKET_FIELD])
     return TablePlan(
         keyspace=config[lenses.KEY_SPACE],
-        table=each.source,
-        topic=each.target,
+        table=statement.source,
+        topic=statement.target,
         mode=mode,
-        column=each.keys[0] if each.keys else "",
-        columns=() if each.everything else tuple((one.name, one.alias) for one in each.fields),
-        ignored=each.ignored,
+        column=statement.keys[0] if statement.keys else "",
+        columns=()
+        if statement.everything
+        else tuple((field.name, field.alias) for field in statement.fields),
+        ignored=statement.ignored,
         buckets=buckets,
-        unwraps=each.unwraps,
-        unwraps_json=each.format == "json",
-        key_columns=each.with_keys,
-        delimiter=each.delimiter,
+        unwraps=statement.unwraps,
+        unwraps_json=statement.format == "json",
+        key_columns=statement.with_keys,
+        delimiter=statement.delimiter,
     )

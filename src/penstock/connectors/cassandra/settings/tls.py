@@ -1,4 +1,4 @@
-"""TLS contexts of settings that name key and trust stores in their own ways."""
+"""TLS contexts from connectors' own settings for key and trust stores."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _STORES: Final = ("ssl.keystore", "ssl.truststore")
 _INLINE: Final = ("ssl.keystore.key", "ssl.keystore.certificate.chain")
 
 
-def tls_context(given: Mapping[str, str], names: Mapping[str, str]) -> ssl.SSLContext:
-    """The context of a configuration. `names`: by Java's name of a setting the one in the
-    configuration; `ssl.keystore.key` and `ssl.keystore.certificate.chain` are files. Raises
-    ConfigInvalid, which has the configuration's names."""
-    settings = {java: given[own] for java, own in names.items() if given.get(own, "").strip()}
+def tls_context(props: Mapping[str, str], names: Mapping[str, str]) -> ssl.SSLContext:
+    """The context of a configuration. `names`: Java's name of a setting to the configuration's;
+    `ssl.keystore.key` and `ssl.keystore.certificate.chain` are files. Raises ConfigInvalid with
+    the configuration's names."""
+    settings = {java: props[own] for java, own in names.items() if props.get(own, "").strip()}
     with tempfile.TemporaryDirectory(prefix="penstock-cassandra-") as folder:
         for store in _STORES:
             name = f"{store}.location"
@@ -48,7 +48,7 @@ def tls_context(given: Mapping[str, str], names: Mapping[str, str]) -> ssl.SSLCo
 
 
 def _file(value: str, setting: str, copy: Path) -> Path:
-    """A file; one that is given as Base64 is written to `copy`."""
+    """The path of a file; a file in Base64 is decoded into `copy`."""
     if not value.startswith(_ENCODED):
         path = Path(value)
         if not path.exists():

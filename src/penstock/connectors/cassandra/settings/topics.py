@@ -84,8 +84,7 @@ Problems = list[tuple[str, str]]
 def topic_plans(
     props: Mapping[str, str], *, is_cloud: bool = False
 ) -> tuple[dict[str, TopicPlan], Problems]:
-    """What is done with the records of each topic, and what is wrong: the setting to blame, and
-    the message."""
+    """The plan of each topic, and the problems: the setting to blame, and the message."""
     tables: dict[str, dict[tuple[str, str], dict[str, str]]] = {}
     codecs: dict[str, dict[str, str]] = {}
     problems: Problems = []
@@ -97,8 +96,8 @@ def topic_plans(
         if codec is not None:
             codecs.setdefault(codec[1], {})[codec[2]] = value
         elif table is not None:
-            topic, keyspace, own, setting = table.groups()
-            tables.setdefault(topic, {}).setdefault((keyspace, own), {})[setting] = value
+            topic, keyspace, table_name, setting = table.groups()
+            tables.setdefault(topic, {}).setdefault((keyspace, table_name), {})[setting] = value
         else:
             problems.append(
                 (
@@ -115,17 +114,17 @@ def topic_plans(
             problems.append((name, f"Topic {topic} must have at least one table configuration"))
             continue
         own_plans: list[Mapped | Selected] = []
-        for (keyspace, table_name), given in tables[topic].items():
-            plan = _table(topic, keyspace, table_name, given, problems, is_cloud=is_cloud)
+        for (keyspace, table_name), settings in tables[topic].items():
+            plan = _table(topic, keyspace, table_name, settings, problems, is_cloud=is_cloud)
             if plan is not None:
                 own_plans.append(plan)
         plans[topic] = TopicPlan(tuple(own_plans), texts)
     return plans, problems
 
 
-def _texts(topic: str, given: Mapping[str, str], problems: Problems) -> Texts:
+def _texts(topic: str, settings: Mapping[str, str], problems: Problems) -> Texts:
     texts = Texts()
-    for setting, value in given.items():
+    for setting, value in settings.items():
         try:
             texts = replace(texts, **{_CODEC_FIELDS[setting]: value.strip()})
         except FormatInvalid as error:
@@ -138,20 +137,20 @@ def _table(
     topic: str,
     keyspace: str,
     table: str,
-    given: Mapping[str, str],
+    settings: Mapping[str, str],
     problems: Problems,
     *,
     is_cloud: bool,
 ) -> Mapped | None:
     prefix = f"topic.{topic}.{keyspace}.{table}."
-    before = len(problems)
+    problem_count = len(problems)
     try:
-        config = TABLE.parse(given)
+        config = TABLE.parse(settings)
     except ConfigInvalid:
-        for each in TABLE.validate(given):
+        for validated in TABLE.validate(settings):
             problems += [
-                (prefix + each.name, text.replace(each.name, prefix + each.name, 1))
-                for text in each.errors
+                (prefix + validated.name, text.replace(validated.name, prefix + validated.name, 1))
+                for text in validated.errors
             ]
         return None
     mapping = prefix + MAPPING.name
@@ -180,7 +179,7 @@ def _table(
                 "set the deletesEnabled to false.",
             )
         )
-    if len(problems) > before:
+    if len(problems) > problem_count:
         return None
     ttl = config[TTL]
     return Mapped(

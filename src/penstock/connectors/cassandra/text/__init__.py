@@ -1,1 +1,1 @@
-"""Names and values as CQL has them in text."""
+"""CQL names, and values in text."""

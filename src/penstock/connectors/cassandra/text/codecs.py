@@ -1,7 +1,7 @@
-"""Values of records as values of CQL's types, as DataStax's codecs convert them (connectors.md
-§7.1): generously, but never with a loss that the value does not show.
+"""Conversion of record values to CQL types, like DataStax's codecs (connectors.md §7.1): lenient,
+but never with silent loss.
 
-`converter` returns what the driver serializes, `encoder` the bytes. A value that does not fit
+A `converter` makes values that the driver serializes, an `encoder` bytes. A value that does not fit
 raises DataError. Null stays null.
 """
 
@@ -47,13 +47,13 @@ _PACKS: Final = {
 }
 _PACK_DOUBLE: Final = struct.Struct(">d").pack
 _TEXTS: Final = ("ascii", "text", "varchar")
-_DAY_ZERO: Final = 1 << 31  # how CQL numbers 1 January 1970
+_DAY_ZERO: Final = 1 << 31  # CQL's number of 1 January 1970
 _MICROS_NS: Final = 1_000
 _UNENCODABLE: Final = (struct.error, TypeError, ValueError, OverflowError, AttributeError)
 
 
 def encoder(kind: Any, texts: Texts, protocol: int) -> Encode:
-    """What makes bytes of values for a column of this type of the driver's."""
+    """The encoder of a driver type: it serializes values for a column."""
     convert, serialize = converter(kind, texts), kind.serialize
 
     def encode(value: Any) -> bytes | None:
@@ -93,7 +93,7 @@ def encoder(kind: Any, texts: Texts, protocol: int) -> Encode:
 
 
 def converter(kind: Any, texts: Texts) -> Convert:
-    """What makes the driver's values for this type of the driver's."""
+    """The converter of a driver type: it makes the driver's values."""
     name = kind.typename
     if name in _TEXTS:
         return _ascii if name == "ascii" else _text
@@ -123,9 +123,9 @@ def converter(kind: Any, texts: Texts) -> Convert:
     if is_vector(kind):
         return _vector(kind, converter(kind.subtype, texts))
     if is_user_type(kind):
-        return _struct(kind, [converter(each, texts) for each in kind.subtypes])
+        return _struct(kind, [converter(subtype, texts) for subtype in kind.subtypes])
     if name == "tuple":
-        return _tuple(kind, [converter(each, texts) for each in kind.subtypes])
+        return _tuple(kind, [converter(subtype, texts) for subtype in kind.subtypes])
     raise DataError(f"Columns of type {type_name(kind)} are not supported")
 
 
@@ -167,7 +167,7 @@ def _text(value: Any) -> str:
 
 
 def json_of(value: Any) -> str:
-    """A value without a schema as JSON."""
+    """A value without a schema, in JSON."""
     return orjson.dumps(
         value, default=_json_part, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_UTC_Z
     ).decode()
@@ -267,10 +267,10 @@ def _double(texts: Texts) -> Convert:
         number = _number(value, "double", texts)
         if number is None:
             return None
-        found = float(number)
-        if math.isinf(found) and not isinstance(number, float):
+        double = float(number)
+        if math.isinf(double) and not isinstance(number, float):
             raise DataError(f"{_shown(value)} is out of range for double")
-        return found
+        return double
 
     return convert
 
@@ -279,12 +279,12 @@ def _decimal(texts: Texts) -> Convert:
     def convert(value: Any) -> Any:
         number = _number(value, "decimal", texts)
         if number is None or isinstance(number, Decimal):
-            found = number
+            converted = number
         else:
-            found = Decimal(number) if isinstance(number, int) else Decimal(double_text(number))
-        if found is not None and not found.is_finite():
+            converted = Decimal(number) if isinstance(number, int) else Decimal(double_text(number))
+        if converted is not None and not converted.is_finite():
             raise DataError(f"{_shown(value)} is no decimal")
-        return found
+        return converted
 
     return convert
 
@@ -362,27 +362,27 @@ def _uuid(name: str, texts: Texts) -> Convert:
     timestamp = _timestamp(texts)
 
     def convert(value: Any) -> Any:
-        found: uuid.UUID | None = None
+        converted: uuid.UUID | None = None
         match value:
             case uuid.UUID():
-                found = value
+                converted = value
             case bytes() if len(value) == 16:
-                found = uuid.UUID(bytes=value)
+                converted = uuid.UUID(bytes=value)
             case str():
                 if not value.strip():
                     return None
                 try:
-                    found = uuid.UUID(value.strip())
+                    converted = uuid.UUID(value.strip())
                 except ValueError:
-                    found = None
-        if found is None:
+                    converted = None
+        if converted is None:
             try:
-                found = uuid_from_time(timestamp(value) / 1000)
+                converted = uuid_from_time(timestamp(value) / 1000)
             except DataError as error:
                 raise DataError(f"{_shown(value)} is no {name}") from error
-        if name == "timeuuid" and found.version != 1:
+        if name == "timeuuid" and converted.version != 1:
             raise DataError(f"{_shown(value)} is no timeuuid: its version is not 1")
-        return found
+        return converted
 
     return convert
 
@@ -418,7 +418,7 @@ def _duration(value: Any) -> Any:
 
 
 def _parsed(value: Any, name: str) -> Any:
-    """A text as JSON; other values as they are; None for an empty text."""
+    """Parses JSON from a string; None if it is empty. Returns other values unchanged."""
     if not isinstance(value, str):
         return value
     if not value.strip():
@@ -453,8 +453,8 @@ def _many(kind: Any, convert: Convert) -> Convert:
         items = _items(value, name)
         if items is None:
             return None
-        found = [_element(convert, each, name) for each in items]
-        return _distinct(found) if is_set else found
+        converted = [_element(convert, item, name) for item in items]
+        return _distinct(converted) if is_set else converted
 
     return convert_all
 
@@ -462,12 +462,12 @@ def _many(kind: Any, convert: Convert) -> Convert:
 def _distinct(items: list[Any]) -> list[Any]:
     try:
         return list(dict.fromkeys(items))
-    except TypeError:  # of lists and the like
-        return [each for at, each in enumerate(items) if each not in items[:at]]
+    except TypeError:  # unhashable, such as lists
+        return [item for index, item in enumerate(items) if item not in items[:index]]
 
 
 class _Pairs(list[tuple[Any, Any]]):
-    """Entries of a map whose keys need not be hashable."""
+    """Entries of a map with keys that may be unhashable."""
 
     def items(self) -> list[tuple[Any, Any]]:
         return self
@@ -483,13 +483,13 @@ def _map(kind: Any, of_key: Convert, of_value: Convert) -> Convert:
         if isinstance(parsed, Mapping):
             pairs: Any = parsed.items()
         elif isinstance(parsed, list) and all(
-            isinstance(each, (list, tuple)) and len(each) == 2 for each in parsed
+            isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in parsed
         ):
             pairs = parsed
         else:
             raise _misfit(value, name)
         return _Pairs(
-            (_element(of_key, key, name), _element(of_value, each, name)) for key, each in pairs
+            (_element(of_key, key, name), _element(of_value, item, name)) for key, item in pairs
         )
 
     return convert
@@ -504,7 +504,7 @@ def _vector(kind: Any, convert: Convert) -> Convert:
             return None
         if len(items) != size:
             raise DataError(f"{_shown(value)} has {len(items)} elements, {name} has {size}")
-        return [_element(convert, each, name) for each in items]
+        return [_element(convert, item, name) for item in items]
 
     return convert_all
 
@@ -528,15 +528,15 @@ def _struct(kind: Any, converts: Sequence[Convert]) -> Convert:
             return None
         if isinstance(parsed, Mapping):
             if set(parsed) != set(fields):
-                missing = [each for each in fields if each not in parsed]
-                extra = [str(each) for each in parsed if each not in fields]
+                missing = [field for field in fields if field not in parsed]
+                extra = [str(field) for field in parsed if field not in fields]
                 problem = "; ".join(
-                    f"{what}: {', '.join(names)}"
-                    for what, names in (("missing", missing), ("unknown", extra))
+                    f"{problem_kind}: {', '.join(names)}"
+                    for problem_kind, names in (("missing", missing), ("unknown", extra))
                     if names
                 )
                 raise DataError(f"The fields are not those of {name}: {problem}")
-            parsed = [parsed[each] for each in fields]
+            parsed = [parsed[field] for field in fields]
         if not isinstance(parsed, (list, tuple)):
             raise _misfit(value, name)
         return _converted(parsed, converts, value, name)

@@ -3,7 +3,7 @@
 >>> statement = parse_kcql("INSERT INTO ks.t SELECT a AS b, _key.id FROM topic TTL=60")[0]
 >>> statement.target, statement.source, statement.ttl
 ('ks.t', 'topic', 60)
->>> [(each.name, each.alias) for each in statement.fields]
+>>> [(field.name, field.alias) for field in statement.fields]
 [('a', 'b'), ('_key.id', 'id')]
 """
 
@@ -57,27 +57,27 @@ class Statement:
 
 
 def parse_kcql(text: str) -> tuple[Statement, ...]:
-    """The statements of a setting, which semicolons separate. Raises KcqlInvalid."""
-    return tuple(_statement(each) for each in kcql.parse(text, _DIALECT))
+    """Parses statements separated by semicolons. Raises KcqlInvalid."""
+    return tuple(_statement(parsed) for parsed in kcql.parse(text, _DIALECT))
 
 
-def _statement(given: kcql.Statement) -> Statement:
+def _statement(parsed: kcql.Statement) -> Statement:
     for clause in _ALTERING:
-        if clause in given.clauses:
+        if clause in parsed.clauses:
             raise KcqlInvalid(f"{clause}: tables are neither created nor altered here")
-    given.number("BATCH")
+    parsed.number("BATCH")
     return Statement(
-        target=given.target,
-        source=given.source,
-        fields=tuple(each for each in given.fields if each.name != "*"),
-        everything=any(each.name == "*" for each in given.fields),
-        ignored=given.names("IGNORE"),
-        keys=given.names("PK"),
-        mode=given.word("INCREMENTALMODE").lower(),
-        ttl=given.number("TTL"),
-        with_keys=given.names("WITHKEY"),
-        delimiter=given.word("KEYDELIMITER", ","),
-        unwraps="WITHUNWRAP" in given.clauses,
-        format=given.word("WITHFORMAT").lower(),
-        properties=given.pairs("PROPERTIES"),
+        target=parsed.target,
+        source=parsed.source,
+        fields=tuple(field for field in parsed.fields if field.name != "*"),
+        everything=any(field.name == "*" for field in parsed.fields),
+        ignored=parsed.names("IGNORE"),
+        keys=parsed.names("PK"),
+        mode=parsed.word("INCREMENTALMODE").lower(),
+        ttl=parsed.number("TTL"),
+        with_keys=parsed.names("WITHKEY"),
+        delimiter=parsed.word("KEYDELIMITER", ","),
+        unwraps="WITHUNWRAP" in parsed.clauses,
+        format=parsed.word("WITHFORMAT").lower(),
+        properties=parsed.pairs("PROPERTIES"),
     )

@@ -1,4 +1,4 @@
-"""DataStax's mapping language: which field of a record goes into which column (connectors.md §7.1).
+"""DataStax's mapping language, from fields of records to columns (connectors.md §7.1).
 
     mapping = entry { "," entry }
     entry   = column "=" field
@@ -18,7 +18,7 @@ from penstock.connectors.cassandra.text.names import unquoted
 
 TTL: Final = "message_internal_ttl"
 TIMESTAMP: Final = "message_internal_timestamp"
-"""The variables of statements that hold time to live and write time."""
+"""The bind variables for time to live and write time."""
 
 _VARIABLES: Final = {"__ttl": TTL, "__timestamp": TIMESTAMP}
 _TOKEN: Final = re.compile(r'\s*(?:("(?:[^"]|"")+")|([A-Za-z0-9_]+)|([=,.()]))')
@@ -27,13 +27,13 @@ NOW: Final = "now()"
 
 
 class MappingInvalid(ValueError):
-    """A text is no mapping; the message says why."""
+    """A mapping that cannot be parsed; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A column, and what goes into it: a field of a part of the record (`field` is empty for the
-    part as a whole), or the result of `now()` (`part` is empty then)."""
+    """A column and its source: a field of a part of the record (empty `field`: the whole part), or
+    the result of `now()` (empty `part`)."""
 
     column: str
     part: str
@@ -41,14 +41,14 @@ class Entry:
 
     @property
     def shown(self) -> str:
-        """The field as the mapping has it."""
+        """The field in mapping syntax."""
         if not self.part:
             return self.field
         return f"{self.part}.{self.field}" if self.field else self.part
 
 
 def parse_mapping(text: str) -> tuple[Entry, ...]:
-    """The entries of a mapping. Raises MappingInvalid with every problem."""
+    """Parses a mapping. Raises MappingInvalid with every problem."""
     tokens = _tokens(text)
     entries: dict[str, Entry] = {}
     problems: list[str] = []
@@ -90,13 +90,13 @@ def _tokens(text: str) -> list[tuple[str, bool]]:
     at = 0
     end = len(text.rstrip())
     while at < end:
-        found = _TOKEN.match(text, at)
-        if found is None:
+        match = _TOKEN.match(text, at)
+        if match is None:
             raise MappingInvalid(
                 f"Could not be parsed at {at + 1}: '{text[at:].strip()[:20]}' is not expected here"
             )
-        tokens.append((found[0].strip(), found[1] is not None))
-        at = found.end()
+        tokens.append((match[0].strip(), match[1] is not None))
+        at = match.end()
     if not tokens:
         raise MappingInvalid("it maps nothing; write column=value.field, …")
     return tokens
@@ -125,10 +125,10 @@ def _field(tokens: list[tuple[str, bool]], at: int, text: str) -> tuple[str, int
     return field, at
 
 
-def _expect(tokens: list[tuple[str, bool]], at: int, wanted: str, text: str) -> int:
+def _expect(tokens: list[tuple[str, bool]], at: int, symbol: str, text: str) -> int:
     token, is_quoted = _token(tokens, at, text)
-    if is_quoted or token != wanted:
-        raise MappingInvalid(f"'{wanted}' is expected in place of '{token}'")
+    if is_quoted or token != symbol:
+        raise MappingInvalid(f"'{symbol}' is expected in place of '{token}'")
     return at + 1
 
 

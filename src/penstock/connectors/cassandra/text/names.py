@@ -1,4 +1,4 @@
-"""CQL's identifiers."""
+"""Identifiers of CQL."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _PLAIN: Final = re.compile(r"[a-z][a-z0-9_]*")
 
 
 def quoted(name: str) -> str:
-    """An identifier as CQL has it: in quotes unless it needs none.
+    """An identifier for statements, always in quotes.
 
     >>> quoted("plain"), quoted("Mixed"), quoted('with"quote')
     ('"plain"', '"Mixed"', '"with""quote"')
@@ -18,7 +18,7 @@ def quoted(name: str) -> str:
 
 
 def shown(name: str) -> str:
-    """An identifier as messages have it: in quotes where CQL needs them.
+    """An identifier for messages, in quotes only where CQL needs them.
 
     >>> shown("plain"), shown("Mixed")
     ('plain', '"Mixed"')
@@ -27,8 +27,7 @@ def shown(name: str) -> str:
 
 
 def unquoted(text: str) -> str:
-    """The name that a text stands for: what is in quotes is read as CQL, anything else is taken as
-    it is, capitals included.
+    """Parses an identifier. Without quotes it stays unchanged, capitals included, unlike in CQL.
 
     >>> unquoted('"A b"'), unquoted("Ab")
     ('A b', 'Ab')

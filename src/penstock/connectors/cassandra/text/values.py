@@ -1,4 +1,4 @@
-"""Values as DataStax's codecs read them from text: numbers, moments, durations (connectors.md
+"""Values parsed from text like DataStax's codecs: numbers, timestamps, durations (connectors.md
 §7.1)."""
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SEPARATORS: Final = {
     "sv": ("\u00a0", ","), "fi": ("\u00a0", ","), "nb": ("\u00a0", ","), "no": ("\u00a0", ","),
     "uk": ("\u00a0", ","), "hu": ("\u00a0", ","),
 }  # fmt: skip
-"""What groups digits and what precedes fractions, by language."""
+"""The grouping and the decimal separator of each language."""
 
 _ISO: Final = {
     "ISO_LOCAL_DATE": "date", "ISO_DATE": "date", "BASIC_ISO_DATE": "date",
@@ -73,7 +73,7 @@ class FormatInvalid(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """How texts become values: `topic.⟨topic⟩.codec.*`. Raises FormatInvalid when it is made."""
+    """The formats of values in text: `topic.⟨topic⟩.codec.*`. Creation raises FormatInvalid."""
 
     locale: str = "en_US"
     zone: str = "UTC"
@@ -96,12 +96,12 @@ class Texts:
         return re.split(r"[_-]", self.locale)[0].lower()
 
     def number(self, text: str) -> Decimal:
-        """A number. Raises DataError."""
+        """Parses a number. Raises DataError."""
         plain = text.strip()
         if not _NUMBER.fullmatch(plain):
             group, point = _SEPARATORS[self.language]
-            for each in {group, "\u00a0", "\u202f", " "} if group not in ",." else {group}:
-                plain = plain.replace(each, "")
+            for separator in {group, "\u00a0", "\u202f", " "} if group not in ",." else {group}:
+                plain = plain.replace(separator, "")
             plain = plain.replace(point, ".")
         try:
             if _NUMBER.fullmatch(plain):
@@ -114,20 +114,20 @@ class Texts:
         raise DataError(f"'{text}' is no number")
 
     def boolean(self, text: str) -> bool:
-        """One of DataStax's words for true and false. Raises DataError."""
-        found = _WORDS.get(text.strip().lower())
-        if found is None:
+        """Parses one of DataStax's words for true and false. Raises DataError."""
+        word = _WORDS.get(text.strip().lower())
+        if word is None:
             raise DataError(f"'{text}' is neither true nor false")
-        return found
+        return word
 
     def timestamp_ms(self, text: str) -> int:
-        """A moment, in ms since the epoch; a number is one in `unit`. Raises DataError."""
+        """Parses a timestamp, in ms since the epoch; numbers count `unit`. Raises DataError."""
         kind = _ISO.get(self.timestamp)
         stripped = text.strip()
         if kind == "moment":
-            found = _MOMENT.fullmatch(stripped)
-            if found is not None:
-                return self._moment_ms(stripped, found)
+            match = _MOMENT.fullmatch(stripped)
+            if match is not None:
+                return self._moment_ms(stripped, match)
         elif kind is None:
             try:
                 return _patterned(self.timestamp, stripped, zone_of(self.zone))
@@ -138,14 +138,14 @@ class Texts:
         raise DataError(f"'{text}' is no timestamp of the form {self.timestamp}")
 
     def units_ms(self, number: int | float | Decimal) -> int:
-        """So many `unit` in ms."""
+        """Converts a number of `unit` to ms."""
         unit = UNITS[self.unit]
         if isinstance(number, int):
             return number * unit // 1_000_000
         return int(Decimal(number) * unit / 1_000_000)
 
     def days(self, text: str) -> int:
-        """A date, in days since the epoch; a number is one in `unit`. Raises DataError."""
+        """Parses a date, in days since the epoch; numbers count `unit`. Raises DataError."""
         stripped = text.strip()
         if self.date == "BASIC_ISO_DATE" and len(stripped) == 8 and stripped.isdecimal():
             stripped = f"{stripped[:4]}-{stripped[4:6]}-{stripped[6:]}"
@@ -164,16 +164,16 @@ class Texts:
         raise DataError(f"'{text}' is no date of the form {self.date}")
 
     def day_ns(self, text: str) -> int:
-        """A time, in ns since midnight; a number is one in `unit`. Raises DataError."""
+        """Parses a time, in ns since midnight; numbers count `unit`. Raises DataError."""
         stripped = text.strip()
         if _ISO.get(self.time) in ("time", "moment"):
-            found = re.fullmatch(
+            match = re.fullmatch(
                 r"(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?(?:Z|[+-].*)?", stripped
             )
-            if found is not None:
-                hours, minutes, seconds = int(found[1]), int(found[2]), int(found[3] or 0)
+            if match is not None:
+                hours, minutes, seconds = int(match[1]), int(match[2]), int(match[3] or 0)
                 if hours < 24 and minutes < 60 and seconds < 60:
-                    nanos = int((found[4] or "").ljust(9, "0"))
+                    nanos = int((match[4] or "").ljust(9, "0"))
                     return ((hours * 60 + minutes) * 60 + seconds) * 1_000_000_000 + nanos
         elif self.time not in _ISO:
             try:
@@ -185,17 +185,17 @@ class Texts:
         raise DataError(f"'{text}' is no time of the form {self.time}")
 
     def units_day_ns(self, number: int | float | Decimal) -> int:
-        """So many `unit` since midnight, in ns. Raises DataError beyond a day."""
+        """Converts a number of `unit` since midnight to ns. Raises DataError beyond a day."""
         nanos = int(Decimal(number) * UNITS[self.unit])
         if not 0 <= nanos < DAY_NS:
             raise DataError(f"{number} {self.unit.lower()} are no time of a day")
         return nanos
 
-    def _moment_ms(self, text: str, found: re.Match[str]) -> int:
+    def _moment_ms(self, text: str, match: re.Match[str]) -> int:
         try:
-            day = date.fromisoformat(found["date"])
-            clock = time.fromisoformat((found["time"] or "00:00").replace(",", ".")[:15])
-            zone = zone_of(found["region"] or found["zone"] or self.zone)
+            day = date.fromisoformat(match["date"])
+            clock = time.fromisoformat((match["time"] or "00:00").replace(",", ".")[:15])
+            zone = zone_of(match["region"] or match["zone"] or self.zone)
         except (ValueError, FormatInvalid) as error:
             raise DataError(f"'{text}' is no timestamp: {error}") from error
         moment = datetime.combine(day, clock, zone)
@@ -206,13 +206,13 @@ def zone_of(name: str) -> tzinfo:
     """A time zone by name or offset. Raises FormatInvalid."""
     if name in ("Z", "UTC", "GMT"):
         return UTC
-    found = re.fullmatch(r"(?:UTC|GMT)?([+-])(\d\d?)(?::?(\d\d))?(?::?(\d\d))?", name)
+    match = re.fullmatch(r"(?:UTC|GMT)?([+-])(\d\d?)(?::?(\d\d))?(?::?(\d\d))?", name)
     try:
-        if found is not None:
+        if match is not None:
             offset = timedelta(
-                hours=int(found[2]), minutes=int(found[3] or 0), seconds=int(found[4] or 0)
+                hours=int(match[2]), minutes=int(match[3] or 0), seconds=int(match[4] or 0)
             )
-            return _fixed(-offset if found[1] == "-" else offset)
+            return _fixed(-offset if match[1] == "-" else offset)
         return ZoneInfo(name)
     except (ValueError, OSError, KeyError) as error:
         raise FormatInvalid(f"{name} is no time zone") from error
@@ -225,11 +225,11 @@ def _fixed(offset: timedelta) -> tzinfo:
 
 
 def pattern_of(text: str) -> DateFormat | None:
-    """A pattern of Java's; None for one of the names of formats. Raises FormatInvalid."""
+    """Compiles a date pattern of Java; None for a predefined format. Raises FormatInvalid."""
     if text in _ISO:
         return None
     try:
-        return DateFormat(re.sub(r"u+", lambda found: "y" * len(found[0]), text))
+        return DateFormat(re.sub(r"u+", lambda match: "y" * len(match[0]), text))
     except PatternInvalid as error:
         raise FormatInvalid(
             f"'{text}' is neither a date pattern nor one of {', '.join(sorted(_ISO))}: {error}"
@@ -237,7 +237,7 @@ def pattern_of(text: str) -> DateFormat | None:
 
 
 def _patterned(pattern: str, text: str, zone: tzinfo) -> int:
-    """A text by a pattern, in ms since the epoch; in this zone where it names none."""
+    """Parses a text by a pattern, in ms since the epoch; `zone`: the default time zone."""
     compiled = pattern_of(pattern)
     assert compiled is not None
     ms = compiled.parse(text)
@@ -248,7 +248,7 @@ def _patterned(pattern: str, text: str, zone: tzinfo) -> int:
 
 
 def blob_of(text: str) -> bytes:
-    """Bytes in hexadecimal (0x…) or Base64. Raises DataError."""
+    """Decodes hexadecimal (0x…) or Base64. Raises DataError."""
     if text[:2].lower() == "0x":
         try:
             return bytes.fromhex(text[2:])
@@ -261,8 +261,8 @@ def blob_of(text: str) -> bytes:
 
 
 def duration_of(text: str) -> tuple[int, int, int]:
-    """Months, days and nanoseconds of a duration, as CQL writes them (`1y2mo3d4h`) or in ISO 8601.
-    Raises DataError.
+    """Parses a duration of CQL (`1y2mo3d4h`) or ISO 8601 into months, days and nanoseconds. Raises
+    DataError.
 
     >>> duration_of("1y2mo3d4h"), duration_of("-P1DT2S")
     ((14, 3, 14400000000000), (0, -1, -2000000000))
@@ -273,16 +273,16 @@ def duration_of(text: str) -> tuple[int, int, int]:
     iso = _ISO_DURATION.fullmatch(body)
     if iso is not None and body not in ("P", "PT"):
         weeks, years, months, days, hours, minutes, seconds = (
-            int(each or 0) for each in iso.groups()
+            int(group or 0) for group in iso.groups()
         )
         nanos = ((hours * 60 + minutes) * 60 + seconds) * 1_000_000_000
         return sign * (years * 12 + months), sign * (weeks * 7 + days), sign * nanos
     units = {name: rest for name, *rest in _DURATION_PARTS}
-    found = _DURATION.findall(body)
-    if not found or "".join(number + unit for number, unit in found) != body:
+    parts = _DURATION.findall(body)
+    if not parts or "".join(number + unit for number, unit in parts) != body:
         raise DataError(f"'{text}' is no duration such as 1y2mo3d4h5m6s or P1DT2H")
     months = days = nanos = 0
-    for number, unit in found:
+    for number, unit in parts:
         month, day, nano = units[unit.lower()]
         months += int(number) * month
         days += int(number) * day

@@ -1,4 +1,4 @@
-"""Prepared statements of a table, and records bound to them."""
+"""Prepared statements of a table, and the binding of records to them."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ from penstock.connectors.cassandra.write.tables import (
     write_statement,
 )
 
-_TICKS: Final = 1_000  # microseconds in the unit of records' timestamps
+_TICKS: Final = 1_000  # microseconds per unit of record timestamps
 
 
 def binding_of(session: Any, plan: Mapped | Selected, texts: Texts) -> Binding | JsonBinding:
-    """The statements of a plan. Raises ConfigInvalid, which names the setting, where the table is
-    not as the plan has it, CassandraUnavailable and NotAllowed."""
+    """Prepares the statements of a plan. Raises ConfigInvalid, which names the setting, if the
+    table does not fit the plan; CassandraUnavailable; NotAllowed."""
     metadata = session.cluster.metadata
-    found = [f"{setting}: {text}" for setting, text in problems(metadata, plan)]
-    if found:
-        raise ConfigInvalid(found)
+    messages = [f"{setting}: {text}" for setting, text in problems(metadata, plan)]
+    if messages:
+        raise ConfigInvalid(messages)
     if isinstance(plan, Selected):
         return JsonBinding(session, plan, texts)
     return Binding(session, plan, texts, find_table(metadata, plan)[0])
 
 
 class Binding:
-    """The statements of a table with a mapping."""
+    """Binds records to the statements of a table with a mapping."""
 
     def __init__(self, session: Any, plan: Mapped, texts: Texts, table: Any) -> None:
         from cassandra.query import UNSET_VALUE, BatchType
@@ -52,59 +52,59 @@ class Binding:
         self._plan = plan
         self._unset = UNSET_VALUE
         self._keys = frozenset(primary_key(table))
-        self._entries = {each.column: each for each in plan.entries}
+        self._entries = {entry.column: entry for entry in plan.entries}
         self._others = [
-            each for each in plan.entries if each.column not in self._keys and each.field != NOW
+            entry for entry in plan.entries if entry.column not in self._keys and entry.field != NOW
         ]
         setting = plan.setting if plan.query is None else plan.query_setting
         self._write = _prepared(session, write_statement(plan, table), plan, setting)
         deleting = delete_statement(plan, table)
-        # A table of keys alone has rows without anything else.
+        # In a table of keys alone a record without other columns is a row, not a delete.
         if set(table.columns) == self._keys:
             deleting = None
         self._delete = deleting and _prepared(session, deleting, plan, plan.setting)
-        self._shares = plan.query is None
+        self._generated = plan.query is None
         self.batch_type = BatchType.COUNTER if is_counter(table) else BatchType.UNLOGGED
         self._encoders = {
-            id(each): self._encoders_of(each, texts)
-            for each in (self._write, self._delete)
-            if each is not None
+            id(prepared): self._encoders_of(prepared, texts)
+            for prepared in (self._write, self._delete)
+            if prepared is not None
         }
-        self.exact = any(is_exact(each.type) for each in self._write.column_metadata)
+        self.exact = any(is_exact(column.type) for column in self._write.column_metadata)
         self.place = f"{plan.keyspace}.{plan.table}"
 
     def bind(self, row: Row, at: int) -> Bound | None:
-        """A record as a statement. Raises DataError."""
+        """Binds a record. Raises DataError."""
         prepared = self._write
-        found: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         for column in self._encoders[id(prepared)]:
             entry = self._entries.get(column)
             if entry is not None:
-                found[column] = row.get(entry)
+                fields[column] = row.get(entry)
         if self._delete is not None and not any(
-            found.get(each.column) is not None for each in self._others
+            fields.get(entry.column) is not None for entry in self._others
         ):
             prepared = self._delete
-        values, size = self._values(prepared, found, row)
+        values, size = self._values(prepared, fields, row)
         key = None
         indexes = prepared.routing_key_indexes
-        if self._shares and indexes:
+        if self._generated and indexes:
             key = (id(self), *(values[index] for index in indexes))
         return Bound(at, prepared, values, key, size)
 
-    def _values(self, prepared: Any, found: dict[str, Any], row: Row) -> tuple[list[Any], int]:
+    def _values(self, prepared: Any, fields: dict[str, Any], row: Row) -> tuple[list[Any], int]:
         plan = self._plan
         values: list[Any] = []
         size = 0
         for column, encode in self._encoders[id(prepared)].items():
-            if column == TIMESTAMP and self._shares:
-                value = self._write_time(found, row, is_delete=prepared is self._delete)
-            elif column == TTL and column in found:
-                value = ttl_s(found[column], self._entries[column], plan.ttl_unit)
-            elif column == TIMESTAMP and column in found:
-                value = micros(found[column], self._entries[column], plan.timestamp_unit)
-            elif column in found:
-                value = found[column]
+            if column == TIMESTAMP and self._generated:
+                value = self._write_time(fields, row, is_delete=prepared is self._delete)
+            elif column == TTL and column in fields:
+                value = ttl_s(fields[column], self._entries[column], plan.ttl_unit)
+            elif column == TIMESTAMP and column in fields:
+                value = micros(fields[column], self._entries[column], plan.timestamp_unit)
+            elif column in fields:
+                value = fields[column]
             else:
                 values.append(self._unset)
                 continue
@@ -125,12 +125,12 @@ class Binding:
                 values.append(data)
         return values, size
 
-    def _write_time(self, found: Mapping[str, Any], row: Row, *, is_delete: bool) -> int | None:
-        """The write time in microseconds: what is mapped, or the record's timestamp; its offset
-        keeps records of the same millisecond apart, so that the later one wins."""
-        if TIMESTAMP in self._entries and not (is_delete and found.get(TIMESTAMP) is None):
+    def _write_time(self, fields: Mapping[str, Any], row: Row, *, is_delete: bool) -> int | None:
+        """The write time in microseconds: the mapped field, or the record's timestamp. The offset
+        orders records of the same millisecond, so that the later one wins."""
+        if TIMESTAMP in self._entries and not (is_delete and fields.get(TIMESTAMP) is None):
             entry = self._entries[TIMESTAMP]
-            return micros(found.get(TIMESTAMP), entry, self._plan.timestamp_unit)
+            return micros(fields.get(TIMESTAMP), entry, self._plan.timestamp_unit)
         if row.timestamp is None or row.timestamp < 0:
             return None
         return row.timestamp * _TICKS + row.offset % _TICKS
@@ -138,16 +138,16 @@ class Binding:
     def _encoders_of(self, prepared: Any, texts: Texts) -> dict[str, Encode]:
         protocol = prepared.protocol_version
         encoders: dict[str, Encode] = {}
-        for each in prepared.column_metadata:
+        for column in prepared.column_metadata:
             try:
-                encoders[each.name] = encoder(each.type, texts, protocol)
+                encoders[column.name] = encoder(column.type, texts, protocol)
             except DataError as error:
                 raise ConfigInvalid([f"{self._plan.setting}: {error}"]) from error
         return encoders
 
 
 class JsonBinding:
-    """The statements of a table that is written as JSON."""
+    """Binds records to the statements of a table that is written as JSON."""
 
     def __init__(self, session: Any, plan: Selected, texts: Texts) -> None:
         from cassandra.query import BatchType
@@ -160,14 +160,14 @@ class JsonBinding:
             self._delete = _prepared(session, plan.delete, plan, plan.delete_setting)
             protocol = self._delete.protocol_version
             self._encoders = [
-                encoder(each.type, texts, protocol) for each in self._delete.column_metadata
+                encoder(column.type, texts, protocol) for column in self._delete.column_metadata
             ]
         self.batch_type = BatchType.UNLOGGED
         self.exact = True
         self.place = f"{plan.keyspace}.{plan.table}"
 
     def bind(self, row: Row, at: int) -> Bound | None:
-        """A record as a statement. Raises DataError."""
+        """Binds a record. Raises DataError."""
         if row.value.whole is None:
             return self._deleted(row, at)
         text = json_of(_typed(self._selected(row)))
@@ -180,12 +180,12 @@ class JsonBinding:
         if not fields and not isinstance(row.value.whole, Mapping):
             raise DataError("The value is neither a struct nor an object of JSON")
         if plan.everything or not plan.fields:
-            found = {name: each for name, each in fields.items() if name not in plan.ignored}
+            selected = {name: cell for name, cell in fields.items() if name not in plan.ignored}
         else:
-            found = {}
+            selected = {}
         for name, alias in plan.fields:
-            found[alias] = _path(fields, name)
-        return found
+            selected[alias] = _path(fields, name)
+        return selected
 
     def _deleted(self, row: Row, at: int) -> Bound:
         if self._delete is None:
@@ -196,40 +196,40 @@ class JsonBinding:
         if names:
             if not row.key.fields:
                 raise DataError("The key has no fields (connect.cassandra.delete.struct_flds)")
-            given = [_path(row.key.fields, name) for name in names]
+            key_values = [_path(row.key.fields, name) for name in names]
         else:
-            given = [row.key.whole]
-        if len(given) != len(self._encoders):
+            key_values = [row.key.whole]
+        if len(key_values) != len(self._encoders):
             raise DataError(
-                f"The key has {len(given)} values, connect.cassandra.delete.statement needs "
+                f"The key has {len(key_values)} values, connect.cassandra.delete.statement needs "
                 f"{len(self._encoders)}"
             )
-        values = [encode(each) for encode, each in zip(self._encoders, given, strict=True)]
+        values = [encode(cell) for encode, cell in zip(self._encoders, key_values, strict=True)]
         return Bound(at, self._delete, values)
 
 
 def _path(fields: Mapping[Any, Any], name: str) -> Any:
     if name in fields:
         return fields[name]
-    found: Any = fields
+    value: Any = fields
     for part in name.split("."):
-        if not isinstance(found, Mapping) or part not in found:
+        if not isinstance(value, Mapping) or part not in value:
             raise DataError(f"The record has no field {name}")
-        found = found[part]
-    return found
+        value = value[part]
+    return value
 
 
 def _typed(value: Any) -> Any:
-    """A value as CQL's JSON has it."""
+    """A value in the form of CQL's JSON."""
     match value:
         case datetime():
             return value.strftime("%Y-%m-%d %H:%M:%S.") + f"{value.microsecond // 1000:03}Z"
         case date() | time():
             return value.isoformat()
         case dict():
-            return {_key(name): _typed(each) for name, each in value.items()}
+            return {_key(name): _typed(item) for name, item in value.items()}
         case list():
-            return [_typed(each) for each in value]
+            return [_typed(item) for item in value]
         case bytes() | Decimal() | str() | int() | float() | None:
             return value
     return value

@@ -1,4 +1,4 @@
-"""What a sink task does, as a value: which records become which statements."""
+"""The plan of a sink task."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from penstock.connectors.cassandra.text.values import Texts
 
 
 class Ignore(Enum):
-    """Which refused records are left out (`ignoreErrors`)."""
+    """Which refused records are skipped (`ignoreErrors`)."""
 
     NONE = "none"
     ALL = "all"
-    DRIVER = "driver"  # those that the cluster refuses
+    DRIVER = "driver"  # records that the cluster refuses
 
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
     """Fields of a topic's records go into columns of a table.
 
-    `setting` names what a message blames: of the mapping, and of the query. `ttl_s`: None for no
-    time to live. Units are Java's.
+    `setting` and `query_setting`: the names of the mapping and the query in messages. `ttl_s`:
+    None for no time to live. Units are Java's.
     """
 
     keyspace: str
@@ -42,8 +42,8 @@ class Mapped:
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """A topic's records go into a table as JSON: all fields, or those that are selected, by the
-    names that they get. `setting`: what a message blames."""
+    """A topic's records go into a table as JSON, with all fields or the selected ones (pairs of
+    name and alias). `setting`: the name in messages."""
 
     keyspace: str
     table: str
@@ -53,8 +53,7 @@ class Selected:
     setting: str
     consistency: str | None = None
     ttl_s: int | None = None
-    unset: bool = False  # columns that are not in the JSON keep their values
-    retains: bool = False  # structs keep their place: a.b is not b
+    unset: bool = False  # columns missing in the JSON keep their values
     delete: str | None = None  # the statement for records without a value
     delete_fields: tuple[str, ...] = ()
     delete_setting: str = ""
@@ -62,7 +61,7 @@ class Selected:
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """What is done with the records of one topic."""
+    """The tables and text formats for the records of one topic."""
 
     tables: tuple[Mapped | Selected, ...]
     texts: Texts = field(default_factory=Texts)
@@ -70,8 +69,8 @@ class TopicPlan:
 
 @dataclass(frozen=True, slots=True)
 class SinkPlan:
-    """What a configuration says of records and requests. `prefix` and `points_setting`: what a
-    message names for a topic without a plan."""
+    """The plans of all topics, and the limits of requests. `topic_setting`: the setting that
+    messages name for a topic without a plan."""
 
     topics: Mapping[str, TopicPlan]
     topic_setting: str

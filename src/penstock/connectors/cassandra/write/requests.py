@@ -1,4 +1,4 @@
-"""Statements as requests, a limited number of them under way at once."""
+"""Groups statements into requests and sends a limited number of them at once."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _WAIT_S: Final = 1.0
 
 @dataclass(slots=True)
 class Request:
-    """Statements that are sent together: of one partition of a table, if there are several."""
+    """Statements that are sent together; several belong to one partition of a table."""
 
     batch_type: Any
     bounds: list[Bound]
     error: BaseException | None = None
 
     def alone(self) -> list[Request]:
-        """Each statement as a request of its own."""
+        """A separate request for each statement."""
         return [Request(self.batch_type, [bound]) for bound in self.bounds]
 
 
 class Grouping:
-    """Puts statements together as they come: as many of a partition as a request may have."""
+    """Groups statements by partition into requests of limited size."""
 
     def __init__(self, most: int, send: Callable[[Request], None]) -> None:
         self._most = most
@@ -37,7 +37,7 @@ class Grouping:
         self._open: dict[Any, tuple[Request, int]] = {}
 
     def add(self, batch_type: Any, bound: Bound) -> None:
-        """Adds a statement, and sends what is complete."""
+        """Adds a statement; sends its request when that is full."""
         if bound.key is None or self._most == 1:
             self._send(Request(batch_type, [bound]))
             return
@@ -53,7 +53,7 @@ class Grouping:
             self._open[bound.key] = (request, size)
 
     def finish(self) -> None:
-        """Sends what is left."""
+        """Sends the incomplete requests."""
         for request, _ in self._open.values():
             self._send(request)
         self._open.clear()
@@ -73,7 +73,7 @@ class Sender:
         self._failed: deque[Request] = deque()
 
     def send(self, request: Request) -> None:
-        """Sends a request, when as many others have been answered as it takes."""
+        """Sends a request; blocks while the window is full."""
         with self._condition:
             while self._under_way >= self.window.now:
                 self._condition.wait(_WAIT_S)
@@ -82,13 +82,13 @@ class Sender:
         try:
             future = self._session.execute_async(self._statement(request.bounds, request))
             future.add_callbacks(
-                self._succeeded, self._not_done, errback_kwargs={"request": request}
+                self._succeeded, self._request_failed, errback_kwargs={"request": request}
             )
         except Exception as error:  # the driver has no connection, or cannot make the frame
-            self._not_done(error, request)
+            self._request_failed(error, request)
 
     def finish(self) -> Sequence[Request]:
-        """Waits for all answers; the requests that failed, with their errors."""
+        """Waits for all answers; returns the failed requests, with their errors."""
         with self._condition:
             while self._under_way:
                 self._condition.wait(_WAIT_S)
@@ -101,7 +101,7 @@ class Sender:
             self._under_way -= 1
             self._condition.notify()
 
-    def _not_done(self, error: BaseException, request: Request) -> None:
+    def _request_failed(self, error: BaseException, request: Request) -> None:
         request.error = error
         with self._condition:
             self._failed.append(request)
@@ -110,9 +110,9 @@ class Sender:
 
     def _statement(self, bounds: Iterable[Bound], request: Request) -> Any:
         statements = []
-        for each in bounds:
-            statement = self._bound(each.prepared)
-            statement.values = each.values
+        for bound in bounds:
+            statement = self._bound(bound.prepared)
+            statement.values = bound.values
             statement.raw_values = ()
             statements.append(statement)
         if len(statements) == 1:

@@ -1,4 +1,4 @@
-"""Records as values of statements: what a mapping finds in keys, values and headers."""
+"""Rows for statements: the fields of keys, values and headers of records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ABSENT: Final = object()
 
 @dataclass(slots=True)
 class Part:
-    """A key or a value: its fields, and itself. Texts that are objects of JSON have fields, too."""
+    """A key or a value, and its fields. Strings with a JSON object have fields, too."""
 
     fields: Mapping[Any, Any]
     whole: Any
@@ -40,8 +40,8 @@ class Row:
     offset: int
 
     def get(self, entry: Entry) -> Any:
-        """What an entry of a mapping finds. Raises DataError for a field that the record does not
-        have; a field of a value that is null is null."""
+        """The field of a mapping entry. Fields of a null value are null. Raises DataError for a
+        missing field."""
         match entry.part:
             case "":
                 assert entry.field == NOW
@@ -50,27 +50,27 @@ class Row:
                 for header in self.headers:
                     if header.name == entry.field:
                         return header.value
-                found = _ABSENT
+                value = _ABSENT
             case part:
                 source = self.key if part == "key" else self.value
                 if not entry.field:
                     return source.whole
-                found = source.fields.get(entry.field, _ABSENT)
-                if found is _ABSENT and "." in entry.field:
-                    found = _nested(source.fields, entry.field)
-                if found is _ABSENT and part == "value" and source.whole is None:
+                value = source.fields.get(entry.field, _ABSENT)
+                if value is _ABSENT and "." in entry.field:
+                    value = _nested(source.fields, entry.field)
+                if value is _ABSENT and part == "value" and source.whole is None:
                     return None
-        if found is _ABSENT:
+        if value is _ABSENT:
             raise DataError(
                 f"Required field '{entry.shown}' (mapped to column {shown(entry.column)}) was "
                 "missing from record (or may refer to an invalid function). Please remove it from "
                 "the mapping."
             )
-        return found
+        return value
 
 
 def rows_of(records: Records, *, exact: bool) -> Iterator[Row]:
-    """The records; `exact`: JSON's numbers are read digit by digit, which takes longer."""
+    """The rows of a batch; `exact`: parse numbers of JSON as decimals, which takes longer."""
     keys, values = records.keys.values, records.values.values
     key_schemas, value_schemas = records.keys.schemas(), records.values.schemas()
     headers = records.headers
@@ -91,24 +91,24 @@ def part_of(value: Any, schema: Schema | None, *, exact: bool) -> Part:
         return Part(value, value)
     if isinstance(value, str) and value.lstrip()[:1] == "{":
         try:
-            found = json.loads(value, parse_float=Decimal) if exact else orjson.loads(value)
+            parsed = json.loads(value, parse_float=Decimal) if exact else orjson.loads(value)
         except ValueError:
             return Part(_NOTHING, value)
-        return Part(found, value)
+        return Part(parsed, value)
     return Part(_NOTHING, value)
 
 
 def _nested(fields: Mapping[Any, Any], path: str) -> Any:
-    found: Any = fields
+    value: Any = fields
     for name in path.split("."):
-        if not isinstance(found, Mapping) or name not in found:
+        if not isinstance(value, Mapping) or name not in value:
             return _ABSENT
-        found = found[name]
-    return found
+        value = value[name]
+    return value
 
 
 def ttl_s(value: Any, entry: Entry, unit: str) -> int:
-    """A time to live in seconds; below 0: none. Raises DataError."""
+    """A time to live in seconds; 0 if it is negative. Raises DataError."""
     return max(_scaled(value, entry, unit, UNITS["SECONDS"], "TTL"), 0)
 
 
@@ -130,8 +130,8 @@ def _scaled(value: Any, entry: Entry, unit: str, target_ns: int, name: str) -> i
 
 @dataclass(slots=True)
 class Bound:
-    """A statement with its values. `key`: those with the same may share a request; None: none
-    may."""
+    """A statement with its values. Statements with equal `key` may share a request, unless it is
+    None."""
 
     row: int
     prepared: Any

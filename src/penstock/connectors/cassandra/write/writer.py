@@ -1,9 +1,9 @@
 """Writes the records of one sink task into tables.
 
-`write` binds records to prepared statements, sends those of a partition together, and returns when
-the cluster has answered all of them. A statement that the cluster refuses costs its record alone:
-those that were sent with it are sent again one by one. What the cluster is away or too busy for is
-sent again when the engine calls with the same records.
+`write` binds records to prepared statements, sends statements of one partition together, and
+returns when the cluster has answered all requests. A statement that the cluster refuses fails its
+record alone: the other statements of the request are sent again one by one. If the cluster is
+unavailable or busy, failed requests are sent again when the engine calls with the same records.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from penstock.api import (
     Failed,
     PenstockError,
     Records,
-    SinkContext,
     SinkWriter,
 )
 from penstock.connectors.cassandra.client.access import Access, close
@@ -52,12 +51,11 @@ class WriteRefused(DataError):
 
 
 class CassandraWriter(SinkWriter):
-    """Writes one task's records; connects when there are some."""
+    """Writes one task's records; connects with the first ones."""
 
-    def __init__(self, access: Access, plan: SinkPlan, context: SinkContext) -> None:
+    def __init__(self, access: Access, plan: SinkPlan) -> None:
         self._access = access
         self._plan = plan
-        self._context = context
         self._session: Any = None
         self._sender: Sender | None = None
         self._bindings: dict[str, list[Binding | JsonBinding]] = {}
@@ -67,15 +65,15 @@ class CassandraWriter(SinkWriter):
         if not len(records):
             return
         sender = self._connected()
-        which = identity(records)
-        if self._held is not None and self._held[0] == which:
+        batch_id = identity(records)
+        if self._held is not None and self._held[0] == batch_id:
             _, pending, refused = self._held
             for request in pending:
                 sender.send(request)
         else:
             refused = {}
             self._bind(records, refused, sender)
-        self._finish(which, refused, sender)
+        self._finish(batch_id, refused, sender)
         failed.update(refused)
 
     def close(self) -> None:
@@ -90,22 +88,22 @@ class CassandraWriter(SinkWriter):
         return self._sender
 
     def _bindings_of(self, topic: str) -> list[Binding | JsonBinding]:
-        found = self._bindings.get(topic)
-        if found is None:
+        bindings = self._bindings.get(topic)
+        if bindings is None:
             plan = self._plan.topics.get(topic)
             if plan is None:
                 raise CassandraRefused(
                     f"Topic {topic} is not configured; add {self._plan.topic_setting} for it"
                 )
-            found = [binding_of(self._session, each, plan.texts) for each in plan.tables]
-            self._bindings[topic] = found
-        return found
+            bindings = [binding_of(self._session, table, plan.texts) for table in plan.tables]
+            self._bindings[topic] = bindings
+        return bindings
 
     def _bind(self, records: Records, refused: Failed, sender: Sender) -> None:
-        """Sends the statements of the records; those that become none are refused."""
+        """Sends the statements of the records; refuses records that cannot be bound."""
         topics = records.topics
         bindings = {topic: self._bindings_of(topic) for topic in dict.fromkeys(topics)}
-        exact = any(each.exact for found in bindings.values() for each in found)
+        exact = any(binding.exact for per_topic in bindings.values() for binding in per_topic)
         grouping = Grouping(self._plan.batch, sender.send)
         try:
             for at, row in enumerate(rows_of(records, exact=exact)):
@@ -114,7 +112,7 @@ class CassandraWriter(SinkWriter):
                         bound = binding.bind(row, at)
                     except DataError as error:
                         if self._plan.ignore is Ignore.ALL:
-                            log.warning("%s is left out: %s", _place(records, at), error)
+                            log.warning("%s is left out: %s", _record_name(records, at), error)
                         else:
                             refused[at] = error
                         continue
@@ -125,16 +123,15 @@ class CassandraWriter(SinkWriter):
             sender.finish()
             raise
 
-    def _finish(self, which: Hashable, refused: Failed, sender: Sender) -> None:
-        """Waits for the answers. Raises a retriable error if some statements have to be sent
-        again."""
-        again: list[Request] = []
+    def _finish(self, batch_id: Hashable, refused: Failed, sender: Sender) -> None:
+        """Waits for the answers. Raises a retriable error if requests have to be sent again."""
+        pending: list[Request] = []
         problem: PenstockError | None = None
         while failures := sender.finish():
             for request in failures:
                 assert request.error is not None
                 if is_transient(request.error):
-                    again.append(request)
+                    pending.append(request)
                 elif is_forbidden(request.error):
                     problem = error_of(request.error, "Cannot write")
                 elif _GONE.search(shown(request.error)):
@@ -147,10 +144,10 @@ class CassandraWriter(SinkWriter):
         self._held = None
         if problem is not None:
             raise problem
-        if again:
-            self._held = (which, again, refused)
+        if pending:
+            self._held = (batch_id, pending, refused)
             sender.window = sender.window.shrunk()
-            error = again[0].error
+            error = pending[0].error
             assert error is not None
             raise CassandraUnavailable(
                 f"Cassandra cannot write now ({self._access.place}): {shown(error)}"
@@ -167,8 +164,8 @@ class CassandraWriter(SinkWriter):
             log.warning("A record is left out (ignoreErrors): %s", text)
 
 
-class ToldWriter(SinkWriter):
-    """Tells the statements of records instead of executing them."""
+class PreviewWriter(SinkWriter):
+    """Shows the statements of records instead of executing them."""
 
     def __init__(self, access: Access, plan: SinkPlan, tell: Callable[[str], None]) -> None:
         self._access = access
@@ -181,7 +178,7 @@ class ToldWriter(SinkWriter):
                 plan = self._plan.topics.get(topic)
                 if plan is None:
                     raise CassandraRefused(f"Topic {topic} is not configured")
-                bindings = [binding_of(session, each, plan.texts) for each in plan.tables]
+                bindings = [binding_of(session, table, plan.texts) for table in plan.tables]
                 for at, row in enumerate(rows_of(records, exact=True)):
                     if records.topics[at] != topic:
                         continue
@@ -196,18 +193,18 @@ class ToldWriter(SinkWriter):
 
 
 def _shown(prepared: Any, values: list[Any]) -> str:
-    """A statement with its values."""
-    found = []
-    for each, value in zip(prepared.column_metadata, values, strict=True):
+    """A statement and its values, for the preview."""
+    shown_values = []
+    for column, value in zip(prepared.column_metadata, values, strict=True):
         if isinstance(value, bytes):
-            decoded = each.type.from_binary(value, prepared.protocol_version)
-            found.append(f"{each.name}={decoded!r}")
+            decoded = column.type.from_binary(value, prepared.protocol_version)
+            shown_values.append(f"{column.name}={decoded!r}")
         elif value is None:
-            found.append(f"{each.name}=null")
-    return f"{prepared.query_string}  [{', '.join(found)}]"
+            shown_values.append(f"{column.name}=null")
+    return f"{prepared.query_string}  [{', '.join(shown_values)}]"
 
 
-def _place(records: Records, row: int) -> str:
+def _record_name(records: Records, row: int) -> str:
     return (
         f"The record at topic='{records.topics[row]}', partition={records.partitions[row]}, "
         f"offset={records.offsets[row]}"

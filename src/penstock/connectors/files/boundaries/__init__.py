@@ -1,1 +1,1 @@
-"""Where files begin and end, and what they are called: functions of the records alone."""
+"""Boundaries and names of files: functions of the records alone."""

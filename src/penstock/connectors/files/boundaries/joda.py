@@ -1,4 +1,4 @@
-"""Moments written by the patterns of `path.format`, which are those of Joda-Time's DateTimeFormat.
+"""Formats moments by the patterns of `path.format`, those of Joda-Time's DateTimeFormat.
 
     'year'=YYYY/'month'=MM/'day'=dd/'hour'=HH      year=2024/month=02/day=29/hour=13
 
@@ -42,11 +42,11 @@ _YEARS: Final = frozenset("Yyx")
 
 
 class PatternInvalid(ValueError):
-    """A text is no pattern; the message says why."""
+    """A text is not a valid pattern; the message says why."""
 
 
 def compile_pattern(pattern: str) -> Write:
-    """The function that writes moments by a pattern. Raises PatternInvalid."""
+    """The function that formats moments by a pattern. Raises PatternInvalid."""
     parts: list[str | Write] = []
     at = 0
     for token in _TOKEN.finditer(pattern):
@@ -72,9 +72,9 @@ def compile_pattern(pattern: str) -> Write:
 
 
 def has_names(pattern: str) -> bool:
-    """Whether a pattern writes names of months, days or halves of days."""
+    """Whether a pattern contains names of months, of days, or AM and PM."""
     letters = [(token[2], len(token[0])) for token in _TOKEN.finditer(pattern) if token[2]]
-    return any(each in "Ea" or (each == "M" and count > 2) for each, count in letters)
+    return any(letter in "Ea" or (letter == "M" and count > 2) for letter, count in letters)
 
 
 def _letters(letter: str, count: int) -> Write:

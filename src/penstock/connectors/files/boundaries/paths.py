@@ -7,7 +7,7 @@ with `+<last offset>` after the first one in HDFS (connectors.md §14).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -19,30 +19,29 @@ from penstock.connectors.files.boundaries.joda import Write
 
 _MS: Final = timedelta(milliseconds=1)
 _QUARTER_MS: Final = 900_000
-_EVEN_SINCE_MS: Final = 100_000_000_000  # since then zones differ from UTC by quarters of an hour
+_QUARTERS_SINCE_MS: Final = 100_000_000_000  # since then zone offsets are multiples of 15 minutes
 
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """How names are put together."""
+    """The format of names."""
 
     root: str  # `topics.dir`
     delimiter: str = "/"
     between: str = "+"
     pad: int = 10
     has_end: bool = False
-    """Whether names have the last offset, too."""
+    """Whether names also contain the last offset."""
 
     def path(
         self, topic: str, folder: str, partition: int, start: int, ending: str, end: int = 0
     ) -> str:
-        """The whole name of a file; `ending` begins with a dot. `end` is its last offset, as far as
-        it is known."""
+        """The full name of a file; `ending` begins with a dot. `end`: its last offset, if known."""
         offsets = (start, end) if self.has_end else (start,)
-        parts = (topic, str(partition), *(str(each).zfill(self.pad) for each in offsets))
+        parts = (topic, str(partition), *(str(offset).zfill(self.pad) for offset in offsets))
         name = self.between.join(parts)
-        places = (self.root, topic, folder, f"{name}{ending}")
-        return self.delimiter.join(place for place in places if place)
+        components = (self.root, topic, folder, f"{name}{ending}")
+        return self.delimiter.join(component for component in components if component)
 
 
 def default_folder(partition: int) -> str:
@@ -51,8 +50,8 @@ def default_folder(partition: int) -> str:
 
 
 def field_text(name: str, value: Value) -> str:
-    """`name=value` of FieldPartitioner. Raises DataError for what is neither text, number nor
-    boolean."""
+    """`name=value` of FieldPartitioner. Raises DataError for values other than strings, numbers and
+    booleans."""
     if isinstance(value, bool):
         return f"{name}={'true' if value else 'false'}"
     if isinstance(value, str | int):
@@ -66,13 +65,13 @@ def field_text(name: str, value: Value) -> str:
 
 
 def schema_text(name: str | None) -> str:
-    """The folder of the records whose schema has that name; None: they have none."""
+    """The folder of records whose schema has that name; None: records without a schema name."""
     return f"schema_name={'null' if name is None else name}"
 
 
 def escaped(text: str) -> str:
-    """A folder's name that leads nowhere else: a slash, a backslash, control characters and the
-    names `.` and `..` are percent-encoded. For file systems; object stores take any name.
+    """A folder name that cannot escape its folder: slashes, backslashes, control characters and the
+    names `.` and `..` are percent-encoded. For file systems; object stores accept any name.
 
     >>> escaped("name=a/../b"), escaped("..")
     ('name=a%2F..%2Fb', '%2E%2E')
@@ -85,29 +84,29 @@ def escaped(text: str) -> str:
 
 
 class TimeFolders:
-    """The folders of TimeBasedPartitioner: the beginning of the period that a time is in, by the
-    clocks of a zone."""
+    """The folders of TimeBasedPartitioner: the beginning of the period that contains a time, in a
+    time zone."""
 
     def __init__(self, write: Write, zone: ZoneInfo, duration_ms: int) -> None:
         self._write = write
         self._zone = zone
         self._duration_ms = duration_ms
-        self._known: dict[int, str] = {}
-        self._even = duration_ms % _QUARTER_MS == 0
+        self._folders: dict[int, str] = {}
+        self._by_quarter = duration_ms % _QUARTER_MS == 0
 
     def of(self, times: Sequence[int]) -> list[str]:
         """The folder of each time (ms since the epoch). Raises DataError beyond year 9999."""
-        if not self._even or (times and min(times) < _EVEN_SINCE_MS):
+        if not self._by_quarter or (times and min(times) < _QUARTERS_SINCE_MS):
             return [self._folder(time) for time in times]
-        known = self._known
+        folders = self._folders
         try:
-            return [known[time // _QUARTER_MS] for time in times]
+            return [folders[time // _QUARTER_MS] for time in times]
         except KeyError:
-            if len(known) > 10_000:
-                known.clear()
-        for quarter in {time // _QUARTER_MS for time in times}.difference(known):
-            known[quarter] = self._folder(quarter * _QUARTER_MS)
-        return [known[time // _QUARTER_MS] for time in times]
+            if len(folders) > 10_000:
+                folders.clear()
+        for quarter in {time // _QUARTER_MS for time in times}.difference(folders):
+            folders[quarter] = self._folder(quarter * _QUARTER_MS)
+        return [folders[time // _QUARTER_MS] for time in times]
 
     def _folder(self, time: int) -> str:
         try:
@@ -122,18 +121,15 @@ class TimeFolders:
 
 
 def to_local(time: int, zone: ZoneInfo) -> int:
-    """What the clocks of a zone show, as ms since the epoch if they showed UTC."""
+    """The local time in a zone, as ms since the epoch if it were UTC."""
     offset = (EPOCH + time * _MS).astimezone(zone).utcoffset()
     assert offset is not None, "a zone has one at any time"
     return time + offset // _MS
 
 
-Extract = Callable[[Value], int]
-
-
 def time_of(value: Value) -> int:
-    """The time (ms) that RecordField finds in a field: a number, a Timestamp, or ISO 8601 text,
-    UTC unless it says otherwise. Raises DataError."""
+    """The time (ms) that RecordField extracts from a field: a number, a Timestamp, or an ISO 8601
+    string, in UTC if it has no zone. Raises DataError."""
     if isinstance(value, datetime):
         return (value - EPOCH) // _MS
     if isinstance(value, int) and not isinstance(value, bool):
@@ -148,5 +144,5 @@ def time_of(value: Value) -> int:
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
         return (moment - EPOCH) // _MS
-    what = "null" if value is None else type(value).__name__
-    raise DataError(f"timestamp.field holds {what}; a number, a Timestamp or a text is needed")
+    kind = "null" if value is None else type(value).__name__
+    raise DataError(f"timestamp.field holds {kind}; a number, a Timestamp or a text is needed")

@@ -8,24 +8,24 @@ from penstock.api.schema import Schema
 
 
 class Compatibility(Enum):
-    """Which schemas a file may hold records of, besides its own."""
+    """The schemas of records that a file may hold besides its own."""
 
     NONE = "NONE"  # no other
-    BACKWARD = "BACKWARD"  # older versions, which are projected to the file's
-    FORWARD = "FORWARD"  # newer ones
-    FULL = "FULL"  # as BACKWARD
+    BACKWARD = "BACKWARD"  # older versions, which are projected to the version of the file
+    FORWARD = "FORWARD"  # newer versions
+    FULL = "FULL"  # same as BACKWARD
 
 
 class Fit(Enum):
-    """What becomes of a record that comes to an open file."""
+    """What happens to a record for an open file."""
 
-    WRITE = "write"  # it is written, projected where its schema is another version
-    CUT = "cut"  # it begins a file of its own
-    REFUSE = "refuse"  # it is in no version, so it cannot be said
+    WRITE = "write"  # it is written, projected if its schema is another version
+    CUT = "cut"  # it begins a new file
+    REFUSE = "refuse"  # without versions, its schema cannot be compared
 
 
 def fit(compatibility: Compatibility, file: Schema | None, record: Schema | None) -> Fit:
-    """Whether a record of one schema goes into a file of the other."""
+    """Whether a record of one schema fits into a file of the other."""
     if file is record or file == record:
         return Fit.WRITE
     if compatibility is Compatibility.NONE:
@@ -38,7 +38,7 @@ def fit(compatibility: Compatibility, file: Schema | None, record: Schema | None
 
 
 def refusal(compatibility: Compatibility, file: Schema | None, record: Schema | None) -> str:
-    """Why the answer was REFUSE."""
+    """The reason for REFUSE."""
     name = f"schema.compatibility={compatibility.value}"
     if file is None or record is None:
         return f"Records with and without a schema are mixed, which {name} does not allow"

@@ -1,18 +1,18 @@
 """Where the files of a topic partition begin and end.
 
 A *span* is a run of records whose files are completed together, by a *cut*, and only offsets at
-cuts are committed. After a cut nothing is remembered, so what follows depends on nothing but the
-records from there on: whoever starts again at a committed offset makes the same files under the
-same names, however the records come in batches. The one exception is the clock:
-`rotate.schedule.interval.ms`, and partitioners that go by it.
+cuts are committed. A cut resets all state, so later files depend only on later records: a task
+that restarts at a committed offset creates the same files with the same names, regardless of
+batches. The one exception is the clock: `rotate.schedule.interval.ms`, and partitioners that use
+it.
 
-A cut is made, as by Confluent's connectors (connectors.md §13),
+Cuts are made, as by Confluent's connectors (connectors.md §13),
 
 - after a record: when the span has `flush.size` records, in all its files together;
 - before a record: when its time is `rotate.interval.ms` after that of the span's first; with
-  `rotate.interval.ms`, also when its folder is another than that of the record before it; when its
-  schema does not fit its file; when the record is a tombstone and the one before it is not, or the
-  other way round; when it would open a file too many;
+  `rotate.interval.ms`, also when its folder differs from that of the previous record; when its
+  schema does not fit its file; when the record is a tombstone and the previous one is not, or vice
+  versa; when it would exceed the limit of open files;
 - at any time: when the clock reaches a multiple of `rotate.schedule.interval.ms`.
 """
 
@@ -26,12 +26,12 @@ from penstock.api.schema import Schema
 from penstock.connectors.files.boundaries.schemas import Compatibility, Fit, fit, refusal
 
 Schemas = tuple[Schema | None, Schema | None]
-"""Of a record's value and, where keys are written, of its key."""
+"""The schemas of a record's value and, if keys are written, of its key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """When a span ends. Times are ms; None: never for that reason."""
+    """When a span ends. Times are in ms; None disables a rule."""
 
     flush_size: int
     interval_ms: int | None = None
@@ -40,7 +40,7 @@ class Rules:
     max_files: int | None = None
     compatibility: Compatibility = Compatibility.NONE
     by_span: bool = False
-    """Whether files have the first offset of their span in their names, and not their own."""
+    """Whether file names have the first offset of the span instead of the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +71,10 @@ EMPTY: Final = Span()
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What boundaries depend on, of neighbouring records of one topic partition.
+    """The properties of consecutive records of one topic partition that boundaries depend on.
 
     `folders` and `tombstones` are one value for all rows, or a value for each. `times` are needed
-    with `Rules.interval_ms` only. `schemas` are runs: the row each ends before, and its schemas.
+    with `Rules.interval_ms` only. `schemas` are runs: the row after each, and its schemas.
     """
 
     offsets: Sequence[int]
@@ -89,7 +89,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Add:
-    """These rows go to the end of that file, which is new if it was not open."""
+    """Appends these rows to a file, which is created if it was not open."""
 
     file: OpenFile
     rows: Sequence[int]
@@ -97,18 +97,18 @@ class Add:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """All open files are complete; `offset` may be committed when they are stored."""
+    """Completes all open files; `offset` may be committed once they are stored."""
 
     offset: int
 
 
 Action = Add | Cut
 Refused = dict[int, str]
-"""Rows that go nowhere, and why."""
+"""Rows that go into no file, with the reasons."""
 
 
 def advance(rules: Rules, span: Span, rows: Rows, now: int) -> tuple[Span, list[Action], Refused]:
-    """The span after these rows, and what is to be done with them, in order."""
+    """The span after these rows, and the actions for them, in order."""
     plan = _Plan(rules, span, rows, now)
     if len(rows):
         if span.count and is_due(rules, span, now):
@@ -122,14 +122,14 @@ def advance(rules: Rules, span: Span, rows: Rows, now: int) -> tuple[Span, list[
 
 def is_due(rules: Rules, span: Span, now: int) -> bool:
     """Whether the clock has passed a scheduled cut since the span began. `opened_ms` and `now` are
-    local ms: the schedule counts from midnight of the time zone that is set."""
+    local ms: the schedule starts at midnight of the configured time zone."""
     if rules.schedule_ms is None or not span.count:
         return False
     return next_scheduled(span.opened_ms, rules.schedule_ms) <= now
 
 
 def is_over(rules: Rules, span: Span, time: int) -> bool:
-    """Whether a record of that time would cut before it."""
+    """Whether a record of that time would cause a cut before it."""
     if rules.interval_ms is None or span.first_ms is None:
         return False
     return time - span.first_ms >= rules.interval_ms
@@ -160,7 +160,7 @@ class _Plan:
         self._refused: Refused = {}
 
     def end(self) -> tuple[Span, list[Action], Refused]:
-        self._put()
+        self._flush_adds()
         span = Span(
             self._files,
             self._count,
@@ -173,7 +173,7 @@ class _Plan:
         return span if self._count else EMPTY, self._actions, self._refused
 
     def cut(self, offset: int) -> None:
-        self._put()
+        self._flush_adds()
         self._actions.append(Cut(offset))
         self._files = {}
         self._count = 0
@@ -181,12 +181,12 @@ class _Plan:
         self._folder = None
 
     def take_runs(self, folder: str, tombstones: bool) -> None:
-        """All rows are of one folder: whole runs of one schema are taken at once."""
+        """Takes all rows of one folder: whole runs of one schema at once."""
         start = 0
         for stop, schemas in self._rows.schemas:
             at = start
             while at < stop:
-                # The first row may cut before it; after that only its time or the count can.
+                # A cut is possible before the first row; later only by time or count.
                 self._take(at, folder, tombstones, schemas)
                 at += 1
                 if self._rules.interval_ms is not None:
@@ -199,7 +199,7 @@ class _Plan:
             start = stop
 
     def take_rows(self, start: int, stop: int) -> None:
-        """One row after the other."""
+        """Takes one row after the other."""
         rows = self._rows
         runs = iter(rows.schemas)
         end, schemas = next(runs)
@@ -221,11 +221,11 @@ class _Plan:
             if not cut and file is None and rules.max_files is not None:
                 cut = len(self._files) >= rules.max_files
             if not cut and file is not None and file.schemas is not schemas:
-                answer = _fit(rules.compatibility, file.schemas, schemas)
-                if answer is Fit.REFUSE:
+                result = _fit(rules.compatibility, file.schemas, schemas)
+                if result is Fit.REFUSE:
                     self._refused[at] = refusal(rules.compatibility, file.schemas[0], schemas[0])
                     return
-                cut = answer is Fit.CUT
+                cut = result is Fit.CUT
             if cut:
                 self.cut(rows.offsets[at])
                 file = None
@@ -251,7 +251,7 @@ class _Plan:
         )
 
     def _extend(self, folder: str, start: int, stop: int) -> None:
-        """Adds neighbouring rows to an open file, and cuts where that fills the span."""
+        """Adds consecutive rows to an open file, and cuts when the span is full."""
         rows = self._adds.get(folder)
         if rows is None:
             self._adds[folder] = range(start, stop)
@@ -265,7 +265,7 @@ class _Plan:
         if self._count >= self._rules.flush_size:
             self.cut(self._rows.offsets[stop - 1] + 1)
 
-    def _put(self) -> None:
+    def _flush_adds(self) -> None:
         self._actions += [Add(self._files[folder], rows) for folder, rows in self._adds.items()]
         self._adds = {}
 

@@ -1,4 +1,4 @@
-"""Names of files by Aiven's templates (connectors.md §13):
+"""File names from Aiven's templates (connectors.md §13):
 
 {{topic}}-{{partition:padding=true}}-{{start_offset}}-{{timestamp:unit=yyyy}}.gz
 """
@@ -24,7 +24,7 @@ _PARAMETERS: Final = {
     "start_offset": ("padding", _PADDING),
     "timestamp": ("unit", tuple(_UNITS)),
 }
-_CHANGES: Final = frozenset({"topic", "partition", "start_offset"})
+_UNIQUE: Final = frozenset({"topic", "partition", "start_offset"})
 _SEPARATOR: Final = "\x1f"
 _MS: Final = timedelta(milliseconds=1)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -32,12 +32,12 @@ _QUARTER_MS: Final = 900_000
 
 
 class TemplateInvalid(ValueError):
-    """A text is no template; the message says why."""
+    """A text is not a valid template; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A place of a template."""
+    """A variable of a template."""
 
     name: str
     value: str = ""  # of its parameter
@@ -45,7 +45,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """Texts and variables, in their order."""
+    """Literal texts and variables, in order."""
 
     parts: tuple[str | Variable, ...]
 
@@ -55,7 +55,7 @@ class Template:
 
     @property
     def units(self) -> tuple[str, ...]:
-        """The units of its timestamps, each once."""
+        """The distinct units of its timestamps."""
         units = [
             part.value
             for part in self.parts
@@ -69,24 +69,24 @@ class Template:
 
     @property
     def is_compact(self) -> bool:
-        """Whether a file holds the latest record of a key, and nothing else."""
+        """Whether a file holds only the latest record of a key."""
         return self.has_key and "start_offset" not in self.names
 
 
 def compile_template(text: str) -> Template:
-    """The template that a text is. Raises TemplateInvalid."""
+    """Parses a template. Raises TemplateInvalid."""
     parts: list[str | Variable] = []
     at = 0
-    for found in _VARIABLE.finditer(text):
-        parts.append(text[at : found.start()])
-        at = found.end()
-        parts.append(_variable(found[1], found[2], found[3]))
+    for match in _VARIABLE.finditer(text):
+        parts.append(text[at : match.start()])
+        at = match.end()
+        parts.append(_variable(match[1], match[2], match[3]))
     parts.append(text[at:])
     template = Template(tuple(part for part in parts if part != ""))
     names = template.names
     required = names - {"timestamp"}
     if not (
-        required in (_CHANGES, _CHANGES | {"key"})
+        required in (_UNIQUE, _UNIQUE | {"key"})
         or (names <= {"key", "topic", "partition"} and "key" in names)
     ):
         raise TemplateInvalid(
@@ -99,51 +99,51 @@ def compile_template(text: str) -> Template:
 def _variable(name: str | None, colon: str, parameter: str | None) -> Variable:
     if name not in _PARAMETERS:
         raise TemplateInvalid(f"it has no variable '{name or ''}': {', '.join(_PARAMETERS)}")
-    known = _PARAMETERS[name]
+    allowed = _PARAMETERS[name]
     if parameter is None:
         if colon or name == "timestamp":
             raise TemplateInvalid(f"{name} needs a parameter, as in timestamp:unit=yyyy")
         return Variable(name)
     key, _, value = parameter.partition("=")
     if name == "timestamp" and value == "YYYY":
-        value = "yyyy"  # as it was written once
-    if known is None or key != known[0] or value not in known[1]:
+        value = "yyyy"  # an older spelling
+    if allowed is None or key != allowed[0] or value not in allowed[1]:
         raise TemplateInvalid(f"{name} cannot have the parameter {parameter}")
     return Variable(name, value)
 
 
 def folder_of(stamp: str, key: str) -> str:
-    """What of a record's time and key names its file, as one text."""
+    """The parts of a record's time and key that name its file, as one string."""
     return f"{stamp}{_SEPARATOR}{key}"
 
 
 class Stamps:
-    """The units of times, as templates need them."""
+    """Formats the units of times for templates."""
 
     def __init__(self, units: Iterable[str], zone: ZoneInfo) -> None:
         self._format = _SEPARATOR.join(_UNITS[unit] for unit in units)
         self._zone = zone
-        self._known: dict[int, str] = {}
+        self._stamps: dict[int, str] = {}
 
     def of(self, time: int) -> str:
-        """The units of a time (ms), in their order. Raises DataError beyond year 9999."""
+        """The units of a time (ms), in order. Raises DataError beyond year 9999."""
         quarter = time // _QUARTER_MS
-        stamp = self._known.get(quarter)
+        stamp = self._stamps.get(quarter)
         if stamp is None:
-            if len(self._known) > 10_000:
-                self._known.clear()
+            if len(self._stamps) > 10_000:
+                self._stamps.clear()
             try:
                 local = (_EPOCH + quarter * _QUARTER_MS * _MS).astimezone(self._zone)
                 stamp = local.strftime(self._format)
             except (OverflowError, ValueError) as cause:
                 raise DataError(f"The time {time} is outside the years 1 to 9999") from cause
-            self._known[quarter] = stamp
+            self._stamps[quarter] = stamp
         return stamp
 
 
 @dataclass(frozen=True, slots=True)
 class TemplateNaming:
-    """Names of files by a template; see `paths.Naming`."""
+    """File names from a template; see `paths.Naming`."""
 
     template: Template
     delimiter: str = "/"
@@ -152,7 +152,7 @@ class TemplateNaming:
     def path(
         self, topic: str, folder: str, partition: int, start: int, ending: str, end: int = 0
     ) -> str:
-        """The whole name of a file, which has what endings it has in the template."""
+        """The full name of a file, including the extension in the template."""
         *stamp, key = folder.split(_SEPARATOR, len(self.template.units))
         if not self.template.units:
             _, key = folder.split(_SEPARATOR, 1)

@@ -1,16 +1,16 @@
-"""Connect's schemas and values as Arrow's, for the formats that are columns.
+"""Converts Connect's schemas and values to Arrow's, for columnar formats.
 
     INT8 … INT64, FLOAT32, FLOAT64, BOOLEAN, STRING, BYTES      the same
     Decimal                     decimal128, or decimal256 beyond 38 digits
     Date, Time, Timestamp       date32, time32[ms], timestamp[ms, UTC]
     ARRAY, MAP, STRUCT          list, map, struct
 
-A value that is no struct is a column `value`.
+A value that is not a struct becomes a column `value`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from penstock.api import Column, DataError, Failed, Fields
 from penstock.api.schema import Logical, Schema, Type, Value, check, pairs
+from penstock.connectors.files.formats.shape import Shape, same, struct_shape, with_default
 
 _PRIMITIVES: Final[Mapping[Type, Any]] = {
     Type.INT8: pa.int8(),
@@ -38,11 +39,9 @@ _LOGICAL: Final[Mapping[Logical, Any]] = {
 _PRECISION: Final = "connect.decimal.precision"
 _WIDEST: Final = 38
 
-Shape = Callable[[Value], Any]
-
 
 def arrow_type(schema: Schema | None) -> Any:
-    """The type of a schema's values. Raises DataError where there is none."""
+    """The Arrow type of a schema's values. Raises DataError if there is none."""
     if schema is None:
         raise DataError("Files of columns need schemas for all that is in arrays and maps")
     if schema.logical is Logical.DECIMAL:
@@ -59,7 +58,7 @@ def arrow_type(schema: Schema | None) -> Any:
         case Type.STRUCT:
             if not schema.fields:
                 raise DataError("Files of columns cannot have structs without fields")
-            return pa.struct([_field(each.name, each.schema) for each in schema.fields])
+            return pa.struct([_field(field.name, field.schema) for field in schema.fields])
     return _PRIMITIVES[schema.type]
 
 
@@ -77,8 +76,8 @@ def file_schema(schema: Schema) -> Any:
 
 
 def batch_of(schema: Schema, column: Column) -> Any | Failed:
-    """The values of a column as a record batch of the file's columns; or the rows that cannot be in
-    it, and why."""
+    """The values of a column as a record batch of the file's columns; or the rows that do not fit,
+    with their errors."""
     columns = file_schema(schema)
     if isinstance(column, Fields) and _is_struct(schema):
         batch = _of_fields(schema, column, columns)
@@ -88,8 +87,8 @@ def batch_of(schema: Schema, column: Column) -> Any | Failed:
     try:
         batch = _of_values(schema, values, columns)
         if all(
-            each.nullable or not array.null_count
-            for each, array in zip(columns, batch, strict=True)
+            field.nullable or not array.null_count
+            for field, array in zip(columns, batch, strict=True)
         ):
             return batch
     except (pa.ArrowException, ValueError, TypeError, AttributeError, OverflowError):
@@ -98,17 +97,17 @@ def batch_of(schema: Schema, column: Column) -> Any | Failed:
 
 
 def _of_fields(schema: Schema, column: Fields, columns: Any) -> Any | None:
-    """Of arrays that are there already."""
+    """A batch of existing arrays; None if they need a conversion."""
     members = column.members
-    if len(members) != len(columns) or any(each.name not in members for each in columns):
+    if len(members) != len(columns) or any(field.name not in members for field in columns):
         return None
     try:
-        arrays = [members[each.name].cast(each.type) for each in columns]
+        arrays = [members[field.name].cast(field.type) for field in columns]
     except pa.ArrowException:
         return None
     missing = any(
-        array.null_count and (not field.nullable or of.schema.default is not None)
-        for array, field, of in zip(arrays, columns, schema.fields, strict=True)
+        array.null_count and (not target.nullable or field.schema.default is not None)
+        for array, target, field in zip(arrays, columns, schema.fields, strict=True)
     )
     return None if missing else pa.RecordBatch.from_arrays(arrays, schema=columns)
 
@@ -116,15 +115,15 @@ def _of_fields(schema: Schema, column: Fields, columns: Any) -> Any | None:
 def _of_values(schema: Schema, values: list[Value], columns: Any) -> Any:
     if not _is_struct(schema):
         shape = _shape(schema)
-        given = values if shape is None else [shape(value) for value in values]
-        return pa.RecordBatch.from_arrays([pa.array(given, columns[0].type)], schema=columns)
+        cells = values if shape is None else [shape(value) for value in values]
+        return pa.RecordBatch.from_arrays([pa.array(cells, columns[0].type)], schema=columns)
     arrays = []
-    for field, into in zip(schema.fields, columns, strict=True):
+    for field, column in zip(schema.fields, columns, strict=True):
         name, shape = field.name, _shape(field.schema)
         cells = [value.get(name) for value in values]
         if shape is not None:
             cells = [shape(cell) for cell in cells]
-        arrays.append(pa.array(cells, into.type))
+        arrays.append(pa.array(cells, column.type))
     return pa.RecordBatch.from_arrays(arrays, schema=columns)
 
 
@@ -149,8 +148,8 @@ def _is_struct(schema: Schema) -> bool:
 
 @lru_cache(maxsize=256)
 def _shape(schema: Schema | None) -> Shape | None:
-    """What gives values the form that Arrow reads: maps as pairs, defaults in place of null. None:
-    they have it."""
+    """Converts values to the form that Arrow reads: maps as pairs, defaults instead of null. None:
+    no conversion is needed."""
     if schema is None:
         return None
     make: Shape | None = None
@@ -158,31 +157,11 @@ def _shape(schema: Schema | None) -> Shape | None:
         case Type.ARRAY:
             element = _shape(schema.value_schema)
             if element is not None:
-                make = lambda value: [element(each) for each in value]  # noqa: E731
+                make = lambda value: [element(item) for item in value]  # noqa: E731
         case Type.MAP:
-            key, of = _shape(schema.key_schema) or _same, _shape(schema.value_schema) or _same
-            make = lambda value: [(key(name), of(each)) for name, each in pairs(value)]  # noqa: E731
+            key = _shape(schema.key_schema) or same
+            item = _shape(schema.value_schema) or same
+            make = lambda value: [(key(name), item(member)) for name, member in pairs(value)]  # noqa: E731
         case Type.STRUCT:
-            make = _struct_shape(schema)
-    default = schema.default
-    if make is None:
-        return None if default is None else lambda value: default if value is None else value
-    return lambda value: default if value is None else make(value)
-
-
-def _struct_shape(schema: Schema) -> Shape | None:
-    work = [(each.name, make) for each in schema.fields if (make := _shape(each.schema))]
-    if not work:
-        return None
-
-    def struct(value: Value) -> Any:
-        changed = dict(value)
-        for name, make in work:
-            changed[name] = make(changed.get(name))
-        return changed
-
-    return struct
-
-
-def _same(value: Value) -> Any:
-    return value
+            make = struct_shape(schema, _shape)
+    return with_default(make, schema.default)

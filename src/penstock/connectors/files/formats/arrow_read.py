@@ -1,4 +1,4 @@
-"""Arrow's schemas and arrays as Connect's.
+"""Converts Arrow's schemas and arrays to Connect's.
 
 int8 … int64, float32, float64, bool, string, binary      the same
 uint8, uint16, uint32       INT16, INT32, INT64
@@ -7,7 +7,7 @@ float16                     FLOAT32
 decimal                     Decimal
 date, time, timestamp       Date, Time, Timestamp, cut to ms; a local timestamp counts as UTC
 list, map, struct           ARRAY, MAP, STRUCT
-dictionary                  what it is of
+dictionary                  its value type
 null                        STRING, always null
 duration, interval          refused
 """
@@ -80,11 +80,11 @@ _COLUMNAR: Final[Mapping[Type, Any]] = {
     Type.FLOAT64: pa.float64(),
     **dict.fromkeys(INT_BITS, pa.int64()),
 }
-"""What `Fields` hold."""
+"""The Arrow types of members of `Fields`."""
 
 
 def connect_schema(kind: Any, nullable: bool = False) -> Schema:
-    """The Connect schema of an Arrow type. Raises DataError where there is none."""
+    """The Connect schema of an Arrow type. Raises DataError if there is none."""
     schema = _schema(kind)
     return schema.as_optional() if nullable or kinds.is_null(kind) else schema
 
@@ -116,7 +116,7 @@ def _schema(kind: Any) -> Schema:
 
 
 def struct_schema(fields: Any) -> Schema:
-    """The schema of structs with Arrow's fields: a schema or a struct type."""
+    """The schema of structs with the fields of an Arrow schema or struct type."""
     members: dict[str, Schema] = {}
     for field in fields:
         if field.name in members:
@@ -126,8 +126,8 @@ def struct_schema(fields: Any) -> Schema:
 
 
 def column_of(schema: Schema, batch: Any) -> tuple[Column, Failed]:
-    """The rows of a record batch as structs of its schema; and those that have a value that
-    Connect does not have."""
+    """The rows of a record batch as structs of its schema; and the rows with values that Connect
+    cannot represent."""
     try:
         batch.validate(full=True)
     except pa.ArrowInvalid:  # text that is not UTF-8, which Parquet files may have
@@ -177,7 +177,7 @@ def _flat(array: Any) -> Any:
 
 
 def values_of(array: Any) -> list[Value]:
-    """The Connect values of an array. Raises DataError for moments that Python does not have."""
+    """The Connect values of an array. Raises DataError for moments that Python cannot represent."""
     array = _flat(array)
     return _maker(array.type)(array)
 
@@ -213,7 +213,7 @@ def _maker(kind: Any) -> Make:
 
 
 def _natural(array: Any) -> list[Value]:
-    """Numbers and booleans: by numpy, which has no null."""
+    """Numbers and booleans, through numpy, which has no null."""
     if not array.null_count:
         return array.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
     filled = array.fill_null(False if kinds.is_boolean(array.type) else 0)
@@ -237,11 +237,11 @@ _UNITS: Final[Mapping[str, tuple[int, int]]] = {
     "us": (1, 1000),
     "ns": (1, 1_000_000),
 }
-"""What numbers of a unit are multiplied with, and divided by, to be ms."""
+"""The factor and the divisor that convert numbers of a unit to ms."""
 
 
 def _in_ms(array: Any, kind: Any) -> Any:
-    """The ms of times, as numpy's integers; 0 for null."""
+    """Times in ms, as numpy integers; 0 for null."""
     numbers = array.cast(kind).fill_null(0).to_numpy(zero_copy_only=False)
     factor, divisor = _UNITS[array.type.unit]
     return numbers * factor if divisor == 1 else numbers // divisor
@@ -261,7 +261,7 @@ def _timestamps(array: Any) -> list[Value]:
         bad = ms[(ms > _LAST_MS) | (ms < _FIRST_MS)][0]
         raise DataError(f"Timestamp {bad} is outside the years 1 to 9999")
     epoch, delta = EPOCH, timedelta
-    values: list[Value] = [epoch + delta(0, 0, 0, each) for each in ms.tolist()]
+    values: list[Value] = [epoch + delta(0, 0, 0, moment) for moment in ms.tolist()]
     return _with_nulls(values, array)
 
 
@@ -270,7 +270,7 @@ def _dates(array: Any) -> list[Value]:
     numbers = days.cast(pa.int32()).fill_null(0).to_numpy(zero_copy_only=False)
     make, first = date.fromordinal, _EPOCH_DAY
     try:
-        values: list[Value] = [make(first + each) for each in numbers.tolist()]
+        values: list[Value] = [make(first + day) for day in numbers.tolist()]
     except (ValueError, OverflowError) as error:
         raise DataError(f"A Date is outside the years 1 to 9999: {error}") from error
     return _with_nulls(values, array)
@@ -281,7 +281,7 @@ _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 
 def _times(array: Any) -> list[Value]:
     ms = _in_ms(array, pa.int32() if kinds.is_time32(array.type) else pa.int64())
-    values: list[Value] = [_time(each) for each in ms.tolist()]
+    values: list[Value] = [_time(moment) for moment in ms.tolist()]
     return _with_nulls(values, array)
 
 
@@ -297,11 +297,11 @@ def _time(ms: int) -> time:
 
 def _lists(array: Any) -> list[Value]:
     lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False).tolist()
-    inside = values_of(array.flatten())
+    items = values_of(array.flatten())
     values: list[Value] = []
     at = 0
     for length in lengths:
-        values.append(inside[at : at + length])
+        values.append(items[at : at + length])
         at += length
     return _with_nulls(values, array)
 
@@ -310,7 +310,7 @@ def _maps(array: Any) -> list[Value]:
     keys, items = array.keys, array.items
     offsets = array.offsets.to_numpy(zero_copy_only=False)
     first, last = (int(offsets[0]), int(offsets[-1])) if len(offsets) else (0, 0)
-    # `keys` and `items` are those of all rows, also if the array is a slice.
+    # `keys` and `items` contain all rows, even if the array is a slice.
     pairs = list(
         zip(
             values_of(keys.slice(first, last - first)),
@@ -322,8 +322,8 @@ def _maps(array: Any) -> list[Value]:
     values: list[Value] = []
     bounds = (offsets - first).tolist()
     for begin, end in pairwise(bounds):
-        some = pairs[begin:end]
-        values.append(dict(some) if primitive else some)
+        entries = pairs[begin:end]
+        values.append(dict(entries) if primitive else entries)
     return _with_nulls(values, array)
 
 

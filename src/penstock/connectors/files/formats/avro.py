@@ -1,16 +1,16 @@
 """Avro files: a header with the schema, and blocks of records.
 
-fastavro encodes the records, many with one call; the container around them is made here, for the
-same records make the same file then. Schemas are those of Confluent's AvroData: unnamed structs are
-`ConnectDefault`, maps whose keys are no texts are arrays of `MapEntry`, and `connect.*` keeps what
-Avro has no word for.
+fastavro encodes many records per call; this module writes the container, so that the same records
+make the same file. Schemas are those of Confluent's AvroData: unnamed structs are `ConnectDefault`,
+maps whose keys are not strings are arrays of `MapEntry`, and `connect.*` properties keep what Avro
+cannot express.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import md5
 from io import BytesIO
@@ -20,6 +20,7 @@ from penstock.api import Column, DataError, Failed
 from penstock.api.schema import Logical, Schema, Type, Value, pairs
 from penstock.connectors.files.formats.codecs import AVRO_CODECS
 from penstock.connectors.files.formats.format import Encoder, Format, Out
+from penstock.connectors.files.formats.shape import Shape, same, struct_shape, with_default
 
 _BLOCK_RECORDS: Final = 1000
 _NAMESPACE: Final = "io.confluent.connect.avro"
@@ -60,17 +61,17 @@ class Avro(Format):
 
 
 Piece = tuple[int, bytes]
-"""So many records, encoded."""
+"""The number of records, and their encoding."""
 
 
 class _AvroEncoder(Encoder[list[Piece]]):
-    """Pieces end where a block does."""
+    """Pieces end at the boundaries of blocks."""
 
     def __init__(self, schema: Schema, codec: str, out: Out, seed: str) -> None:
-        from fastavro import schemaless_writer  # of the extra
+        from fastavro import schemaless_writer  # an optional dependency
 
         self._write = schemaless_writer
-        self._several, declared = _parsed(schema)
+        self._array_schema, declared = _parsed(schema)
         self._shape = _shape(schema)
         self._compress = AVRO_CODECS[codec]
         self._out = out
@@ -87,8 +88,8 @@ class _AvroEncoder(Encoder[list[Piece]]):
         try:
             start, room = 0, _BLOCK_RECORDS - self._count
             while start < len(values):
-                some = values[start : start + room]
-                pieces.append((len(some), self._encoded(some)))
+                rows = values[start : start + room]
+                pieces.append((len(rows), self._encode(rows)))
                 start, room = start + room, _BLOCK_RECORDS
         except Exception:
             failed = self._refused(values)
@@ -108,19 +109,19 @@ class _AvroEncoder(Encoder[list[Piece]]):
         if self._count:
             self._write_block()
 
-    def _encoded(self, values: list[Value]) -> bytes:
+    def _encode(self, values: list[Value]) -> bytes:
         if self._shape is not None:
             values = [self._shape(value) for value in values]
         target = BytesIO()
-        self._write(target, self._several, values)
-        # An array is its length, its elements and 0.
+        self._write(target, self._array_schema, values)
+        # An array is encoded as its length, its elements and 0.
         return target.getvalue()[len(_long(len(values))) : -1]
 
     def _refused(self, values: list[Value]) -> Failed:
         failed: Failed = {}
         for row, value in enumerate(values):
             try:
-                self._encoded([value])
+                self._encode([value])
             except Exception as error:
                 failed[row] = DataError(f"The value cannot be written as Avro: {error}")
         return failed
@@ -134,7 +135,7 @@ class _AvroEncoder(Encoder[list[Piece]]):
 
 
 def _long(value: int) -> bytes:
-    """A number that is not negative, as Avro writes it."""
+    """The Avro encoding of a non-negative number."""
     value <<= 1
     digits = bytearray()
     while value > 127:
@@ -150,28 +151,28 @@ def _sized(data: bytes) -> bytes:
 
 @lru_cache(maxsize=256)
 def _parsed(schema: Schema) -> tuple[Any, str]:
-    """The schema of arrays of such values, for fastavro, and the schema's text."""
+    """The fastavro schema of arrays of such values, and the JSON of the schema."""
     from fastavro import parse_schema
     from fastavro.schema import SchemaParseException
 
     declared = avro_schema(schema)
     try:
-        several = parse_schema({"type": "array", "items": declared})
+        array_schema = parse_schema({"type": "array", "items": declared})
     except (SchemaParseException, ValueError) as error:
         raise DataError(f"The schema is none for Avro: {error}") from error
-    return several, json.dumps(declared, separators=(",", ":"))
+    return array_schema, json.dumps(declared, separators=(",", ":"))
 
 
 def avro_schema(schema: Schema) -> Any:
-    """An Avro schema for Connect's. Raises DataError for names that Avro does not allow."""
+    """The Avro schema for a Connect schema. Raises DataError for names that Avro does not allow."""
     return _Declaring().declared(schema)
 
 
 class _Declaring:
-    """Writes one schema; a name is declared once, and used from then on."""
+    """Declares one schema; each named type is declared once, and then referenced by name."""
 
     def __init__(self) -> None:
-        self._known: dict[str, Schema] = {}
+        self._named: dict[str, Schema] = {}
         self._unnamed = 0
 
     def declared(self, schema: Schema | None) -> Any:
@@ -193,16 +194,16 @@ class _Declaring:
             case Type.MAP:
                 return {"type": "array", "items": self._entry(schema)}
         kind = _PRIMITIVES[schema.type]
-        about: dict[str, Any] = {}
+        properties: dict[str, Any] = {}
         if schema.logical is Logical.DECIMAL:
             precision = int((schema.parameters or {}).get(_PRECISION, 64))
-            about = {"scale": schema.scale, "precision": precision, "logicalType": "decimal"}
+            properties = {"scale": schema.scale, "precision": precision, "logicalType": "decimal"}
         elif schema.logical is not None:
-            about = {"logicalType": _LOGICAL[schema.logical]}
+            properties = {"logicalType": _LOGICAL[schema.logical]}
         if schema.type in (Type.INT8, Type.INT16):
-            about["connect.type"] = schema.type.name.lower()
-        about |= _connect(schema)
-        return {"type": kind, **about} if about else kind
+            properties["connect.type"] = schema.type.name.lower()
+        properties |= _connect(schema)
+        return {"type": kind, **properties} if properties else kind
 
     def _record(self, schema: Schema) -> Any:
         name = schema.name
@@ -210,11 +211,11 @@ class _Declaring:
             self._unnamed += 1
             number = "" if self._unnamed == 1 else str(self._unnamed)
             name = f"{_NAMESPACE}.ConnectDefault{number}"
-        if self._known.get(name) == schema:
+        if self._named.get(name) == schema:
             return name
-        if name in self._known:
+        if name in self._named:
             raise DataError(f"Two different structs have the name '{name}'")
-        self._known[name] = schema
+        self._named[name] = schema
         fields = [
             {"name": _name(field.name), "type": self.declared(field.schema)}
             | _field_default(field.schema)
@@ -236,17 +237,17 @@ class _Declaring:
 
 
 def _connect(schema: Schema) -> dict[str, Any]:
-    """What a reader with Kafka Connect gets back besides the type."""
-    about: dict[str, Any] = {}
+    """Properties from which Kafka Connect restores the schema beyond its type."""
+    properties: dict[str, Any] = {}
     if schema.version is not None:
-        about["connect.version"] = schema.version
+        properties["connect.version"] = schema.version
     if schema.parameters:
-        about["connect.parameters"] = dict(schema.parameters)
+        properties["connect.parameters"] = dict(schema.parameters)
     if schema.doc is not None:
-        about["connect.doc"] = schema.doc
+        properties["connect.doc"] = schema.doc
     if schema.name is not None:
-        about["connect.name"] = schema.name
-    return about
+        properties["connect.name"] = schema.name
+    return properties
 
 
 def _name(name: str) -> str:
@@ -256,7 +257,7 @@ def _name(name: str) -> str:
 
 
 def _default(schema: Schema) -> Any:
-    """The default where Avro writes it as JSON does."""
+    """The default, if Avro writes it like JSON."""
     simple = schema.logical is None and schema.type.is_primitive and schema.type is not Type.BYTES
     return schema.default if simple else None
 
@@ -273,13 +274,10 @@ def _has_text_keys(schema: Schema) -> bool:
     return key is not None and key.type is Type.STRING and not key.optional
 
 
-Shape = Callable[[Value], Any]
-
-
 @lru_cache(maxsize=256)
 def _shape(schema: Schema | None) -> Shape | None:
-    """What gives values the form that fastavro writes: maps as arrays of entries, defaults in place
-    of null. None: they have it."""
+    """Converts values to the form that fastavro writes: maps as arrays of entries, defaults instead
+    of null. None: no conversion is needed."""
     if schema is None:
         return None
     make: Shape | None = None
@@ -287,40 +285,19 @@ def _shape(schema: Schema | None) -> Shape | None:
         case Type.ARRAY:
             element = _shape(schema.value_schema)
             if element is not None:
-                make = lambda value: [element(each) for each in value]  # noqa: E731
+                make = lambda value: [element(item) for item in value]  # noqa: E731
         case Type.MAP:
             make = _map_shape(schema)
         case Type.STRUCT:
-            make = _struct_shape(schema)
-    default = schema.default
-    if make is None:
-        return None if default is None else lambda value: default if value is None else value
-    return lambda value: default if value is None else make(value)
+            make = struct_shape(schema, _shape)
+    return with_default(make, schema.default)
 
 
 def _map_shape(schema: Schema) -> Shape | None:
-    key = _shape(schema.key_schema) or _same
-    value = _shape(schema.value_schema) or _same
+    key = _shape(schema.key_schema) or same
+    value = _shape(schema.value_schema) or same
     if _has_text_keys(schema):
-        if value is _same:
+        if value is same:
             return None
-        return lambda map: {name: value(each) for name, each in map.items()}
-    return lambda map: [{"key": key(name), "value": value(each)} for name, each in pairs(map)]
-
-
-def _struct_shape(schema: Schema) -> Shape | None:
-    work = [(each.name, make) for each in schema.fields if (make := _shape(each.schema))]
-    if not work:
-        return None
-
-    def struct(value: Value) -> Any:
-        changed = dict(value)
-        for name, make in work:
-            changed[name] = make(changed.get(name))
-        return changed
-
-    return struct
-
-
-def _same(value: Value) -> Any:
-    return value
+        return lambda map: {name: value(item) for name, item in map.items()}
+    return lambda map: [{"key": key(name), "value": value(item)} for name, item in pairs(map)]

@@ -1,7 +1,7 @@
-"""Avro files, read: the header, then one block after the other.
+"""Reads Avro files: the header, then one block after the other.
 
-The converter's own functions decode records (`penstock.api.avro`), so that files and messages of a
-schema have the same values. They take about as long as fastavro, without converting what it gives.
+The functions of the converter decode records (`penstock.api.avro`), so that files and messages of a
+schema have the same values. They are about as fast as fastavro, without converting its results.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ class AvroReading(Reading):
 
 
 class _Buffered:
-    """An input in large pieces."""
+    """Reads an input in large pieces."""
 
     def __init__(self, source: Input) -> None:
         self._source = source
         self._held = b""
         self._at = 0
         self._begin = 0
-        """Where `_held` begins."""
+        """The position of `_held`."""
 
     def tell(self) -> int:
         return self._begin + self._at
@@ -63,26 +63,26 @@ class _Buffered:
         self._held, self._at, self._begin = b"", 0, position
 
     def forget(self) -> None:
-        """Reads anew what may have come."""
+        """Discards the buffer, to read bytes that were appended."""
         position = self.tell()
         self._source.seek(position)
         self._held, self._at, self._begin = b"", 0, position
 
     def fill(self, size: int) -> int:
-        """Holds so many bytes from here on, if there are. Returns how many there are."""
-        there = len(self._held) - self._at
-        if there >= size:
-            return there
+        """Buffers `size` bytes from here on, if available. Returns how many there are."""
+        available = len(self._held) - self._at
+        if available >= size:
+            return available
         pieces = [self._held[self._at :]]
-        while there < size:
-            data = self._source.read(max(PIECE, size - there))
+        while available < size:
+            data = self._source.read(max(PIECE, size - available))
             if not data:
                 break
             pieces.append(data)
-            there += len(data)
+            available += len(data)
         self._begin += self._at
         self._held, self._at = b"".join(pieces), 0
-        return there
+        return available
 
     def exactly(self, size: int) -> bytes:
         if self.fill(size) < size:
@@ -92,19 +92,19 @@ class _Buffered:
         return data
 
     def find(self, piece: bytes) -> bool:
-        """Goes behind the next occurrence."""
+        """Moves behind the next occurrence; returns whether there is one."""
         while True:
             at = self._held.find(piece, self._at)
             if at >= 0:
                 self._at = at + len(piece)
                 return True
             self._at = max(self._at, len(self._held) - len(piece) + 1)
-            there = len(self._held) - self._at
-            if self.fill(there + 1) <= there:
+            available = len(self._held) - self._at
+            if self.fill(available + 1) <= available:
                 return False
 
     def long(self) -> int:
-        """A number. Raises Truncated."""
+        """An Avro long. Raises Truncated."""
         number = shift = 0
         while True:
             byte = self.exactly(1)[0]
@@ -131,7 +131,7 @@ class _AvroDecoder(Decoder):
         self._decompress: Callable[[bytes], bytes] = bytes
         self._block = b""
         self._at = 0
-        self._left = 0  # records of the block
+        self._left = 0  # records in the block
         self._ended = False
         self._broken: DataError | None = None
 
@@ -162,21 +162,21 @@ class _AvroDecoder(Decoder):
         column = Column.of(values, self._data.schema)
         return Chunk(column, None, Position(self._record, byte), failed)
 
-    def _later(self, position: int) -> bool:
-        """Whether what ends too early may come later."""
+    def _may_grow(self, position: int) -> bool:
+        """Whether the missing bytes may be appended later."""
         if self._growing:
             self._input.seek(position)
             self._input.forget()
         return self._growing
 
     def _begin(self) -> bool:
-        """Reads the header; False if it is not there yet."""
+        """Reads the header; False if it is not complete yet."""
         try:
             self._read_header()
         except NotThisFormat:
             raise
         except Truncated:
-            if self._later(0):
+            if self._may_grow(0):
                 return False
             raise
         byte = self._start.byte or 0
@@ -186,21 +186,21 @@ class _AvroDecoder(Decoder):
         return True
 
     def _read_header(self) -> None:
-        its = self._input
-        its.seek(0)
-        head = its.exactly(min(len(_MAGIC), its.fill(len(_MAGIC))))
+        source = self._input
+        source.seek(0)
+        head = source.exactly(min(len(_MAGIC), source.fill(len(_MAGIC))))
         if not _MAGIC.startswith(head):
             raise NotThisFormat("The file is none of Avro: it does not begin with 'Obj'")
         if head != _MAGIC:
             raise Truncated("The file ends in its header")
         meta: dict[str, bytes] = {}
-        while count := its.long():
+        while count := source.long():
             if count < 0:
-                its.long()  # bytes
+                source.long()  # bytes
             for _ in range(abs(count)):
                 name = self._sized().decode("utf-8", "replace")
                 meta[name] = self._sized()
-        self._sync = its.exactly(_SYNC_SIZE)
+        self._sync = source.exactly(_SYNC_SIZE)
         codec = meta.get("avro.codec", b"null").decode("utf-8", "replace")
         if codec not in AVRO_DECODERS:
             raise DataError(f"Avro files with the codec '{codec}' cannot be read")
@@ -219,29 +219,29 @@ class _AvroDecoder(Decoder):
 
     def _next_block(self) -> bool:
         """Reads a block; False at the end, or if there is none now."""
-        its = self._input
+        source = self._input
         while not self._ended:
-            position = its.tell()
+            position = source.tell()
             if self._stop is not None and position >= self._stop:
                 self._ended = True
                 break
-            if not its.fill(1):
+            if not source.fill(1):
                 return False
             try:
-                count, size = its.long(), its.long()
+                count, size = source.long(), source.long()
                 if count < 0 or size < 0:
                     raise Truncated("The file is damaged: a block has no size")
-                if not self._growing and its.tell() + size + _SYNC_SIZE > self._source.size:
+                if not self._growing and source.tell() + size + _SYNC_SIZE > self._source.size:
                     raise Truncated("The file ends in the middle of a block")
                 if 0 < count <= self._skip:
-                    its.seek(its.tell() + size)
+                    source.seek(source.tell() + size)
                     data = b""
                 else:
-                    data = its.exactly(size)
-                if its.exactly(_SYNC_SIZE) != self._sync:
+                    data = source.exactly(size)
+                if source.exactly(_SYNC_SIZE) != self._sync:
                     raise Truncated("The file is damaged: a block does not end where it should")
             except Truncated:
-                if self._later(position):
+                if self._may_grow(position):
                     return False
                 raise
             if count <= self._skip:
@@ -260,48 +260,48 @@ class _AvroDecoder(Decoder):
         return False
 
     def _decode(self, max_bytes: int, values: list[Value], failed: Failed) -> int:
-        """Adds records of the block; returns how many bytes they were."""
+        """Appends records of the block; returns their size in bytes."""
         assert self._data is not None, "it has begun"
-        block, begin, left = self._block, self._at, self._left
-        count = left
+        block, begin, remaining = self._block, self._at, self._left
+        count = remaining
         if len(block) - begin > max_bytes:
-            count = max(1, left * max_bytes // (len(block) - begin))
-        count = max(count, min(left, self._skip + 1))
-        some: list[Value] = []
-        add, decode = some.append, self._data.decode
+            count = max(1, remaining * max_bytes // (len(block) - begin))
+        count = max(count, min(remaining, self._skip + 1))
+        decoded: list[Value] = []
+        add, decode = decoded.append, self._data.decode
         at = begin
         try:
             for _ in range(count):
                 value, at = decode(block, at)
                 add(value)
         except Exception as error:
-            at = self._past(error, at, count, some, len(values) - self._skip, failed)
-        if at > len(block) or (count == left and at != len(block)):
+            at = self._decode_rest(error, at, count, decoded, len(values) - self._skip, failed)
+        if at > len(block) or (count == remaining and at != len(block)):
             raise Truncated("The file is damaged: a block has other records than it says")
         self._at = at
         self._left -= count
         self._record += count
         if self._skip:
-            del some[: self._skip]
+            del decoded[: self._skip]
             self._skip = 0
-        values += some
+        values += decoded
         return at - begin
 
-    def _past(
-        self, error: Exception, at: int, count: int, some: list[Value], row: int, failed: Failed
+    def _decode_rest(
+        self, error: Exception, at: int, count: int, decoded: list[Value], row: int, failed: Failed
     ) -> int:
-        """Decodes the rest of some records, of which one raised `error`: if it is the fault of a
-        value alone, without it."""
+        """Decodes the rest of `count` records after one raised `error`. If only its value is at
+        fault, that row fails alone."""
         assert self._data is not None, "it has begun"
         if not isinstance(error, DataError):
             raise Truncated(f"The file is damaged: a record cannot be decoded: {error}") from error
-        plain = _reads(json.dumps(_without_meaning(json.loads(self._text))))
-        while len(some) < count:
+        plain = _reads(json.dumps(_without_logical_types(json.loads(self._text))))
+        while len(decoded) < count:
             try:
                 value, after = self._data.decode(self._block, at)
             except DataError as fault:
-                number = self._record + len(some) + 1
-                failed[row + len(some)] = DataError(f"Record {number}: {fault}")
+                number = self._record + len(decoded) + 1
+                failed[row + len(decoded)] = DataError(f"Record {number}: {fault}")
                 value = None
                 try:
                     after = plain.decode(self._block, at)[1]
@@ -309,28 +309,27 @@ class _AvroDecoder(Decoder):
                     raise Truncated(f"The file is damaged: {cause}") from cause
             except Exception as cause:
                 raise Truncated(f"The file is damaged: {cause}") from cause
-            some.append(value)
+            decoded.append(value)
             at = after
-        for place in [place for place in failed if place < 0]:
-            del failed[place]
+        for skipped in [index for index in failed if index < 0]:
+            del failed[skipped]
         return at
 
 
 _reads: Final = lru_cache(maxsize=256)(reads)
 
 
-def _without_meaning(node: Any) -> Any:
-    """A schema without logical types."""
+def _without_logical_types(node: Any) -> Any:
     if isinstance(node, list):
-        return [_without_meaning(each) for each in node]
+        return [_without_logical_types(member) for member in node]
     if not isinstance(node, dict):
         return node
     return {
-        name: [{**each, "type": _without_meaning(each["type"])} for each in of]
+        name: [{**field, "type": _without_logical_types(field["type"])} for field in member]
         if name == "fields"
-        else _without_meaning(of)
+        else _without_logical_types(member)
         if name in ("type", "items", "values")
-        else of
-        for name, of in node.items()
+        else member
+        for name, member in node.items()
         if not name.startswith("connect.") and name not in ("logicalType", "default")
     }

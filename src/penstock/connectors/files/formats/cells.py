@@ -1,6 +1,6 @@
-"""Cells of CSV as values of Connect's schemas, and the schemas that cells look like.
+"""Converts CSV cells to values of Connect's schemas, and infers schemas from cells.
 
-Decimals are digits, days and times ISO 8601, bytes base64; what has members itself is JSON.
+Decimals are digits, dates and times ISO 8601, bytes base64; nested values are JSON.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _BOOLEANS: Final = {"true": True, "false": False, "1": True, "0": False}
 
 @lru_cache(maxsize=1024)
 def reader(schema: Schema, null: str) -> Read | None:
-    """The function that makes a cell a value: a text, None, or what Arrow has made of it already.
-    It raises DataError. None: a cell is the value."""
+    """The function that converts a cell (a string, None, or a value that Arrow has converted) to a
+    value. It raises DataError. None: the cell is the value."""
     make = _reader(schema)
     default, optional, kind = schema.default, schema.optional, schema.type.name
     if make is None and optional and default is None:
         return None
-    # Texts and bytes may be empty, and are if they cannot be null; all else is null then.
+    # An empty cell is an empty string or bytes if those cannot be null; other types are null.
     may_be_empty = schema.logical is None and schema.type in (Type.STRING, Type.BYTES)
     empty = ("" if make is None else make("")) if may_be_empty and not null else None
 
@@ -87,11 +87,11 @@ def _reader(schema: Schema) -> Read | None:
 
 
 def _nested(schema: Schema) -> Read:
-    inside = node_reader(schema.as_required())
+    convert = node_reader(schema.as_required())
 
     def read(cell: str) -> Value:
         try:
-            return inside(parse_exactly(cell))
+            return convert(parse_exactly(cell))
         except ValueError as error:
             raise DataError(f"{cell!r} is no JSON: {error}") from error
 
@@ -146,7 +146,7 @@ def _time(cell: str) -> time:
 
 
 def timestamp(cell: str) -> datetime:
-    """A moment; in UTC, if it has no zone. Raises DataError."""
+    """A Timestamp; in UTC if it has no zone. Raises DataError."""
     try:
         value = datetime.fromisoformat(cell.strip())
         if value.tzinfo is not UTC:
@@ -164,16 +164,16 @@ _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d.*", re.ASCII)
 
 
 def inferred(cells: Iterable[str | None]) -> Schema:
-    """The optional schema of a column, by some of its cells: INT64, FLOAT64, BOOLEAN, Date,
-    Timestamp or STRING. Numbers with zeros in front are texts.
+    """The optional schema of a column, inferred from some of its cells: INT64, FLOAT64, BOOLEAN,
+    Date, Timestamp or STRING. Numbers with leading zeros are strings.
 
     >>> inferred(["1", None, "-2"]).type, inferred(["1", "2.5"]).type, inferred(["007"]).type
     (<Type.INT64: 'INT64'>, <Type.FLOAT64: 'FLOAT64'>, <Type.STRING: 'STRING'>)
     """
-    there = [cell for cell in cells if cell is not None]
-    if there:
-        for fits, schema in _LOOKS:
-            if all(map(fits, there)):
+    filled = [cell for cell in cells if cell is not None]
+    if filled:
+        for fits, schema in _CANDIDATES:
+            if all(map(fits, filled)):
                 return schema
     return OPTIONAL_STRING
 
@@ -194,7 +194,7 @@ def _reads(pattern: re.Pattern[str], schema: Schema) -> Callable[[str], bool]:
     return fits
 
 
-_LOOKS: Final[tuple[tuple[Callable[[str], bool], Schema], ...]] = (
+_CANDIDATES: Final[tuple[tuple[Callable[[str], bool], Schema], ...]] = (
     (_reads(_NATURAL, INT64), OPTIONAL_INT64),
     (_reads(_NUMBER, OPTIONAL_FLOAT64), OPTIONAL_FLOAT64),
     (lambda cell: cell.lower() in ("true", "false"), OPTIONAL_BOOLEAN),

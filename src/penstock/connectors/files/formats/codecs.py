@@ -14,12 +14,12 @@ from penstock.connectors.files.formats.format import Data, Out
 
 
 class Stream(Protocol):
-    """Compresses the bytes of a file on their way out."""
+    """Compresses the bytes of a file while they are written."""
 
     def write(self, data: Data, /) -> int: ...
 
     def finish(self) -> None:
-        """Writes what is left. The file behind stays open."""
+        """Writes the rest. The underlying file stays open."""
 
 
 class Plain:
@@ -54,7 +54,7 @@ class _Compressed:
 
 
 class _Zstd:
-    """By Arrow, which knows one level: Python has none yet."""
+    """Through Arrow, which has a single level: Python has no zstd yet."""
 
     def __init__(self, out: Out) -> None:
         self._stream = pa.CompressedOutputStream(pa.PythonFile(Handle(out), "w"), "zstd")
@@ -71,8 +71,8 @@ _SNAPPY_BLOCK: Final = 1 << 17  # Hadoop decompresses up to 256 KB at once
 
 
 class _Snappy:
-    """In Hadoop's framing, which Spark reads too: the size of a block, and the block with its
-    compressed size."""
+    """In Hadoop's framing, which Spark reads too: the size of a block, then its compressed size and
+    data."""
 
     def __init__(self, out: Out) -> None:
         self._out = out
@@ -95,7 +95,7 @@ class _Snappy:
 
 
 class _Xerial:
-    """As Java's SnappyOutputStream frames it: a head, and blocks of 32 KB with their sizes."""
+    """In the framing of Java's SnappyOutputStream: a header, and blocks of 32 KB with sizes."""
 
     _HEAD: Final = b"\x82SNAPPY\x00" + (1).to_bytes(4) * 2
     _BLOCK: Final = 32 << 10
@@ -109,21 +109,21 @@ class _Xerial:
         self._held += data
         full = len(self._held) - len(self._held) % self._BLOCK
         if full:
-            self._put(bytes(self._held[:full]))
+            self._write_blocks(bytes(self._held[:full]))
             del self._held[:full]
         return len(data)
 
     def finish(self) -> None:
-        self._put(bytes(self._held))
+        self._write_blocks(bytes(self._held))
 
-    def _put(self, data: bytes) -> None:
+    def _write_blocks(self, data: bytes) -> None:
         for start in range(0, len(data), self._BLOCK):
             block = pa.compress(data[start : start + self._BLOCK], "snappy", asbytes=True)
             self._out.write(len(block).to_bytes(4) + block)
 
 
 class Handle:
-    """What Arrow takes for a file that is open for writing."""
+    """A file-like object that Arrow can write to."""
 
     closed = False
 
@@ -144,15 +144,15 @@ FILE_CODECS: Final[Mapping[str, str]] = {
     "zstd": ".zst",
     "snappy": ".snappy",
 }
-"""Codecs of whole files, and what they add to a file's name."""
+"""Codecs of whole files, and their suffixes of file names."""
 
 
 def compressing(codec: str, level: int | None, out: Out) -> Stream:
-    """What compresses a file; `level` None is the codec's own."""
+    """A stream that compresses a file; `level` None is the default of the codec."""
     if codec == "gzip":
-        # Without a time, so that the same records make the same file.
-        chosen = zlib.Z_DEFAULT_COMPRESSION if level is None else level
-        return _Compressed(out, zlib.compressobj(chosen, wbits=31))
+        # Without a timestamp, so that the same records make the same file.
+        gzip_level = zlib.Z_DEFAULT_COMPRESSION if level is None else level
+        return _Compressed(out, zlib.compressobj(gzip_level, wbits=31))
     if codec == "bzip2":
         return _Compressed(out, bz2.BZ2Compressor(9 if level is None else level))
     if codec == "zstd":
@@ -189,4 +189,4 @@ AVRO_CODECS: Final[Mapping[str, Compress]] = {
     "bzip2": bz2.compress,
     "xz": lzma.compress,
 }
-"""Codecs of Avro's blocks, by the names that its files have for them."""
+"""Codecs of Avro blocks, by their names in Avro files."""

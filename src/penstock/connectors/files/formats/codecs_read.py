@@ -1,8 +1,7 @@
 """Decompression: of whole files, and of the blocks of Avro files.
 
-Files may have several members or frames, one after the other. A file that ends within one raises
-Truncated, once what is there before has been read; one that does not begin as its codec says raises
-NotThisFormat.
+Files may have several consecutive members or frames. A file that ends within one raises Truncated
+after the data before it was read; one that does not begin like its codec raises NotThisFormat.
 """
 
 from __future__ import annotations
@@ -21,33 +20,33 @@ from penstock.connectors.files.formats.codecs import FILE_CODECS
 from penstock.connectors.files.formats.decoder import Input, NotThisFormat, Truncated
 
 PIECE: Final = 1 << 16
-"""Bytes that are read at once, at least."""
+"""The minimum number of bytes that are read at once."""
 
 _LARGEST_BLOCK: Final = 1 << 28
 _ENDS_EARLY: Final = "The file ends in the middle of compressed data"
 
 
 class Stream(Protocol):
-    """The bytes of a file as its format has them."""
+    """The decompressed bytes of a file."""
 
     def read(self, n: int, /) -> bytes:
         """At least one byte, about `n` at most; b"" at the end."""
 
 
 def codec_of(name: str) -> str:
-    """The codec of a file by the ending of its name.
+    """The codec of a file, by the suffix of its name.
 
     >>> codec_of("topics/a/a+0+0.json.gz"), codec_of("a.json")
     ('gzip', 'none')
     """
     lower = name.lower()
-    endings = {**FILE_CODECS, "none": "/", "framed": ".sz"}
-    found = next((codec for codec, ending in endings.items() if lower.endswith(ending)), "none")
-    return "snappy" if found == "framed" else found
+    suffixes = {**FILE_CODECS, "none": "/", "framed": ".sz"}
+    codec = next((codec for codec, suffix in suffixes.items() if lower.endswith(suffix)), "none")
+    return "snappy" if codec == "framed" else codec
 
 
 def decompressing(codec: str, source: Input) -> Stream:
-    """The content of a file, from the place on where `source` is: its beginning."""
+    """The content of a file; `source` must be at its beginning."""
     match codec:
         case "gzip":
             return _Members(source, _Gzip, b"\x1f\x8b")
@@ -61,8 +60,8 @@ def decompressing(codec: str, source: Input) -> Stream:
 
 
 def _require_magic(source: Input, magic: bytes) -> None:
-    """Raises NotThisFormat for a file that does not begin with these bytes; one that ends within
-    them may."""
+    """Raises NotThisFormat for a file that does not begin with these bytes, unless it ends within
+    them."""
     head = source.read(len(magic))
     source.seek(0)
     if not magic.startswith(head):
@@ -73,17 +72,17 @@ class _Gzip:
     """A member of a gzip file, with the interface of `bz2`."""
 
     def __init__(self) -> None:
-        self._inside = zlib.decompressobj(wbits=31)
+        self._decompressor = zlib.decompressobj(wbits=31)
         self._rest = b""
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        out = self._inside.decompress(self._rest + data, max_length)
-        self._rest = self._inside.unconsumed_tail
+        out = self._decompressor.decompress(self._rest + data, max_length)
+        self._rest = self._decompressor.unconsumed_tail
         return out
 
     @property
     def eof(self) -> bool:
-        return self._inside.eof
+        return self._decompressor.eof
 
     @property
     def needs_input(self) -> bool:
@@ -91,11 +90,11 @@ class _Gzip:
 
     @property
     def unused_data(self) -> bytes:
-        return self._inside.unused_data
+        return self._decompressor.unused_data
 
 
 class _Members:
-    """Decompresses members, one after the other. Zeros between and after them are padding."""
+    """Decompresses consecutive members. Zeros between and after them are padding."""
 
     def __init__(self, source: Input, member: Callable[[], Any], magic: bytes) -> None:
         _require_magic(source, magic)
@@ -134,11 +133,11 @@ class _Members:
 
 
 class Held:
-    """What Arrow takes for a file that is open for reading; it does not close it."""
+    """A file-like object that Arrow can read from; closing it has no effect."""
 
     closed = False
     fault: Exception | None = None
-    """What the input raised, for Arrow tells it no better than what is wrong with a file."""
+    """The error that the input raised: Arrow reports it like a damaged file."""
 
     def __init__(self, source: Input) -> None:
         self._source = source
@@ -150,16 +149,16 @@ class Held:
         return self._size
 
     def read(self, n: int = -1) -> bytes:
-        """So many bytes, unless the file ends: Arrow takes fewer for the end."""
-        left = n if n >= 0 else max(0, self._size - self.tell())
-        data = self._read(left) if left else b""
-        if len(data) == left or not data:
+        """Exactly `n` bytes, unless the file ends: Arrow takes fewer for the end."""
+        remaining = n if n >= 0 else max(0, self._size - self.tell())
+        data = self._read(remaining) if remaining else b""
+        if len(data) == remaining or not data:
             return data
         pieces = [data]
-        left -= len(data)
-        while left and (data := self._read(left)):
+        remaining -= len(data)
+        while remaining and (data := self._read(remaining)):
             pieces.append(data)
-            left -= len(data)
+            remaining -= len(data)
         return b"".join(pieces)
 
     def _read(self, n: int) -> bytes:
@@ -187,16 +186,16 @@ class Held:
 
 
 class _Zstd:
-    """By Arrow: Python has none yet."""
+    """Through Arrow: Python has no zstd yet."""
 
     def __init__(self, source: Input) -> None:
         _require_magic(source, b"\x28\xb5\x2f\xfd")
         self._held = Held(source)
-        self._inside = pa.CompressedInputStream(pa.PythonFile(self._held, "r"), "zstd")
+        self._decompressor = pa.CompressedInputStream(pa.PythonFile(self._held, "r"), "zstd")
 
     def read(self, n: int) -> bytes:
         try:
-            data: bytes = self._inside.read(n)
+            data: bytes = self._decompressor.read(n)
         except (pa.ArrowException, OSError) as error:
             if self._held.fault is not None:
                 raise self._held.fault from None
@@ -205,8 +204,8 @@ class _Zstd:
 
 
 class _Blocks:
-    """Snappy, in the framings there are: Hadoop's (`.snappy`, as Spark writes it), snappy's own
-    (`.sz`; its checksums are not verified), and that of snappy-java."""
+    """Snappy, in its three framings: Hadoop's (`.snappy`, as Spark writes it), snappy's own (`.sz`;
+    its checksums are not verified), and that of snappy-java."""
 
     def __init__(self, source: Input) -> None:
         self._source = source
@@ -216,7 +215,7 @@ class _Blocks:
         return next(self._blocks, b"")
 
     def _begin(self) -> Iterator[bytes]:
-        head = self._some(4)
+        head = self._exactly_or_none(4)
         if not head:
             return iter(())
         if head == _FRAMED[:4]:
@@ -228,16 +227,16 @@ class _Blocks:
     def _hadoop(self, head: bytes) -> Iterator[bytes]:
         began = False
         while head:
-            left = self._number(head, began)
-            while left:
+            remaining = self._number(head, began)
+            while remaining:
                 piece = self._piece(self._number(self._exactly(4), began), began)
-                if len(piece) > left:
+                if len(piece) > remaining:
                     raise NotThisFormat("The file is not compressed with snappy")
-                left -= len(piece)
+                remaining -= len(piece)
                 began = True
                 if piece:
                     yield piece
-            head = self._some(4)
+            head = self._exactly_or_none(4)
 
     def _xerial(self, head: bytes) -> Iterator[bytes]:
         while head:
@@ -249,7 +248,7 @@ class _Blocks:
                 piece = self._piece(self._number(head, True), True)
                 if piece:
                     yield piece
-            head = self._some(4)
+            head = self._exactly_or_none(4)
 
     def _framed(self, head: bytes) -> Iterator[bytes]:
         while head:
@@ -263,7 +262,7 @@ class _Blocks:
                 raise Truncated(f"A chunk of snappy is of the unknown type {kind}")
             elif kind == 0xFF and data != _FRAMED[4:]:
                 raise NotThisFormat("The file is not compressed with snappy")
-            head = self._some(4)
+            head = self._exactly_or_none(4)
 
     def _piece(self, size: int, began: bool) -> bytes:
         data = self._exactly(size)
@@ -281,8 +280,8 @@ class _Blocks:
             raise kind("The file is not compressed with snappy, or damaged")
         return number
 
-    def _some(self, size: int) -> bytes:
-        """So many bytes, or none at the end."""
+    def _exactly_or_none(self, size: int) -> bytes:
+        """Exactly `size` bytes, or none at the end."""
         data = self._source.read(size)
         while 0 < len(data) < size:
             more = self._source.read(size - len(data))
@@ -292,7 +291,7 @@ class _Blocks:
         return data
 
     def _exactly(self, size: int) -> bytes:
-        data = self._some(size) if size else b""
+        data = self._exactly_or_none(size) if size else b""
         if len(data) < size:
             raise Truncated(_ENDS_EARLY)
         return data
@@ -303,7 +302,7 @@ _XERIAL: Final = b"\x82SNAPPY\x00"
 
 
 def _unsnap(data: bytes) -> bytes:
-    """A block of snappy, which begins with its size."""
+    """Decompresses a block of snappy, which begins with its size."""
     size = shift = 0
     for byte in data[:5]:
         size |= (byte & 127) << shift
@@ -319,7 +318,7 @@ def _unsnap(data: bytes) -> bytes:
 
 
 class Transcoded:
-    """Text of another encoding as UTF-8. Raises DataError for bytes that are none of it."""
+    """Converts text of another encoding to UTF-8. Raises DataError for invalid bytes."""
 
     def __init__(self, stream: Stream, encoding: str) -> None:
         self._stream = stream
@@ -342,9 +341,9 @@ class Transcoded:
 
 
 def _inflate(data: bytes) -> bytes:
-    inside = zlib.decompressobj(wbits=-15)
-    out = inside.decompress(data)
-    if not inside.eof:
+    decompressor = zlib.decompressobj(wbits=-15)
+    out = decompressor.decompress(data)
+    if not decompressor.eof:
         raise Truncated("A compressed block is damaged")
     return out
 
@@ -357,8 +356,8 @@ def _snappy(data: bytes) -> bytes:
 
 
 def _zstandard(data: bytes) -> bytes:
-    inside = pa.CompressedInputStream(pa.BufferReader(data), "zstd")
-    return inside.read()  # type: ignore[no-any-return]
+    stream = pa.CompressedInputStream(pa.BufferReader(data), "zstd")
+    return stream.read()  # type: ignore[no-any-return]
 
 
 AVRO_DECODERS: Final[Mapping[str, Callable[[bytes], bytes]]] = {
@@ -369,4 +368,4 @@ AVRO_DECODERS: Final[Mapping[str, Callable[[bytes], bytes]]] = {
     "bzip2": bz2.decompress,
     "xz": lzma.decompress,
 }
-"""Codecs of Avro's blocks, by the names that its files have for them."""
+"""Decoders of Avro blocks, by the names of codecs in Avro files."""

@@ -1,4 +1,4 @@
-"""Files of columns: Parquet and ORC."""
+"""Columnar files: Parquet and ORC."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from penstock.connectors.files.formats.codecs import Handle
 from penstock.connectors.files.formats.format import Encoder, Format, Out
 
 AVRO_SCHEMA: Final = b"parquet.avro.schema"
-"""Where Confluent's connectors, and others that write by Avro, leave the schema."""
+"""The metadata key under which Confluent's connectors and other Avro writers store the schema."""
 
 _GROUP_ROWS: Final = 1 << 17
-_GROUP_BYTES: Final = 16 << 20  # as Arrow has them
-_BATCHES: Final = 256  # that are held one by one: a small one is mostly overhead
+_GROUP_BYTES: Final = 16 << 20  # as Arrow measures them
+_BATCHES: Final = 256  # kept separately: small ones are mostly overhead
 
 PARQUET_CODECS: Final[Mapping[str, tuple[str, str]]] = {
     "none": ("none", ""),
@@ -34,11 +34,11 @@ PARQUET_CODECS: Final[Mapping[str, tuple[str, str]]] = {
     "lz4": ("lz4", ".lz4"),
     "brotli": ("brotli", ".br"),
 }
-"""Codecs by the names that settings have for them: Arrow's name, and what a file's name gets."""
+"""Codecs by their names in settings: Arrow's name, and the suffix of file names."""
 
 
 class _ColumnEncoder(Encoder[Any]):
-    """Collects batches, and writes them in groups of rows."""
+    """Collects batches, and writes them in row groups."""
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
@@ -51,7 +51,7 @@ class _ColumnEncoder(Encoder[Any]):
         return batch_of(self._schema, column)
 
     def append(self, encoded: Any) -> None:
-        # A group ends at the same row however the rows come, unless it ends by its bytes.
+        # A group ends at the same row for any batches, unless it ends because of its bytes.
         while self._rows + len(encoded) >= _GROUP_ROWS:
             room = _GROUP_ROWS - self._rows
             self._hold(encoded.slice(0, room))
@@ -75,25 +75,25 @@ class _ColumnEncoder(Encoder[Any]):
             self._rows += len(batch)
             self.held_bytes += batch.nbytes
             if len(self._batches) >= _BATCHES:
-                self._batches = self._together().to_batches()
+                self._batches = self._table().to_batches()
 
     def _write_group(self) -> None:
-        table = self._together()
+        table = self._table()
         self._batches = []
         self._rows = 0
         self.held_bytes = 0
         self.write(table)
 
-    def _together(self) -> Any:
+    def _table(self) -> Any:
         return pa.Table.from_batches(self._batches, self._columns).combine_chunks()
 
     @abstractmethod
     def write(self, table: Any) -> None:
-        """Writes a group of rows."""
+        """Writes a row group."""
 
     @abstractmethod
     def end(self) -> None:
-        """Writes what a file ends with."""
+        """Writes the end of the file."""
 
 
 class Parquet(Format):
@@ -103,7 +103,7 @@ class Parquet(Format):
     structs_only = True
 
     def __init__(self, codec: str = "snappy", *, bare: bool = False) -> None:
-        """`bare`: names of files do not tell the codec."""
+        """`bare`: file names have no suffix of the codec."""
         self._codec, ending = PARQUET_CODECS[codec]
         self._ending = "" if bare else ending
 
@@ -133,7 +133,7 @@ class _ParquetEncoder(_ColumnEncoder):
 
 @lru_cache(maxsize=256)
 def _in_avro(schema: Schema) -> bytes | None:
-    """The schema as readers with Kafka Connect look for it; None if Avro has no word for it."""
+    """The schema as readers with Kafka Connect expect it; None if Avro cannot express it."""
     try:
         return json.dumps(avro_schema(schema), separators=(",", ":")).encode()
     except DataError:
@@ -141,7 +141,7 @@ def _in_avro(schema: Schema) -> bytes | None:
 
 
 class Orc(Format):
-    """ORC files. Times of day, which ORC has no type for, are ms of the day."""
+    """ORC files. ORC has no type for times of day: they are written as ms of the day."""
 
     needs_schema = True
 
@@ -155,7 +155,7 @@ class Orc(Format):
 
 class _OrcEncoder(_ColumnEncoder):
     def __init__(self, schema: Schema, out: Out) -> None:
-        from pyarrow import orc  # some 10 MB that only these files need
+        from pyarrow import orc  # some 10 MB that only ORC needs
 
         super().__init__(schema)
         self._writer = orc.ORCWriter(pa.PythonFile(Handle(out), "w"), compression="zlib")

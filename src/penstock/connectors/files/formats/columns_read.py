@@ -1,4 +1,4 @@
-"""Files of columns, read: Parquet and ORC."""
+"""Reads columnar files: Parquet and ORC."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _BATCH_ROWS: Final = 1 << 16
 
 
 class ParquetReading(Reading):
-    """Parquet files. Ranges have the groups of rows that begin in them.
+    """Parquet files. Ranges have the row groups that begin in them.
 
-    `only` is the column of files that have no other, whose values are the records: `key` and
-    `headers` of the files beside.
+    `only` names the single column whose values are the records: `key` and `headers` in the files
+    of keys and headers.
     """
 
     splittable = True
@@ -64,7 +64,7 @@ class OrcReading(Reading):
 
 
 class _ColumnDecoder(Decoder):
-    """Makes chunks of record batches."""
+    """Converts record batches to chunks."""
 
     name: str
     magic: bytes
@@ -107,8 +107,8 @@ class _ColumnDecoder(Decoder):
 
     @abstractmethod
     def opened(self) -> tuple[Any, str | None, Iterator[Any]]:
-        """The columns, the schema in Avro, if there is one, and the batches behind the first
-        `self._skip` rows, or some of these."""
+        """Opens the file: returns its columns, its Avro schema if any, and its batches. It may skip
+        some of the first `self._skip` rows."""
 
     def _begin(self) -> None:
         self._source.seek(0)
@@ -123,10 +123,10 @@ class _ColumnDecoder(Decoder):
             self._value = self._only
         elif declared is not None and declared.type is not Type.STRUCT and names == ("value",):
             self._value = "value"
-            declared = None if not _alike(declared, schema.fields[0].schema) else declared
+            declared = None if not _compatible(declared, schema.fields[0].schema) else declared
             self._schema = declared or schema.fields[0].schema
             return
-        if declared is not None and _alike(declared, schema):
+        if declared is not None and _compatible(declared, schema):
             schema = declared
         self._schema = schema if self._value is None else schema.fields[0].schema
 
@@ -137,10 +137,10 @@ class _ColumnDecoder(Decoder):
             self._batch = next(self._batches, None)
             if self._batch is None:
                 return None
-            left_out = min(self._skip, len(self._batch))
-            self._skip -= left_out
-            self._record += left_out
-            self._batch = self._batch.slice(left_out)
+            skipped = min(self._skip, len(self._batch))
+            self._skip -= skipped
+            self._record += skipped
+            self._batch = self._batch.slice(skipped)
         size = max(1, self._batch.nbytes // len(self._batch))
         rows = max(1, min(len(self._batch), max_bytes // size))
         batch = self._batch.slice(0, rows)
@@ -183,7 +183,7 @@ class _ParquetDecoder(_ColumnDecoder):
         skipping = True
         for at in range(meta.num_row_groups):
             group = meta.row_group(at)
-            if not self._is_mine(group):
+            if not self._is_in_range(group):
                 continue
             if skipping and group.num_rows <= self._skip:
                 self._skip -= group.num_rows
@@ -193,14 +193,14 @@ class _ParquetDecoder(_ColumnDecoder):
             groups.append(at)
             rows += group.num_rows
             size += group.total_byte_size
-        several = _BATCH_BYTES * max(rows, 1) // max(size, 1)
+        batch_rows = _BATCH_BYTES * max(rows, 1) // max(size, 1)
         batches = file.iter_batches(
-            batch_size=max(1, min(_BATCH_ROWS, several)), row_groups=groups, use_threads=False
+            batch_size=max(1, min(_BATCH_ROWS, batch_rows)), row_groups=groups, use_threads=False
         )
         text = (meta.metadata or {}).get(AVRO_SCHEMA)
         return file.schema_arrow, None if text is None else text.decode("utf-8", "replace"), batches
 
-    def _is_mine(self, group: Any) -> bool:
+    def _is_in_range(self, group: Any) -> bool:
         if not group.num_columns:
             return not self._start.byte
         first = group.column(0)
@@ -216,7 +216,7 @@ class _OrcDecoder(_ColumnDecoder):
     magic = b"ORC"
 
     def opened(self) -> tuple[Any, str | None, Iterator[Any]]:
-        from pyarrow import orc  # some 10 MB that only these files need
+        from pyarrow import orc  # some 10 MB that only ORC needs
 
         file = orc.ORCFile(pa.PythonFile(self._held, "r"))
         return file.schema, None, (file.read_stripe(at) for at in range(file.nstripes))
@@ -231,8 +231,8 @@ def _declared(text: str | None) -> Schema | None:
         return None
 
 
-def _alike(declared: Schema | None, schema: Schema | None) -> bool:
-    """Whether values of a column are values of the schema that the file declares for it."""
+def _compatible(declared: Schema | None, schema: Schema | None) -> bool:
+    """Whether the values of a column fit the schema that the file declares for it."""
     if declared is None or schema is None:
         return False
     if declared.logical is not schema.logical or (schema.optional and not declared.optional):
@@ -244,14 +244,14 @@ def _alike(declared: Schema | None, schema: Schema | None) -> bool:
         return declared.scale == schema.scale
     match schema.type:
         case Type.ARRAY:
-            return _alike(declared.value_schema, schema.value_schema)
+            return _compatible(declared.value_schema, schema.value_schema)
         case Type.MAP:
-            return _alike(declared.key_schema, schema.key_schema) and _alike(
+            return _compatible(declared.key_schema, schema.key_schema) and _compatible(
                 declared.value_schema, schema.value_schema
             )
         case Type.STRUCT:
             return declared.field_names == schema.field_names and all(
-                _alike(mine.schema, its.schema)
-                for mine, its in zip(declared.fields, schema.fields, strict=True)
+                _compatible(expected.schema, field.schema)
+                for expected, field in zip(declared.fields, schema.fields, strict=True)
             )
     return True

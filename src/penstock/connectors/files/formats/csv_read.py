@@ -1,8 +1,8 @@
-"""CSV, read (RFC 4180): by Arrow, and by hand what Arrow refuses.
+"""Reads CSV (RFC 4180) with Arrow, or with a parser of its own if Arrow refuses the data.
 
 Arrow reads a block of records into columns. If a cell is not of its column's type, all cells are
-read as text, and converted one by one: only the rows of bad cells fail. Blocks whose quotes are not
-where they should be are parsed by hand.
+read as strings and converted one by one: only the rows of bad cells fail. Blocks with misplaced
+quotes go to the own parser.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ from penstock.connectors.files.formats.lines_read import (
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How cells are separated. Delimiter and quote are characters of ASCII."""
+    """How cells are separated. Delimiter and quote are ASCII characters."""
 
     delimiter: str = ","
     quote: str | None = '"'
     newlines: bool = True
-    """Whether quoted cells may hold newlines. Without, each line is a record, so that a quote that
-    is not closed costs one record, and ranges can be read by themselves."""
+    """Whether quoted cells may contain newlines. If not, each line is a record: an unclosed quote
+    costs one record, and files can be read in ranges."""
 
 
 RFC_4180: Final = Dialect()
@@ -68,10 +68,10 @@ RFC_4180: Final = Dialect()
 class CsvReading(Reading):
     """CSV files.
 
-    The columns have the names of the header; else those that are given, or the schema's, or
-    `column1` and so on. With a schema, columns that it does not have are left out. Without one, the
-    types are those of the first `infer` rows; with 0 all are texts. An empty cell without quotes is
-    null, and so is one that is `null`.
+    The columns have the names of the header; else `names`, or those of the schema, or `column1` and
+    so on. A schema leaves out columns that it does not have. Without a schema, types are inferred
+    from the first `infer` rows; with 0 all are strings. An unquoted empty cell is null, and so is a
+    cell equal to `null`.
     """
 
     def __init__(
@@ -103,13 +103,13 @@ class CsvReading(Reading):
     def open(
         self, source: Input, start: Position, stop: int | None = None, *, growing: bool = False
     ) -> Decoder:
-        return _LateDecoder(self, source, start, stop, growing)
+        return _HeaderDecoder(self, source, start, stop, growing)
 
     def records(
         self, source: Input, start: Position, stop: int | None, growing: bool
     ) -> tuple[Separated, int]:
-        """Blocks of records from a position on, and how many have to be skipped."""
-        several = self.dialect.newlines and self.dialect.quote
+        """Blocks of records from a position on, and how many records to skip."""
+        is_multiline = self.dialect.newlines and self.dialect.quote
         return separated(
             source,
             start,
@@ -118,95 +118,95 @@ class CsvReading(Reading):
             codec=self.codec,
             most=self.most,
             encoding=self.encoding,
-            ends=(lambda data: scan(data, self.dialect)[0]) if several else None,
+            ends=(lambda data: scan(data, self.dialect)[0]) if is_multiline else None,
         )
 
 
-class _LateDecoder(Decoder):
-    """Reads the header first, once it is there."""
+class _HeaderDecoder(Decoder):
+    """Reads the header first, once it is complete."""
 
     def __init__(
-        self, its: CsvReading, source: Input, start: Position, stop: int | None, growing: bool
+        self, reading: CsvReading, source: Input, start: Position, stop: int | None, growing: bool
     ) -> None:
-        self._open = (its, source, start, stop, growing)
-        self._inside: _CsvDecoder | None = None
+        self._arguments = (reading, source, start, stop, growing)
+        self._decoder: _CsvDecoder | None = None
 
     def read(self, max_bytes: int) -> Chunk | None:
-        if self._inside is None:
-            self._inside = _opened(*self._open)
-        return None if self._inside is None else self._inside.read(max_bytes)
+        if self._decoder is None:
+            self._decoder = _open(*self._arguments)
+        return None if self._decoder is None else self._decoder.read(max_bytes)
 
     def close(self) -> None:
         return None
 
 
-def _opened(
-    its: CsvReading, source: Input, start: Position, stop: int | None, growing: bool
+def _open(
+    reading: CsvReading, source: Input, start: Position, stop: int | None, growing: bool
 ) -> _CsvDecoder | None:
-    """Reads what the file begins with; None if that is not there yet."""
-    lines, _ = its.records(source, Position(), None, growing)
+    """Reads the beginning of the file; None if it is not complete yet."""
+    lines, _ = reading.records(source, Position(), None, growing)
     rows: list[list[str | None]] = []
     first: int | None = None
     header: list[str | None] | None = None
     cut_off = False
-    while (header is None or len(rows) < its.infer) and (block := lines.block(1)):
+    while (header is None or len(rows) < reading.infer) and (block := lines.block(1)):
         record = block.data.removeprefix(BOM) if block.begin == 0 else block.data
         if not record.strip(b"\r\n"):
             continue
         if header is None:
             cut_off = not block.complete
             try:
-                header = _cells(record, its, "")
+                header = _cells(record, reading, "")
             except DataError as error:
-                if not its.header and (its.names or its.schema):
+                if not reading.header and (reading.names or reading.schema):
                     header = []
                 else:
                     kind = Truncated if cut_off else DataError
                     raise kind(f"The names of columns cannot be read: {error}") from error
-            if its.header:
+            if reading.header:
                 first = block.begin + len(block.data)
                 continue
             first = 0
         try:
-            rows.append(_cells(record, its, its.null))
+            rows.append(_cells(record, reading, reading.null))
         except DataError:
-            continue  # it will fail in its turn
-    if header is None or first is None or (growing and its.infer and not rows):
+            continue  # the record fails later, when it is read
+    if header is None or first is None or (growing and reading.infer and not rows):
         return None
     try:
-        names = _names(its, header)
+        names = _names(reading, header)
     except DataError as error:
         if cut_off:
             raise Truncated(f"The file ends in its header: {error}") from error
         raise
-    alike = [row for row in rows[: its.infer] if len(row) == len(names)]
-    schema = its.schema or _schema(names, alike)
-    if start.byte is None or not its.places or start == Position():
-        lines, _ = its.records(source, Position(), stop, growing)
-        return _CsvDecoder(its, lines, start.record + its.header, start, names, schema)
-    at = start
+    complete = [row for row in rows[: reading.infer] if len(row) == len(names)]
+    schema = reading.schema or _schema(names, complete)
+    if start.byte is None or not reading.places or start == Position():
+        lines, _ = reading.records(source, Position(), stop, growing)
+        return _CsvDecoder(reading, lines, start.record + reading.header, start, names, schema)
+    begin = start
     if start.record == 0:
-        at = Position(0, max(start.byte, first))
-    lines, _ = its.records(source, at, stop, growing)
-    return _CsvDecoder(its, lines, 0, start, names, schema)
+        begin = Position(0, max(start.byte, first))
+    lines, _ = reading.records(source, begin, stop, growing)
+    return _CsvDecoder(reading, lines, 0, start, names, schema)
 
 
-def _names(its: CsvReading, header: list[str | None]) -> list[str]:
-    if its.header:
+def _names(reading: CsvReading, header: list[str | None]) -> list[str]:
+    if reading.header:
         names = [(name or "").strip() or f"column{at + 1}" for at, name in enumerate(header)]
-    elif its.names:
-        names = list(its.names)
-    elif its.schema is not None:
-        names = list(its.schema.field_names)
+    elif reading.names:
+        names = list(reading.names)
+    elif reading.schema is not None:
+        names = list(reading.schema.field_names)
     else:
         names = [f"column{at + 1}" for at in range(len(header))]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise DataError(f"The file has two columns named '{twice}'")
-    if its.schema is not None:
-        for field in its.schema.fields:
-            needed = not field.schema.optional and field.schema.default is None
-            if needed and field.name not in names:
+    duplicate = next((name for name in names if names.count(name) > 1), None)
+    if duplicate is not None:
+        raise DataError(f"The file has two columns named '{duplicate}'")
+    if reading.schema is not None:
+        for field in reading.schema.fields:
+            is_required = not field.schema.optional and field.schema.default is None
+            if is_required and field.name not in names:
                 raise DataError(f"The file has no column '{field.name}', which the schema needs")
     return names
 
@@ -222,8 +222,8 @@ def _schema(names: list[str], rows: list[list[str | None]]) -> Schema:
 
 
 def scan(data: bytes, dialect: Dialect) -> tuple[Any, bool]:
-    """Where complete records of a block end, which begins with one; and whether everything is
-    where it should be, so that Arrow reads the same records."""
+    """The ends of complete records in a block that begins with a record; and whether all quotes and
+    line ends are regular, so that Arrow reads the same records."""
     array = np.frombuffer(data, np.uint8)
     newlines = np.flatnonzero(array == ord("\n"))
     regular = data.count(b"\r") == data.count(b"\r\n")
@@ -233,7 +233,7 @@ def scan(data: bytes, dialect: Dialect) -> tuple[Any, bool]:
     quotes = np.flatnonzero(array == ord(quote))
     opening, closing = quotes[0::2], quotes[1::2]
     adjacent = quotes[1:] == quotes[:-1] + 1
-    second = np.concatenate(([False], adjacent))  # of a pair, which is a quote inside
+    second = np.concatenate(([False], adjacent))  # of a pair, which is an escaped quote
     first = np.concatenate((adjacent, [False]))
     before = array[np.maximum(opening - 1, 0)]
     opens = second[0::2] | (opening == 0) | (before == ord(dialect.delimiter))
@@ -259,19 +259,19 @@ def scan(data: bytes, dialect: Dialect) -> tuple[Any, bool]:
 @lru_cache(maxsize=16)
 def _record(dialect: Dialect) -> re.Pattern[bytes]:
     assert dialect.quote is not None, "without quotes every line is a record"
-    quote, delimiter = (re.escape(each.encode()) for each in (dialect.quote, dialect.delimiter))
+    quote, delimiter = (re.escape(char.encode()) for char in (dialect.quote, dialect.delimiter))
     cell = rb"(?:Q(?>(?:[^Q]++|QQ)*)Q[^D\n]*+|(?!Q)[^D\n]*+)"
     pattern = rb"(?:%b(?:D%b)*+)\n" % (cell, cell)
     return re.compile(pattern.replace(b"Q", quote).replace(b"D", delimiter))
 
 
-def _cells(record: bytes, its: CsvReading, null: str) -> list[str | None]:
-    """The cells of a record, by hand. Raises DataError."""
+def _cells(record: bytes, reading: CsvReading, null: str) -> list[str | None]:
+    """Parses the cells of a record, without Arrow. Raises DataError."""
     try:
         text = record.decode().removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError as error:
         raise DataError(f"it is no text in utf-8: {error}") from error
-    delimiter, quote = its.dialect.delimiter, its.dialect.quote
+    delimiter, quote = reading.dialect.delimiter, reading.dialect.quote
     cells: list[str | None] = []
     at = 0
     while True:
@@ -313,15 +313,15 @@ class _CsvDecoder(LineDecoder[bytes]):
 
     def __init__(
         self,
-        its: CsvReading,
+        reading: CsvReading,
         lines: Separated,
         skip: int,
         start: Position,
         names: list[str],
         schema: Schema,
     ) -> None:
-        super().__init__(lines, skip, start, its.places)
-        self._its = its
+        super().__init__(lines, skip, start, reading.places)
+        self._reading = reading
         self._names = names
         self._schema = schema
         self._fields = [field for field in schema.fields if field.name in names]
@@ -338,7 +338,7 @@ class _CsvDecoder(LineDecoder[bytes]):
         self._regular = True
 
     def find(self, data: bytes) -> Any:
-        ends, self._regular = scan(data, self._its.dialect)
+        ends, self._regular = scan(data, self._reading.dialect)
         return ends
 
     def split(self, data: bytes, ends: Any) -> list[bytes]:
@@ -349,26 +349,25 @@ class _CsvDecoder(LineDecoder[bytes]):
 
     def values(self, lines: list[bytes], failed: Failed) -> Column:
         if not self._regular:
-            return self._by_hand(lines, failed)
+            return self._parse(lines, failed)
         members = self._by_arrow(lines, self._types, failed)
-        if members is not None and self._plain and self._stands(members):
+        if members is not None and self._plain and self._fits(members):
             members = {field.name: members[field.name] for field in self._schema.fields}
             if not failed:
                 return Fields(self._schema, members, len(lines))
-        if members is None or not self._stands(members):
+        if members is None or not self._fits(members):
             failed.clear()
             members = self._by_arrow(lines, self._texts, failed)
             if members is None:
                 failed.clear()
-                return self._by_hand(lines, failed)
+                return self._parse(lines, failed)
         columns = {name: values_of(member) for name, member in members.items()}
         return self._converted(columns, len(lines), failed)
 
     def _by_arrow(
         self, lines: list[bytes], types: Mapping[str, Any], failed: Failed
     ) -> dict[str, Any] | None:
-        """The columns of rows that have as many cells as there are names; None if that does not
-        work."""
+        """The columns of rows with as many cells as there are names; None if Arrow fails."""
         data = NEWLINE.join([*lines, b""])
         wrong: list[tuple[int | None, int]] = []
 
@@ -376,7 +375,7 @@ class _CsvDecoder(LineDecoder[bytes]):
             wrong.append((row.number, row.actual_columns))
             return "skip"
 
-        dialect = self._its.dialect
+        dialect = self._reading.dialect
         try:
             table = arrow_csv.read_csv(
                 pa.BufferReader(data),
@@ -393,7 +392,7 @@ class _CsvDecoder(LineDecoder[bytes]):
                 arrow_csv.ConvertOptions(
                     column_types=types,
                     include_columns=list(types),
-                    null_values=[self._its.null],
+                    null_values=[self._reading.null],
                     true_values=["true", "True", "TRUE", "1"],
                     false_values=["false", "False", "FALSE", "0"],
                     strings_can_be_null=True,
@@ -407,20 +406,20 @@ class _CsvDecoder(LineDecoder[bytes]):
         for number, cells in wrong:
             if number is None:
                 return None
-            failed[number - 1] = self._another(cells)
+            failed[number - 1] = self._wrong_count(cells)
         members = {name: table.column(name).combine_chunks() for name in types}
-        if not self._its.null:
+        if not self._reading.null:
             for field in self._fields:
                 schema = field.schema
                 if schema.type is Type.STRING and not schema.optional and schema.default is None:
                     members[field.name] = members[field.name].fill_null("")
         return members
 
-    def _another(self, cells: int) -> DataError:
+    def _wrong_count(self, cells: int) -> DataError:
         return DataError(f"it has {cells} cells, and the file {len(self._names)} columns")
 
-    def _stands(self, members: Mapping[str, Any]) -> bool:
-        """Whether the cells that Arrow has converted are values of the schema."""
+    def _fits(self, members: Mapping[str, Any]) -> bool:
+        """Whether the cells that Arrow converted are valid for the schema."""
         for field in self._fields:
             schema, member = field.schema, members[field.name]
             if member.null_count and (not schema.optional or schema.default is not None):
@@ -432,13 +431,13 @@ class _CsvDecoder(LineDecoder[bytes]):
                     return False
         return True
 
-    def _by_hand(self, lines: list[bytes], failed: Failed) -> Column:
+    def _parse(self, lines: list[bytes], failed: Failed) -> Column:
         rows: list[list[str | None]] = []
         for row, line in enumerate(lines):
             try:
-                cells = _cells(line, self._its, self._its.null)
+                cells = _cells(line, self._reading, self._reading.null)
                 if len(cells) != len(self._names):
-                    raise self._another(len(cells))
+                    raise self._wrong_count(len(cells))
                 rows.append(cells)
             except DataError as error:
                 failed[row] = error
@@ -448,32 +447,32 @@ class _CsvDecoder(LineDecoder[bytes]):
     def _converted(
         self, columns: Mapping[str, Sequence[Any]], count: int, failed: Failed
     ) -> Column:
-        """The values of columns, which have a cell for each row that is not in `failed`."""
+        """The values of columns with a cell for each row that is not in `failed`."""
         if len(failed) == count:
             return Column.of([None] * count, self._schema)
         rows = range(count) if not failed else [row for row in range(count) if row not in failed]
-        made: list[Sequence[Value]] = []
+        converted: list[Sequence[Value]] = []
         for field in self._schema.fields:
             cells = columns.get(field.name)
             if cells is None:
-                made.append([field.schema.default] * len(rows))
+                converted.append([field.schema.default] * len(rows))
                 continue
-            read = reader(field.schema, self._its.null)
+            read = reader(field.schema, self._reading.null)
             if read is None:
-                made.append(cells)
+                converted.append(cells)
                 continue
             try:
-                made.append(list(map(read, cells)))
+                converted.append(list(map(read, cells)))
             except DataError:
-                made.append(self._one_by_one(field.name, read, cells, rows, failed))
-        values = structs_of(self._schema.field_names)(made)
+                converted.append(self._one_by_one(field.name, read, cells, rows, failed))
+        values = structs_of(self._schema.field_names)(converted)
         if len(rows) == count and not failed:
             return Column.of(values, self._schema)
-        whole: list[Value] = [None] * count
+        all_values: list[Value] = [None] * count
         for row, value in zip(rows, values, strict=True):
             if row not in failed:
-                whole[row] = value
-        return Column.of(whole, self._schema)
+                all_values[row] = value
+        return Column.of(all_values, self._schema)
 
     def _one_by_one(
         self, name: str, read: Any, cells: Sequence[Any], rows: Sequence[int], failed: Failed

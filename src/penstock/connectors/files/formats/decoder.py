@@ -1,9 +1,9 @@
-"""The contract of a format that is read.
+"""The contract of formats for reading.
 
-A `Reading` opens a file of its format, or a range of one, and its `Decoder` gives the records in
-chunks. What is given is complete: a file that ends in the middle of a record raises Truncated, and
-one that is not of the format raises NotThisFormat. A record that alone cannot be decoded is an
-entry of the chunk's `failed`, and the others go on.
+A `Reading` opens a file of its format, or a range of one, and its `Decoder` returns the records in
+chunks. A file that ends in the middle of a record raises Truncated, and one of another format
+raises NotThisFormat. A single record that cannot be decoded is an entry of the chunk's `failed`,
+and does not affect the others.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from penstock.api import Column, DataError, Failed
 
 
 class Truncated(DataError):
-    """The file ends in the middle of something, or is damaged."""
+    """The file ends too early, or is damaged."""
 
 
 class NotThisFormat(DataError):
@@ -25,7 +25,7 @@ class NotThisFormat(DataError):
 
 
 class TooLarge(DataError):
-    """A record is larger than the limit, so that it would take too much memory."""
+    """A record exceeds the size limit, which bounds memory."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(
@@ -35,16 +35,16 @@ class TooLarge(DataError):
 
 
 RECORD_MAX: Final = "penstock.record.max.bytes"
-"""The setting for the size of records."""
+"""The setting for the largest size of records."""
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where reading goes on: after `record` records of the file.
+    """Where reading continues: after `record` records of the file.
 
-    `byte` is the same place for formats whose uncompressed files can be entered there (lines of
-    text), else None. With record 0 it is where a range begins. Formats of blocks (Avro, Parquet)
-    keep it: their `record` counts from the first one of the range.
+    `byte` is the same position in bytes, for formats whose uncompressed files can be entered there
+    (lines of text), else None. With record 0 it is where a range begins. Block formats (Avro,
+    Parquet) keep it: their `record` counts from the first one of the range.
     """
 
     record: int = 0
@@ -57,28 +57,28 @@ class Chunk:
 
     values: Column
     ends: Sequence[int] | None
-    """The byte position after each record, where the format has them."""
+    """The byte position after each record, if the format has them."""
     after: Position
-    """Behind the last record."""
+    """The position after the last record."""
     failed: Failed = field(default_factory=dict)
-    """The rows that could not be decoded, whose values are None, and why."""
+    """The errors of rows that could not be decoded, whose values are None."""
 
 
 class Input(Protocol):
-    """A file that is open for reading, as a store gives it."""
+    """A file of a store that is open for reading."""
 
     @property
     def size(self) -> int:
-        """Its bytes, when it was opened."""
+        """Its size in bytes when it was opened."""
 
     def read(self, n: int = -1, /) -> bytes:
-        """At most `n` bytes from the present place on; b"" at the end."""
+        """At most `n` bytes from the current position on; b"" at the end."""
 
     def seek(self, position: int, /) -> object:
         """Goes to a byte, counted from the beginning."""
 
     def tell(self) -> int:
-        """The present place."""
+        """The current position."""
 
 
 class Decoder(ABC):
@@ -86,34 +86,34 @@ class Decoder(ABC):
 
     @abstractmethod
     def read(self, max_bytes: int) -> Chunk | None:
-        """The next records: about `max_bytes` of them at most, at least one. None at the end; or,
-        for a file that grows, if there is no complete record now: call again then. Raises Truncated
-        and NotThisFormat."""
+        """The next records: at least one, and at most about `max_bytes`. None at the end; or, for a
+        growing file, if there is no complete record yet: call again later. Raises Truncated and
+        NotThisFormat."""
 
     @abstractmethod
     def close(self) -> None:
-        """Releases what reading holds. The input stays open."""
+        """Releases resources of the decoder. The input stays open."""
 
 
 class Reading(ABC):
-    """How a file becomes records."""
+    """Reads files of a format."""
 
     splittable: bool = False
-    """Whether a range of a file can be read by itself."""
+    """Whether files can be read in ranges."""
 
     @abstractmethod
     def open(
         self, source: Input, start: Position, stop: int | None = None, *, growing: bool = False
     ) -> Decoder:
-        """Begins to read at `start`.
+        """Starts to read at `start`.
 
         `stop` is the byte at which a range ends, for formats that are `splittable`. A record
-        belongs to the range in which it begins: a range that begins at a byte of its own, with
-        record 0, skips to the first record that begins in it (a line: after the previous newline; a
+        belongs to the range in which it begins: a range that begins at a byte, with record 0,
+        skips to the first record that begins in it (a line: after the previous newline; a
         block of Avro: after a sync marker; Parquet and ORC: row groups whose first byte is in the
         range).
 
-        With `growing`, an incomplete last line is left for later; without, it is a record.
+        With `growing`, an incomplete last line is not read yet; without, it is a record.
 
-        Raises what `read` raises, for what the first bytes show.
+        Raises the errors of `read`, if the first bytes show them.
         """

@@ -1,4 +1,4 @@
-"""The contract of a format."""
+"""The contract of formats for writing."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ E = TypeVar("E")
 
 
 class Out(Protocol):
-    """Where the bytes of a file go. Never fails: what cannot be stored is told elsewhere."""
+    """Receives the bytes of a file. Never fails: the store reports errors elsewhere."""
 
     def write(self, data: Data, /) -> int: ...
 
 
 class Encoder(ABC, Generic[E]):
-    """Writes one file. What is written depends on the records alone, not on how they come, unless
-    memory is short (`relieve`)."""
+    """Writes one file. Its bytes depend only on the records, not on their batches, unless memory is
+    short (`relieve`)."""
 
     held_bytes: int = 0
-    """About how much of what was appended is still here."""
+    """About how many of the appended bytes are still in memory."""
 
     @abstractmethod
     def encode(self, column: Column) -> E | Failed:
-        """The values of a column, which are of the file's schema, as what `append` takes; or, if
-        there are any, the rows that this format cannot hold, and why. Changes nothing."""
+        """Encodes values of the file's schema for `append`; or returns the rows that this format
+        cannot represent, with their errors. Changes nothing."""
 
     @abstractmethod
     def append(self, encoded: E) -> None:
-        """Writes what the last `encode` made."""
+        """Writes the result of the last `encode`."""
 
     def relieve(self) -> None:
-        """Writes what is held, for others need the memory."""
+        """Writes held bytes to free memory."""
 
     @abstractmethod
     def finish(self) -> None:
-        """Writes what a whole file ends with."""
+        """Writes the end of the file."""
 
 
 class Format(ABC):
-    """How records become a file."""
+    """Writes files of a format."""
 
     needs_schema: ClassVar[bool] = False
     structs_only: ClassVar[bool] = False
@@ -54,15 +54,15 @@ class Format(ABC):
     @property
     @abstractmethod
     def ending(self) -> str:
-        """What names of its files end with, from the dot on."""
+        """The extension of file names, with the dot."""
 
     @abstractmethod
     def open(self, schema: Schema | None, out: Out, seed: str) -> Encoder[object]:
-        """Begins a file. `seed` is what makes it differ from others: its name. Raises DataError for
-        a schema that no file of this format can have."""
+        """Begins a file. `seed`, its name, distinguishes it from others. Raises DataError for a
+        schema that the format cannot represent."""
 
     def require(self, schema: Schema | None, name: str) -> Schema:
-        """The schema; raises DataError where there is none."""
+        """The schema; raises DataError if there is none."""
         if schema is None:
             raise DataError(
                 f"{name} files need records with a schema; use a converter that gives one, or "

@@ -1,5 +1,5 @@
-"""Records that are bytes already, joined to a file: Aiven's CSV, JSON and JSON lines. And files
-that are compressed as a whole, although their format has compression of its own."""
+"""Files of records that are already bytes: Aiven's CSV, JSON and JSON lines. And files that are
+compressed as a whole, although their format has its own compression."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.connectors.files.formats.format import Encoder, Format, Out
 
 
 class Joined(Format):
-    """What each record is, with something before the first, between two, and after the last."""
+    """Concatenates records, with bytes before the first, between two, and after the last."""
 
     def __init__(
         self, codec: str, *, begin: bytes = b"", between: bytes = b"\n", end: bytes = b""

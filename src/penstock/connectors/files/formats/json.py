@@ -1,7 +1,7 @@
-"""JSON lines, as Kafka Connect's JsonConverter writes values without their schemas.
+"""JSON lines, as Kafka Connect's JsonConverter writes values without schemas.
 
 STRUCT                      an object with all fields
-MAP                         an object; an array of pairs if the keys are no texts
+MAP                         an object; an array of pairs if the keys are not strings
 BYTES                       base64
 Decimal                     base64 of the unscaled value, or a number (`json.decimal.format`)
 Date, Time, Timestamp       days, ms of the day, ms since the epoch
@@ -36,7 +36,7 @@ from penstock.connectors.files.formats.codecs import FILE_CODECS, compressing
 from penstock.connectors.files.formats.format import Encoder, Format, Out
 
 Plain = Callable[[Value], Any]
-"""A Connect value as what the JSON library writes."""
+"""Converts a Connect value to one that the JSON library can write."""
 
 _OPTIONS = orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
 
@@ -62,8 +62,8 @@ class JsonLines(Format):
         dumps = orjson.dumps
         try:
             if plain is None:
-                return [dumps(value, _other, _OPTIONS) for value in values]
-            return [dumps(plain(value), _other, _OPTIONS) for value in values]
+                return [dumps(value, _default, _OPTIONS) for value in values]
+            return [dumps(plain(value), _default, _OPTIONS) for value in values]
         except Exception:
             return _one_by_one(plain, values)
 
@@ -101,16 +101,16 @@ def _one_by_one(plain: Plain | None, values: list[Value]) -> list[bytes] | Faile
 
 
 def line(value: Any) -> bytes:
-    """What `plain_of` made, as a line."""
+    """A line with a value that `plain_of` converted."""
     try:
-        return orjson.dumps(value, _other, _OPTIONS)
+        return orjson.dumps(value, _default, _OPTIONS)
     except TypeError:
-        # Integers beyond 64 bits; what is no JSON at all fails again.
+        # Integers beyond 64 bits; other values fail again.
         return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
-def _other(value: Any) -> Any:
-    """Values without a schema that JSON has no word for."""
+def _default(value: Any) -> Any:
+    """Converts values without a schema that JSON cannot represent."""
     if isinstance(value, bytes):
         return b64encode(value).decode()
     if isinstance(value, Decimal):
@@ -120,16 +120,16 @@ def _other(value: Any) -> Any:
 
 @lru_cache(maxsize=256)
 def plain_of(schema: Schema | None, numeric: bool) -> Plain | None:
-    """What makes values of a schema ready for JSON; None: they are."""
+    """The function that converts values of a schema for JSON; None: no conversion is needed."""
     if schema is None:
         return None
     make = _plain(schema, numeric)
     default = schema.default
     if default is not None:
-        other = default if make is None else make(default)
+        plain_default = default if make is None else make(default)
         if make is None:
-            return lambda value: other if value is None else value
-        return lambda value: other if value is None else make(value)
+            return lambda value: plain_default if value is None else value
+        return lambda value: plain_default if value is None else make(value)
     if make is None:
         return None
     return lambda value: None if value is None else make(value)
@@ -152,10 +152,10 @@ def _plain(schema: Schema, numeric: bool) -> Plain | None:
         case Type.BYTES:
             return lambda value: b64encode(value).decode()
         case Type.FLOAT32:
-            return np.float32  # whose digits are the shortest for 32 bits
+            return np.float32  # prints the shortest digits for 32 bits
         case Type.ARRAY:
             element = plain_of(schema.value_schema, numeric)
-            return None if element is None else lambda value: [element(each) for each in value]
+            return None if element is None else lambda value: [element(item) for item in value]
         case Type.MAP:
             return _map(schema, numeric)
         case Type.STRUCT:
@@ -169,22 +169,22 @@ def _map(schema: Schema, numeric: bool) -> Plain | None:
     if schema.key_schema is not None and schema.key_schema.type is Type.STRING:
         if value is _same:
             return None
-        return lambda map: {name: value(each) for name, each in map.items()}
-    return lambda map: [[key(name), value(each)] for name, each in pairs(map)]
+        return lambda map: {name: value(item) for name, item in map.items()}
+    return lambda map: [[key(name), value(item)] for name, item in pairs(map)]
 
 
 def _struct(schema: Schema, numeric: bool) -> Plain:
-    work = [(name, make) for name, make in _fields(schema, numeric) if make is not None]
+    conversions = [(name, make) for name, make in _fields(schema, numeric) if make is not None]
     names = schema.field_names
     count = len(names)
 
     def struct(value: Value) -> Any:
         if len(value) != count:
             value = {name: value.get(name) for name in names}
-        if not work:
+        if not conversions:
             return value
         changed = dict(value)
-        for name, make in work:
+        for name, make in conversions:
             changed[name] = make(changed[name])
         return changed
 

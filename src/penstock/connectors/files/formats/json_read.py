@@ -1,7 +1,7 @@
-"""JSON, read: a value on each line, or documents.
+"""Reads JSON: a value on each line, or documents.
 
-Values have no schema, as those of the JsonConverter without schemas; with one they are what
-JsonConverter would write, read back (`json_values`).
+Values have no schema, like those of JsonConverter without schemas; with a schema, they are read as
+JsonConverter writes them (`json_values`).
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from penstock.connectors.files.formats.lines_read import (
 
 
 class JsonReading(Reading):
-    """Lines of JSON; or, with `documents`, JSON values in any layout, of which arrays are their
-    elements: an array is its elements, an object is one record."""
+    """JSON lines; or, with `documents`, JSON values in any layout: each element of an array is a
+    record, and an object is one record."""
 
     def __init__(
         self,
@@ -86,8 +86,8 @@ _WIDE: Final = re.compile(rb"(?:^|[\[:,\s])-?(?:9[2-9]\d{17}|\d{20})")
 
 
 class _JsonDecoder(LineDecoder[bytes]):
-    """All lines of a block are parsed as one array, if that works: with a number between any two
-    that no file knows, so that each line must be a whole value."""
+    """Parses all lines of a block as one array if possible, with an unpredictable number between
+    any two: so each line must be a complete value."""
 
     blanks = b" \t\r\n"
     shows_its_end = True
@@ -106,7 +106,7 @@ class _JsonDecoder(LineDecoder[bytes]):
         self._exact = has_decimals(schema)
 
     def values(self, lines: list[bytes], failed: Failed) -> Column:
-        values = None if self._exact else _alike(lines)
+        values = None if self._exact else _parse_all(lines)
         if values is None:
             values = []
             for row, line in enumerate(lines):
@@ -119,7 +119,7 @@ class _JsonDecoder(LineDecoder[bytes]):
 
 
 def converted(values: list[Value], schema: Schema | None, read: Read, failed: Failed) -> Column:
-    """Nodes of JSON as values of a schema; rows in `failed` are None."""
+    """Converts JSON nodes to values of a schema; rows in `failed` are None."""
     if schema is None:
         return Column.of(values, None)
     for row, value in enumerate(values):
@@ -132,8 +132,8 @@ def converted(values: list[Value], schema: Schema | None, read: Read, failed: Fa
     return Column.of(values, schema)
 
 
-def _alike(lines: list[bytes]) -> list[Value] | None:
-    """The values of all lines; None if one of them has to be read by itself."""
+def _parse_all(lines: list[bytes]) -> list[Value] | None:
+    """The values of all lines; None if lines must be parsed one by one."""
     data = _BETWEEN.join(lines)
     if _NINETEEN_DIGITS in data.translate(_FOLD_DIGITS):
         return None
@@ -148,7 +148,7 @@ def _alike(lines: list[bytes]) -> list[Value] | None:
 
 
 def parse(text: bytes) -> Value:
-    """A value; integers may have any size. Raises ValueError for what is no JSON."""
+    """Parses a value; integers may have any size. Raises ValueError for invalid JSON."""
     node = orjson.loads(text)
     if _NINETEEN_DIGITS in text.translate(_FOLD_DIGITS) and _WIDE.search(text):
         return json.loads(text, parse_constant=_refuse)
@@ -156,7 +156,7 @@ def parse(text: bytes) -> Value:
 
 
 def parse_exactly(text: str | bytes) -> Value:
-    """A value whose numbers with a fraction are `Decimal`. Raises ValueError."""
+    """Parses a value; numbers with a fraction become `Decimal`. Raises ValueError."""
     return json.loads(text, parse_constant=_refuse, parse_float=Decimal)
 
 
@@ -168,12 +168,12 @@ _SPACES: Final = re.compile(r"[ \t\n\r]*")
 _DECODER: Final = json.JSONDecoder(parse_constant=_refuse)
 _EXACT: Final = json.JSONDecoder(parse_constant=_refuse, parse_float=Decimal)
 _BEGINS: Final = frozenset('[{"-0123456789tfn')
-_AT_ITS_END: Final = frozenset(']}"')
-"""What a value that is complete ends with, unless it is a number or a word."""
+_CLOSING: Final = frozenset(']}"')
+"""The last character of a complete value, unless it is a number or a literal."""
 
 
 class _DocumentDecoder(Decoder):
-    """Reads values one after the other, by Python's own decoder, which tells where one ends."""
+    """Reads values one after the other with Python's own decoder, which reports where they end."""
 
     def __init__(self, stream: Stream, skip: int, schema: Schema | None, most: int) -> None:
         self._stream = stream
@@ -184,12 +184,12 @@ class _DocumentDecoder(Decoder):
         self._decode = (_EXACT if has_decimals(schema) else _DECODER).raw_decode
         self._most = most
         self._text = ""
-        self._gone = 0  # characters before the text
+        self._before = 0  # characters before the text
         self._at = 0
         self._ended = False
-        self._known = False  # to be JSON
-        self._inside = False  # of an array
-        self._element = False  # whether an element must follow
+        self._is_json = False  # whether the file begins like JSON
+        self._in_array = False
+        self._needs_element = False  # whether an element must follow
         self._broken: DataError | None = None
 
     def read(self, max_bytes: int) -> Chunk | None:
@@ -197,12 +197,12 @@ class _DocumentDecoder(Decoder):
             values = self._values(max_bytes)
             if not values:
                 return None
-            left_out = min(self._skip, len(values))
-            self._skip -= left_out
+            skipped = min(self._skip, len(values))
+            self._skip -= skipped
             self._record += len(values)
-            if left_out < len(values):
+            if skipped < len(values):
                 failed: Failed = {}
-                column = converted(values[left_out:], self._schema, self._read, failed)
+                column = converted(values[skipped:], self._schema, self._read, failed)
                 first = self._record - len(column) + 1
                 failed = {
                     row: DataError(f"Record {first + row}: {error}")
@@ -220,10 +220,10 @@ class _DocumentDecoder(Decoder):
         size = 0
         try:
             while size < max_bytes:
-                before = self._gone + self._at
+                begin = self._before + self._at
                 if not self._next(values):
                     break
-                size += self._gone + self._at - before
+                size += self._before + self._at - begin
         except DataError as error:
             if not values:
                 raise
@@ -231,43 +231,43 @@ class _DocumentDecoder(Decoder):
         return values
 
     def _next(self, values: list[Value]) -> bool:
-        """Adds a value; False at the end."""
+        """Appends a value; False at the end."""
         while True:
             char = self._peek()
-            if not self._inside:
+            if not self._in_array:
                 if not char:
                     return False
-                if not self._known and char not in _BEGINS:
-                    raise self._bad(f"it begins with {char!r}")
-                self._known = True
+                if not self._is_json and char not in _BEGINS:
+                    raise self._error(f"it begins with {char!r}")
+                self._is_json = True
                 if char != "[":
                     values.append(self._value())
                     return True
                 self._at += 1
-                self._inside = True
-                self._element = False
+                self._in_array = True
+                self._needs_element = False
                 if self._peek() != "]":
-                    self._element = True
+                    self._needs_element = True
                 continue
-            if self._element:
+            if self._needs_element:
                 values.append(self._value())
-                # A number may have been cut off: what follows shows that it was not.
+                # A number may be cut off, unless one of these characters follows.
                 match self._peek():
                     case ",":
                         self._at += 1
                     case "]":
-                        self._element = False
+                        self._needs_element = False
                     case _:
                         values.pop()
-                        raise self._bad("',' or ']' is missing")
+                        raise self._error("',' or ']' is missing")
                 return True
             if char != "]":
-                raise self._bad("an array ends with ']'")
+                raise self._error("an array ends with ']'")
             self._at += 1
-            self._inside = False
+            self._in_array = False
 
     def _peek(self) -> str:
-        """The next character that is no space; "" at the end."""
+        """The next character that is not whitespace; "" at the end."""
         while True:
             match = _SPACES.match(self._text, self._at)
             assert match is not None, "of nothing, at least"
@@ -279,21 +279,21 @@ class _DocumentDecoder(Decoder):
 
     def _value(self) -> Value:
         if not self._peek():
-            raise self._bad("a value is missing")
+            raise self._error("a value is missing")
         while True:
             try:
                 value, end = self._decode(self._text, self._at)
             except (ValueError, RecursionError) as error:
                 if self._ended or not self._more():
-                    raise self._bad(str(error)) from error
+                    raise self._error(str(error)) from error
                 continue
-            # A number may go on behind what has been read.
-            if self._text[end - 1] in _AT_ITS_END or end < len(self._text) or not self._more():
+            # A number may continue behind the text that was read.
+            if self._text[end - 1] in _CLOSING or end < len(self._text) or not self._more():
                 self._at = end
                 return value
 
     def _more(self) -> bool:
-        """Reads as much as there is already, at least a piece."""
+        """Doubles the text, or reads at least a piece; False at the end."""
         if self._ended:
             return False
         held = self._text[self._at :]
@@ -302,11 +302,11 @@ class _DocumentDecoder(Decoder):
         data = self._stream.read(max(PIECE, len(held)))
         self._ended = not data
         self._text = held + data.decode("utf-8", "surrogatepass")
-        self._gone += self._at
+        self._before += self._at
         self._at = 0
         return not self._ended
 
-    def _bad(self, why: str) -> DataError:
-        if not self._known:
+    def _error(self, why: str) -> DataError:
+        if not self._is_json:
             return NotThisFormat(f"The file is no JSON: {why}")
         return Truncated(f"The file is damaged or cut off behind record {self._record}: {why}")

@@ -1,6 +1,6 @@
-"""Nodes of JSON as values of Connect's schemas: what `formats.json` writes, read back.
+"""Converts JSON nodes to values of Connect's schemas: the inverse of `formats.json`.
 
-Decimals are base64 of their unscaled value, or numbers. Members that the schema does not have are
+Decimals are base64 of their unscaled value, or numbers. Members that are not in the schema are
 refused.
 """
 
@@ -32,7 +32,7 @@ Read = Callable[[Value], Value]
 
 @lru_cache(maxsize=256)
 def reader(schema: Schema | None) -> Read:
-    """The function that makes a node a value of the schema. It raises DataError."""
+    """The function that converts a node to a value of the schema. It raises DataError."""
     if schema is None:
         return _same
     make = _reader(schema)
@@ -50,11 +50,12 @@ def reader(schema: Schema | None) -> Read:
 
 @lru_cache(maxsize=256)
 def has_decimals(schema: Schema | None) -> bool:
-    """Whether there are Decimals in values of the schema, which a `float` does not hold."""
+    """Whether values of the schema contain Decimals, which a `float` cannot represent."""
     if schema is None:
         return False
-    inside = (schema.key_schema, schema.value_schema, *(each.schema for each in schema.fields))
-    return schema.logical is Logical.DECIMAL or any(map(has_decimals, inside))
+    fields = (field.schema for field in schema.fields)
+    children = (schema.key_schema, schema.value_schema, *fields)
+    return schema.logical is Logical.DECIMAL or any(map(has_decimals, children))
 
 
 def _same(node: Value) -> Value:
@@ -82,7 +83,7 @@ def _reader(schema: Schema) -> Read:
             return lambda node: _of(str, node, "a STRING")
         case Type.ARRAY:
             element = reader(schema.value_schema)
-            return lambda node: [element(each) for each in _of(list, node, "an ARRAY")]
+            return lambda node: [element(item) for item in _of(list, node, "an ARRAY")]
         case Type.MAP:
             return _map(schema)
         case Type.STRUCT:
@@ -90,9 +91,9 @@ def _reader(schema: Schema) -> Read:
     return _integer(schema.type)
 
 
-def _of(kind: type, node: Value, what: str) -> Value:
+def _of(kind: type, node: Value, description: str) -> Value:
     if type(node) is not kind:
-        raise DataError(f"{_shown(node)} is not {what}")
+        raise DataError(f"{_shown(node)} is not {description}")
     return node
 
 
@@ -127,7 +128,7 @@ def _float(kind: Type) -> Read:
 
 
 def from_base64(node: Value) -> bytes:
-    """Bytes. Raises DataError."""
+    """Decodes base64. Raises DataError."""
     try:
         return b64decode(_of(str, node, "BYTES in base64"), validate=True)
     except (NotBase64, ValueError) as error:
@@ -146,8 +147,7 @@ def _decimal(scale: int) -> Read:
 
 
 def scaled(text: str, scale: int) -> Decimal:
-    """A number with so many digits behind the point. Raises DataError for one that has more, or is
-    none."""
+    """A number with `scale` decimal places. Raises DataError if it has more, or is not a number."""
     try:
         number = Decimal(text)
         if text[-scale - 1 : -scale] == "." and text[-scale:].isdecimal() and text.isascii():
@@ -158,10 +158,10 @@ def scaled(text: str, scale: int) -> Decimal:
         exponent = digits.exponent
         assert isinstance(exponent, int), "finite"
         unscaled = int("".join(map(str, digits.digits)))
-        more = exponent + scale
-        if abs(more) > _MOST_DIGITS:
+        shift = exponent + scale
+        if abs(shift) > _MOST_DIGITS:
             raise DataError(f"{text} is too large for a Decimal")
-        unscaled, rest = (unscaled * 10**more, 0) if more >= 0 else divmod(unscaled, 10**-more)
+        unscaled, rest = (unscaled * 10**shift, 0) if shift >= 0 else divmod(unscaled, 10**-shift)
     except DecimalException as error:
         raise DataError(f"{_shown(text)} is no Decimal") from error
     if rest:
@@ -175,12 +175,12 @@ _MOST_DIGITS = 10_000
 def _map(schema: Schema) -> Read:
     key, value = reader(schema.key_schema), reader(schema.value_schema)
     keys = schema.key_schema
-    texts = keys is not None and keys.type is Type.STRING
+    has_text_keys = keys is not None and keys.type is Type.STRING
     primitive = keys is None or keys.type.is_primitive
 
     def read(node: Value) -> Value:
-        if texts and type(node) is dict:
-            return {key(name): value(each) for name, each in node.items()}
+        if has_text_keys and type(node) is dict:
+            return {key(name): value(item) for name, item in node.items()}
         entries = []
         for pair in _of(list, node, "a MAP"):
             if type(pair) is not list or len(pair) != 2:
@@ -192,16 +192,16 @@ def _map(schema: Schema) -> Read:
 
 
 def _struct(schema: Schema) -> Read:
-    work = [(field.name, reader(field.schema)) for field in schema.fields]
-    known = frozenset(schema.field_names)
+    readers = [(field.name, reader(field.schema)) for field in schema.fields]
+    names = frozenset(schema.field_names)
 
     def read(node: Value) -> Value:
-        if not known.issuperset(_of(dict, node, "a STRUCT")):
-            other = next(name for name in node if name not in known)
-            raise DataError(f"The schema has no field '{other}'")
+        if not names.issuperset(_of(dict, node, "a STRUCT")):
+            unknown = next(name for name in node if name not in names)
+            raise DataError(f"The schema has no field '{unknown}'")
         get = node.get
         value = {}
-        for name, make in work:
+        for name, make in readers:
             try:
                 value[name] = make(get(name))
             except DataError as error:

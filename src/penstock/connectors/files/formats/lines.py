@@ -47,7 +47,7 @@ class _TextEncoder(Encoder[list[Any]]):
 
 
 class RawBytes(Format):
-    """Values that are bytes, as they are, each followed by a separator."""
+    """Values that are bytes, unchanged, each followed by a separator."""
 
     def __init__(
         self,
@@ -97,8 +97,8 @@ class _BytesEncoder(Encoder[list[bytes]]):
 
 class Csv(Format):
     """A line with the names of the fields, and one for each record (RFC 4180): structs, or maps
-    that have all of the members of the file's first one. A text is quoted where it must be; null is
-    empty, and an empty text is `""`. What has members itself is written as JSON."""
+    with the same members as the first one of the file. Strings are quoted if necessary; null is
+    empty, and an empty string is `""`. Nested values are written as JSON."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class Csv(Format):
 
 
 class _CsvEncoder(Encoder[tuple[list[str], list[str]]]):
-    """What is encoded are the names that a file without any gets, and the lines."""
+    """Encodes to the names for a file without any, and the lines."""
 
     def __init__(self, schema: Schema | None, stream: Any, delimiter: str, header: bool) -> None:
         self._schema = schema
@@ -134,7 +134,7 @@ class _CsvEncoder(Encoder[tuple[list[str], list[str]]]):
         self._header = header
         self._special = re.compile(f'["\\r\\n{re.escape(delimiter)}]').search
         self._names = None if schema is None else list(schema.field_names)
-        self._began = False
+        self._has_lines = False
 
     def encode(self, column: Column) -> tuple[list[str], list[str]] | Failed:
         failed: Failed = {}
@@ -163,8 +163,8 @@ class _CsvEncoder(Encoder[tuple[list[str], list[str]]]):
         names, lines = encoded
         if not lines:
             return
-        if not self._began:
-            self._began = True
+        if not self._has_lines:
+            self._has_lines = True
             self._names = names
             if self._header:
                 self._stream.write(self._line(names).encode())
@@ -175,7 +175,7 @@ class _CsvEncoder(Encoder[tuple[list[str], list[str]]]):
 
     def _line(self, cells: Sequence[object]) -> str:
         if len(cells) == 1 and cells[0] is None:
-            return '""\n'  # an empty line is no record
+            return '""\n'  # an empty line is not a record
         parts = []
         for cell in cells:
             text = "" if cell is None else str(cell)

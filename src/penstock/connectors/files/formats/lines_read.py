@@ -1,4 +1,4 @@
-"""Files of lines, read: where the lines are, and text."""
+"""Reads files of lines: finds the lines, and decodes text."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from penstock.connectors.files.formats.decoder import (
 NEWLINE: Final = b"\n"
 BOM: Final = codecs.BOM_UTF8
 MOST: Final = 1 << 26
-"""The largest size of a record in bytes, if settings say nothing else."""
+"""The default for the largest size of a record in bytes."""
 
 _NEWLINE: Final = 10
 _SPACE: Final = 32
@@ -36,22 +36,22 @@ _SPACE: Final = 32
 L = TypeVar("L")
 
 Ends = Callable[[bytes], Any]
-"""Takes bytes that begin with a record; returns where complete ones end, as an array."""
+"""Takes bytes that begin with a record; returns the ends of complete ones, as an array."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Whole records of a file, each with its separator."""
+    """Complete records of a file, each with its separator."""
 
     data: bytes
     begin: int
-    """The place of the first byte, in the file as it is decompressed."""
+    """The position of the first byte in the decompressed file."""
     complete: bool
     """Whether the last record has its separator."""
 
 
 class Separated:
-    """A file in blocks of whole records. `most` is the largest size of a record in bytes."""
+    """A file in blocks of complete records. `most` is the largest size of a record in bytes."""
 
     def __init__(
         self,
@@ -76,24 +76,24 @@ class Separated:
         """Where the next block begins."""
 
     def skip_partial(self) -> None:
-        """Goes behind the next separator, where the first record of a range begins."""
+        """Moves behind the next separator, where the first record of a range begins."""
         while True:
             at = self._held.find(self._separator)
             if at >= 0:
                 self._at = at + len(self._separator)
                 self.begin += self._at
                 return
-            rest = self._held[max(0, len(self._held) - len(self._separator) + 1) :]
+            tail = self._held[max(0, len(self._held) - len(self._separator) + 1) :]
             more = self._stream.read(PIECE)
             if not more:
                 self.begin += len(self._held)
                 self._held = b""
                 return
-            self.begin += len(self._held) - len(rest)
-            self._held = rest + more
+            self.begin += len(self._held) - len(tail)
+            self._held = tail + more
 
     def block(self, max_bytes: int) -> Block | None:
-        """About so many bytes of records, at least one; None at the end, or if there is none now.
+        """About `max_bytes` of records, at least one; None at the end, or if there is none now.
         Raises TooLarge."""
         if self._stop is not None and self.begin >= self._stop:
             return None
@@ -106,15 +106,15 @@ class Separated:
             if not more:
                 if self._growing or not held:
                     return None
-                return self._taken(len(self._held), False)
+                return self._take(len(self._held), False)
             searched = max(0, held - len(self._separator) + 1)
             self._held = self._held[self._at :] + more
             self._at = 0
-        return self._taken(end, True)
+        return self._take(end, True)
 
     def _end(self, max_bytes: int, searched: int) -> int:
-        """The end of the last record in so many bytes, or of the first one if it is larger; -1
-        if it has not been read yet."""
+        """The end of the last record in `max_bytes`, or of the first one if it is larger; -1 if it
+        has not been read yet."""
         held, at, separator = self._held, self._at, self._separator
         if self._ends is not None:
             ends = self._ends(held[at : at + max_bytes])
@@ -133,7 +133,7 @@ class Separated:
             last = held.find(separator, max(at, at + self._stop - self.begin - size))
         return last + size
 
-    def _taken(self, end: int, complete: bool) -> Block:
+    def _take(self, end: int, complete: bool) -> Block:
         block = Block(self._held[self._at : end], self.begin, complete)
         self.begin += end - self._at
         self._at = end
@@ -153,27 +153,27 @@ def separated(
     ends: Ends | None = None,
     is_text: bool = True,
 ) -> tuple[Separated, int]:
-    """The records of a file, from a position on, and how many of them have to be skipped to get
-    there. With `encoding`, text is read as UTF-8; `ends` finds the ends of records, where these are
-    not all separators."""
-    made = partial(Separated, most=most, separator=separator, ends=ends)
-    streamed = codec != "none" or encoding is not None
-    if streamed:
+    """The records of a file from a position on, and how many of them to skip to get there. With
+    `encoding`, text is converted to UTF-8; `ends` finds the ends of records, if not every separator
+    ends one."""
+    make = partial(Separated, most=most, separator=separator, ends=ends)
+    is_stream = codec != "none" or encoding is not None
+    if is_stream:
         source.seek(0)
         stream = decompressing(codec, source)
         if encoding is not None:
             stream = Transcoded(stream, encoding)
         growing = growing and codec == "none"
-        return made(stream, 0, None, growing=growing), start.record
+        return make(stream, 0, None, growing=growing), start.record
     begin = start.byte or 0
     if not begin and is_text:
         refuse_binary(source)
-    inside = begin > 0 and start.record == 0
-    if inside:
+    is_range = begin > 0 and start.record == 0
+    if is_range:
         begin = max(0, begin - len(separator))
     source.seek(begin)
-    lines = made(source, begin, stop, growing=growing)
-    if inside:
+    lines = make(source, begin, stop, growing=growing)
+    if is_range:
         lines.skip_partial()
     return lines, start.record if start.byte is None else 0
 
@@ -186,20 +186,20 @@ _BINARY: Final = {
     b"PAR1\x15": "of Parquet",
     b"Obj\x01": "of Avro",
 }
-"""What no text begins with."""
+"""First bytes that no text file has."""
 
 
 def refuse_binary(source: Input) -> None:
-    """Raises NotThisFormat for a file that is of another format by its first bytes."""
+    """Raises NotThisFormat if the first bytes of the file are those of another format."""
     source.seek(0)
     head = source.read(max(map(len, _BINARY)))
-    for magic, what in _BINARY.items():
+    for magic, description in _BINARY.items():
         if head.startswith(magic):
-            raise NotThisFormat(f"The file is {what}, and not text")
+            raise NotThisFormat(f"The file is {description}, and not text")
 
 
 class LineDecoder(Decoder, Generic[L]):
-    """Reads a file in which each record is a line. With `in_bytes` it tells places in bytes."""
+    """Reads a file in which each record is a line. With `in_bytes`, positions have bytes."""
 
     def __init__(self, lines: Separated, skip: int, start: Position, in_bytes: bool) -> None:
         self._lines = lines
@@ -207,7 +207,7 @@ class LineDecoder(Decoder, Generic[L]):
         self._record = start.record - skip
         self._in_bytes = in_bytes
         self._line: int | None = 0 if lines.begin == 0 else None
-        """How many lines are before, if that is known."""
+        """The number of previous lines, if known."""
         self._broken: DataError | None = None
 
     def read(self, max_bytes: int) -> Chunk | None:
@@ -224,28 +224,28 @@ class LineDecoder(Decoder, Generic[L]):
         return None
 
     def _chunk(self, block: Block) -> Chunk | None:
-        """The records of a block; None if there are none. If the last line of the file was cut off,
-        the next `read` tells, where records are before it."""
+        """The records of a block; None if there are none. If the last line of the file is cut off
+        after other records, the next `read` raises the error."""
         data = block.data
-        marked = self.is_text and block.begin == 0 and data.startswith(BOM)
-        found = self.find(data)
-        if not block.complete and not (len(found) and found[-1] == len(data)):
-            found = np.append(found, len(data))
-        before = self._line
-        if before is not None:
-            self._line = before + data.count(NEWLINE)
-        blank = self._blank(data, found, marked) if self.blanks else []
-        size = len(BOM) if marked else 0
-        lines = self.split(data[size:], found - size)
-        numbers = np.arange(len(found))
+        has_bom = self.is_text and block.begin == 0 and data.startswith(BOM)
+        line_ends = self.find(data)
+        if not block.complete and not (len(line_ends) and line_ends[-1] == len(data)):
+            line_ends = np.append(line_ends, len(data))
+        previous = self._line
+        if previous is not None:
+            self._line = previous + data.count(NEWLINE)
+        blank = self._blank(data, line_ends, has_bom) if self.blanks else []
+        size = len(BOM) if has_bom else 0
+        lines = self.split(data[size:], line_ends - size)
+        numbers = np.arange(len(line_ends))
         if blank:
             numbers = np.delete(numbers, blank)
             lines = [lines[at] for at in numbers]
         if self._skip:
-            left_out = min(self._skip, len(lines))
-            self._skip -= left_out
-            self._record += left_out
-            lines, numbers = lines[left_out:], numbers[left_out:]
+            skipped = min(self._skip, len(lines))
+            self._skip -= skipped
+            self._record += skipped
+            lines, numbers = lines[skipped:], numbers[skipped:]
         if not lines:
             return None
         failed: Failed = {}
@@ -260,50 +260,50 @@ class LineDecoder(Decoder, Generic[L]):
             numbers = numbers[:last]
         for row, fault in failed.items():
             number = int(numbers[row])
-            begin = block.begin + (int(found[number - 1]) if number else 0)
+            begin = block.begin + (int(line_ends[number - 1]) if number else 0)
             place = f"The line at byte {begin}"
-            if before is not None:
-                place = f"Line {before + data.count(NEWLINE, 0, begin - block.begin) + 1}"
+            if previous is not None:
+                place = f"Line {previous + data.count(NEWLINE, 0, begin - block.begin) + 1}"
             failed[row] = DataError(f"{place}: {fault}")
         self._record += len(values)
         if not self._in_bytes:
             return Chunk(values, None, Position(self._record, None), failed)
-        ends: list[int] = (found[numbers] + block.begin).tolist()
+        ends: list[int] = (line_ends[numbers] + block.begin).tolist()
         return Chunk(values, ends, Position(self._record, ends[-1]), failed)
 
-    def _blank(self, data: bytes, found: Any, marked: bool) -> list[int]:
-        """Lines of nothing but blanks, by their numbers in a block."""
-        starts = np.concatenate(([0], found[:-1]))
-        few = np.flatnonzero(np.frombuffer(data, np.uint8)[starts] <= _SPACE).tolist()
-        blank = [at for at in few if not data[starts[at] : found[at]].strip(self.blanks)]
-        if marked and not data[len(BOM) : found[0]].strip(self.blanks):
+    def _blank(self, data: bytes, line_ends: Any, has_bom: bool) -> list[int]:
+        """The numbers of blank lines in a block."""
+        starts = np.concatenate(([0], line_ends[:-1]))
+        candidates = np.flatnonzero(np.frombuffer(data, np.uint8)[starts] <= _SPACE).tolist()
+        blank = [at for at in candidates if not data[starts[at] : line_ends[at]].strip(self.blanks)]
+        if has_bom and not data[len(BOM) : line_ends[0]].strip(self.blanks):
             blank.append(0)
         return blank
 
     blanks: ClassVar[bytes] = b""
-    """Lines of nothing but these are no records."""
+    """Lines of only these characters are not records."""
     is_text: ClassVar[bool] = True
-    """Whether a byte order mark at the beginning is none of a record."""
+    """Whether to drop a byte order mark at the beginning."""
     shows_its_end: ClassVar[bool] = False
-    """Whether a record that was cut off cannot be decoded."""
+    """Whether a cut-off record fails to decode."""
 
     def find(self, data: bytes) -> Any:
-        """Where the records of a block end, as an array."""
+        """The ends of the records of a block, as an array."""
         return np.flatnonzero(np.frombuffer(data, np.uint8) == _NEWLINE) + 1
 
     def split(self, data: bytes, ends: Any) -> list[L]:
-        """The records of a block, without what ends them."""
+        """The records of a block, without separators."""
         lines = data.split(NEWLINE)
         del lines[len(ends) :]
-        return lines  # type: ignore[return-value]  # who has other ones says how
+        return lines  # type: ignore[return-value]  # subclasses with other types override this
 
     @abstractmethod
     def values(self, lines: list[L], failed: Failed) -> Column:
-        """The values of lines; those that are none are entries of `failed`."""
+        """The values of lines; invalid ones are entries of `failed`."""
 
 
 class TextReading(Reading):
-    """Each line as a text."""
+    """Each line as a string."""
 
     def __init__(self, codec: str = "none", *, encoding: str = "utf-8", most: int = MOST) -> None:
         self._codec = codec
@@ -362,7 +362,7 @@ _STATEFUL: Final = ("utf-7", "utf_7", "iso2022", "hz", "utf-16", "utf-32", "utf_
 
 
 def has_other_newlines(encoding: str) -> bool:
-    """Whether lines cannot be found in its bytes: a newline is not one byte, or depends on what is
-    before. Raises LookupError for an encoding that there is not."""
+    """Whether lines cannot be found in the bytes: a newline is not a single byte, or depends on
+    previous bytes. Raises LookupError for an unknown encoding."""
     name = codecs.lookup(encoding).name
     return name.startswith(_STATEFUL) or "\n".encode(name) != NEWLINE

@@ -1,4 +1,4 @@
-"""Raw bytes, read: whole files, pieces between separators, slices of one size."""
+"""Reads raw bytes: whole files, pieces between separators, slices of a fixed size."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class SliceReading(Reading):
 
 
 class _SliceDecoder(Decoder):
-    """Slices; without a size, all that there is."""
+    """Slices; without a size, the whole file."""
 
     def __init__(
         self,
@@ -89,8 +89,8 @@ class _SliceDecoder(Decoder):
     def read(self, max_bytes: int) -> Chunk | None:
         values: list[Value] = []
         ends: list[int] = []
-        taken = 0
-        while taken < max_bytes or not values:
+        total = 0
+        while total < max_bytes or not values:
             piece = self._next()
             if piece is None:
                 break
@@ -101,14 +101,14 @@ class _SliceDecoder(Decoder):
                 self._skip -= 1
                 continue
             values.append(piece)
-            taken += len(piece)
+            total += len(piece)
             if after is not None:
                 ends.append(after)
         if not values:
             return None
-        whole = self._size is None or self._after.byte is None
-        after_all = Position(self._after.record, None) if whole else self._after
-        return Chunk(Column.of(values, BYTES), None if whole else ends, after_all)
+        without_bytes = self._size is None or self._after.byte is None
+        position = Position(self._after.record, None) if without_bytes else self._after
+        return Chunk(Column.of(values, BYTES), None if without_bytes else ends, position)
 
     def close(self) -> None:
         return None
@@ -150,7 +150,7 @@ class PiecesReading(Reading):
         self._codec = codec
         self._separator = separator
         self._most = most
-        # "aa" in "aaa" depends on where one begins to look.
+        # Which "aa" is found in "aaa" depends on where the search begins.
         overlaps = any(separator.startswith(separator[at:]) for at in range(1, len(separator)))
         self.splittable = codec == "none" and not overlaps
 
@@ -178,12 +178,12 @@ class _PiecesDecoder(LineDecoder[bytes]):
     ) -> None:
         super().__init__(lines, skip, start, in_bytes)
         self._separator = separator
-        self._find = re.compile(re.escape(separator))
+        self._pattern = re.compile(re.escape(separator))
 
     def find(self, data: bytes) -> Any:
         if len(self._separator) == 1:
             return np.flatnonzero(np.frombuffer(data, np.uint8) == self._separator[0]) + 1
-        return np.array([each.end() for each in self._find.finditer(data)], np.int64)
+        return np.array([match.end() for match in self._pattern.finditer(data)], np.int64)
 
     def split(self, data: bytes, ends: Any) -> list[bytes]:
         pieces = data.split(self._separator)

@@ -1,1 +1,1 @@
-"""Files of a server that are looked at again and again: what is new in them becomes records."""
+"""Files of a server that are monitored: their new content becomes records."""

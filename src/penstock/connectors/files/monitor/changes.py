@@ -1,8 +1,8 @@
-"""What a change of a file means: what to read of it, and what of that to send. Pure.
+"""Decides what to read of a file that changed, and what of that to send. Pure.
 
-A file is new, or known by what was sent of it. A *whole* file is read from its beginning each time
-that its size or time differ; its hash tells whether its content does. In *slices* only what was not
-sent is read, and size and time alone tell of changes.
+A file is new, or known by what was sent of it. A *whole* file is read from its beginning whenever
+its size or time differs; its hash tells whether its content changed. In *slices* only unsent bytes
+are read, and size and time alone indicate changes.
 
 | | a new file | it grew, the beginning is the same | other changes | only its time differs |
 |---|---|---|---|---|
@@ -11,7 +11,7 @@ sent is read, and size and time alone tell of changes.
 | update, slices | all | all again | all again | all again |
 | tail, slices | all | what was appended | it shrank: all again | nothing |
 
-connectors.md §10 says where Stream Reactor's connector differs.
+connectors.md §10 lists where Stream Reactor's connector differs.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _MOST_DOUBLINGS: Final = 40
 
 
 class Mode(Enum):
-    """What is sent of a file that changed."""
+    """What is sent of a changed file."""
 
     TAIL = "tail"
     UPDATE = "update"
 
 
 class Shrunk(Enum):
-    """What is sent of a file that is to be tailed, and did not grow but changed."""
+    """What is sent of a tailed file that changed without growing."""
 
     WHOLE = "whole"
     SKIP = "skip"
@@ -43,7 +43,7 @@ class Shrunk(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """What follows `start`, if the bytes before have this hash; else all of it."""
+    """Read what follows `start` if the bytes before it have this hash; else all of the file."""
 
     start: int
     digest: str
@@ -51,7 +51,7 @@ class Tail:
 
 @dataclass(frozen=True, slots=True)
 class All:
-    """All of it, unless its hash is `unless`. With `silently` it is only noted."""
+    """Send all of the file, unless its hash is `unless`. With `silently`, only note its state."""
 
     unless: str | None = None
     silently: bool = False
@@ -61,8 +61,8 @@ Look = Tail | All
 
 
 def same_time(before: Known, seen: Seen) -> bool:
-    """Whether two listings tell the same time. A less exact one names the interval that the other
-    is in: servers tell only the date of old files."""
+    """Whether two listings report the same time. The less precise one reports the interval that
+    contains the other: servers report only the date of old files."""
     precision = before.precision_ms
     if precision is None or precision == seen.precision_ms:
         return before.modified_ms == seen.modified_ms
@@ -74,13 +74,13 @@ def same_time(before: Known, seen: Seen) -> bool:
 def look(
     mode: Mode, before: Known | None, seen: Seen, shrunk: Shrunk = Shrunk.WHOLE
 ) -> Look | None:
-    """What to read of a file that is not read in slices; None: it is as it was."""
+    """What to read of a file that is not read in slices; None: it is unchanged."""
     if before is None:
         return All()
     if before.size == seen.size and same_time(before, seen) and before.sent == before.size:
         return None
     if mode is Mode.UPDATE or not before.hash:
-        # One that was read in slices has no hash. What was sent of it is not compared.
+        # A file that was read in slices has no hash: its sent bytes are not compared.
         if mode is Mode.TAIL and before.offset > WHOLE and seen.size >= before.offset > 0:
             return Tail(before.offset, "")
         return All(before.hash if before.size == seen.size and before.hash else None)
@@ -95,8 +95,8 @@ def slice_start(
     """Where the next slice of a file begins; None: there is none."""
     if before is None:
         return 0 if seen.size else None
-    same = before.size == seen.size and _is_same_version(before, seen)
-    if mode is Mode.UPDATE and not same:
+    unchanged = before.size == seen.size and _is_same_version(before, seen)
+    if mode is Mode.UPDATE and not unchanged:
         return 0 if seen.size else None
     if before.sent == seen.size:
         return None
@@ -106,16 +106,16 @@ def slice_start(
 
 
 def _is_same_version(before: Known, seen: Seen) -> bool:
-    """Whether a file of the same size is the same, where nothing but its time tells."""
+    """Whether a file of the same size is the same, judged by its time alone."""
     if same_time(before, seen):
         return True
-    # The other connector's times are those of the server's clock, by the minute or by the day. A
+    # Times of the other connector are those of the server's clock, to the minute or the day. A
     # file that was not written since then is the one that it read.
     return before.precision_ms is None and seen.modified_ms <= before.last_inspected_ms
 
 
 def share_of(path: str, shares: int) -> int:
-    """Which of several tasks reads a file: always the same one.
+    """The task that reads a file: always the same one.
 
     >>> share_of("/a", 1), share_of("/a", 3) in range(3)
     (0, True)
@@ -125,8 +125,8 @@ def share_of(path: str, shares: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """When the server is asked again: every `refresh_ms`; after failures later and later, at most
-    after `most_ms`."""
+    """When to list folders again: every `refresh_ms`; after failures with exponential backoff, at
+    most `most_ms`."""
 
     refresh_ms: int
     most_ms: int

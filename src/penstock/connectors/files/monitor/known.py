@@ -1,7 +1,7 @@
-"""What is stored of a file: the offsets of Stream Reactor's FTP source (connectors.md §10), so that
-either connector goes on where the other one stopped.
+"""Stored offsets of files: those of Stream Reactor's FTP source (connectors.md §10), so that either
+connector resumes where the other one stopped.
 
-Ours have one member more, `penstock.precision`: how exactly the server told the time.
+Ours have an additional member, `penstock.precision`: the precision of the server's time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NUMBERS: Final = ("size", "timestamp", "firstfetched", "lastmodified", "lastins
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A file, as a listing told it."""
+    """A file, as it was listed."""
 
     path: str
     size: int
@@ -33,21 +33,20 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What was sent of a file. Times are in ms since the epoch."""
+    """How much of a file was sent. Times are in ms since the epoch."""
 
     size: int
     modified_ms: int
     hash: str
-    """The SHA-256 of its first `size` bytes in hexadecimal digits; empty if it is read in
-    slices."""
+    """The SHA-256 of its first `size` bytes in hexadecimal; empty if it is read in slices."""
     first_fetched_ms: int
     last_modified_ms: int
-    """When content was last sent."""
+    """When its content was last sent."""
     last_inspected_ms: int
     offset: int = WHOLE
-    """How many bytes were sent, if it is read in slices."""
+    """How many bytes were sent if it is read in slices."""
     precision_ms: int | None = None
-    """Of `modified_ms`; None: the other connector does not tell."""
+    """Of `modified_ms`; None: the other connector does not store it."""
 
     @property
     def sent(self) -> int:
@@ -55,7 +54,7 @@ class Known:
         return self.size if self.offset < 0 else self.offset
 
     def stored(self, path: str) -> SourceOffset:
-        """As Kafka Connect stores it."""
+        """The source offset for Kafka Connect."""
         offset: dict[str, Primitive] = {
             "size": self.size,
             "timestamp": self.modified_ms,
@@ -70,7 +69,7 @@ class Known:
         return SourceOffset({PATH: path}, offset)
 
     def inspected(self, seen: Seen, digest: str, now_ms: int, *, sent: bool = True) -> Known:
-        """After the whole file, up to the size that was seen, was read."""
+        """The state after the whole file was read, up to the listed size."""
         return Known(
             seen.size,
             seen.modified_ms,
@@ -83,7 +82,7 @@ class Known:
         )
 
     def advanced(self, seen: Seen, offset: int, now_ms: int) -> Known:
-        """After a slice that ends at `offset`."""
+        """The state after a slice that ends at `offset`."""
         return Known(
             seen.size,
             seen.modified_ms,
@@ -97,12 +96,12 @@ class Known:
 
 
 def first(now_ms: int) -> Known:
-    """Nothing of a file is known yet."""
+    """The state of a new file."""
     return Known(0, -1, "", now_ms, now_ms, now_ms, 0)
 
 
 def known(offset: Mapping[str, Primitive]) -> Known:
-    """What an offset says. Raises DataError for one that is none of these connectors'."""
+    """The state that an offset stores. Raises DataError if it is not an offset of files."""
     numbers: dict[str, int] = {}
     for name in _NUMBERS:
         numbers[name] = _integer(offset, name, None)
@@ -130,18 +129,18 @@ def _integer(offset: Mapping[str, Primitive], name: str, default: int | None) ->
 
 
 def by_path(offsets: Offsets) -> dict[str, Known]:
-    """What is known of each file."""
+    """The stored state of each file."""
     files: dict[str, Known] = {}
-    for each in offsets:
-        path = each.partition.get(PATH)
-        if isinstance(path, str) and each.offset is not None:
-            files[path] = known(each.offset)
+    for entry in offsets:
+        path = entry.partition.get(PATH)
+        if isinstance(path, str) and entry.offset is not None:
+            files[path] = known(entry.offset)
     return files
 
 
 def name_of_old(path: str) -> str:
-    """What the other connector calls a file of an FTP server whose names are UTF-8: it reads them
-    as Latin-1.
+    """The name that the other connector stores for a file of an FTP server with UTF-8 names: it
+    reads them as Latin-1.
 
     >>> name_of_old("/ü")
     '/Ã¼'

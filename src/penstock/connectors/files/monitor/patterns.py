@@ -1,7 +1,7 @@
 """Paths with wildcards, as Java's `glob:` matches names (java.nio.file.FileSystem.getPathMatcher).
 
 A pattern is matched one folder at a time: `/logs/*/app-?.{log,txt}`. A path that ends with a slash
-means all files of that folder.
+matches all files of that folder.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ _WILD: Final = frozenset("*?[{")
 
 
 class PatternInvalid(ValueError):
-    """A path that is no pattern; says why."""
+    """A path is not a valid pattern; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """Where files are: a folder, and patterns of names below it, the last one of files."""
+    """A folder, and patterns of names below it; the last one matches files."""
 
     folder: str
     names: tuple[re.Pattern[str], ...]
 
     def files(self, look: Callable[[str], Sequence[Item]]) -> Iterator[tuple[str, Item]]:
-        """The files with their paths, by name within each folder. `look` lists a folder."""
+        """The files with their paths, sorted by name within each folder. `look` lists a folder."""
         yield from _files(self.folder, self.names, look)
 
     def fits(self, path: str) -> bool:
-        """Whether a path could be one of its files."""
+        """Whether a path matches the pattern."""
         folder, _, name = path.rpartition("/")
         return self.has(folder) and self.names[-1].fullmatch(name) is not None
 
     def has(self, folder: str) -> bool:
-        """Whether its files could be in this folder."""
+        """Whether a folder may contain files of the pattern."""
         parts = [text for text in folder.split("/") if text]
         fixed = [text for text in self.folder.split("/") if text]
         wild = parts[len(fixed) :]
@@ -64,9 +64,9 @@ def _files(
 
 
 def pattern(path: str) -> Pattern:
-    """A path of a configuration. Raises PatternInvalid.
+    """The pattern of a configured path. Raises PatternInvalid.
 
-    >>> pattern("logs/").folder, [each.pattern for each in pattern("/a/b*/c").names]
+    >>> pattern("logs/").folder, [name.pattern for name in pattern("/a/b*/c").names]
     ('/logs', ['b[^/]*', 'c'])
     """
     parts = absolute(path + "*" if path.endswith("/") else path).split("/")[1:]
@@ -82,7 +82,7 @@ def _compiled(glob: str) -> re.Pattern[str]:
 
 
 class _Glob:
-    """A name's pattern on its way to a regular expression."""
+    """Translates the glob pattern of a name to a regular expression."""
 
     def __init__(self, text: str) -> None:
         self._text = text

@@ -1,4 +1,4 @@
-"""Where the records of a file that is read in slices end. Pure."""
+"""Splits a file that is read in slices into records. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ class Piece:
 
     body: bytes
     end: int
-    """The position in the file behind it."""
+    """The position in the file after it."""
     key_offset: int
-    """What the key tells: the end of a slice, but 0 for one that ends with a line
+    """The offset in the key: the end of a slice, but 0 for one that ends with a line
     (connectors.md §10)."""
 
 
 Read = Callable[[int], bytes]
-"""The next bytes: so many, or fewer at the end."""
+"""Reads so many bytes, or fewer at the end."""
 
 
 def slices(read: Read, start: int, stop: int, size: int) -> Iterator[Piece]:
@@ -34,21 +34,21 @@ def slices(read: Read, start: int, stop: int, size: int) -> Iterator[Piece]:
 
 
 def line_slices(read: Read, start: int, stop: int, size: int) -> Iterator[Piece]:
-    """As many whole lines as `size` bytes hold; more if it is one longer line. The last slice is
-    what is left, whether or not a line ends there."""
-    at = start  # up to where pieces were given
-    held = b""  # what was read behind that
+    """As many whole lines as fit into `size` bytes; more for a single longer line. The last slice
+    is the rest, whether or not a line ends there."""
+    at = start  # the end of the last piece
+    held = b""  # bytes read after that
     while at < stop:
-        wanted = size - len(held)
+        count = size - len(held)
         while True:
-            block = read(min(wanted, stop - at - len(held)))
+            block = read(min(count, stop - at - len(held)))
             held += block
             if not block or at + len(held) >= stop:
                 yield Piece(held, at + len(held), at + len(held))
                 return
             if cut := held.rfind(b"\n") + 1:
                 break
-            wanted = size
+            count = size
         at += cut
         yield Piece(held[:cut], at, 0)
         held = held[cut:]

@@ -1,4 +1,4 @@
-"""What a configuration says to a reader of monitored files."""
+"""The configuration of a reader of monitored files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.connectors.files.monitor.patterns import Pattern
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Files that are monitored, and where they go."""
+    """Files that are monitored, and the topic of their records."""
 
     pattern: Pattern
     topic: str
@@ -21,7 +21,7 @@ class Watch:
 
 
 class After(Enum):
-    """What is done with a file of mode UPDATE when all of it was sent."""
+    """What happens to a file of mode UPDATE once all of it was sent."""
 
     NOTHING = "nothing"
     DELETE = "delete"
@@ -33,17 +33,17 @@ class MonitorPlan:
     """Which files are read, when, and as what. Times are in ms."""
 
     watches: tuple[Watch, ...]
-    """The first one that fits a file counts."""
+    """The first one that matches a file applies."""
     refresh_ms: int
     most_backoff_ms: int
     max_age_ms: int
     name_filter: re.Pattern[str]
     slice_bytes: int = 0
-    """0: a file is one record, or what was appended to it."""
+    """0: a record is a whole file, or what was appended to it."""
     whole_lines: bool = False
     """Slices end with a line."""
     key_schema: Schema | None = None
-    """Of keys with name and offset; None: keys are paths."""
+    """The schema of keys with name and offset; None: keys are paths."""
     most_records: int = 10_000
     """Of a poll."""
     shrunk: Shrunk = Shrunk.WHOLE

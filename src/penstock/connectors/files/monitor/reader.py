@@ -1,8 +1,8 @@
-"""Reads what is new in monitored files, one file after the other (connectors.md §10).
+"""Reads new content of monitored files, one file after the other (connectors.md §10).
 
-A round lists the monitored folders and notes the files that changed; polls read them. What a poll
-returns is known from then on, so after any failure the next round goes on behind it. A server that
-does not answer ends the round: the next one comes later each time, and the task goes on.
+A round lists the monitored folders and notes the files that changed; polls read them. The reader
+remembers what each poll returns, so after any failure the next round continues behind it. A server
+that does not answer ends the round: the next one is delayed with backoff, and the task continues.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ from penstock.connectors.files.stores.store import StoreRefused, StoreUnavailabl
 log = logging.getLogger(__name__)
 
 _BLOCK: Final = 1 << 20  # bytes that are hashed at once
-_POLL_MS: Final = 500  # a slow server does not keep back what it has sent
-_LONG_REST_MS: Final = 30_000  # connections are not kept so long for nothing
+_POLL_MS: Final = 500  # a slow server must not delay records that were read
+_LONG_REST_MS: Final = 30_000  # idle connections are not kept that long
 
 
 @dataclass(slots=True)
@@ -54,15 +54,15 @@ class _Batch:
 
     topics: list[str] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
-    places: list[int] = field(default_factory=list)
+    key_offsets: list[int] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
     offsets: list[SourceOffset] = field(default_factory=list)
     size: int = 0
 
-    def add(self, topic: str, path: str, place: int, body: bytes) -> None:
+    def add(self, topic: str, path: str, key_offset: int, body: bytes) -> None:
         self.topics.append(topic)
         self.names.append(path)
-        self.places.append(place)
+        self.key_offsets.append(key_offset)
         self.bodies.append(body)
         self.size += len(path) + len(body)
 
@@ -76,8 +76,8 @@ def _ticks_ms() -> int:
 
 
 class MonitorReader(SourceReader):
-    """Reads the files of one task. `now_ms` tells the time since the epoch; rounds are scheduled by
-    `ticks_ms`, which only ever advances."""
+    """Reads the files of one task. `now_ms` returns the time since the epoch; `ticks_ms`, a
+    monotonic clock, schedules rounds."""
 
     def __init__(
         self,
@@ -97,14 +97,14 @@ class MonitorReader(SourceReader):
         self._schedule = Schedule(plan.refresh_ms, plan.most_backoff_ms, ticks_ms())
         self._changed: deque[tuple[Watch, Seen]] = deque()
         self._pieces: Generator[None] | None = None
-        """Puts the pieces of the present file into the batch, one at a time."""
+        """Adds the pieces of the current file to the batch, one at a time."""
         self._path = ""
-        """Of the present file."""
-        self._unlucky: set[str] = set()
-        """Files that the server failed at: others are read first."""
+        """Of the current file."""
+        self._deferred: set[str] = set()
+        """Files at which the server failed: others are read first."""
         self._batch = _Batch()
-        self._refused: set[str] = set()  # paths that were complained about
-        self._rests = True
+        self._warned: set[str] = set()  # paths with a logged warning
+        self._is_resting = True
         self.idle_ms = min(200, max(20, plan.refresh_ms // 5))
 
     def poll(self, max_bytes: int, wait_ms: int) -> Polled | None:
@@ -113,7 +113,7 @@ class MonitorReader(SourceReader):
             self._read(max_bytes)
         except StoreUnavailable as error:
             self._fail(error)
-        except (LoginRefused, IdentityRefused) as error:  # a server may be set up right later on
+        except (LoginRefused, IdentityRefused) as error:  # the server may be reconfigured
             self._fail(error)
         batch = self._batch
         return Polled(self._records(batch), batch.offsets) if batch.offsets else None
@@ -121,10 +121,10 @@ class MonitorReader(SourceReader):
     def committed(self, offsets: Offsets) -> None:
         if self._plan.after is After.NOTHING:
             return
-        for each in offsets:
-            path = str(each.partition.get(PATH))
+        for entry in offsets:
+            path = str(entry.partition.get(PATH))
             known = self._known.get(path)
-            if known is not None and each == known.stored(path) and self._is_update(path):
+            if known is not None and entry == known.stored(path) and self._is_update(path):
                 self._finish_quietly(Found(path, known.size, known.modified_ms), known)
 
     def close(self) -> None:
@@ -133,12 +133,12 @@ class MonitorReader(SourceReader):
 
     def _read(self, max_bytes: int) -> None:
         """Fills the batch, up to about `max_bytes`."""
-        begun = self._ticks_ms()
+        started_ms = self._ticks_ms()
         if not self._has_work():
             if self._ticks_ms() < self._schedule.due_ms:
                 self._rest()
                 return
-            self._look_around()
+            self._list_folders()
         while self._has_work() and self._context.is_running:
             if self._pieces is None:
                 watch, seen = self._changed.popleft()
@@ -152,35 +152,35 @@ class MonitorReader(SourceReader):
                 raise
             except StoreRefused as error:
                 self._end_file()
-                self._complain(self._path, error)
+                self._leave_out(self._path, error)
             batch = self._batch
             if batch.size >= max_bytes or len(batch.bodies) >= self._plan.most_records:
                 return
-            if batch.offsets and self._ticks_ms() - begun >= _POLL_MS:
+            if batch.offsets and self._ticks_ms() - started_ms >= _POLL_MS:
                 return
 
     def _has_work(self) -> bool:
         return self._pieces is not None or bool(self._changed)
 
-    def _look_around(self) -> None:
+    def _list_folders(self) -> None:
         """Lists the monitored folders."""
         now, plan = self._now_ms(), self._plan
-        self._rests = False
-        noted: set[str] = set()
+        self._is_resting = False
+        listed: set[str] = set()
         for watch in plan.watches:
             for path, item in watch.pattern.files(self._items):
                 seen = Seen(path, item.size, item.modified_ms, item.precision_ms)
-                if path in noted or not self._is_ours(seen, now):
+                if path in listed or not self._is_ours(seen, now):
                     continue
-                noted.add(path)
+                listed.add(path)
                 known = self._known_of(path)
                 if self._differs(watch.mode, known, seen):
                     self._changed.append((watch, seen))
                 elif known is not None and watch.mode is Mode.UPDATE:
                     self._finish_leftover(seen, known)
-        if self._unlucky:
+        if self._deferred:
             self._changed = deque(
-                sorted(self._changed, key=lambda each: each[1].path in self._unlucky)
+                sorted(self._changed, key=lambda change: change[1].path in self._deferred)
             )
         self._schedule = self._schedule.succeeded(self._ticks_ms())
 
@@ -193,15 +193,15 @@ class MonitorReader(SourceReader):
         return known
 
     def _items(self, folder: str) -> Sequence[Item]:
-        """What is in a folder; nothing if it may not be listed, or is missing."""
+        """The items of a folder; none if it is missing or may not be listed."""
         try:
             items = self._store.items(folder)
         except (LoginRefused, IdentityRefused):
             raise
         except StoreRefused as error:
-            self._complain(folder, error)
+            self._leave_out(folder, error)
             return []
-        self._refused.discard(folder)
+        self._warned.discard(folder)
         return items
 
     def _is_ours(self, seen: Seen, now_ms: int) -> bool:
@@ -237,21 +237,20 @@ class MonitorReader(SourceReader):
     def _in_slices(
         self, watch: Watch, seen: Seen, known: Known | None, file: OpenFile, start: int
     ) -> Generator[None]:
-        anew = known is not None and watch.mode is Mode.UPDATE and not start and known.sent > 0
+        is_resent = known is not None and watch.mode is Mode.UPDATE and not start and known.sent > 0
         cut = line_slices if self._plan.whole_lines else slices
         for piece in cut(file.read, start, seen.size, self._plan.slice_bytes):
-            place = 0 if anew else piece.key_offset
-            anew = False
+            key_offset = 0 if is_resent else piece.key_offset
+            is_resent = False
             before = self._known.get(seen.path) or first(self._now_ms())
-            self._note(seen.path, before.advanced(seen, piece.end, self._now_ms()))
-            self._batch.add(watch.topic, seen.path, place, piece.body)
+            self._advance(seen.path, before.advanced(seen, piece.end, self._now_ms()))
+            self._batch.add(watch.topic, seen.path, key_offset, piece.body)
             yield
 
     def _at_once(
         self, watch: Watch, seen: Seen, known: Known | None, file: OpenFile, look: changes.Look
     ) -> None:
-        """Reads a file up to the size that it was listed with: what it has beyond that is a change
-        that the next round sees."""
+        """Reads a file up to its listed size: anything beyond is a change for the next round."""
         piece: Piece | None
         if isinstance(look, changes.Tail):
             hasher = _hashed(file, seen.path, look.start)
@@ -270,38 +269,38 @@ class MonitorReader(SourceReader):
         else:
             piece, digest = _whole(file, seen.path, seen.size)
             is_same = digest == look.unless
-            has_gone = known is not None and watch.mode is Mode.TAIL and not piece.body
-            if is_same or has_gone:
+            was_emptied = known is not None and watch.mode is Mode.TAIL and not piece.body
+            if is_same or was_emptied:
                 piece = None
             elif known is not None and watch.mode is Mode.TAIL:
                 log.warning("%s was to be tailed, but did not grow; all of it is sent", seen.path)
         now = self._now_ms()
         before = known or first(now)
-        self._note(seen.path, before.inspected(seen, digest, now, sent=piece is not None))
+        self._advance(seen.path, before.inspected(seen, digest, now, sent=piece is not None))
         if piece is not None:
             self._batch.add(watch.topic, seen.path, piece.key_offset, piece.body)
 
-    def _note(self, path: str, known: Known) -> None:
+    def _advance(self, path: str, known: Known) -> None:
         self._known[path] = known
         self._batch.offsets.append(known.stored(path))
-        self._refused.discard(path)
-        self._unlucky.discard(path)
+        self._warned.discard(path)
+        self._deferred.discard(path)
 
     def _records(self, batch: _Batch) -> Records:
         count, schema = len(batch.bodies), self._plan.key_schema
         if schema is None:
             keys = Column.of(list(batch.names), STRING)
         else:
-            pairs = zip(batch.names, batch.places, strict=True)
-            keys = Column.of([{"name": name, "offset": place} for name, place in pairs], schema)
-        nothing: list[int | None] = [None] * count
+            pairs = zip(batch.names, batch.key_offsets, strict=True)
+            keys = Column.of([{"name": name, "offset": offset} for name, offset in pairs], schema)
+        nulls: list[int | None] = [None] * count
         values = Column.of(list(batch.bodies), BYTES)
-        return Records(batch.topics, list(nothing), list(nothing), keys, values)
+        return Records(batch.topics, list(nulls), list(nulls), keys, values)
 
     def _fail(self, error: StoreRefused | StoreUnavailable) -> None:
-        """Ends the round. What was read is known, so the next one goes on behind it."""
+        """Ends the round. The next one continues behind what was read."""
         if self._pieces is not None:
-            self._unlucky.add(self._path)
+            self._deferred.add(self._path)
         self._end_file()
         self._changed.clear()
         now = self._ticks_ms()
@@ -313,28 +312,28 @@ class MonitorReader(SourceReader):
             self._pieces.close()
             self._pieces = None
 
-    def _complain(self, path: str, error: StoreRefused) -> None:
-        """Leaves a file or folder out for this round. A file that changed while it was read is no
-        news."""
+    def _leave_out(self, path: str, error: StoreRefused) -> None:
+        """Leaves a file or folder out for this round. Warns once per path, except for files that
+        changed while they were read."""
         if isinstance(error, FileChanged):
             log.info("%s It is read again.", error)
-        elif path not in self._refused:
-            self._refused.add(path)
+        elif path not in self._warned:
+            self._warned.add(path)
             log.warning("%s; it is left out for now", error)
 
     def _rest(self) -> None:
-        if not self._rests and self._schedule.due_ms - self._ticks_ms() > _LONG_REST_MS:
-            self._rests = True
+        if not self._is_resting and self._schedule.due_ms - self._ticks_ms() > _LONG_REST_MS:
+            self._is_resting = True
             self._store.rest()
 
     def _is_update(self, path: str) -> bool:
-        """Whether a file belongs to a watch of whole files."""
-        watch = next((each for each in self._plan.watches if each.pattern.fits(path)), None)
+        """Whether a file belongs to a watch of mode UPDATE."""
+        watches = (watch for watch in self._plan.watches if watch.pattern.fits(path))
+        watch = next(watches, None)
         return watch is not None and watch.mode is Mode.UPDATE
 
     def _finish_leftover(self, seen: Seen, known: Known) -> None:
-        """Does what is to be done after a file whose offset is stored: an earlier task may not have
-        come to it."""
+        """Finishes a file whose offset is stored, as an earlier task may not have done it."""
         if self._plan.after is After.NOTHING:
             return
         stored = self._context.stored_offset({PATH: seen.path})
@@ -342,8 +341,8 @@ class MonitorReader(SourceReader):
             self._finish_quietly(Found(seen.path, seen.size, seen.modified_ms), known)
 
     def _finish_quietly(self, found: Found, known: Known) -> None:
-        """Deletes or moves a file that was sent, unless it has changed. What fails is tried again
-        in the next round."""
+        """Deletes or moves a file that was sent, unless it has changed. A failure is retried in the
+        next round."""
         if known.sent != known.size:
             return
         try:
@@ -353,13 +352,13 @@ class MonitorReader(SourceReader):
                 name = found.path.rpartition("/")[2]
                 self._store.move(found, absolute(f"{self._plan.after_folder}/{name}"))
         except (StoreUnavailable, StoreRefused) as error:
-            if found.path not in self._refused:
-                self._refused.add(found.path)
+            if found.path not in self._warned:
+                self._warned.add(found.path)
                 log.warning("%s; it stays where it is for now", error)
 
 
 def _hashed(file: OpenFile, path: str, count: int) -> hashlib._Hash:
-    """The hash of the next bytes. Raises FileChanged where there are not so many."""
+    """The hash of the next `count` bytes. Raises FileChanged if there are fewer."""
     hasher = hashlib.sha256()
     while count:
         block = file.read(min(count, _BLOCK))

@@ -1,2 +1,2 @@
-"""Files that become records: which there are, how far each was read, and what is done with it
-after. `names`, `ledger` and `scan` decide; `reader` does."""
+"""Files that become records: which files exist, how far each was read, and what happens to it
+afterwards. `names`, `ledger` and `scan` decide; `reader` executes."""

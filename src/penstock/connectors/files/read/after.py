@@ -1,4 +1,4 @@
-"""What is done with a file when its records are in Kafka and its offset is stored."""
+"""What happens to a file once its records are in Kafka and its offset is stored."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.connectors.files.stores.reading import Found, ReadStore
 
 
 class Policy(Enum):
-    """What becomes of a file that was read."""
+    """What happens to a file that was read."""
 
     NONE = "NONE"
     DELETE = "DELETE"
@@ -20,7 +20,7 @@ class Policy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """Policies for files that were read, and for those that cannot be.
+    """Policies for files that were read, and for files that cannot be read.
 
     >>> after = After(Policy.MOVEBYDATE, "/done/", relative_to="/in/")
     >>> after.destination(Found("/in/b/a.csv", 1, 86_400_000))
@@ -29,16 +29,16 @@ class After:
 
     policy: Policy = Policy.NONE
     folder: str = ""
-    """Where files are moved to; ends with a slash."""
+    """The folder for files that were read; ends with a slash."""
     errors: str | None = None
-    """Where files are moved to that cannot be read."""
+    """The folder for files that cannot be read."""
     relative_to: str = ""
-    """The folder from which on paths stay the same when a file is moved; "": its name alone."""
+    """Moved files keep their path relative to this folder; "": only their name."""
     zone: tzinfo = UTC
 
     @property
     def removes(self) -> bool:
-        """Whether files are gone after they were read."""
+        """Whether files are removed after they were read."""
         return self.policy is not Policy.NONE
 
     @property
@@ -61,7 +61,7 @@ class After:
         return f"{self.folder}{within}{name}"
 
     def apply(self, store: ReadStore, found: Found, *, error: bool) -> bool:
-        """Does what is due; again, if that was interrupted. Returns whether the file is gone."""
+        """Applies the policy, again after an interruption. Returns whether the file was removed."""
         if error:
             if self.errors is None:
                 return False

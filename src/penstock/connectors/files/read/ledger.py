@@ -1,21 +1,21 @@
 """How far each file was read: the offsets of sources of files.
 
-A `Ledger` is what was polled; it begins with the stored offsets and is told of all that follows. It
-makes the offsets that are stored with records.
+A `Ledger` tracks what was polled: it starts with the stored offsets, and every poll updates it. It
+creates the offsets that are stored with records.
 
-`FolderLedger` remembers the last file of each lane in a folder: what sorts before it was read. Its
-offsets are those of Confluent's S3 source.
+`FolderLedger` remembers the last file of each lane in a folder: all files that sort before it were
+read. Its offsets are those of Confluent's S3 source.
 
-`FileLedger` remembers each file, so files may come in any order. That would be without end where
-files stay, so beyond `limit` it forgets files that a mark covers. A mark tells of a share of all
-names (`lane`'s hash modulo a number) that all files are read which
+`FileLedger` remembers each file, so files may come in any order. It would grow without limit if
+files remain, so beyond `limit` it forgets files that a mark covers. A mark states for a share of
+all names (`lane`'s hash modulo a number) that all files were read which
 
-- had arrived `before_ms`; or
-- sort up to `cursor`, and had arrived before `began_ms`, when the listing began that came so far.
+- had arrived before `before_ms`; or
+- sort up to `cursor`, and had arrived before `began_ms`, the start of the listing that got so far.
 
-A mark is true for ever, also when there are more or fewer tasks. Files that arrive within `late_ms`
-of a listing's begin are never covered by its mark: clocks differ, and S3 dates an object from the
-begin of its upload.
+A mark stays valid if the number of tasks changes. A mark never covers files that arrive within
+`late_ms` of the start of its listing: clocks differ, and S3 dates an object by the start of its
+upload.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Stored = Mapping[object, Map | None]
 
 
 def key_of(partition: Map) -> object:
-    """What partitions have in common that are the same."""
+    """A hashable key, equal for equal partitions."""
     return frozenset(partition.items())
 
 
@@ -47,15 +47,15 @@ class Progress:
 
     position: Position
     is_read: bool = False
-    """Whether to the end."""
+    """Whether it was read to its end."""
     version: str = ""
     """Of the file; "" if it is not known."""
     error: str | None = None
-    """Why it was given up."""
+    """Why reading was given up."""
 
 
 class Ledger(ABC):
-    """What was read. Used by one thread."""
+    """How far files were read. Used by one thread."""
 
     @abstractmethod
     def progress(self, found: Found, target: Target) -> Progress | None:
@@ -63,23 +63,23 @@ class Ledger(ABC):
 
     @abstractmethod
     def advance(self, found: Found, target: Target, progress: Progress) -> SourceOffset:
-        """Remembers how far the file was read; returns the offset for that."""
+        """Records how far the file was read; returns the offset."""
 
     @abstractmethod
     def covers(self, offsets: Stored, found: Found, target: Target) -> bool:
-        """Whether these offsets, once stored, say that the file was read to its end."""
+        """Whether these stored offsets say that the file was read to its end."""
 
     def next_name(self, found: Found, target: Target) -> str | None:
-        """A name up to which all files of the lane were read, if it is greater."""
+        """A greater name up to which all files of the lane were read, if there is one."""
         return None
 
     def forget(self, found: Found, target: Target) -> SourceOffset | None:
-        """Forgets a file that is gone from where it was found."""
+        """Forgets a file that was moved or deleted."""
         return None
 
     def listed(self, cursor: str, began_ms: int, *, complete: bool) -> list[SourceOffset]:
-        """A listing that began then has come to `cursor`, or to its end, and what it gave was
-        read. Forgets what need not be remembered."""
+        """A listing that began at `began_ms` has reached `cursor`, or its end, and its files were
+        read. Forgets files that a mark can cover; returns the changed offsets."""
         return []
 
 
@@ -89,27 +89,27 @@ class FolderLedger(Ledger):
     {"folder": "topics/a/partition=0/"} →
     {"lastFileRead": "topics/a/partition=0/a+0+0000000000.avro", "fileOffset": "3", "eof": "false"}
 
-    `fileOffset` is how many records were read. We add the version of the file while it is being
-    read, the place in bytes where the format has one, and to partitions of folders in which there
-    are files of several Kafka partitions, which. The offset of a folder alone counts for all.
+    `fileOffset` is the number of records read. We add the version of the file while it is being
+    read, the byte position if the format has one, and the lane to partitions of folders with files
+    of several Kafka partitions. The offset of a folder without a lane counts for all lanes.
     """
 
     def __init__(self, stored: Offsets, *, one_lane: bool) -> None:
         """`one_lane`: a folder has files of one Kafka partition only."""
         self._one_lane = one_lane
         self._last: dict[tuple[str, str], tuple[str, Progress]] = {}
-        for each in stored:
-            folder, path = each.partition.get("folder"), (each.offset or {}).get("lastFileRead")
-            if isinstance(folder, str) and isinstance(path, str) and each.offset is not None:
-                lane = str(each.partition.get("files", ""))
-                self._last[folder, lane] = path, _folder_progress(each.offset)
+        for entry in stored:
+            folder, path = entry.partition.get("folder"), (entry.offset or {}).get("lastFileRead")
+            if isinstance(folder, str) and isinstance(path, str) and entry.offset is not None:
+                lane = str(entry.partition.get("files", ""))
+                self._last[folder, lane] = path, _folder_progress(entry.offset)
 
     def progress(self, found: Found, target: Target) -> Progress | None:
-        known = self._known(found.path, target)
-        if known is None or found.path > known[0]:
+        last = self._last_of(found.path, target)
+        if last is None or found.path > last[0]:
             return None
-        if found.path == known[0]:
-            return known[1]
+        if found.path == last[0]:
+            return last[1]
         return Progress(Position(), is_read=True)
 
     def advance(self, found: Found, target: Target, progress: Progress) -> SourceOffset:
@@ -137,10 +137,10 @@ class FolderLedger(Ledger):
         return last > found.path or (last == found.path and offset["eof"] == "true")
 
     def next_name(self, found: Found, target: Target) -> str | None:
-        known = self._known(found.path, target)
-        return known[0] if known is not None and known[0] > found.path else None
+        last = self._last_of(found.path, target)
+        return last[0] if last is not None and last[0] > found.path else None
 
-    def _known(self, path: str, target: Target) -> tuple[str, Progress] | None:
+    def _last_of(self, path: str, target: Target) -> tuple[str, Progress] | None:
         folder, lane = self._key(path, target)
         return self._last.get((folder, lane)) or self._last.get((folder, ""))
 
@@ -162,7 +162,7 @@ def _folder_progress(offset: Map) -> Progress:
 
 
 def _number(offset: Map, name: str) -> int:
-    """A number of an offset, which may be a text. Raises DataError."""
+    """A number of an offset, which may be a string. Raises DataError."""
     value = offset.get(name, 0)
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise DataError(f"An offset has {value!r} as '{name}', which is no number")
@@ -176,19 +176,19 @@ def _number(offset: Map, name: str) -> int:
 
 
 class Key(Enum):
-    """By what a file is known."""
+    """What identifies a file in offsets."""
 
     PATH = "path"
     NAME = "name"  # the last part of the path
-    IDENTITY = "identity"  # also under another name
+    IDENTITY = "identity"  # stays the same when a file is renamed
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How offsets of files are written.
+    """The format of offsets of files.
 
-    `key` of the partition holds what a file is known by; `fixed` are the same for all. `record` of
-    the offset is how many records were read.
+    `key` is the member of the partition that identifies a file; `fixed` are members with the same
+    values for all files. `record` is the member of the offset with the number of records read.
     """
 
     key: str
@@ -208,10 +208,10 @@ class Shape:
         return {**self.fixed, self.key: key}
 
     def key_in(self, partition: Map) -> str | None:
-        """What the file is known by; None if this is no partition of a file of ours."""
+        """The key of the file; None if this is not the partition of a file of ours."""
         key = partition.get(self.key)
-        ours = all(partition.get(name) == value for name, value in self.fixed.items())
-        return key if isinstance(key, str) and ours else None
+        is_ours = all(partition.get(name) == value for name, value in self.fixed.items())
+        return key if isinstance(key, str) and is_ours else None
 
     def offset(self, progress: Progress) -> Map:
         position = progress.position
@@ -245,13 +245,13 @@ _MARK: Final = "penstock.files.read"
 
 
 def is_of(partition: Map, name: str) -> bool:
-    """Whether a partition is one of files, whose path it has under that name, or of a mark."""
+    """Whether a partition is that of a file, identified by the member `name`, or of a mark."""
     return name in partition or _MARK in partition
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """See the module."""
+    """See the docstring of the module."""
 
     before_ms: int = 0
     cursor: str = ""
@@ -262,7 +262,7 @@ class Mark:
 
 
 class FileLedger(Ledger):
-    """Each file."""
+    """Remembers each file."""
 
     def __init__(
         self,
@@ -275,47 +275,47 @@ class FileLedger(Ledger):
         limit: int,
         late_ms: int,
     ) -> None:
-        """`place` tells apart where files are, in marks."""
+        """`place` identifies in marks where the files are."""
         self._shape = shape
         self._place = place
         self._share = (task, tasks)
         self._limit = limit
         self._late_ms = late_ms
-        self._known: dict[str, Progress] = {}
-        self._seen: dict[str, tuple[str, int]] = {}  # the path of each, and when it arrived
-        self._met: set[str] = set()  # in this listing, where files may be renamed
+        self._progress: dict[str, Progress] = {}
+        self._arrivals: dict[str, tuple[str, int]] = {}  # the path of each key, and when it arrived
+        self._listed: set[str] = set()  # keys in this listing, if files may be renamed
         self._marks: dict[tuple[int, int], Mark] = {}
-        for each in stored:
-            if each.offset is None:
+        for entry in stored:
+            if entry.offset is None:
                 continue
-            if each.partition.get(_MARK) == place:
-                key = (_number(each.partition, "share"), _number(each.partition, "of"))
+            if entry.partition.get(_MARK) == place:
+                key = (_number(entry.partition, "share"), _number(entry.partition, "of"))
                 self._marks[key] = Mark(
-                    _number(each.offset, "before_ms"),
-                    str(each.offset.get("cursor", "")),
-                    _number(each.offset, "began_ms"),
+                    _number(entry.offset, "before_ms"),
+                    str(entry.offset.get("cursor", "")),
+                    _number(entry.offset, "began_ms"),
                 )
-            elif (file := shape.key_in(each.partition)) is not None:
-                self._known[file] = shape.progress(each.offset)
+            elif (file := shape.key_in(entry.partition)) is not None:
+                self._progress[file] = shape.progress(entry.offset)
 
     def progress(self, found: Found, target: Target) -> Progress | None:
         key = self._shape.key_of(found)
         if self._shape.by is Key.IDENTITY:
-            self._met.add(key)
-        known = self._known.get(key)
-        if known is not None:
-            self._seen[key] = found.path, _arrived_ms(found)
-            return known
+            self._listed.add(key)
+        progress = self._progress.get(key)
+        if progress is not None:
+            self._arrivals[key] = found.path, _arrived_ms(found)
+            return progress
         for (share, tasks), mark in self._marks.items():
-            ours = share_of(target.lane, tasks) == share
-            if ours and mark.covers(found.path, _arrived_ms(found)):
+            in_share = share_of(target.lane, tasks) == share
+            if in_share and mark.covers(found.path, _arrived_ms(found)):
                 return Progress(Position(), is_read=True)
         return None
 
     def advance(self, found: Found, target: Target, progress: Progress) -> SourceOffset:
         key = self._shape.key_of(found)
-        self._known[key] = progress
-        self._seen[key] = found.path, _arrived_ms(found)
+        self._progress[key] = progress
+        self._arrivals[key] = found.path, _arrived_ms(found)
         return SourceOffset(self._shape.partition(key), self._shape.offset(progress))
 
     def covers(self, offsets: Stored, found: Found, target: Target) -> bool:
@@ -324,30 +324,32 @@ class FileLedger(Ledger):
 
     def forget(self, found: Found, target: Target) -> SourceOffset | None:
         key = self._shape.key_of(found)
-        known = self._known.get(key)
-        if known is None or known.version != found.version:
-            return None  # another file has come in its place
-        return self._dropped(key)
+        progress = self._progress.get(key)
+        if progress is None or progress.version != found.version:
+            return None  # another file has replaced it
+        return self._drop(key)
 
     def listed(self, cursor: str, began_ms: int, *, complete: bool) -> list[SourceOffset]:
         if self._shape.by is Key.IDENTITY:
             if not complete:
                 return []
-            gone = [key for key in self._known if key in self._seen and key not in self._met]
-            self._met = set()
-            return [self._dropped(key) for key in gone]
-        if len(self._known) <= self._limit:
+            removed = [
+                key for key in self._progress if key in self._arrivals and key not in self._listed
+            ]
+            self._listed = set()
+            return [self._drop(key) for key in removed]
+        if len(self._progress) <= self._limit:
             return []
-        before = self._marks.get(self._share, Mark())
+        previous = self._marks.get(self._share, Mark())
         safe_ms = began_ms - self._late_ms
         if complete:
-            mark = Mark(max(before.before_ms, safe_ms))
+            mark = Mark(max(previous.before_ms, safe_ms))
         else:
-            mark = replace(before, cursor=cursor, began_ms=safe_ms)
+            mark = replace(previous, cursor=cursor, began_ms=safe_ms)
         covered = [
             key
-            for key, (path, arrived_ms) in self._seen.items()
-            if self._known[key].is_read and mark.covers(path, arrived_ms)
+            for key, (path, arrived_ms) in self._arrivals.items()
+            if self._progress[key].is_read and mark.covers(path, arrived_ms)
         ]
         if not covered:
             return []
@@ -363,9 +365,9 @@ class FileLedger(Ledger):
                 },
             )
         ]
-        return result + [self._dropped(key) for key in covered]
+        return result + [self._drop(key) for key in covered]
 
-    def _dropped(self, key: str) -> SourceOffset:
-        del self._known[key]
-        self._seen.pop(key, None)
+    def _drop(self, key: str) -> SourceOffset:
+        del self._progress[key]
+        self._arrivals.pop(key, None)
         return SourceOffset(self._shape.partition(key), None)

@@ -1,8 +1,8 @@
-"""What the name of a file says of its records.
+"""What the name of a file tells about its records.
 
-A `Names` tells for each path the topic and the partition that its records go to, and its lane.
-Files of one lane are read by one task, in the order of their names; so records of a Kafka partition
-that was stored come back in their order. None is for a file that is not to be read.
+A `Names` maps each path to the topic and the partition of its records, and to its lane. One task
+reads the files of a lane, in the order of their names; so the records of a stored Kafka partition
+are restored in their order. None means that a file is not read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Target:
     """None: the producer's partitioner decides."""
     lane: str
     tombstones: bool = False
-    """Whether the file has keys, of records without a value."""
+    """Whether the file has the keys of tombstones."""
 
 
 Names = Callable[[str], Target | None]
@@ -32,7 +32,7 @@ _DECIMAL: Final = re.compile(r"\d+\Z", re.ASCII)
 
 
 def share_of(lane: str, tasks: int) -> int:
-    """The task of a lane, by its number: the same in all processes.
+    """The number of the task of a lane: the same in all processes.
 
     >>> share_of("orders+3", 1), share_of("orders+3", 4) == share_of("orders+3", 4)
     (0, True)
@@ -43,7 +43,7 @@ def share_of(lane: str, tasks: int) -> int:
 @dataclass(frozen=True, slots=True)
 class Restored:
     """The names that Confluent's sinks give, `<root>/<topic>/<folder>/<topic>+<partition>+<offset>`
-    with an ending (connectors.md §13).
+    with an extension (connectors.md §13).
 
     >>> restored = Restored("topics/", "/", "+")
     >>> restored("topics/a/partition=1/a+1+0000000000.json")
@@ -56,9 +56,9 @@ class Restored:
     delimiter: str
     between: str
     tombstones: str | None = None
-    """The folder that has tombstones, if they are restored."""
+    """The folder of tombstones, if they are restored."""
     pattern: re.Pattern[str] | None = None
-    """What paths have to match."""
+    """A pattern that paths must match."""
 
     def __call__(self, path: str) -> Target | None:
         if not path.startswith(self.root):
@@ -76,11 +76,11 @@ class Restored:
         if not (between and _DECIMAL.match(partition) and _DECIMAL.match(offset)):
             return None
         if tombstones != ending.startswith("keys.") or ending.startswith("headers."):
-            return None  # they are read with the file of their values
+            return None  # read together with the file of their values
         return Target(topic, int(partition), f"{topic}{self.between}{partition}", tombstones)
 
     def stem(self, path: str) -> str:
-        """The path without what it ends with, from the dot on."""
+        """The path without its extension, from the dot on."""
         begin = path.rfind(self.between)
         end = path.find(".", begin)
         return path if end < 0 else path[:end]
@@ -94,7 +94,7 @@ class Restored:
 @dataclass(frozen=True, slots=True)
 class Patterned:
     """Files whose path, from `start` on, matches a pattern, for the topic of the pattern. A
-    pattern has to match all of it, or a part of it if `anywhere`."""
+    pattern must match all of it, or a part of it if `anywhere`."""
 
     start: int
     patterns: Sequence[tuple[str, re.Pattern[str]]]
@@ -110,12 +110,12 @@ class Patterned:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Files by the last part of their path, all of which the pattern matches."""
+    """Files whose name, the last part of the path, matches the pattern entirely."""
 
     topic: str
     pattern: re.Pattern[str]
     hidden: bool = False
-    """Whether names that begin with a dot count."""
+    """Whether to include names that begin with a dot."""
 
     def __call__(self, path: str) -> Target | None:
         name = path[path.rfind("/") + 1 :]
@@ -131,8 +131,8 @@ class Templated:
     """The names of `file.name.template`, a regular expression with `{{topic}}`, `{{partition}}`,
     `{{start_offset}}` and `{{timestamp}}`, somewhere in the key behind the prefix.
 
-    `topic` comes before that in the name. With `by_partition` all files of a partition are of one
-    task; a name without one is left out then.
+    `topic` overrides the topic in the name. With `by_partition` one task reads all files of a
+    partition; names without a partition are then ignored.
 
     >>> templated = Templated.of("{{topic}}/{{partition}}/{{start_offset}}", "", None)
     >>> templated("customer-topic/1/1734445664111.txt").partition
@@ -148,12 +148,12 @@ class Templated:
     def of(
         cls, template: str, prefix: str, topic: str | None, *, by_partition: bool = False
     ) -> Templated:
-        """Raises re.error for a template that is no regular expression."""
+        """Raises re.error for a template that is not a regular expression."""
         text = template
         for variable, group in _VARIABLES.items():
-            first, found, rest = text.partition(f"{{{{{variable}}}}}")
-            if found:
-                text = first + group + rest.replace(found, _AGAIN[variable])
+            before, placeholder, after = text.partition(f"{{{{{variable}}}}}")
+            if placeholder:
+                text = before + group + after.replace(placeholder, _REPEATED[variable])
         return cls(len(prefix), re.compile(text), topic, by_partition)
 
     def __call__(self, path: str) -> Target | None:
@@ -162,8 +162,8 @@ class Templated:
             return None
         groups: Mapping[str, str | None] = match.groupdict()
         topic = self.topic or groups.get("topic")
-        given = groups.get("partition")
-        partition = int(given) if given else None
+        number = groups.get("partition")
+        partition = int(number) if number else None
         if not topic or (self.by_partition and partition is None):
             return None
         lane = f"{topic}/{partition}" if self.by_partition else path
@@ -176,7 +176,7 @@ _VARIABLES: Final[Mapping[str, str]] = {
     "start_offset": r"(?P<start_offset>[0-9]+)",
     "timestamp": r"(?:[0-9]+)",
 }
-_AGAIN: Final[Mapping[str, str]] = {
+_REPEATED: Final[Mapping[str, str]] = {
     "topic": r"(?P=topic)",
     "partition": r"(?P=partition)",
     "start_offset": r"(?P=start_offset)",

@@ -1,4 +1,4 @@
-"""A file that is being read, with those of its keys and headers."""
+"""A file that is being read, with the files of its keys and headers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from penstock.connectors.files.stores.reading import Found, OpenFile, ReadStore
 
 
 class Opened:
-    """Reads one file from a position on. Raises what stores and decoders do."""
+    """Reads one file from a position on. Raises errors of stores and decoders."""
 
     def __init__(self, plan: SourcePlan, store: ReadStore, work: Work) -> None:
-        self._files: list[_One] = []
+        self._files: list[_File] = []
         path, position = work.found.path, work.position
         growing = plan.finding.tails
         try:
@@ -35,7 +35,7 @@ class Opened:
             raise
 
     def read(self, max_bytes: int) -> tuple[Chunk, Side] | None:
-        """The next records; None at the end, or if there are none now."""
+        """The next records; None at the end, or if a growing file has no more yet."""
         chunk = self._values.decoder.read(max_bytes)
         if chunk is None:
             return None
@@ -50,8 +50,8 @@ class Opened:
 
     def close(self) -> None:
         """Never fails."""
-        for one in self._files:
-            one.close()
+        for file in self._files:
+            file.close()
 
     def _add(
         self,
@@ -61,13 +61,13 @@ class Opened:
         position: Position,
         *,
         growing: bool = False,
-    ) -> _One:
-        one = _One(store.open(found, growing=growing), found.path)
-        self._files.append(one)
-        one.decoder = reading(found.path).open(one.file, position, growing=growing)
-        return one
+    ) -> _File:
+        file = _File(store.open(found, growing=growing), found.path)
+        self._files.append(file)
+        file.decoder = reading(found.path).open(file.input, position, growing=growing)
+        return file
 
-    def _beside(self, store: ReadStore, beside: Beside, path: str, position: Position) -> _One:
+    def _beside(self, store: ReadStore, beside: Beside, path: str, position: Position) -> _File:
         start = f"{beside.stem(path)}.{beside.what}."
         found = next(store.list(start, recursive=False), None)
         if found is None:
@@ -79,13 +79,13 @@ class Opened:
         return self._add(store, beside.reading, found, begin)
 
 
-class _One:
-    """One of the files, and what was read of it and not taken."""
+class _File:
+    """One of the files, with rows that were read but not taken yet."""
 
     decoder: Decoder
 
     def __init__(self, file: OpenFile, path: str) -> None:
-        self.file = file
+        self.input = file
         self._path = path
         self._values: list[Value] = []
         self._schemas: list[Schema | None] = []
@@ -93,19 +93,19 @@ class _One:
         self._at = 0
 
     def take(self, count: int, failed: Failed) -> Column:
-        """The next values, so many."""
+        """The next `count` values."""
         while len(self._values) - self._at < count:
             chunk = self.decoder.read(1 << 20)
             if chunk is None:
                 raise Truncated(f"'{self._path}', which is beside it, has fewer records")
             self._values = self._values[self._at :]
             self._schemas = self._schemas[self._at :]
-            self._failed = {row - self._at: each for row, each in self._failed.items()}
+            self._failed = {row - self._at: error for row, error in self._failed.items()}
             self._at = 0
             begin = len(self._values)
             self._values += chunk.values.values
             self._schemas += chunk.values.schemas()
-            self._failed |= {row + begin: each for row, each in chunk.failed.items()}
+            self._failed |= {row + begin: error for row, error in chunk.failed.items()}
         stop = self._at + count
         for row, error in self._failed.items():
             if self._at <= row < stop:
@@ -118,4 +118,4 @@ class _One:
         decoder = getattr(self, "decoder", None)
         if decoder is not None:
             decoder.close()
-        self.file.close()
+        self.input.close()

@@ -1,4 +1,4 @@
-"""What a source of files does, as a value."""
+"""The plan of a source of files, as a value."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from penstock.connectors.files.read.scan import Finding
 
 TASK: Final = "task.index"
 TASKS: Final = "task.count"
-"""What tells a task which files are its own."""
+"""Props that tell a task which files are its own."""
 
 ReadingOf = Callable[[str], Reading]
-"""How a file is read, by its name."""
+"""The format of a file, by its path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,33 +27,33 @@ class Beside:
 
     what: str
     stem: Callable[[str], str]
-    """The part of a path that the names of both begin with."""
+    """The common prefix of both paths."""
     reading: ReadingOf
 
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """What happens when a file, or a record of it, cannot be read."""
+    """What happens if a file, or one of its records, cannot be read."""
 
     setting: str
-    """What to change, for messages."""
+    """The setting to change, for messages."""
     skips_files: bool = False
     skips_records: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class SourcePlan:
-    """What a source does."""
+    """What a source reads, and how."""
 
     finding: Finding
     reading: ReadingOf
     ledger: Callable[[Offsets, int, int], Ledger]
-    """From the stored offsets, the task's number and how many there are."""
+    """Creates the ledger from the stored offsets, the task number and the number of tasks."""
     errors: Errors
     after: After = field(default_factory=After)
     dress: Dress = field(default_factory=Dress)
     keys: Beside | None = None
     headers: Beside | None = None
     split_bytes: int = 0
-    """Larger files are read in ranges of so many bytes, side by side; 0: they are not. Only where
-    nothing is read beside them and records get no numbers."""
+    """Larger files are read in parallel ranges of so many bytes; 0: they are not. Only if no files
+    are read beside them and records get no numbers."""

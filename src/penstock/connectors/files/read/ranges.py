@@ -1,8 +1,8 @@
-"""Large files that are read in ranges, side by side.
+"""Large files that are read in parallel ranges.
 
-A poll gives the ranges of a window of the file as its parts, and the offset behind the window. A
-range has the records that begin in it, so that together they have each once. Their order is that of
-the file within a range, and any between ranges.
+A poll returns the ranges of a window of the file as its parts, and the offset behind the window. A
+range has the records that begin in it, so that together they have each record once. Records keep
+their order within a range, but not between ranges.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from penstock.connectors.files.stores.store import StoreRefused, StoreUnavailabl
 
 log = logging.getLogger(__name__)
 
-_WINDOW: Final = 8  # ranges of a poll: as many as there are shared slots at most
-_AT_ONCE: Final = 1 << 20
+_WINDOW: Final = 8  # ranges of a poll: the maximum number of shared slots
+_CHUNK_BYTES: Final = 1 << 20
 _TRIES: Final = 5
 _PAUSE_S: Final = 1.0
 _LOGGED: Final = 10
@@ -45,19 +45,19 @@ class Range:
     def part(self) -> str:
         """The range as a part of a poll."""
         found = self.found
-        about = [found.path, found.size, found.modified_ms, found.version, found.identity]
-        return orjson.dumps([about, self.topic, self.partition, self.begin, self.stop]).decode()
+        file = [found.path, found.size, found.modified_ms, found.version, found.identity]
+        return orjson.dumps([file, self.topic, self.partition, self.begin, self.stop]).decode()
 
     @classmethod
     def of(cls, part: str) -> Range:
-        """The range of such a part."""
-        about, topic, partition, begin, stop = orjson.loads(part)
-        return cls(Found(*about), topic, partition, begin, stop)
+        """The range of a part of a poll."""
+        file, topic, partition, begin, stop = orjson.loads(part)
+        return cls(Found(*file), topic, partition, begin, stop)
 
 
 def is_split(plan: SourcePlan, work: Work) -> bool:
-    """Whether what is left of a file is read in ranges: it is larger than one, its format can be
-    entered there, and nothing counts its records."""
+    """Whether the rest of a file is read in ranges: it is larger than one range, its format is
+    splittable, and nothing counts its records."""
     begin = work.position.byte
     if not plan.split_bytes or begin is None or work.position.record:
         return False
@@ -86,10 +86,10 @@ def window(plan: SourcePlan, work: Work) -> tuple[list[Range], int]:
 def records_of(
     plan: SourcePlan, store: ReadStore, context: SourceContext, range: Range
 ) -> Iterator[Records]:
-    """The records of a range. A store that does not answer is asked again a few times. Raises
-    DataError with the file's name, unless such errors are left out."""
+    """The records of a range. Retries a few times if the store is unavailable. Raises DataError
+    with the file's name, unless the plan skips such files."""
     position = Position(0, range.begin)
-    left_out = 0
+    skipped = 0
     tries = 0
     while True:
         try:
@@ -98,8 +98,8 @@ def records_of(
                 if failed and not plan.errors.skips_records:
                     raise failed[min(failed)]
                 for row in sorted(failed):
-                    left_out += 1
-                    if left_out <= _LOGGED:
+                    skipped += 1
+                    if skipped <= _LOGGED:
                         path = range.found.path
                         log.error("A record of '%s' is left out: %s", path, failed[row])
                 yield records.but(failed) if failed else records
@@ -132,7 +132,7 @@ def _read(
     try:
         decoder = plan.reading(range.found.path).open(file, position, range.stop)
         try:
-            while (chunk := decoder.read(_AT_ONCE)) is not None:
+            while (chunk := decoder.read(_CHUNK_BYTES)) is not None:
                 failed: Failed = dict(chunk.failed)
                 first = chunk.after.record - len(chunk.values)
                 records = dressed(plan.dress, work, first, chunk.values, Side(), failed)

@@ -35,9 +35,9 @@ log = logging.getLogger(__name__)
 
 _TIDY_AGAIN_MS: Final = 5_000
 _LARGE: Final = 1_000
-"""So many records are not put together with others, which would have a column made anew."""
+"""Chunks of so many records are not joined with others, which would copy their columns."""
 _LOGGED: Final = 10
-"""Records of a file that are left out with a line each."""
+"""Skipped records of a file that are logged with a line each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,8 @@ class _Ended:
 class FilesReader(SourceReader):
     """Reads one file after the other.
 
-    What was polled is in the ledger, and nowhere else: after an error the file is opened again
-    where the last poll ended.
+    Only the ledger knows what was polled: after an error the file is opened again where the last
+    poll ended.
     """
 
     idle_ms = 0  # `poll` waits
@@ -75,13 +75,13 @@ class FilesReader(SourceReader):
         self._scan = Scan(plan.finding, store, self._ledger, task, tasks)
         self._work: Work | None = None
         self._file: Opened | None = None
-        self._broken: Exception | None = None  # what follows in the file cannot be read
-        self._left_out = 0
-        self._ended: dict[str, _Ended] = {}  # by their paths
-        self._stored: list[_Ended] = []  # and its offset is stored
+        self._broken: Exception | None = None  # the error of the next record of the file
+        self._skipped = 0
+        self._ended: dict[str, _Ended] = {}  # by path
+        self._stored: list[_Ended] = []  # files whose offset is stored
         self._forgotten: list[SourceOffset] = []
         self._tidy_at_ms = 0
-        self._halt: Exception | None = None
+        self._halt: Exception | None = None  # raised once all ended files are tidied up
 
     def poll(self, max_bytes: int, wait_ms: int) -> Polled | None:
         now = self._now()
@@ -102,11 +102,11 @@ class FilesReader(SourceReader):
     def committed(self, offsets: Offsets) -> None:
         if not self._ended:
             return
-        stored = {key_of(each.partition): each.offset for each in offsets}
-        for path, each in list(self._ended.items()):
-            if self._ledger.covers(stored, each.found, each.target):
+        stored = {key_of(entry.partition): entry.offset for entry in offsets}
+        for path, ended in list(self._ended.items()):
+            if self._ledger.covers(stored, ended.found, ended.target):
                 del self._ended[path]
-                self._stored.append(each)
+                self._stored.append(ended)
         self._context.wake()
 
     def read(self, part: str) -> Iterator[Records]:
@@ -120,28 +120,28 @@ class FilesReader(SourceReader):
         """The next records: of one file, or of several small ones."""
         gathered = _Gathered()
         if self._scan.forgotten or self._forgotten:
-            for each in (*self._scan.forgotten, *self._forgotten):
-                gathered.add(each)
+            for offset in (*self._scan.forgotten, *self._forgotten):
+                gathered.add(offset)
             self._scan.forgotten = []
             self._forgotten = []
             return gathered.polled()
-        left = max_bytes
-        while left > 0:
+        remaining = max_bytes
+        while remaining > 0:
             if self._work is None:
                 work = self._next(now, gathered)
                 if work is None:
                     break
                 self._work = work
                 if work.anew:
-                    gathered.add(self._advanced())
+                    gathered.add(self._advance())
             if is_split(self._plan, self._work):
                 return gathered.polled() if gathered.records else self._split(gathered)
             try:
-                result = self._read(left)
+                result = self._read(remaining)
             except Exception as error:
                 self._close_file()
                 if gathered.records:
-                    break  # it is told by the next poll
+                    break  # the next poll reports it
                 self._handle(error, gathered)
                 break
             if result is None:
@@ -154,13 +154,13 @@ class FilesReader(SourceReader):
             if len(chunk.values) >= _LARGE:
                 break
             if before.byte is not None and after.byte is not None:
-                left -= max(after.byte - before.byte, 1)
+                remaining -= max(after.byte - before.byte, 1)
             else:
-                left -= min(left, max(self._work.found.size, 1))
+                remaining -= min(remaining, max(self._work.found.size, 1))
         return gathered.polled()
 
     def _split(self, gathered: _Gathered) -> Polled:
-        """The next ranges of a file, to be read side by side."""
+        """The next ranges of a file, to be read in parallel."""
         work = self._work
         assert work is not None, "there is a file"
         ranges, stop = window(self._plan, work)
@@ -168,11 +168,11 @@ class FilesReader(SourceReader):
         if stop == work.found.size:
             self._end(gathered)
         else:
-            gathered.add(self._advanced())
-        return Polled(offsets=gathered.offsets(), parts=[each.part() for each in ranges])
+            gathered.add(self._advance())
+        return Polled(offsets=gathered.offsets(), parts=[range.part() for range in ranges])
 
     def _next(self, now: int, gathered: _Gathered) -> Work | None:
-        """The next file. Those that were left when the task had stopped are cleaned up."""
+        """The next file. Cleans up files that were left over when the task had stopped."""
         while True:
             try:
                 work = self._scan.next(now)
@@ -181,13 +181,13 @@ class FilesReader(SourceReader):
                     return None
                 raise
             if not isinstance(work, Leftover):
-                self._left_out = 0
+                self._skipped = 0
                 return work
-            if work.found.path not in self._ended:  # else it is not stored yet that it was read
+            if work.found.path not in self._ended:  # else its offset is not stored yet
                 self._stored.append(_Ended(work.found, work.target, work.error))
                 self._tidy(now)
                 if self._stored:
-                    return None  # the store does not answer
+                    return None  # the store is unavailable
 
     def _read(self, max_bytes: int) -> tuple[Chunk, Side] | None:
         if self._broken is not None:
@@ -198,7 +198,7 @@ class FilesReader(SourceReader):
         return self._file.read(max_bytes)
 
     def _take(self, chunk: Chunk, side: Side, gathered: _Gathered) -> None:
-        """Adds what was read, up to a record that cannot be one, unless such are left out."""
+        """Adds a chunk, up to the first failed record unless such records are skipped."""
         work = self._work
         assert work is not None, "there is a file"
         first = chunk.after.record - len(chunk.values)
@@ -206,7 +206,7 @@ class FilesReader(SourceReader):
         records = dressed(self._plan.dress, work, first, chunk.values, side, failed)
         position = chunk.after
         if failed and self._plan.errors.skips_records:
-            self._leave_out(failed)
+            self._log_skipped(failed)
             records = records.but(failed)
         elif failed:
             row = min(failed)
@@ -217,10 +217,10 @@ class FilesReader(SourceReader):
         if len(records):
             gathered.records.append(records)
         if position != work.position:
-            gathered.add(self._advanced())
+            gathered.add(self._advance())
 
-    def _advanced(self, *, is_read: bool = False, error: str | None = None) -> SourceOffset:
-        """The offset for what was read of the file, which the ledger knows from now on."""
+    def _advance(self, *, is_read: bool = False, error: str | None = None) -> SourceOffset:
+        """Updates the ledger with the position in the file; returns the offset."""
         work = self._work
         assert work is not None, "there is a file"
         version = "" if self._plan.finding.tails else work.found.version
@@ -228,12 +228,12 @@ class FilesReader(SourceReader):
         return self._ledger.advance(work.found, work.target, progress)
 
     def _end(self, gathered: _Gathered, error: str | None = None) -> None:
-        """The file was read to its end, or is given up."""
+        """Ends a file that was read to its end, or that is given up."""
         work = self._work
         assert work is not None, "there is a file"
         self._close_file()
         if not self._plan.finding.tails or error is not None:
-            gathered.add(self._advanced(is_read=True, error=error))
+            gathered.add(self._advance(is_read=True, error=error))
             after = self._plan.after
             if after.removes if error is None else after.errors is not None:
                 ended = _Ended(work.found, work.target, error is not None)
@@ -242,7 +242,7 @@ class FilesReader(SourceReader):
         self._broken = None
 
     def _handle(self, error: Exception, gathered: _Gathered) -> None:
-        """What follows from an error of the file that is read."""
+        """Handles an error of the current file."""
         work = self._work
         assert work is not None, "there is a file"
         if not isinstance(error, DataError | StoreRefused):
@@ -265,37 +265,38 @@ class FilesReader(SourceReader):
         if self._plan.after.errors is None:
             raise failure
         self._end(gathered, str(error))
-        self._halt = failure  # when the file is where such files go
+        self._halt = failure  # raised once the file is moved
 
-    def _leave_out(self, failed: Failed) -> None:
+    def _log_skipped(self, failed: Failed) -> None:
         assert self._work is not None, "there is a file"
         for row in sorted(failed):
-            self._left_out += 1
-            if self._left_out <= _LOGGED:
+            self._skipped += 1
+            if self._skipped <= _LOGGED:
                 path = self._work.found.path
                 log.error("A record of '%s' is left out: %s", path, failed[row])
-            elif self._left_out == _LOGGED + 1:
+            elif self._skipped == _LOGGED + 1:
                 log.error("More records of '%s' are left out", self._work.found.path)
 
     def _tidy(self, now: int) -> None:
-        """Does with files what is due when their offsets are stored."""
+        """Applies the policy to files whose offsets are stored."""
         if not self._stored or now < self._tidy_at_ms:
             return
         while self._stored:
-            each = self._stored[0]
+            ended = self._stored[0]
             try:
-                gone = self._plan.after.apply(self._store, each.found, error=each.error)
+                removed = self._plan.after.apply(self._store, ended.found, error=ended.error)
             except StoreUnavailable as error:
-                log.warning("'%s' is not tidied up yet: %s", each.found.path, error)
+                log.warning("'%s' is not tidied up yet: %s", ended.found.path, error)
                 self._tidy_at_ms = now + _TIDY_AGAIN_MS
                 return
             except StoreRefused as error:
                 raise PenstockError(
-                    f"'{each.found.path}' was read, and cannot be removed: {error}"
+                    f"'{ended.found.path}' was read, and cannot be removed: {error}"
                 ) from error
             del self._stored[0]
-            if gone and (forgotten := self._ledger.forget(each.found, each.target)) is not None:
-                self._forgotten.append(forgotten)
+            offset = self._ledger.forget(ended.found, ended.target) if removed else None
+            if offset is not None:
+                self._forgotten.append(offset)
 
     def _close_file(self) -> None:
         if self._file is not None:
@@ -308,7 +309,7 @@ def _position(chunk: Chunk, first: int, rows: int) -> Position:
 
 
 class _Gathered:
-    """What a poll returns."""
+    """The records and offsets of a poll."""
 
     def __init__(self) -> None:
         self.records: list[Records] = []

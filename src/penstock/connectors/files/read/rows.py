@@ -1,4 +1,4 @@
-"""The records of a file: what is read of it, with keys, headers, timestamps and partitions."""
+"""The records of a file: its values, with keys, headers, timestamps and partitions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum
 from functools import lru_cache
-from itertools import repeat
 from typing import Final
 
 import orjson
@@ -27,12 +26,10 @@ from penstock.api.schema import (
 from penstock.connectors.files.read.scan import Work
 
 _MS: Final = timedelta(milliseconds=1)
-_OFFSET: Final = repeat("file.offset")
-_LONG: Final = repeat(INT64)
 
 
 class Time(Enum):
-    """What the timestamps of records are."""
+    """The source of the timestamps of records."""
 
     NONE = "PROCESS_TIME"
     FILE = "FILE_TIME"
@@ -41,39 +38,39 @@ class Time(Enum):
 
 @dataclass(frozen=True, slots=True)
 class KeyOf:
-    """What the keys are of records that have none of their own: the path of the file, or fields of
-    the value."""
+    """The keys of records without a key of their own: the path of the file, or fields of the
+    value."""
 
     is_path: bool = False
     fields: tuple[str, ...] = ()
     name: str | None = None
-    """Of the struct of the fields."""
+    """The name of the struct of the fields."""
     schema: Schema | None = None
-    """Of the path, or of the struct; a struct without has the fields' own."""
+    """The schema of the path or the struct; without one, a struct has the schemas of the fields."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dress:
-    """What records get besides their value."""
+    """The parts of records besides their value."""
 
     key: KeyOf | None = None
     about_file: bool = False
-    """Whether headers tell of the file."""
+    """Whether headers describe the file."""
     first: int = 1
-    """The `file.offset` of its first record."""
+    """The `file.offset` of the first record."""
     root: str = ""
     """The folder that `file.relative.path` is relative to; "" for none."""
     time: Time = Time.NONE
     time_field: str = ""
     as_text: bool = False
-    """Whether values become the text of their JSON."""
+    """Whether values become JSON strings."""
     value_name: str | None = None
-    """What structs are named that have no name."""
+    """The name for structs without a name."""
 
 
 @dataclass(slots=True)
 class Side:
-    """What is read of files beside: keys and headers of the same rows."""
+    """The keys and headers of the same rows, from the files beside."""
 
     keys: Column | None = None
     headers: list[Sequence[Header]] | None = None
@@ -86,7 +83,7 @@ OPTIONAL_BYTES_KEY: Final = KeyOf(is_path=True, schema=OPTIONAL_BYTES)
 def dressed(
     dress: Dress, work: Work, first: int, values: Column, side: Side, failed: Failed
 ) -> Records:
-    """The records of the values from the file's record number `first` on. Rows that cannot be
+    """The records of values, which start at record number `first` of the file. Rows that cannot be
     records get an entry in `failed`."""
     count = len(values)
     target, found = work.target, work.found
@@ -96,12 +93,12 @@ def dressed(
     if keys is None:
         keys = _keys(dress.key, found.path, values, failed)
     times = _timestamps(dress, work, values, failed)
-    values = _shown(dress, values)
+    values = _formatted(dress, values)
     headers = side.headers
     if dress.about_file:
-        about = _about(dress, work)
-        about_at = next(at for at, each in enumerate(about) if each.name == "file.offset")
-        before, after = about[:about_at], about[about_at + 1 :]
+        file_headers = _file_headers(dress, work)
+        at = next(at for at, header in enumerate(file_headers) if header.name == "file.offset")
+        before, after = file_headers[:at], file_headers[at + 1 :]
         headers = [
             (*before, Header("file.offset", first + row + dress.first, INT64), *after)
             for row in range(count)
@@ -116,7 +113,7 @@ def dressed(
     )
 
 
-def _shown(dress: Dress, values: Column) -> Column:
+def _formatted(dress: Dress, values: Column) -> Column:
     if dress.as_text:
         return Column.of([orjson.dumps(value).decode() for value in values.values], STRING)
     if dress.value_name is None or not len(values):
@@ -140,11 +137,11 @@ def _keys(key: KeyOf | None, path: str, values: Column, failed: Failed) -> Colum
         return Column.of([path.encode()] * count, key.schema)
     cells: list[Value] = []
     schemas: list[Schema | None] = []
-    known: dict[int, Schema | None] = {}
+    key_schemas: dict[int, Schema | None] = {}  # by the id of the value schema
     for schema, start, stop in values.slices():
-        if id(schema) not in known:
-            known[id(schema)] = _key_schema(key, schema)
-        schemas += [known[id(schema)]] * (stop - start)
+        if id(schema) not in key_schemas:
+            key_schemas[id(schema)] = _key_schema(key, schema)
+        schemas += [key_schemas[id(schema)]] * (stop - start)
         for row in range(start, stop):
             value = values.values[row]
             if not isinstance(value, Mapping):
@@ -168,7 +165,7 @@ def _key_schema(key: KeyOf, schema: Schema | None) -> Schema | None:
     return struct(fields, name=key.name)
 
 
-def _about(dress: Dress, work: Work) -> list[Header]:
+def _file_headers(dress: Dress, work: Work) -> list[Header]:
     path = work.found.path
     folder, _, name = path.rpartition("/")
     stem, dot, _ = name.rpartition(".")
@@ -210,7 +207,7 @@ def _timestamps(dress: Dress, work: Work, values: Column, failed: Failed) -> lis
 
 
 def restored_headers(column: Column) -> list[Sequence[Header]]:
-    """The headers that a file of headers has: texts, as the sink writes them."""
+    """The headers of a file of headers: strings, as the sink writes them."""
     rows: list[Sequence[Header]] = []
     for value in column.values:
         if isinstance(value, Mapping) and isinstance(value.get("headers"), list):

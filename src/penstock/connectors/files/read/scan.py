@@ -1,8 +1,8 @@
-"""Which files there are to be read next.
+"""Finds the files to be read next.
 
-Files are listed in the order of their names, and each is read when it comes, so that memory does
-not grow with their number. What a task does not own, or has read, is passed over; where that is
-long, listing goes on behind it. When a listing is at its end, the next one begins after a pause.
+Files are listed in the order of their names, and each is read at once, so that memory does not grow
+with their number. A task skips files that it does not own or has read; after many of these, the
+listing continues behind them. When a listing ends, the next one begins after a pause.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from penstock.connectors.files.stores.reading import Found, ReadStore
 
 log = logging.getLogger(__name__)
 
-_PASSED: Final = 2_000
-"""Files of a lane that are passed over one by one, before listing goes on behind them."""
+_SKIPPED: Final = 2_000
+"""Files of a lane that are skipped one by one before the listing continues behind them."""
 _SORTED: Final = 10_000
-"""Files that are held to be sorted."""
+"""The maximum number of files that are sorted in memory."""
 _SETTLED: Final = 1_000
-"""After so many files the ledger may forget some."""
+"""The ledger may forget files after so many files."""
 
 SortKey = Callable[[Found], tuple[object, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A file to be read, from a position on."""
+    """A file to be read from a position on."""
 
     found: Found
     target: Target
     position: Position
     anew: bool = False
-    """Whether more of the file was read before it changed."""
+    """Whether the file changed and is read again from its beginning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """A file that was read, and that its policy was not applied to: its task had stopped."""
+    """A file that was read, but whose policy was not applied because its task had stopped."""
 
     found: Found
     target: Target
@@ -53,29 +53,29 @@ class Leftover:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is looked for, and how."""
+    """Which files to look for, and how."""
 
     prefixes: Sequence[str]
     names: Names
     recursive: bool = True
     poll_ms: int = 60_000
-    """From the end of a listing to the begin of the next one."""
+    """From the end of a listing to the start of the next one."""
     since_ms: int = 0
-    """Files that were modified before are not read."""
+    """Files that were modified earlier are not read."""
     start_after: str = ""
     """Files whose paths are not greater are not read."""
     min_age_ms: int = 0
-    """Files that were modified later than so long ago are not read yet."""
+    """Files that were modified more recently are not read yet."""
     marker: str = ""
-    """Files beside which there is one whose name is theirs and this are left alone."""
+    """Files are not read while a file exists with their name and this suffix."""
     below: Sequence[str] = ()
-    """Folders in which files are not looked for: those that they are moved to."""
+    """Folders that are skipped, because files are moved to them."""
     again: bool = False
-    """Whether a file that is written again is read again."""
+    """Whether to read a file again when it is written again."""
     tails: bool = False
-    """Whether files grow."""
+    """Whether files may grow."""
     removes: bool = False
-    """Whether files are deleted or moved when they are read."""
+    """Whether files are deleted or moved after they were read."""
     order: SortKey | None = None
     """None: by name."""
 
@@ -93,19 +93,19 @@ class Scan:
         self._tasks = tasks
         self._listing: Iterator[Work | Leftover] | None = None
         self._cursor = ""
-        self._last = ""  # the last file that was given
+        self._last = ""  # the last file that was returned
         self._began_ms = 0
-        self._given = 0
+        self._returned = 0
         self._held_back: set[str] = set()  # lanes
-        self._more = False  # there are more than could be sorted
-        self._marked = False  # there is a file that others work on
+        self._more = False  # whether there are more files than were sorted
+        self._marked = False  # whether a file is held back by a marker
         self._next_ms = 0
         self.forgotten: list[SourceOffset] = []
-        """Offsets to be stored, because files are forgotten. Whoever stores them takes them."""
+        """Offsets to be stored, because files are forgotten. The caller clears them."""
 
     def next(self, now: int) -> Work | Leftover | None:
-        """The next file, or None if there is none now. What was given before is read or given up
-        by now. Raises what the store does, and goes on there then."""
+        """The next file, or None if there is none now. The caller has read or given up the previous
+        one. Raises errors of the store; the next call continues there."""
         if self._listing is None:
             if now < self._next_ms:
                 return None
@@ -121,9 +121,9 @@ class Scan:
             self._cursor = self._last
             raise
         if work is not None:
-            self._given += 1
-            if self._given % _SETTLED == 0 and self._finding.order is None:
-                self._settle(complete=False)  # those before this one were read
+            self._returned += 1
+            if self._returned % _SETTLED == 0 and self._finding.order is None:
+                self._settle(complete=False)  # all files before this one were read
             self._last = work.found.path
             return work
         self._listing = None
@@ -135,12 +135,12 @@ class Scan:
         return None
 
     def wait_ms(self, now: int) -> int:
-        """How long there will be none, after `next` returned None."""
+        """How long to wait after `next` returned None."""
         return 0 if self._listing is not None else max(0, self._next_ms - now)
 
     def _settle(self, *, complete: bool) -> None:
         if self._marked:
-            return  # it may be old, and has to be read
+            return  # the file may be old, and must be read
         cursor = "" if complete else self._last
         self.forgotten += self._ledger.listed(cursor, self._began_ms, complete=complete)
 
@@ -160,21 +160,21 @@ class Scan:
             after, listing = max(self._cursor, self._finding.start_after), True
             while listing:
                 listing = False
-                passed = 0
+                skipped = 0
                 for found in self._store.list(prefix, after, recursive=self._finding.recursive):
                     work, target = self._work(found, now)
                     if work is not None:
-                        passed = 0
+                        skipped = 0
                         yield work
                     elif target is not None:
-                        passed += 1
+                        skipped += 1
                         further = self._ledger.next_name(found, target)
-                        if passed >= _PASSED and further is not None:
+                        if skipped >= _SKIPPED and further is not None:
                             after, listing = further, True
                             break
 
     def _work(self, found: Found, now: int) -> tuple[Work | Leftover | None, Target | None]:
-        """What is to be done with a file; and of which lane it is, if it is one of ours."""
+        """The work for a file, if any; and its target, if this task owns the file."""
         finding = self._finding
         if finding.below and found.path.startswith(tuple(finding.below)):
             return None, None
@@ -184,15 +184,15 @@ class Scan:
         if found.modified_ms < finding.since_ms or target.lane in self._held_back:
             return None, target
         progress = self._ledger.progress(found, target)
-        work = self._whether(found, target, progress)
+        work = self._work_after(found, target, progress)
         if isinstance(work, Work) and self._is_held_back(found, now):
-            # Those of its lane that come after it have to wait for it.
+            # Later files of its lane have to wait for it.
             if target.lane != found.path:
                 self._held_back.add(target.lane)
             return None, target
         return work, target
 
-    def _whether(
+    def _work_after(
         self, found: Found, target: Target, progress: Progress | None
     ) -> Work | Leftover | None:
         finding = self._finding

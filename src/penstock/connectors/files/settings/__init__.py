@@ -1,1 +1,1 @@
-"""What configurations may say, under the names of Confluent's connectors (connectors.md §13)."""
+"""The settings of connectors, under the names of Confluent's (connectors.md §13)."""

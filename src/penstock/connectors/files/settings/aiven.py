@@ -78,9 +78,9 @@ def _zone_problem(name: str | None) -> str | None:
     return None
 
 
-def _fields_problem(given: Iterable[str] | None) -> str | None:
-    wrong = [name for name in given or () if name.lower() not in FIELDS]
-    return f"There is no field {', '.join(wrong)}: {', '.join(FIELDS)}" if wrong else None
+def _fields_problem(fields: Iterable[str] | None) -> str | None:
+    unknown = [name for name in fields or () if name.lower() not in FIELDS]
+    return f"There is no field {', '.join(unknown)}: {', '.join(FIELDS)}" if unknown else None
 
 
 BUCKET: Final = Key(
@@ -367,8 +367,8 @@ _FORMER_KEYS: Final = tuple(
         importance=LOW,
         check=checking(
             "nothing",
-            lambda given, key=key: (  # type: ignore[misc]
-                None if given is None else f"It has another name now: {key.name}"
+            lambda value, key=key: (  # type: ignore[misc]
+                None if value is None else f"It has another name now: {key.name}"
             ),
         ),
         doc=f"The former name of `{key.name}`, which has to be used.",
@@ -380,14 +380,14 @@ _FORMER_KEYS: Final = tuple(
 
 
 def _credentials_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
-    """A key is an id and a secret."""
+    """The id and the secret of a key are set together."""
     for key, other in ((ACCESS_KEY, SECRET_KEY), (SECRET_KEY, ACCESS_KEY)):
         if _text(parsed.get(key.name)) and not _text(parsed.get(other.name)):
             yield other.name, f"{key.name} and {other.name} have to be set together"
 
 
 def envelope_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
-    """Only one field can do without an envelope."""
+    """Without an envelope there is only one field."""
     fields = parsed.get(OUTPUT_FIELDS.name)
     if parsed.get(ENVELOPE.name) is False and isinstance(fields, tuple | list) and len(fields) != 1:
         text = f"When it is false, {OUTPUT_FIELDS.name} must contain only one field"
@@ -395,16 +395,16 @@ def envelope_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
 
 
 def _name_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
-    """Names can be made."""
+    """The template is valid, and fits the other settings."""
     prefix, template = parsed.get(PREFIX.name), parsed.get(TEMPLATE.name)
     if prefix:
         if problem := template_problem(_old_style(str(prefix))):
             yield PREFIX.name, invalid(PREFIX.name, prefix, problem)
     elif template and not template_problem(str(template)):
-        most = parsed.get(MAX_RECORDS.name)
-        if compile_template(str(template)).is_compact and isinstance(most, int) and most > 1:
+        limit = parsed.get(MAX_RECORDS.name)
+        if compile_template(str(template)).is_compact and isinstance(limit, int) and limit > 1:
             text = f"When {TEMPLATE.name} is {template}, it must be either 1 or not set"
-            yield MAX_RECORDS.name, invalid(MAX_RECORDS.name, most, text)
+            yield MAX_RECORDS.name, invalid(MAX_RECORDS.name, limit, text)
 
 
 AIVEN_S3_SINK: Final = ConfigDef(
@@ -418,7 +418,7 @@ AIVEN_S3_SINK: Final = ConfigDef(
 
 
 def aiven_options(config: Config, connector: str) -> S3Options:
-    """What a valid configuration says of the bucket."""
+    """Connection parameters of the bucket, from a valid configuration."""
     role = None
     if arn := config[ROLE_ARN]:
         role = Role(
@@ -444,16 +444,16 @@ def aiven_options(config: Config, connector: str) -> S3Options:
 
 
 def blame(options: S3Options) -> Blame:
-    """The settings that are wrong by what the store says."""
+    """The settings to blame for errors of the store."""
     reasons = amazon_reasons(ACCESS_KEY.name, SECRET_KEY.name, REGION.name)
     return Blame(reasons, BUCKET.name, (ENDPOINT if options.url else REGION).name)
 
 
 def aiven_plan(config: Config) -> SinkPlan:
-    """What a valid configuration says of files."""
-    given = [name for name in _IGNORED if name in config.props]
-    if given:
-        log.info("Ignoring settings that have no meaning in penstock: %s", ", ".join(given))
+    """The plan of a valid configuration."""
+    ignored = [name for name in _IGNORED if name in config.props]
+    if ignored:
+        log.info("Ignoring settings that have no meaning in penstock: %s", ", ".join(ignored))
     prefix = config[PREFIX]
     extension = extension_of(config)
     if prefix:
@@ -462,22 +462,22 @@ def aiven_plan(config: Config) -> SinkPlan:
 
 
 def extension_of(config: Config) -> str:
-    """What names end with by default."""
+    """The default ending of names."""
     extension = _COMPRESSIONS[config[COMPRESSION].lower()]
     return f".avro{extension}" if config[OUTPUT_TYPE].lower() == "avro" else extension
 
 
 def template_plan(config: Config, text: str) -> SinkPlan:
-    """What a valid configuration says of files, whose names are those of a template."""
+    """The plan of a valid configuration, for files that are named by a template."""
     template = compile_template(text)
     source = config[NAME_SOURCE] or config[SOURCE]
     name = config[NAME_ZONE] or config[ZONE]
     zone = ZoneInfo("UTC" if name == "Z" else name)
     clock = Clock.WALL if source.lower() == "wallclock" else Clock.RECORD
     shape, format = _format(config, config[OUTPUT_TYPE].lower(), config[COMPRESSION].lower())
-    most = 0 if template.is_compact else config[MAX_RECORDS]
+    max_records = 0 if template.is_compact else config[MAX_RECORDS]
     return SinkPlan(
-        rules=Rules(flush_size=most or _UNLIMITED, by_span=not template.has_key),
+        rules=Rules(flush_size=max_records or _UNLIMITED, by_span=not template.has_key),
         naming=TemplateNaming(template),
         folders=ByTemplate(template, zone),
         zone=zone,

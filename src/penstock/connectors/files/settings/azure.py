@@ -1,5 +1,5 @@
-"""The settings of the sink to Azure Blob Storage, and of how its source reaches a container, under
-the names of Confluent's connectors (connectors.md §13.4)."""
+"""The settings of the sink to Azure Blob Storage, and those with which its source connects to a
+container, under the names of Confluent's connectors (connectors.md §13.4)."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def _container_problem(name: str | None) -> str | None:
     return "It does not have 3 to 63 letters, digits and hyphens"
 
 
-def _key_problem(given: Secret | None) -> str | None:
+def _key_problem(key: Secret | None) -> str | None:
     try:
-        b64decode(given.value if given else "", validate=True)
+        b64decode(key.value if key else "", validate=True)
     except ValueError:
         return "It is no key: not in base64"
     return None
@@ -150,22 +150,22 @@ AZURE_CONNECTION: Final = (
     *(ACCOUNT, ACCOUNT_KEY, SAS_TOKEN, CONTAINER, STORE_URL, RETRIES, RETRY_TYPE, RETRY_BACKOFF),
     *(RETRY_MAX_BACKOFF, TIMEOUT, *PROXY.keys),
 )
-"""What a source has, too."""
+"""Settings that a source has, too."""
 AZURE_IGNORED: Final = ("azblob.retry.secondary.host",)
-"""Settings of Confluent's connectors without meaning here."""
+"""Settings of Confluent's connectors that have no meaning here."""
 _IGNORED: Final = (*IGNORED, *AZURE_IGNORED)
 
 
 def credentials_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
-    """There is a key or a signature, and one of them."""
-    given = [
+    """Either a key or a signature is set."""
+    names = [
         key.name
         for key in (ACCOUNT_KEY, SAS_TOKEN)
         if isinstance(secret := parsed.get(key.name), Secret) and secret.value
     ]
-    if not given:
+    if not names:
         yield ACCOUNT_KEY.name, f"{ACCOUNT_KEY.name} or {SAS_TOKEN.name} has to be set"
-    elif len(given) > 1:
+    elif len(names) > 1:
         yield SAS_TOKEN.name, f"{SAS_TOKEN.name} cannot be set with {ACCOUNT_KEY.name}"
 
 
@@ -181,7 +181,7 @@ AZURE_SINK: Final = ConfigDef(
 
 
 def azure_connection(config: Config) -> AzureOptions:
-    """What a valid configuration, also of a source, says of how the container is reached."""
+    """Connection parameters of the container, from a valid configuration of a sink or source."""
     key, sas = config[ACCOUNT_KEY], config[SAS_TOKEN]
     return AzureOptions(
         account=config[ACCOUNT],
@@ -201,28 +201,28 @@ def azure_connection(config: Config) -> AzureOptions:
 
 
 def azure_options(config: Config) -> AzureOptions:
-    """What a valid configuration of a sink says of the container."""
+    """Parameters of the container, from a valid configuration of a sink."""
     return replace(azure_connection(config), block_bytes=config[BLOCK_SIZE])
 
 
 def blame(options: AzureOptions) -> Blame:
-    """The settings that are wrong by what the store says. Without an address of its own, an account
-    that is not there does not answer."""
-    by = ACCOUNT_KEY.name if options.key is not None else SAS_TOKEN.name
+    """The settings to blame for errors of the store. At Azure's own address, an account that does
+    not exist does not answer."""
+    credentials = ACCOUNT_KEY.name if options.key is not None else SAS_TOKEN.name
     reasons = {
-        "AuthenticationFailed": by,
-        "AuthorizationFailure": by,
-        "AuthorizationPermissionMismatch": by,
-        "InvalidAuthenticationInfo": by,
-        "KeyBasedAuthenticationNotPermitted": by,
-        "NoAuthenticationInformation": by,
-        "403": by,
+        "AuthenticationFailed": credentials,
+        "AuthorizationFailure": credentials,
+        "AuthorizationPermissionMismatch": credentials,
+        "InvalidAuthenticationInfo": credentials,
+        "KeyBasedAuthenticationNotPermitted": credentials,
+        "NoAuthenticationInformation": credentials,
+        "403": credentials,
         "InvalidUri": STORE_URL.name,
     }
-    away = STORE_URL if options.url else PROXY.url if options.proxy else ACCOUNT
-    return Blame(reasons, CONTAINER.name, away.name)
+    unreachable = STORE_URL if options.url else PROXY.url if options.proxy else ACCOUNT
+    return Blame(reasons, CONTAINER.name, unreachable.name)
 
 
 def azure_plan(config: Config) -> SinkPlan:
-    """What a valid configuration says of files."""
+    """The plan of a valid configuration."""
     return objects.object_plan(config, COMPRESSION, CONDITIONAL, _IGNORED)

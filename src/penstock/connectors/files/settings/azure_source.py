@@ -28,6 +28,6 @@ AZURE_SOURCE: Final = ConfigDef(
 
 
 def azure_source_plan(config: Config) -> SourcePlan:
-    """What a valid configuration says."""
+    """The plan of a valid configuration."""
     place = f"azure://{config[azure.ACCOUNT]}/{config[azure.CONTAINER]}/"
     return object_source_plan(config, POLL_INTERVAL, place, _IGNORED)

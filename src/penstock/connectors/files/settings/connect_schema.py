@@ -16,16 +16,16 @@ from penstock.api.schema import Schema, Type, fields_of
 
 
 def parsed_schema(text: str) -> Schema:
-    """The schema. Raises DataError, which says what is wrong."""
+    """The schema. Raises DataError with the problem."""
     try:
-        given = orjson.loads(text)
+        document = orjson.loads(text)
     except ValueError as cause:
         raise DataError(f"It is no JSON: {cause}") from cause
-    return _schema(given, "the schema")
+    return _schema(document, "the schema")
 
 
 def schema_problem(text: str | None) -> str | None:
-    """What is wrong with a schema; an empty text is none."""
+    """The problem of a schema, or None; an empty text has none."""
     if not text:
         return None
     try:
@@ -35,28 +35,28 @@ def schema_problem(text: str | None) -> str | None:
     return None if schema.type is Type.STRUCT else "It is no STRUCT"
 
 
-def _schema(given: Any, place: str) -> Schema:
-    if not isinstance(given, Mapping):
+def _schema(node: Any, place: str) -> Schema:
+    if not isinstance(node, Mapping):
         raise DataError(f"{place} is no object")
     try:
-        type = Type[str(given.get("type"))]
+        type = Type[str(node.get("type"))]
     except KeyError as cause:
-        raise DataError(f"{place} has no type that there is: {given.get('type')!r}") from cause
-    about: dict[str, Any] = {
-        "optional": bool(given.get("isOptional", False)),
-        "name": given.get("name"),
-        "version": given.get("version"),
-        "doc": given.get("doc"),
-        "parameters": given.get("parameters") or None,
+        raise DataError(f"{place} has no type that there is: {node.get('type')!r}") from cause
+    attributes: dict[str, Any] = {
+        "optional": bool(node.get("isOptional", False)),
+        "name": node.get("name"),
+        "version": node.get("version"),
+        "doc": node.get("doc"),
+        "parameters": node.get("parameters") or None,
     }
     if type is Type.STRUCT:
-        members = given.get("fieldSchemas")
-        if not isinstance(members, Mapping):
+        fields = node.get("fieldSchemas")
+        if not isinstance(fields, Mapping):
             raise DataError(f"{place} has no fieldSchemas")
-        schemas = {name: _schema(each, f"field '{name}'") for name, each in members.items()}
-        return Schema(type, **about, fields=fields_of(schemas))
+        schemas = {name: _schema(field, f"field '{name}'") for name, field in fields.items()}
+        return Schema(type, **attributes, fields=fields_of(schemas))
     if type in (Type.ARRAY, Type.MAP):
-        about["value_schema"] = _schema(given.get("valueSchema"), f"the valueSchema of {place}")
+        attributes["value_schema"] = _schema(node.get("valueSchema"), f"the valueSchema of {place}")
     if type is Type.MAP:
-        about["key_schema"] = _schema(given.get("keySchema"), f"the keySchema of {place}")
-    return Schema(type, **about)
+        attributes["key_schema"] = _schema(node.get("keySchema"), f"the keySchema of {place}")
+    return Schema(type, **attributes)

@@ -1,4 +1,4 @@
-"""What has to be installed for a configuration."""
+"""The packages and modules that a configuration needs."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ AZURE: Final = Extra(
 
 def modules_of(config: Config) -> list[str]:
     """The modules that the formats of a configuration need."""
-    given = [config[FORMAT_CLASS]]
-    given += [config[KEYS_FORMAT]] if config[STORE_KEYS] else []
-    given += [config[HEADERS_FORMAT]] if config[STORE_HEADERS] else []
-    avro = any(entry(FORMATS, FORMAT, each) == "Avro" for each in given)
+    classes = [config[FORMAT_CLASS]]
+    classes += [config[KEYS_FORMAT]] if config[STORE_KEYS] else []
+    classes += [config[HEADERS_FORMAT]] if config[STORE_HEADERS] else []
+    avro = any(entry(FORMATS, FORMAT, name) == "Avro" for name in classes)
     return ["fastavro"] if avro else []

@@ -100,7 +100,7 @@ CLEANUP: Final = Key(
     STRING,
     default="MOVE",
     importance=MEDIUM,
-    check=one_of(*(each.name for each in Policy)),
+    check=one_of(*(policy.name for policy in Policy)),
     doc="What becomes of a file when its records are in Kafka and its offset is stored: NONE, it "
     "stays; DELETE; MOVE, to finished.path; MOVEBYDATE, to a folder in it of the day on which it "
     "was modified.",
@@ -197,7 +197,7 @@ TIMESTAMP_MODE: Final = Key(
     STRING,
     default="PROCESS_TIME",
     importance=MEDIUM,
-    check=one_of(*(each.value for each in Time)),
+    check=one_of(*(time.value for time in Time)),
     doc="The timestamps of records: FIELD, that in timestamp.field; FILE_TIME, when the file was "
     "modified; PROCESS_TIME, when they are sent.",
     group=_TIMES,
@@ -330,12 +330,12 @@ DATE_FORMATS: Final = Key(
     importance=MEDIUM,
     check=checking(
         "patterns of ISO 8601",
-        lambda given: next(
+        lambda patterns: next(
             (
-                f"{each} is no pattern of ISO 8601, which is all that is read"
-                for each in given or ()
+                f"{pattern} is no pattern of ISO 8601, which is all that is read"
+                for pattern in patterns or ()
                 if not re.fullmatch(
-                    r"yyyy-MM-dd(('T'|'? '?)HH:mm(:ss(\.S+)?)?('Z'|X{1,3}|Z)?)?", each
+                    r"yyyy-MM-dd(('T'|'? '?)HH:mm(:ss(\.S+)?)?('Z'|X{1,3}|Z)?)?", pattern
                 )
             ),
             None,
@@ -377,5 +377,5 @@ IGNORED: Final = (
     "csv.case.sensitive.field.names",
     "csv.rfc.4180.parser.enabled",
 )
-"""Settings of spooldir that have no meaning here: CSV is read as RFC 4180 has it, and a poll is
+"""Settings of spooldir that have no meaning here: CSV is read according to RFC 4180, and a poll is
 bounded by bytes."""

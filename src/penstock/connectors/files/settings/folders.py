@@ -1,4 +1,4 @@
-"""What the settings of sources of local folders say: those of `folder_keys`."""
+"""Plans of sources of local folders, from the settings of `folder_keys`."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ _FREE: Final = {
 
 
 def _folder_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
-    """Files are moved to somewhere else."""
+    """Files are moved to another folder."""
     if str(parsed.get(CLEANUP.name)).startswith("MOVE") and not parsed.get(FINISHED_PATH.name):
         policy = parsed.get(CLEANUP.name)
         yield (
@@ -123,27 +123,27 @@ def _folder_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
         )
     source = _as_folder(str(parsed.get(INPUT_PATH.name) or ""))
     for key in (FINISHED_PATH, ERROR_PATH):
-        given = str(parsed.get(key.name) or "")
-        if given and _as_folder(given) == source:
-            yield key.name, invalid(key.name, given, f"{INPUT_PATH.name} is the same folder")
+        folder = str(parsed.get(key.name) or "")
+        if folder and _as_folder(folder) == source:
+            yield key.name, invalid(key.name, folder, f"{INPUT_PATH.name} is the same folder")
 
 
 def _field_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
-    """FIELD names a field."""
+    """FIELD needs the name of a field."""
     if parsed.get(TIMESTAMP_MODE.name) == "FIELD" and not parsed.get(TIMESTAMP_FIELD.name):
         text = f"{TIMESTAMP_MODE.name}=FIELD needs it"
         yield TIMESTAMP_FIELD.name, invalid(TIMESTAMP_FIELD.name, "", text)
 
 
 def _schema_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
-    """A schema is given or made."""
+    """A schema is configured or generated."""
     if not parsed.get(GENERATION.name) and not parsed.get(VALUE_SCHEMA.name):
         text = f"Either it or {GENERATION.name}=true is needed"
         yield VALUE_SCHEMA.name, invalid(VALUE_SCHEMA.name, "", text)
 
 
 def _tail_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
-    """A file that grows stays, and has lines."""
+    """Files that grow stay, and are in a format of lines or pieces."""
     if not parsed.get(TAIL.name):
         return
     if parsed.get(CLEANUP.name) != "NONE":
@@ -164,7 +164,7 @@ class Kind:
 
     settings: ConfigDef
     format: str | None
-    """None: `format.class` says it."""
+    """None: that of `format.class`."""
     ours: bool = False
     needs_schema: bool = False
     as_text: bool = False
@@ -220,7 +220,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "BinaryFile": Kind(ConfigDef(*_SHARED, *_OURS, rules=(_folder_rule,)), "ByteArray", first=0),
     "Avro": Kind(ConfigDef(*_SHARED, *_OURS, rules=(_folder_rule,)), "Avro", first=0),
 }
-"""The connectors, by what the names of spooldir's have between SpoolDir and SourceConnector."""
+"""The connectors, by the part of spooldir's names between SpoolDir and SourceConnector."""
 
 
 def format_of(kind: Kind, config: Config) -> str:
@@ -238,10 +238,10 @@ def folder_of(config: Config) -> str:
 
 
 def folder_plan(kind: Kind, config: Config) -> SourcePlan:
-    """What a valid configuration says."""
-    given = [name for name in IGNORED if name in config.props]
-    if given:
-        log.info("Ignoring settings that have no meaning in penstock: %s", ", ".join(given))
+    """The plan of a valid configuration."""
+    ignored = [name for name in IGNORED if name in config.props]
+    if ignored:
+        log.info("Ignoring settings that have no meaning in penstock: %s", ", ".join(ignored))
     folder = folder_of(config)
     recursive, tails = config[RECURSIVE], kind.ours and config[TAIL]
     policy = Policy[config[CLEANUP]]
@@ -350,19 +350,19 @@ def _key(kind: Kind, config: Config) -> KeyOf | None:
 def _order(attributes: Sequence[str]) -> SortKey | None:
     if tuple(attributes[:1]) in ((), ("NameAsc",)):
         return None
-    return lambda found: tuple(_rank(each, found) for each in (*attributes, "NameAsc"))
+    return lambda file: tuple(_rank(attribute, file) for attribute in (*attributes, "NameAsc"))
 
 
-def _rank(attribute: str, found: Found) -> object:
+def _rank(attribute: str, file: Found) -> object:
     match attribute:
         case "NameDesc":
-            return (*(-ord(char) for char in found.path), 1)
+            return (*(-ord(char) for char in file.path), 1)
         case "LengthAsc":
-            return found.size
+            return file.size
         case "LengthDesc":
-            return -found.size
+            return -file.size
         case "LastModifiedAsc":
-            return found.modified_ms
+            return file.modified_ms
         case "LastModifiedDesc":
-            return -found.modified_ms
-    return found.path
+            return -file.modified_ms
+    return file.path

@@ -1,5 +1,5 @@
 """The settings of the source of FTP and SFTP servers, under the names of Stream Reactor's
-connector, and of its origin, which has them without `connect.` (connectors.md §10)."""
+connector, and of Eneco's, its origin, which have no `connect.` (connectors.md §10)."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ def duration_ms(text: str) -> int:
 
 
 def _problem(read: Callable[[str], object]) -> Callable[[str | None], str | None]:
-    """A check's function that tells what `read` refuses."""
+    """The function of a check: the error of `read`, if it raises one."""
 
-    def find(text: str | None) -> str | None:
+    def problem(text: str | None) -> str | None:
         if text is None:
             return "It must not be null"
         try:
@@ -86,7 +86,7 @@ def _problem(read: Callable[[str], object]) -> Callable[[str | None], str | None
             return str(error)
         return None
 
-    return find
+    return problem
 
 
 def _is_duration(text: str) -> None:
@@ -114,34 +114,34 @@ def _watch(text: str, mode: Mode) -> Watch:
         raise ValueError(f"'{match['path']}': {error}") from error
 
 
-def _whole(given: tuple[str, ...] | None) -> list[str]:
-    """The entries of a list whose commas within `{a,b}` separate nothing."""
+def _joined(parts: tuple[str, ...] | None) -> list[str]:
+    """Joins entries of a list that were split at commas within `{a,b}`."""
     entries: list[str] = []
-    for text in given or ():
+    for part in parts or ():
         if entries and entries[-1].count("{") > entries[-1].count("}"):
-            entries[-1] += f",{text}"
-        elif text:
-            entries.append(text)
+            entries[-1] += f",{part}"
+        elif part:
+            entries.append(part)
     return entries
 
 
-def _monitors(given: tuple[str, ...] | None) -> str | None:
-    found = (_problem(lambda text: _watch(text, Mode.TAIL))(text) for text in _whole(given))
-    return next((problem for problem in found if problem), None)
+def _monitors_problem(parts: tuple[str, ...] | None) -> str | None:
+    problems = (_problem(lambda text: _watch(text, Mode.TAIL))(text) for text in _joined(parts))
+    return next((problem for problem in problems if problem), None)
 
 
 def _class_of(*names: str) -> Check:
     """A class of the connector, in any of its packages."""
 
-    def find(given: str | None) -> str | None:
-        if given is not None and given.rpartition(".")[2] not in names:
+    def problem(name: str | None) -> str | None:
+        if name is not None and name.rpartition(".")[2] not in names:
             return (
                 f"It is none of {', '.join(names)}; classes of Java cannot run here, a transform "
                 "can do its work"
             )
         return None
 
-    return checking(", ".join(names), find)
+    return checking(", ".join(names), problem)
 
 
 def _zone(text: str) -> tzinfo | None:
@@ -168,7 +168,7 @@ TLS_MODE: Final = Key(
     STRING,
     default=Tls.EXPLICIT.value,
     importance=LOW,
-    check=one_of(*(each.value for each in Tls)),
+    check=one_of(*(mode.value for mode in Tls)),
     doc="With the protocol ftps: explicit, TLS begins by a command (AUTH TLS); implicit, with the "
     "connection, on port 990 by default.",
     group=_GROUP,
@@ -250,7 +250,7 @@ SHRUNK: Final = Key(
     STRING,
     default=Shrunk.WHOLE.value,
     importance=LOW,
-    check=one_of(*(each.value for each in Shrunk)),
+    check=one_of(*(choice.value for choice in Shrunk)),
     doc="What is sent of a file that is to be tailed and shrank, or changed without growing: "
     "whole, all of it; skip, nothing, as the connector that this one replaces.",
     group=_GROUP,
@@ -261,7 +261,7 @@ AFTER: Final = Key(
     STRING,
     default=After.NOTHING.value,
     importance=LOW,
-    check=one_of(*(each.value for each in After)),
+    check=one_of(*(choice.value for choice in After)),
     doc="What is done with a file of `monitor.update` when all of it is in Kafka: nothing, delete, "
     "or move to penstock.ftp.after.folder.",
     group=_GROUP,
@@ -312,7 +312,7 @@ class FtpKeys:
     name_filter: Key[str]
     timeout: Key[int]
     key_name: str | None
-    """Of the schema of keys with name and offset."""
+    """The name of the schema of keys with name and offset."""
 
     @property
     def definition(self) -> ConfigDef:
@@ -368,7 +368,7 @@ def ftp_keys(prefix: str, package: str, key_name: str | None) -> FtpKeys:
             LIST,
             default=(),
             importance=HIGH,
-            check=checking("path:topic, …", _monitors),
+            check=checking("path:topic, …", _monitors_problem),
             doc="Files of which what is appended is sent: a list of path:topic. A path that ends "
             "with / means all files of a folder; names may have *, ?, [abc] and {a,b}.",
         ),
@@ -377,7 +377,7 @@ def ftp_keys(prefix: str, package: str, key_name: str | None) -> FtpKeys:
             LIST,
             default=(),
             importance=HIGH,
-            check=checking("path:topic, …", _monitors),
+            check=checking("path:topic, …", _monitors_problem),
             doc="Files that are sent as a whole whenever they change: a list of path:topic.",
         ),
         slice_size=Key(
@@ -460,12 +460,12 @@ ENECO: Final = ftp_keys(
 
 
 def is_sftp(keys: FtpKeys, config: Config) -> bool:
-    """Whether a configuration is of the protocol sftp."""
+    """Whether a configuration uses the protocol sftp."""
     return config[keys.protocol].lower() == "sftp"
 
 
 def ftp_options(keys: FtpKeys, config: Config) -> FtpOptions:
-    """How a valid configuration of the protocols ftp and ftps reaches the server."""
+    """Connection parameters for ftp and ftps, from a valid configuration."""
     host, port = _address(config[keys.address])
     tls = Tls(config[TLS_MODE]) if config[keys.protocol].lower() == "ftps" else None
     default = _IMPLICIT_PORT if tls is Tls.IMPLICIT else _PROTOCOLS["ftp"]
@@ -484,8 +484,8 @@ def ftp_options(keys: FtpKeys, config: Config) -> FtpOptions:
 
 
 def sftp_options(keys: FtpKeys, config: Config) -> SftpOptions:
-    """How a valid configuration of the protocol sftp reaches the server. Raises OSError where the
-    file of a key cannot be read."""
+    """Connection parameters for sftp, from a valid configuration. Raises OSError if the file of the
+    private key cannot be read."""
     host, port = _address(config[keys.address])
     key = config[PRIVATE_KEY].value.strip()
     if key and not key.startswith("-----BEGIN"):
@@ -503,13 +503,13 @@ def sftp_options(keys: FtpKeys, config: Config) -> SftpOptions:
 
 
 def watches_of(keys: FtpKeys, config: Config) -> list[tuple[Key[tuple[str, ...]], Watch]]:
-    """What is monitored, each with the setting that says so."""
+    """The watched files, each with the setting that names them."""
     modes = ((keys.tail, Mode.TAIL), (keys.update, Mode.UPDATE))
-    return [(key, _watch(text, mode)) for key, mode in modes for text in _whole(config[key])]
+    return [(key, _watch(text, mode)) for key, mode in modes for text in _joined(config[key])]
 
 
 def monitor_plan(keys: FtpKeys, config: Config) -> MonitorPlan:
-    """What a valid configuration, also a task's, says."""
+    """The plan of a valid configuration of a connector or a task."""
     share, _, shares = config.props.get(SHARE, "0/1").partition("/")
     fields = {"name": TEXT, "offset": INT64}
     is_struct = config[keys.key_style] == "struct"

@@ -1,5 +1,5 @@
-"""The settings of the sink to Google Cloud Storage, and of how its source reaches a bucket, under
-the names of Confluent's connectors (connectors.md §13.4)."""
+"""The settings of the sink to Google Cloud Storage, and those with which its source connects to a
+bucket, under the names of Confluent's connectors (connectors.md §13.4)."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from penstock.connectors.files.write.plan import SinkPlan
 _GCS: Final = "GCS"
 
 
-def _json_problem(given: Secret | None) -> str | None:
-    if given is None or not given.value:
+def _json_problem(secret: Secret | None) -> str | None:
+    if secret is None or not secret.value:
         return None
     try:
-        about = json.loads(given.value)
+        parsed = json.loads(secret.value)
     except ValueError:
         return "It is no JSON"
-    return None if isinstance(about, dict) and "type" in about else "It is no credentials' JSON"
+    return None if isinstance(parsed, dict) and "type" in parsed else "It is no credentials' JSON"
 
 
 BUCKET: Final = Key(
@@ -106,16 +106,16 @@ GCS_CONNECTION: Final = (
     *(BUCKET, CREDENTIALS_PATH, CREDENTIALS_JSON, STORE_URL, ANONYMOUS, PART_RETRIES),
     *(RETRY_BACKOFF, *PROXY.keys),
 )
-"""What a source has, too."""
+"""Settings that a source has, too."""
 GCS_IGNORED: Final = ("gcs.credentials.provider.class", "gcs.parts.prefix")
-"""Settings of Confluent's connectors without meaning here."""
+"""Settings of Confluent's connectors that have no meaning here."""
 _IGNORED: Final = (*IGNORED, *GCS_IGNORED)
 
 
 def credentials_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
-    """Credentials are given once."""
-    given = parsed.get(CREDENTIALS_JSON.name)
-    names = [CREDENTIALS_JSON.name] if isinstance(given, Secret) and given.value else []
+    """Credentials are not set for anonymous access."""
+    secret = parsed.get(CREDENTIALS_JSON.name)
+    names = [CREDENTIALS_JSON.name] if isinstance(secret, Secret) and secret.value else []
     names += [CREDENTIALS_PATH.name] if parsed.get(CREDENTIALS_PATH.name) else []
     if parsed.get(ANONYMOUS.name) and names:
         yield ANONYMOUS.name, f"{ANONYMOUS.name} cannot be true with {names[0]}"
@@ -133,13 +133,13 @@ GCS_SINK: Final = ConfigDef(
 
 
 def gcs_connection(config: Config) -> GcsOptions:
-    """What a valid configuration, also of a source, says of how the bucket is reached."""
-    given = config[CREDENTIALS_JSON]
+    """Connection parameters of the bucket, from a valid configuration of a sink or source."""
+    secret = config[CREDENTIALS_JSON]
     return GcsOptions(
         bucket=config[BUCKET],
         url=config[STORE_URL] or None,
         credentials_path=config[CREDENTIALS_PATH] or None,
-        credentials_json=given if given.value else None,
+        credentials_json=secret if secret.value else None,
         anonymous=config[ANONYMOUS],
         proxy=PROXY.of(config),
         tries=Tries(config[PART_RETRIES], config[RETRY_BACKOFF]),
@@ -147,18 +147,18 @@ def gcs_connection(config: Config) -> GcsOptions:
 
 
 def gcs_options(config: Config) -> GcsOptions:
-    """What a valid configuration of a sink says of the bucket."""
+    """Parameters of the bucket, from a valid configuration of a sink."""
     return replace(gcs_connection(config), part_bytes=config[PART_SIZE])
 
 
 def blame(options: GcsOptions, url: Key[str | None] = STORE_URL) -> Blame:
-    """The settings that are wrong by what the store says; `url`: that of its address."""
+    """The settings to blame for errors of the store; `url`: the one with its address."""
     by_path = options.credentials_path and options.credentials_json is None
     credentials = CREDENTIALS_PATH.name if by_path else CREDENTIALS_JSON.name
-    away = url if options.url else PROXY.url if options.proxy else BUCKET
-    return Blame({CREDENTIALS: credentials}, BUCKET.name, away.name)
+    unreachable = url if options.url else PROXY.url if options.proxy else BUCKET
+    return Blame({CREDENTIALS: credentials}, BUCKET.name, unreachable.name)
 
 
 def gcs_plan(config: Config) -> SinkPlan:
-    """What a valid configuration says of files."""
+    """The plan of a valid configuration."""
     return objects.object_plan(config, COMPRESSION, CONDITIONAL, _IGNORED)

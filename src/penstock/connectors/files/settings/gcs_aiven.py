@@ -95,13 +95,13 @@ _IGNORED: Final = (
 
 
 def _credentials_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
-    """Credentials are given once."""
-    given = [key.name for key in (gcs.CREDENTIALS_PATH, gcs.CREDENTIALS_JSON) if _has(parsed, key)]
-    if len(given) > 1:
-        yield given[1], f"{given[1]} cannot be set with {given[0]}"
-    elif given and parsed.get(CREDENTIALS_DEFAULT.name):
+    """Credentials are set once."""
+    names = [key.name for key in (gcs.CREDENTIALS_PATH, gcs.CREDENTIALS_JSON) if _has(parsed, key)]
+    if len(names) > 1:
+        yield names[1], f"{names[1]} cannot be set with {names[0]}"
+    elif names and parsed.get(CREDENTIALS_DEFAULT.name):
         name = CREDENTIALS_DEFAULT.name
-        yield name, f"{name} cannot be true with {given[0]}"
+        yield name, f"{name} cannot be true with {names[0]}"
 
 
 def _has(parsed: Mapping[str, object], key: Key[str] | Key[object]) -> bool:
@@ -110,14 +110,14 @@ def _has(parsed: Mapping[str, object], key: Key[str] | Key[object]) -> bool:
 
 
 def _name_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
-    """An object of a key has its latest record."""
-    template, most = parsed.get(aiven.TEMPLATE.name), parsed.get(aiven.MAX_RECORDS.name)
+    """An object that holds the latest record of its key has one record."""
+    template, limit = parsed.get(aiven.TEMPLATE.name), parsed.get(aiven.MAX_RECORDS.name)
     if not template or aiven.template_problem(str(template)):
         return
-    if compile_template(str(template)).is_compact and isinstance(most, int) and most > 1:
+    if compile_template(str(template)).is_compact and isinstance(limit, int) and limit > 1:
         name = aiven.MAX_RECORDS.name
         text = f"When {aiven.TEMPLATE.name} is {template}, it must be either 1 or not set"
-        yield name, invalid(name, most, text)
+        yield name, invalid(name, limit, text)
 
 
 AIVEN_GCS_SINK: Final = ConfigDef(
@@ -130,16 +130,16 @@ AIVEN_GCS_SINK: Final = ConfigDef(
 
 
 def aiven_gcs_options(config: Config) -> GcsOptions:
-    """What a valid configuration says of the bucket."""
-    given = config[gcs.CREDENTIALS_JSON]
+    """Connection parameters of the bucket, from a valid configuration."""
+    secret = config[gcs.CREDENTIALS_JSON]
     attempts = config[RETRIES]
     return GcsOptions(
         bucket=config[gcs.BUCKET],
         url=config[ENDPOINT] or None,
         credentials_path=config[gcs.CREDENTIALS_PATH] or None,
-        credentials_json=given if given.value else None,
+        credentials_json=secret if secret.value else None,
         anonymous=config[CREDENTIALS_DEFAULT] is False
-        and not given.value
+        and not secret.value
         and not config[gcs.CREDENTIALS_PATH],
         tries=Tries(max(attempts - 1, 0), config[BACKOFF], config[MAX_BACKOFF]),
         part_bytes=_PART,
@@ -147,9 +147,9 @@ def aiven_gcs_options(config: Config) -> GcsOptions:
 
 
 def aiven_gcs_plan(config: Config) -> SinkPlan:
-    """What a valid configuration says of files."""
-    given = [name for name in _IGNORED if name in config.props]
-    if given:
-        log.info("Ignoring settings that have no meaning in penstock: %s", ", ".join(given))
+    """The plan of a valid configuration."""
+    ignored = [name for name in _IGNORED if name in config.props]
+    if ignored:
+        log.info("Ignoring settings that have no meaning in penstock: %s", ", ".join(ignored))
     text = config[aiven.TEMPLATE] or aiven.DEFAULT_TEMPLATE + aiven.extension_of(config)
     return aiven.template_plan(config, config[PREFIX] + text)

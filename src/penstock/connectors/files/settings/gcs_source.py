@@ -28,5 +28,5 @@ GCS_SOURCE: Final = ConfigDef(
 
 
 def gcs_source_plan(config: Config) -> SourcePlan:
-    """What a valid configuration says."""
+    """The plan of a valid configuration."""
     return object_source_plan(config, POLL_INTERVAL, f"gs://{config[gcs.BUCKET]}/", _IGNORED)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from penstock.api import DataError
 from penstock.api.settings import (
     BOOLEAN,
     HIGH,
@@ -24,6 +23,7 @@ from penstock.api.settings import (
     one_of,
 )
 from penstock.connectors.files.boundaries.paths import escaped
+from penstock.connectors.files.settings.names import checked_name
 from penstock.connectors.files.settings.sink import (
     COMPRESSION_CHECK,
     COMPRESSION_DOC,
@@ -221,7 +221,7 @@ _OWN: Final[Mapping[str, Key[object]]] = {
 
 
 def _url_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
-    """There is a file system."""
+    """A file system is set."""
     if not parsed.get(STORE_URL.name) and not parsed.get(HDFS_URL.name):
         yield STORE_URL.name, invalid(STORE_URL.name, None, "It names the file system")
 
@@ -235,7 +235,7 @@ def _kerberos_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
 
 
 def _folders_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
-    """Folders are names, without what Confluent's connector puts in for topics."""
+    """Folders are plain names, without the variables of Confluent's connector for topics."""
     for key in (TOPICS_DIR, LOGS_DIR):
         folder = str(parsed.get(key.name) or "")
         if "${" in folder:
@@ -264,7 +264,7 @@ HDFS_SINK: Final = ConfigDef(
 
 
 def hadoop_options(config: Config) -> HadoopOptions:
-    """What a valid configuration says of the file system."""
+    """Connection parameters of the file system, from a valid configuration."""
     kerberos = None
     if config[KERBEROS]:
         kerberos = Kerberos(config[PRINCIPAL], config[KEYTAB], config[NAMENODE])
@@ -285,20 +285,13 @@ def hdfs_folders(config: Config) -> HdfsFolders:
 
 
 def _named(text: str) -> str:
-    """A folder's name that leads nowhere else; HDFS has no colons in names. Raises DataError where
+    """A folder's name that leads nowhere else; HDFS has no colons in names. Raises DataError if
     there cannot be one."""
-    name = escaped(text).replace(":", "%3A")
-    try:
-        size = len(name.encode())
-    except UnicodeEncodeError as cause:
-        raise DataError(f"{text!r} is no text, and so no name of a folder") from cause
-    if size > _LONGEST:
-        raise DataError(f"{text[:40]!r}… is too long for the name of a folder: {size} bytes")
-    return name
+    return checked_name(text, escaped(text).replace(":", "%3A"), "a folder", _LONGEST)
 
 
 def hdfs_plan(config: Config) -> SinkPlan:
-    """What a valid configuration says of files."""
+    """The plan of a valid configuration."""
     return plan_of(
         config,
         compression=config[COMPRESSION],

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from penstock.api import DataError
 from penstock.api.settings import (
     HIGH,
     INT,
@@ -18,6 +17,7 @@ from penstock.api.settings import (
     checking,
 )
 from penstock.connectors.files.boundaries.paths import escaped
+from penstock.connectors.files.settings.names import checked_name
 from penstock.connectors.files.settings.sink import (
     COMPRESSION_CHECK,
     COMPRESSION_DOC,
@@ -76,17 +76,10 @@ def folder_of(config: Config) -> Path:
 
 
 def _named(text: str) -> str:
-    """A folder's name that leads nowhere else. Raises DataError where there cannot be one."""
-    name = escaped(text)
-    try:
-        size = len(name.encode())
-    except UnicodeEncodeError as cause:
-        raise DataError(f"{text!r} is no text, and so no name of a folder") from cause
-    if size > _LONGEST:
-        raise DataError(f"{text[:40]!r}… is too long for the name of a folder: {size} bytes")
-    return name
+    """A folder's name that leads nowhere else. Raises DataError if there cannot be one."""
+    return checked_name(text, escaped(text), "a folder", _LONGEST)
 
 
 def local_plan(config: Config) -> SinkPlan:
-    """What a valid configuration says."""
+    """The plan of a valid configuration."""
     return plan_of(config, compression=config[COMPRESSION], level=config[LEVEL], named=_named)

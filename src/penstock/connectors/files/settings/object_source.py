@@ -67,11 +67,11 @@ _SOURCE: Final = "Source"
 _PREFIX: Final = "CloudStorage"  # of the names of Confluent's classes for GENERIC
 
 
-def _pairs_problem(given: Sequence[str] | None) -> str | None:
-    for each in given or ():
-        topic, colon, pattern = each.partition(":")
+def _pairs_problem(pairs: Sequence[str] | None) -> str | None:
+    for pair in pairs or ():
+        topic, colon, pattern = pair.partition(":")
         if not (topic and colon and pattern):
-            return f"'{each}' is not of the form topic:pattern"
+            return f"'{pair}' is not of the form topic:pattern"
         try:
             compile_java(pattern)
         except RegexInvalid as error:
@@ -79,9 +79,9 @@ def _pairs_problem(given: Sequence[str] | None) -> str | None:
     return None
 
 
-def _format(given: str) -> str | None:
-    """The format of a class, in READINGS."""
-    package, dot, simple = given.rpartition(".")
+def _format(class_name: str) -> str | None:
+    """The format of a class, as READINGS names it."""
+    package, dot, simple = class_name.rpartition(".")
     return entry(READINGS, FORMAT, f"{package}{dot}{simple.removeprefix(_PREFIX)}")
 
 
@@ -91,9 +91,9 @@ FORMAT_CLASS: Final = Key(
     importance=HIGH,
     check=checking(
         ", ".join(f"{name}{FORMAT}" for name in READINGS),
-        lambda given: (
+        lambda name: (
             None
-            if given is None or _format(given)
+            if name is None or _format(name)
             else f"It is none of {', '.join(f'{name}{FORMAT}' for name in READINGS)}"
         ),
     ),
@@ -197,11 +197,11 @@ IGNORED: Final = (
     *("partition.field.name", "storage.class", "partition.duration.ms", "locale", "timezone"),
     *("timestamp.extractor", "timestamp.field", "flush.size", "max.retries"),
 )
-"""Settings of Confluent's sources, and of the sinks that they read after, without meaning here."""
+"""Settings of Confluent's sources, and of the sinks before them, that have no meaning here."""
 
 
 def mode_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
-    """GENERIC needs patterns; RESTORE_BACKUP reads files as they are."""
+    """GENERIC needs patterns; RESTORE_BACKUP does not split files."""
     if parsed.get(MODE.name) == GENERIC and not parsed.get(TOPIC_PATTERNS.name):
         text = f"{MODE.name}={GENERIC} needs it"
         yield TOPIC_PATTERNS.name, invalid(TOPIC_PATTERNS.name, [], text)
@@ -234,11 +234,11 @@ OBJECT_KEYS: Final = (
     *(key for key in FILE_KEYS if key is not CHANGED),
     *SOURCE_KEYS,
 )
-"""The keys of all of them."""
+"""The keys of all sources of object stores."""
 
 
 def poll_interval(name: str) -> Key[int]:
-    """How often a store is listed."""
+    """The pause between two listings of a store."""
     return Key(
         name,
         LONG,
@@ -252,33 +252,33 @@ def poll_interval(name: str) -> Key[int]:
 
 def modules_of(config: Config) -> list[str]:
     """The modules that the formats of a configuration need."""
-    given = [config[FORMAT_CLASS]]
-    given += [config[KEYS_FORMAT]] if config[STORE_KEYS] else []
-    given += [config[HEADERS_FORMAT]] if config[STORE_HEADERS] else []
-    return ["fastavro"] if "Avro" in map(_format, given) else []
+    classes = [config[FORMAT_CLASS]]
+    classes += [config[KEYS_FORMAT]] if config[STORE_KEYS] else []
+    classes += [config[HEADERS_FORMAT]] if config[STORE_HEADERS] else []
+    return ["fastavro"] if "Avro" in map(_format, classes) else []
 
 
 def known_by(config: Config) -> str:
-    """The name in source partitions of what offsets are of."""
+    """The key in source partitions of what an offset belongs to."""
     return "fileName" if config[MODE] == GENERIC else "folder"
 
 
 def prefixes_of(config: Config) -> tuple[str, ...]:
-    """What the names of files begin with."""
+    """The prefixes of the names of files."""
     root, delimiter = config[TOPICS_DIR], config[DIRECTORY_DELIM]
     base = f"{root}{delimiter}" if root else ""
-    folders = sorted(f"{base}{each.strip(delimiter)}{delimiter}" for each in config[FOLDERS])
+    folders = sorted(f"{base}{folder.strip(delimiter)}{delimiter}" for folder in config[FOLDERS])
     return tuple(folders) or (base,)
 
 
 def object_source_plan(
     config: Config, poll: Key[int], place: str, ignored: Iterable[str]
 ) -> SourcePlan:
-    """What a valid configuration says. `place`: what the names of objects begin with where they
-    tell their store; `ignored`: settings without meaning here."""
-    given = [name for name in ignored if name in config.props]
-    if given:
-        log.info("Ignoring settings that have no meaning in penstock: %s", ", ".join(given))
+    """The plan of a valid configuration. `place`: the prefix of objects' names that tells their
+    store; `ignored`: settings that have no meaning here."""
+    names = [name for name in ignored if name in config.props]
+    if names:
+        log.info("Ignoring settings that have no meaning in penstock: %s", ", ".join(names))
     behavior = config[ON_ERROR].lower()
     skips = behavior != "fail"
     options = ReadOptions(
@@ -309,7 +309,7 @@ def object_source_plan(
 
 
 def _patterns(config: Config) -> Patterned:
-    pairs = [each.partition(":") for each in config[TOPIC_PATTERNS]]
+    pairs = [pair.partition(":") for pair in config[TOPIC_PATTERNS]]
     return Patterned(0, tuple((topic, compile_java(pattern)) for topic, _, pattern in pairs))
 
 
@@ -323,9 +323,9 @@ def _restoring(config: Config, plan: SourcePlan, options: ReadOptions) -> Source
         tombstones=config[TOMBSTONES] if keys else None,
         pattern=_any_of(config),
     )
-    # Files of a Kafka partition may be in several folders: then their offsets say the order.
+    # Files of a Kafka partition may be in several folders: then their offsets define the order.
     one_folder = _partitioner(config) == "Default"
-    order = None if one_folder and not keys else lambda found: (names.start(found.path), found.path)
+    order = None if one_folder and not keys else lambda file: (names.start(file.path), file.path)
     return replace(
         plan,
         finding=replace(plan.finding, names=names, order=order),
@@ -340,8 +340,8 @@ def _restoring(config: Config, plan: SourcePlan, options: ReadOptions) -> Source
 
 
 def _any_of(config: Config) -> re.Pattern[str] | None:
-    """Topics that are restored, where a list is given: its patterns are for names of files."""
-    pairs = [each.partition(":") for each in config[TOPIC_PATTERNS]]
+    """The patterns of the files to restore, if any are configured."""
+    pairs = [pair.partition(":") for pair in config[TOPIC_PATTERNS]]
     if not pairs:
         return None
     return re.compile("|".join(f"(?:{compile_java(pattern).pattern})" for _, _, pattern in pairs))
@@ -353,9 +353,9 @@ def _partitioner(config: Config) -> str | None:
 
 
 def _beside(
-    config: Config, what: str, key: Key[str], names: Restored, options: ReadOptions
+    config: Config, side: str, key: Key[str], names: Restored, options: ReadOptions
 ) -> Beside:
     format = _format(config[key])
     assert format is not None, "validation has seen to it"
-    member = {"keys": "key", "headers": "headers"}[what]
-    return Beside(what, names.stem, reading_by(format, replace(options, member=member)))
+    member = {"keys": "key", "headers": "headers"}[side]
+    return Beside(side, names.stem, reading_by(format, replace(options, member=member)))

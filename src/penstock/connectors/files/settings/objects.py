@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from penstock.api import DataError
 from penstock.api.settings import (
     BOOLEAN,
     HIGH,
@@ -24,6 +23,7 @@ from penstock.api.settings import (
     between,
     checking,
 )
+from penstock.connectors.files.settings.names import checked_name
 from penstock.connectors.files.settings.sink import (
     COMPRESSION_CHECK,
     COMPRESSION_DOC,
@@ -39,7 +39,7 @@ _LONGEST: Final = 900  # bytes of a folder's name; an object's has 1,024
 
 
 def url_check(form: str = "http://host:port") -> Check:
-    """That a text is a URL of this form."""
+    """Checks that a text is a URL of this form."""
 
     def problem(url: str | None) -> str | None:
         if not url or url.startswith(("http://", "https://")):
@@ -64,7 +64,7 @@ def store_url(group: str, order: int, doc: str, form: str = "http://host:port") 
 
 
 def part_size(name: str, group: str, order: int, most: int, of: str = "part") -> Key[int]:
-    """How large the parts are in which objects are uploaded."""
+    """The size of the parts in which objects are uploaded."""
     objects = {"part": "objects", "block": "blobs"}[of]
     return Key(
         name,
@@ -95,7 +95,7 @@ def retries(name: str, group: str, order: int, least: int = 0) -> Key[int]:
 
 
 def conditional(name: str, group: str, order: int) -> Key[bool]:
-    """Whether files of others stay."""
+    """Whether files of other tasks stay."""
     return Key(
         name,
         BOOLEAN,
@@ -118,7 +118,7 @@ class Compression:
 
 
 def compression(prefix: str, group: str, order: int) -> Compression:
-    """The keys of it, which begin with `prefix`."""
+    """Its keys, with names that begin with `prefix`."""
     return Compression(
         Key(
             f"{prefix}.compression.type",
@@ -153,7 +153,7 @@ class Proxy:
 
     @property
     def keys(self) -> Sequence[Key[str] | Key[str | None] | Key[Secret]]:
-        """All of them."""
+        """All keys of the proxy."""
         return self.url, self.user, self.password
 
     def of(self, config: Config) -> str | None:
@@ -163,7 +163,7 @@ class Proxy:
 
 
 def proxy(prefix: str, group: str, order: int, user: str | None = "") -> Proxy:
-    """The keys of it, which begin with `prefix`. `user`: the default."""
+    """Its keys, with names that begin with `prefix`. `user`: the default."""
     return Proxy(
         Key(
             f"{prefix}.proxy.url",
@@ -197,7 +197,7 @@ def proxy(prefix: str, group: str, order: int, user: str | None = "") -> Proxy:
 
 
 def amazon_reasons(access: str, secret: str, region: str) -> dict[str, str]:
-    """The setting, of these, that is wrong by what S3 says."""
+    """Which of these settings is to blame, by the error code of S3."""
     return {
         "InvalidAccessKeyId": access,
         "SignatureDoesNotMatch": secret,
@@ -208,27 +208,21 @@ def amazon_reasons(access: str, secret: str, region: str) -> dict[str, str]:
 
 
 def name_to_check(config: Config) -> str:
-    """A name that the sink could use, and does not."""
+    """A name that the sink could use, but does not."""
     root = config[TOPICS_DIR]
     return f"{root}/.penstock" if root else ".penstock"
 
 
 def named_object(text: str) -> str:
-    """A folder's name, as it is. Raises DataError where it is none."""
-    try:
-        size = len(text.encode())
-    except UnicodeEncodeError as cause:
-        raise DataError(f"{text!r} is no text, and so no name of an object") from cause
-    if size > _LONGEST:
-        raise DataError(f"{text[:40]!r}… is too long for the name of an object: {size} bytes")
-    return text
+    """A folder's name, unchanged. Raises DataError if it cannot be one."""
+    return checked_name(text, text, "an object", _LONGEST)
 
 
 def object_plan(
     config: Config, compressed: Compression, anew: Key[bool], ignored: Sequence[str]
 ) -> SinkPlan:
-    """What a valid configuration of a sink says of files. `anew`: whether files of other tasks are
-    left as they are: those that end by the clock, and have no others beside them."""
+    """The plan of a valid configuration of a sink. `anew`: whether files of other tasks are left as
+    they are, if files end by the clock and have no files of keys or headers beside them."""
     plan = plan_of(
         config,
         compression=config[compressed.type],

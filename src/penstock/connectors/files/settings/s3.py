@@ -108,8 +108,8 @@ _PROVIDERS: Final = {
 }
 
 
-def _provider_problem(given: str | None) -> str | None:
-    if given is None or given.rpartition(".")[2] in _PROVIDERS:
+def _provider_problem(name: str | None) -> str | None:
+    if name is None or name.rpartition(".")[2] in _PROVIDERS:
         return None
     return f"It is none of {', '.join(_PROVIDERS)}"
 
@@ -230,7 +230,7 @@ SCHEMA_AFFIX: Final = Key(
     STRING,
     default=SchemaFolder.NONE.value,
     importance=MEDIUM,
-    check=one_of(*(each.value for each in SchemaFolder)),
+    check=one_of(*(position.value for position in SchemaFolder)),
     doc="Whether the name of a record's schema is a folder, `schema_name=…`, before (PREFIX) or "
     "behind (SUFFIX) that of the partitioner.",
     group=_S3,
@@ -250,10 +250,10 @@ S3_IGNORED: Final = (
 
 
 def credentials_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
-    """A key is an id and a secret; a role has a name."""
+    """The id and the secret of a key are set together; a role has an ARN."""
     id, secret = parsed.get(ACCESS_KEY.name), parsed.get(SECRET_KEY.name)
-    given = isinstance(secret, Secret) and bool(secret.value)
-    if bool(id) != given:
+    has_secret = isinstance(secret, Secret) and bool(secret.value)
+    if bool(id) != has_secret:
         name = SECRET_KEY.name if id else ACCESS_KEY.name
         yield name, f"{ACCESS_KEY.name} and {SECRET_KEY.name} have to be set together"
     provider = str(parsed.get(PROVIDER.name) or "").rpartition(".")[2]
@@ -262,7 +262,7 @@ def credentials_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
 
 
 def store_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
-    """Amazon's endpoints know buckets by the names of hosts only, where they are accelerated."""
+    """Only Amazon's endpoints are accelerated; these know buckets by host names only."""
     if parsed.get(ACCELERATE.name) and parsed.get(STORE_URL.name):
         text = f"{ACCELERATE.name} is for Amazon's own store, and {STORE_URL.name} names another"
         yield ACCELERATE.name, invalid(ACCELERATE.name, True, text)
@@ -301,7 +301,7 @@ S3_SINK: Final = ConfigDef(
 
 
 def s3_connection(config: Config, connector: str) -> S3Options:
-    """What a valid configuration, also of a source, says of how the bucket is reached."""
+    """Connection parameters of the bucket, from a valid configuration of a sink or source."""
     provider = _PROVIDERS[config[PROVIDER].rpartition(".")[2]]
     role = None
     if provider == "role":
@@ -314,8 +314,8 @@ def s3_connection(config: Config, connector: str) -> S3Options:
         path_style=config[PATH_STYLE] and not config[ACCELERATE],
         accelerate=config[ACCELERATE],
         key=config[ACCESS_KEY] or None,
-        secret=_given(config[SECRET_KEY]),
-        token=_given(config[SESSION_TOKEN]),
+        secret=_unless_empty(config[SECRET_KEY]),
+        token=_unless_empty(config[SESSION_TOKEN]),
         profile=config[PROFILE] or None,
         anonymous=provider == "anonymous",
         role=role,
@@ -326,7 +326,7 @@ def s3_connection(config: Config, connector: str) -> S3Options:
 
 
 def s3_options(config: Config, connector: str) -> S3Options:
-    """What a valid configuration of a sink says of the bucket."""
+    """Parameters of the bucket, from a valid configuration of a sink."""
     return replace(
         s3_connection(config, connector),
         part_bytes=config[PART_SIZE],
@@ -335,7 +335,7 @@ def s3_options(config: Config, connector: str) -> S3Options:
     )
 
 
-def _given(secret: Secret) -> Secret | None:
+def _unless_empty(secret: Secret) -> Secret | None:
     return secret if secret.value else None
 
 
@@ -346,24 +346,24 @@ def _customer_key(config: Config, algorithm: str) -> dict[str, str]:
 
 def _extra(config: Config) -> dict[str, str]:
     customer = _customer_key(config, config[SSE] or "AES256")
-    about = {
+    arguments = {
         "ServerSideEncryption": "" if customer else config[SSE],
         "SSEKMSKeyId": config[SSE_KMS_KEY],
         **customer,
         "ACL": config[ACL],
         "StorageClass": config[STORAGE_CLASS],
     }
-    return {name: value for name, value in about.items() if value}
+    return {name: value for name, value in arguments.items() if value}
 
 
 def blame(options: S3Options) -> Blame:
-    """The settings that are wrong by what the store says."""
+    """The settings to blame for errors of the store."""
     tokens = dict.fromkeys(("ExpiredToken", "InvalidToken"), SESSION_TOKEN.name)
     reasons = objects.amazon_reasons(ACCESS_KEY.name, SECRET_KEY.name, REGION.name) | tokens
     return Blame(reasons, BUCKET.name, (STORE_URL if options.url else REGION).name)
 
 
 def s3_plan(config: Config) -> SinkPlan:
-    """What a valid configuration says of files."""
+    """The plan of a valid configuration."""
     plan = objects.object_plan(config, COMPRESSION, CONDITIONAL, S3_IGNORED)
     return replace(plan, schema_folder=SchemaFolder(config[SCHEMA_AFFIX]))

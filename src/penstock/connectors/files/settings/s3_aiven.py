@@ -215,7 +215,7 @@ START_KEY: Final = Key(
     group=_FILE,
 )
 TOLERANCE: Final = "errors.tolerance"
-"""Of every connector; with all, objects and records that cannot be read are left out."""
+"""A setting of every connector: with `all`, unreadable objects and records are skipped."""
 POLL_INTERVAL: Final = Key(
     "penstock.poll.interval.ms",
     INT,
@@ -232,20 +232,20 @@ IGNORED: Final = (
     *("max.poll.records", "ring.buffer.size", "schema.registry.url", "schemas.enable"),
     *("file.max.records", "input.type", "kafka.retry.backoff.ms"),
 )
-"""Settings of Aiven's source without meaning here."""
+"""Settings of Aiven's source that have no meaning here."""
 
 
 def _credentials_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
-    """A key is an id and a secret."""
+    """The id and the secret of a key are set together."""
     id, secret = (parsed.get(key.name) for key in (ACCESS_KEY, SECRET_KEY))
-    given = [isinstance(each, Secret) and bool(each.value) for each in (id, secret)]
-    if given[0] != given[1]:
-        name = SECRET_KEY.name if given[0] else ACCESS_KEY.name
+    are_set = [isinstance(value, Secret) and bool(value.value) for value in (id, secret)]
+    if are_set[0] != are_set[1]:
+        name = SECRET_KEY.name if are_set[0] else ACCESS_KEY.name
         yield name, f"{ACCESS_KEY.name} and {SECRET_KEY.name} have to be set together"
 
 
 def _name_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
-    """Names say what is not set."""
+    """The template has the parts that no setting replaces."""
     template = str(parsed.get(TEMPLATE.name) or "")
     if not parsed.get(TOPIC.name) and "{{topic}}" not in template:
         text = f"Either it or {{{{topic}}}} in {TEMPLATE.name} is needed"
@@ -284,7 +284,7 @@ AIVEN_SOURCE: Final = ConfigDef(
 
 
 def aiven_options(config: Config, connector: str) -> S3Options:
-    """How the bucket is reached."""
+    """Connection parameters of the bucket, from a valid configuration."""
     role = None
     if config[ROLE_ARN]:
         session = config[ROLE_SESSION] or connector or "penstock"
@@ -302,21 +302,21 @@ def aiven_options(config: Config, connector: str) -> S3Options:
 
 
 def aiven_format(config: Config) -> str:
-    """The format, of READINGS."""
+    """The format, as READINGS names it."""
     return _FORMATS[config[FORMAT].lower()]
 
 
 def blame(options: S3Options) -> Blame:
-    """The settings that are wrong by what the store says."""
+    """The settings to blame for errors of the store."""
     reasons = amazon_reasons(ACCESS_KEY.name, SECRET_KEY.name, REGION.name)
     return Blame(reasons, BUCKET.name, (ENDPOINT if options.url else REGION).name)
 
 
 def aiven_plan(config: Config) -> SourcePlan:
-    """What a valid configuration says."""
-    given = [name for name in IGNORED if name in config.props]
-    if given:
-        log.info("Ignoring settings that have no meaning in penstock: %s", ", ".join(given))
+    """The plan of a valid configuration."""
+    ignored = [name for name in IGNORED if name in config.props]
+    if ignored:
+        log.info("Ignoring settings that have no meaning in penstock: %s", ", ".join(ignored))
     skips = config.props.get(TOLERANCE, "none").lower() == "all"
     format = aiven_format(config)
     options = ReadOptions(

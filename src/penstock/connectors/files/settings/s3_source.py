@@ -50,5 +50,5 @@ S3_SOURCE: Final = ConfigDef(
 
 
 def s3_source_plan(config: Config) -> SourcePlan:
-    """What a valid configuration says."""
+    """The plan of a valid configuration."""
     return object_source_plan(config, POLL_INTERVAL, f"s3://{config[s3.BUCKET]}/", _IGNORED)

@@ -185,7 +185,9 @@ CSV_DELIMITER: Final = Key(
     STRING,
     default=",",
     importance=LOW,
-    check=checking("one character", lambda x: None if x and len(x) == 1 else "One character"),
+    check=checking(
+        "one character", lambda text: None if text and len(text) == 1 else "One character"
+    ),
     doc="What stands between the cells of CSV files.",
     group=_CONNECTOR,
     order=11,
@@ -299,7 +301,7 @@ TIMESTAMP_EXTRACTOR: Final = Key(
     STRING,
     default="Wallclock",
     importance=MEDIUM,
-    check=one_of(*(each.value for each in Clock)),
+    check=one_of(*(clock.value for clock in Clock)),
     doc="The time of a record: that of the clock when it is written, which is not exactly once, "
     "its timestamp, or that in `timestamp.field`.",
     group=_PARTITIONER,
@@ -462,7 +464,7 @@ IGNORED: Final = (
 
 
 def _partitioner_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
-    """What a partitioner needs is set."""
+    """The settings that a partitioner needs are set."""
     name = entry(PARTITIONERS, PARTITIONER, str(parsed.get(PARTITIONER_CLASS.name) or ""))
     if name is None:
         return
@@ -495,7 +497,7 @@ def _partitioner_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]
 
 
 def _schedule_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
-    """A schedule goes by the clocks of some place."""
+    """A schedule needs a time zone."""
     schedule = parsed.get(ROTATE_SCHEDULE_INTERVAL_MS.name)
     if isinstance(schedule, int) and schedule > 0 and not parsed.get(TIMEZONE.name):
         text = f"{ROTATE_SCHEDULE_INTERVAL_MS.name} needs a time zone"
@@ -503,7 +505,7 @@ def _schedule_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
 
 
 def _nulls_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
-    """A record without a value has nothing but its key."""
+    """A record without a value can be written only by its key."""
     behavior = str(parsed.get(BEHAVIOR_ON_NULL_VALUES.name) or "").lower()
     if behavior == "write" and not parsed.get(STORE_KEYS.name):
         name = BEHAVIOR_ON_NULL_VALUES.name
@@ -522,7 +524,7 @@ def plan_of(
     ignored: Iterable[str] = IGNORED,
     hdfs: bool = False,
 ) -> SinkPlan:
-    """What a valid configuration says. `named`: see `SinkPlan`. `hdfs`: names and rotation are
+    """The plan of a valid configuration. `named`: see `SinkPlan`. `hdfs`: names and rotation are
     those of Confluent's HDFS connector."""
     _log_ignored(config, ignored)
     zone = ZoneInfo(config[TIMEZONE] or "UTC")
@@ -561,9 +563,9 @@ def plan_of(
 
 
 def _log_ignored(config: Config, ignored: Iterable[str]) -> None:
-    given = [name for name in ignored if name in config.props]
-    if given:
-        log.info("Ignoring settings that have no meaning in penstock: %s", ", ".join(given))
+    names = [name for name in ignored if name in config.props]
+    if names:
+        log.info("Ignoring settings that have no meaning in penstock: %s", ", ".join(names))
 
 
 def _positive(value: int) -> int | None:
@@ -595,9 +597,9 @@ def _duration_ms(config: Config, period: Period) -> int:
 def _clock(
     config: Config, folders: ByPartition | ByFields | ByTime, *, by_wall: bool
 ) -> Clock | None:
-    """Where times are from, if they matter. As with Confluent's connectors `rotate.interval.ms` is
-    for partitioners by time; here also for others, if it is said where times are from. `by_wall`:
-    it is the clock's for these, as with Confluent's HDFS connector."""
+    """The source of times, if they matter. As in Confluent's connectors `rotate.interval.ms` is for
+    partitioners by time; here also for others, if the source of times is set. `by_wall`: for these
+    it is the clock, as in Confluent's HDFS connector."""
     if isinstance(folders, ByTime):
         return Clock(config[TIMESTAMP_EXTRACTOR])
     if _positive(config[ROTATE_INTERVAL_MS]) is None:

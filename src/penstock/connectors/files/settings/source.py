@@ -82,7 +82,7 @@ TASK_COUNT: Final = Key(
 )
 SOURCE_KEYS: Final = (RECORD_MAX_BYTES, COMPRESSION, TASK_INDEX, TASK_COUNT)
 FILE_KEYS: Final = (CHANGED, REMEMBERED, LATE)
-"""Those of sources that remember each file."""
+"""The keys of sources that remember each file."""
 
 STORE_KEYS: Final = Key(
     "store.kafka.keys",
@@ -109,15 +109,15 @@ def task_props(config: Config, max_tasks: int) -> list[Mapping[str, str]]:
 
 
 def reading_by(format: str, options: ReadOptions) -> Callable[[str], Reading]:
-    """How files are read, by their names."""
+    """Returns the reading of a file by its name."""
     return lambda path: reading_of(format, options, path)
 
 
 def file_ledger(
     config: Config, shape: Shape, place: str, *, late_ms: int = 0
 ) -> Callable[..., Ledger]:
-    """A ledger that remembers each file. `late_ms` is the least."""
-    limit, late = config[REMEMBERED], max(config[LATE], late_ms)
+    """Makes a ledger that remembers each file. `late_ms`: the least for late files."""
+    limit, late_limit_ms = config[REMEMBERED], max(config[LATE], late_ms)
     return lambda stored, task, tasks: FileLedger(
-        stored, shape, place, task, tasks, limit=limit, late_ms=late
+        stored, shape, place, task, tasks, limit=limit, late_ms=late_limit_ms
     )

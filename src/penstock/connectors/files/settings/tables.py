@@ -1,5 +1,5 @@
-"""The tables that settings name entries of: formats and partitioners, by the names of their Java
-classes. A class may be given with any package, or none, and without what all names end with."""
+"""The tables whose entries settings name: formats and partitioners, by the names of their Java
+classes. A class may have any package, or none, and lack the ending that all names share."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ AUTO: Final = "auto"
 
 @dataclass(frozen=True, slots=True)
 class FormatOptions:
-    """What settings say to formats."""
+    """The settings of formats that are written."""
 
     compression: str = "none"
     level: int | None = None
     avro_codec: str = "null"
     parquet_codec: str = "snappy"
-    bare_parquet: bool = False  # names of Parquet files do not tell the codec
+    bare_parquet: bool = False  # names of Parquet files do not have the codec
     numeric_decimals: bool = False
     extension: str = ".bin"
     separator: bytes = b"\n"
@@ -43,32 +43,37 @@ class FormatOptions:
 
 
 FORMATS: Final[Mapping[str, Callable[[FormatOptions], Format]]] = {
-    "Avro": lambda its: Avro(its.avro_codec),
-    "Json": lambda its: JsonLines(its.compression, its.level, numeric=its.numeric_decimals),
-    "Parquet": lambda its: Parquet(its.parquet_codec, bare=its.bare_parquet),
-    "Orc": lambda its: Orc(),
-    "Csv": lambda its: Csv(
-        its.compression, its.level, delimiter=its.csv_delimiter, header=its.csv_header
+    "Avro": lambda options: Avro(options.avro_codec),
+    "Json": lambda options: JsonLines(
+        options.compression, options.level, numeric=options.numeric_decimals
     ),
-    "String": lambda its: TextLines(its.compression, its.level),
-    "ByteArray": lambda its: RawBytes(
-        its.compression, its.level, extension=its.extension, separator=its.separator
+    "Parquet": lambda options: Parquet(options.parquet_codec, bare=options.bare_parquet),
+    "Orc": lambda options: Orc(),
+    "Csv": lambda options: Csv(
+        options.compression,
+        options.level,
+        delimiter=options.csv_delimiter,
+        header=options.csv_header,
+    ),
+    "String": lambda options: TextLines(options.compression, options.level),
+    "ByteArray": lambda options: RawBytes(
+        options.compression, options.level, extension=options.extension, separator=options.separator
     ),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What settings say to formats that are read."""
+    """The settings of formats that are read."""
 
     compression: str = AUTO
     """A codec of whole files, or AUTO: by the ending of the name."""
     encoding: str = "utf-8"
     record_max_bytes: int = MOST
     schema: Schema | None = None
-    """Of JSON and CSV, which have none."""
+    """For JSON and CSV, which have none themselves."""
     member: str | None = None
-    """Of Parquet and ORC: the column whose values are the records, if there is no other. Files of
+    """For Parquet and ORC: the column whose values are the records, if it is the only one. Files of
     keys have `key`, those of headers `headers`."""
     json_documents: bool = False
     csv_dialect: Dialect = RFC_4180
@@ -77,55 +82,54 @@ class ReadOptions:
     csv_null: str = ""
     csv_infer_rows: int = 0
     separator: bytes | None = b"\n"
-    """Of raw bytes; None: a file is one record, or slices of `slice_bytes`."""
+    """For raw bytes; None: a file is one record, or slices of `slice_bytes`."""
     slice_bytes: int | None = None
 
 
 READINGS: Final[Mapping[str, Callable[[ReadOptions], Reading]]] = {
-    "Avro": lambda its: AvroReading(),
-    "Json": lambda its: JsonReading(
-        its.compression,
-        documents=its.json_documents,
-        schema=its.schema,
-        encoding=its.encoding,
-        most=its.record_max_bytes,
+    "Avro": lambda options: AvroReading(),
+    "Json": lambda options: JsonReading(
+        options.compression,
+        documents=options.json_documents,
+        schema=options.schema,
+        encoding=options.encoding,
+        most=options.record_max_bytes,
     ),
-    "Parquet": lambda its: ParquetReading(its.member),
-    "Orc": lambda its: OrcReading(its.member),
-    "Csv": lambda its: CsvReading(
-        its.compression,
-        dialect=its.csv_dialect,
-        header=its.csv_header,
-        names=its.csv_names,
-        null=its.csv_null,
-        schema=its.schema,
-        infer=its.csv_infer_rows,
-        encoding=its.encoding,
-        most=its.record_max_bytes,
+    "Parquet": lambda options: ParquetReading(options.member),
+    "Orc": lambda options: OrcReading(options.member),
+    "Csv": lambda options: CsvReading(
+        options.compression,
+        dialect=options.csv_dialect,
+        header=options.csv_header,
+        names=options.csv_names,
+        null=options.csv_null,
+        schema=options.schema,
+        infer=options.csv_infer_rows,
+        encoding=options.encoding,
+        most=options.record_max_bytes,
     ),
-    "String": lambda its: TextReading(
-        its.compression, encoding=its.encoding, most=its.record_max_bytes
+    "String": lambda options: TextReading(
+        options.compression, encoding=options.encoding, most=options.record_max_bytes
     ),
-    "ByteArray": lambda its: _raw(its),
+    "ByteArray": lambda options: _raw(options),
 }
 
 
-def _raw(its: ReadOptions) -> Reading:
-    if its.separator is not None:
-        return PiecesReading(its.compression, separator=its.separator, most=its.record_max_bytes)
-    if its.slice_bytes is not None:
-        return SliceReading(its.compression, size=its.slice_bytes)
-    return WholeReading(its.compression, most=its.record_max_bytes)
+def _raw(options: ReadOptions) -> Reading:
+    if options.separator is not None:
+        return PiecesReading(
+            options.compression, separator=options.separator, most=options.record_max_bytes
+        )
+    if options.slice_bytes is not None:
+        return SliceReading(options.compression, size=options.slice_bytes)
+    return WholeReading(options.compression, most=options.record_max_bytes)
 
 
-def reading_of(format: str, its: ReadOptions, file: str) -> Reading:
+def reading_of(format: str, options: ReadOptions, file: str) -> Reading:
     """How a file of that name is read; `format` is one of READINGS."""
-    compression = codec_of(file) if its.compression == AUTO else its.compression
-    return READINGS[format](replace(its, compression=compression))
+    compression = codec_of(file) if options.compression == AUTO else options.compression
+    return READINGS[format](replace(options, compression=compression))
 
-
-COMPRESSED: Final = frozenset({"Json", "Csv", "String", "ByteArray"})
-"""The formats whose files are compressed as a whole."""
 
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS
@@ -133,7 +137,7 @@ DAY_MS: Final = 24 * HOUR_MS
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """What a partitioner by time has as its own; None: settings say it."""
+    """What a partitioner by time defines itself; None: a setting defines it."""
 
     duration_ms: int | None = None
     path: str | None = None  # with `/` for the delimiter
@@ -151,23 +155,23 @@ FORMAT: Final = "Format"
 PARTITIONER: Final = "Partitioner"
 
 
-def entry(table: Mapping[str, object], ending: str, given: str) -> str | None:
-    """The name in a table of a class, or None.
+def entry(table: Mapping[str, object], ending: str, class_name: str) -> str | None:
+    """The name of a class in a table, or None.
 
     >>> entry(FORMATS, FORMAT, "io.confluent.connect.s3.format.json.JsonFormat")
     'Json'
     """
-    simple = given.rpartition(".")[2].removesuffix(ending).lower()
+    simple = class_name.rpartition(".")[2].removesuffix(ending).lower()
     return next((name for name in table if name.lower() == simple), None)
 
 
 def known(table: Mapping[str, object], ending: str) -> Check:
-    """A class of a table."""
+    """Checks that a class is in a table."""
     names = ", ".join(f"{name}{ending}" for name in table)
 
-    def find(given: str | None) -> str | None:
-        if given is not None and entry(table, ending, given) is None:
+    def problem(class_name: str | None) -> str | None:
+        if class_name is not None and entry(table, ending, class_name) is None:
             return f"It is none of {names}"
         return None
 
-    return checking(names, find)
+    return checking(names, problem)

@@ -1,4 +1,4 @@
-"""Bytes that wait in a file, where memory is for others."""
+"""Bytes that wait in a temporary file to save memory."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from threading import BoundedSemaphore
 from typing import IO, Final
 
 _FILES: Final = BoundedSemaphore(400)
-"""Those of a process, which may not have many more open."""
+"""Limits the open files of the process."""
 
 
 class Aside:
-    """Bytes of an object that is being written, in a file without a name in the temporary folder.
-    Used by one thread."""
+    """Bytes of an object that is being written, in an unnamed file in the temporary folder. Used by
+    one thread."""
 
     def __init__(self) -> None:
         self.size = 0
-        """How many there are."""
+        """In bytes."""
         self._file: IO[bytes] | None = None
 
     def add(self, pieces: Iterable[bytes | memoryview]) -> bool:
-        """Adds all of them, or none: where the disk is full, or many files are open."""
+        """Adds all of them, or none if the disk is full or too many files are open."""
         try:
-            if self._file is None and not self._opened():
+            if self._file is None and not self._open():
                 return False
             assert self._file is not None, "it is open"
             self._file.seek(self.size)
@@ -37,7 +37,7 @@ class Aside:
         return True
 
     def taken(self) -> bytes:
-        """All bytes; there are none afterwards. Raises OSError."""
+        """Removes and returns all bytes. Raises OSError."""
         if self._file is None:
             return b""
         try:
@@ -50,7 +50,7 @@ class Aside:
             self._file = None
             _FILES.release()
 
-    def _opened(self) -> bool:
+    def _open(self) -> bool:
         if not _FILES.acquire(blocking=False):
             return False
         try:

@@ -1,11 +1,11 @@
 """Blobs of a container of Azure Blob Storage.
 
 Small blobs are put with one request. Of larger ones blocks are staged while they are written, by
-threads of the store; the blob exists, in place of any other, when the list of its blocks is
-committed. What a killed worker has staged goes away by itself after a week.
+threads of the store; the blob exists, in place of any other, when its block list is committed.
+Azure discards the blocks that a killed worker has staged after a week.
 
-A blob that has to be `anew` says in its metadata who wrote it and where it ends, and is put, or its
-list committed, on the condition that there is none (`If-None-Match`).
+A blob that has to be `anew` names its writer and its last offset in its metadata. The put, or the
+commit of its block list, requires that no such blob exists (`If-None-Match`).
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ log = logging.getLogger(__name__)
 _THREADS: Final = 4
 _SMALLEST_BLOCK: Final = 1 << 20
 _LARGEST_PUT: Final = 256 << 20
-_WRITER: Final = "penstock_writer"  # names of metadata are C#'s identifiers
+_WRITER: Final = "penstock_writer"  # names of metadata are C# identifiers
 _END: Final = "penstock_end_offset"
-_BLOCKS_AHEAD: Final = 2  # blocks of a file that are staged at once, before its task waits
+_BLOCKS_AHEAD: Final = 2  # blocks of a file that are staged at once before its task waits
 _TRANSIENT: Final = frozenset({408, 429})
 _EXISTS: Final = frozenset({"BlobAlreadyExists", "ConditionNotMet", "409", "412"})
 _BUSY: Final = frozenset({"ContainerBeingDeleted", "OperationTimedOut"})
@@ -47,12 +47,12 @@ _BUSY: Final = frozenset({"ContainerBeingDeleted", "OperationTimedOut"})
 
 @dataclass(frozen=True, slots=True)
 class AzureOptions:
-    """How a container is reached."""
+    """Connection parameters of a container."""
 
     account: str
     container: str
     url: str | None = None
-    """The address of the account, where it is not Azure's own."""
+    """The address of the account, unless it is Azure's own."""
     key: Secret | None = None
     sas: Secret | None = None
     proxy: str | None = None
@@ -61,7 +61,7 @@ class AzureOptions:
     timeout_s: float = 30
 
     def checking(self) -> AzureOptions:
-        """The same for a check that somebody waits for."""
+        """The options for an interactive check: no retries, a short timeout."""
         return replace(self, tries=Tries(0), timeout_s=CHECK_S)
 
 
@@ -78,14 +78,14 @@ class AzureStore(Store):
 
     @property
     def block_bytes(self) -> int:
-        """How large blocks are: smaller where many blobs are open."""
+        """The size of blocks: smaller if many blobs are open."""
         return max(min(self.options.block_bytes, self.budget.share), _SMALLEST_BLOCK)
 
     def check(self, path: str) -> None:
-        """Raises what an upload to this name would: a block is staged, which is no blob and goes
-        away by itself."""
+        """Raises what an upload to this name would. Stages a block, which is not a blob, and which
+        Azure discards later."""
         blob = self.connection.client.get_blob_client(path)
-        self.connection.asked(lambda: blob.stage_block(_block_id(uuid4().hex, 0), b"\n"))
+        self.connection.call(lambda: blob.stage_block(_block_id(uuid4().hex, 0), b"\n"))
 
     def close(self) -> None:
         self.connection.close()
@@ -94,24 +94,22 @@ class AzureStore(Store):
 @dataclass(slots=True)
 class _Block:
     id: str
-    data: bytes  # until the store has it
+    data: bytes  # until it is staged
     upload: Future[None] | None = None
-    is_there: bool = False
+    is_staged: bool = False
 
 
 class _Blob(BudgetedFile):
-    """One blob."""
-
     def __init__(self, path: str, store: AzureStore) -> None:
         super().__init__(path, store.budget)
         self._store = store
         self._connection = store.connection
         self._blocks: list[_Block] = []
-        self._is_there = False
+        self._is_committed = False
         self._writer = uuid4().hex
 
     def settle(self) -> None:
-        """Stages full blocks; waits where the store is slower than the task."""
+        """Stages full blocks; waits if the store is slower than the task."""
         block_bytes = self._store.block_bytes
         if self.held_bytes >= block_bytes:
             data = b"".join(self.held)
@@ -124,7 +122,7 @@ class _Blob(BudgetedFile):
 
     def commit(self) -> None:
         self.is_written()
-        if self._is_there:
+        if self._is_committed:
             return
         if self._blocks:
             if self.held_bytes:
@@ -134,7 +132,7 @@ class _Blob(BudgetedFile):
                 self._await(block)
         if not self.anew or not self._complete_anew():
             self._complete()
-        self._is_there = True
+        self._is_committed = True
         self.held = []
 
     def drop(self) -> None:
@@ -155,20 +153,20 @@ class _Blob(BudgetedFile):
         block.upload = self._connection.pool.submit(self._stage, block)
 
     def _await(self, block: _Block) -> None:
-        """Waits until the store has the block. Where the last try has failed there is another."""
-        if block.is_there:
+        """Waits until the block is staged. Retries if the last attempt failed."""
+        if block.is_staged:
             return
         upload = block.upload or self._connection.pool.submit(self._stage, block)
         block.upload = None
         upload.result()
-        block.is_there = True
+        block.is_staged = True
         block.data = b""
 
     def _stage(self, block: _Block) -> None:
-        self._connection.asked(lambda: self._client.stage_block(block.id, block.data))
+        self._connection.call(lambda: self._client.stage_block(block.id, block.data))
 
     def _complete(self, metadata: Mapping[str, str] | None = None) -> None:
-        """Has the blob exist; with metadata, if there is none of its name."""
+        """Creates the blob; with metadata, only if no blob has its name."""
         from azure.core import MatchConditions
         from azure.storage.blob import BlobBlock
 
@@ -176,23 +174,23 @@ class _Blob(BudgetedFile):
             blocks = [BlobBlock(block.id) for block in self._blocks]
             condition = {"match_condition": MatchConditions.IfMissing} if metadata else {}
             try:
-                self._connection.asked(
+                self._connection.call(
                     lambda: self._client.commit_block_list(blocks, metadata=metadata, **condition)
                 )
             except StoreRefused as error:
                 if error.reason != "InvalidBlockList":
                     raise
-                # Another writer has committed a blob of this name, and its blocks alone stay.
+                # Another writer has committed a blob of this name, which discards our blocks.
                 raise FileLost(f"The blocks of '{self.path}' are gone: {error}") from error
         else:
             data = b"".join(self.held)
-            self._connection.asked(
+            self._connection.call(
                 lambda: self._client.upload_blob(data, metadata=metadata, overwrite=not metadata)
             )
 
     def _complete_anew(self) -> bool:
-        """Has the blob exist if there is none; False if one is there that does not say where it
-        ends. Raises FileExists."""
+        """Creates the blob if there is none; False if an existing one lacks its last offset. Raises
+        FileExists."""
         try:
             self._complete({_WRITER: self._writer, _END: self.about["endOffset"]})
         except StoreRefused as error:
@@ -200,33 +198,33 @@ class _Blob(BudgetedFile):
                 raise
         else:
             return True
-        about = self._connection.asked(lambda: self._client.get_blob_properties())
-        found = about.metadata or {}
-        if found.get(_WRITER) == self._writer:
-            return True  # put before, and the answer was lost
-        if _END in found:
-            raise FileExists(self.path, int(found[_END]))
+        properties = self._connection.call(lambda: self._client.get_blob_properties())
+        metadata = properties.metadata or {}
+        if metadata.get(_WRITER) == self._writer:
+            return True  # put before, and the response was lost
+        if _END in metadata:
+            raise FileExists(self.path, int(metadata[_END]))
         log.warning("Replacing %s, which does not say where it ends", self.path)
         return False
 
 
 def _block_id(writer: str, number: int) -> str:
-    """All ids of blocks of a blob have the same length, and are nobody else's."""
+    """Block ids of a blob have the same length, and are unique to their writer."""
     return f"{writer}{number:08}"
 
 
 def connection(options: AzureOptions, threads: int) -> Connection:
     """The connection to a container; opens nothing. Its client is a ContainerClient."""
-    make, words = partial(_client, options), partial(_told, options)
-    return Connection(make, words, threads=threads, name="azure-blocks", tries=options.tries)
+    make, errors = partial(_client, options), partial(_store_errors, options)
+    return Connection(make, errors, threads=threads, name="azure-blocks", tries=options.tries)
 
 
 def _client(options: AzureOptions) -> Any:
     from azure.storage.blob import ContainerClient, LinearRetry
 
-    about: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     if options.proxy:
-        about["proxies"] = {"http": options.proxy, "https": options.proxy}
+        arguments["proxies"] = {"http": options.proxy, "https": options.proxy}
     credential: Any = None
     if options.key is not None:
         credential = {"account_name": options.account, "account_key": options.key.value}
@@ -240,13 +238,13 @@ def _client(options: AzureOptions) -> Any:
         connection_timeout=min(options.timeout_s, 10),
         read_timeout=options.timeout_s,
         max_single_put_size=_LARGEST_PUT,
-        **about,
+        **arguments,
     )
 
 
 @contextmanager
-def _told(options: AzureOptions) -> Iterator[None]:
-    """Tells what the client says in the words of a store."""
+def _store_errors(options: AzureOptions) -> Iterator[None]:
+    """Translates errors of the client into StoreUnavailable and StoreRefused."""
     from azure.core.exceptions import AzureError, HttpResponseError
 
     place = f"Container '{options.container}' at {options.url or options.account}"

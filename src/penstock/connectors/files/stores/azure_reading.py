@@ -1,7 +1,7 @@
-"""Blobs of a container of Azure Blob Storage, read. Paths are the names of blobs.
+"""Reads blobs of a container of Azure Blob Storage. Paths are the names of blobs.
 
 Blobs are read in blocks (`blocks`), each with a request that names the version (`If-Match`), so
-that a blob which is replaced meanwhile is noticed.
+that a blob replaced meanwhile is noticed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from penstock.connectors.files.stores.store import StoreRefused
 
 _GONE: Final = frozenset({"BlobNotFound", "404"})
 _REPLACED: Final = frozenset({"ConditionNotMet", "412"})
-_IS_FOLDER: Final = "hdi_isfolder"  # the metadata of what stands for a folder
+_IS_FOLDER: Final = "hdi_isfolder"  # in the metadata of blobs that represent folders
 
 
 class AzureReadStore(ReadStore):
@@ -27,7 +27,7 @@ class AzureReadStore(ReadStore):
         self.options = options
         self.block = block
         self.connection = connection(options, THREADS)
-        self._asked = self.connection.asked
+        self._call = self.connection.call
 
     @property
     def client(self) -> Any:
@@ -36,24 +36,24 @@ class AzureReadStore(ReadStore):
 
     def list(self, prefix: str, after: str = "", *, recursive: bool = True) -> Iterator[Found]:
         for page in self._pages(prefix, recursive=recursive):
-            for each in page:
-                if hasattr(each, "etag") and each.name > after and _is_file(each):
-                    yield _found(each)
+            for item in page:
+                if hasattr(item, "etag") and item.name > after and _is_file(item):
+                    yield _found(item)
 
     def folders(self, prefix: str) -> Iterator[str]:
         for page in self._pages(prefix, recursive=False):
-            for each in page:
-                if not hasattr(each, "etag"):
-                    yield each.name
+            for item in page:
+                if not hasattr(item, "etag"):
+                    yield item.name
 
     def find(self, path: str) -> Found | None:
         try:
-            about = self._asked(lambda: self.client.get_blob_client(path).get_blob_properties())
+            blob = self._call(lambda: self.client.get_blob_client(path).get_blob_properties())
         except StoreRefused as error:
             if error.reason in _GONE:
                 return None
             raise
-        return _found(about)
+        return _found(blob)
 
     def open(self, found: Found, start: int = 0, *, growing: bool = False) -> OpenFile:
         get, pool = partial(self._get, found), self.connection.pool
@@ -62,13 +62,13 @@ class AzureReadStore(ReadStore):
     def delete(self, found: Found) -> None:
         blob = self.client.get_blob_client(found.path)
         try:
-            self._asked(lambda: blob.delete_blob(**_same(found)))
+            self._call(lambda: blob.delete_blob(**_unchanged(found)))
         except StoreRefused as error:
             if error.reason not in _GONE | _REPLACED:
                 raise
 
     def move(self, found: Found, to: str) -> None:
-        """Blobs have no other names: it is read and written again, piece by piece."""
+        """Azure cannot rename blobs: copies the blob piece by piece, then deletes it."""
         from azure.storage.blob import BlobBlock
 
         try:
@@ -77,17 +77,17 @@ class AzureReadStore(ReadStore):
             blocks: Sequence[Any] = ()
             while data := source.read(self.block):
                 block = BlobBlock(f"{len(blocks):012}")
-                self._asked(partial(target.stage_block, block.id, data))
+                self._call(partial(target.stage_block, block.id, data))
                 blocks = (*blocks, block)
-            self._asked(partial(target.commit_block_list, [*blocks]))
+            self._call(partial(target.commit_block_list, [*blocks]))
         except FileChanged:
             return
         self.delete(found)
 
     def check(self, prefix: str) -> None:
         for page in self._pages(prefix, recursive=True, results_per_page=1):
-            for each in page:
-                self.find(each.name)
+            for blob in page:
+                self.find(blob.name)
             return
 
     def close(self) -> None:
@@ -103,20 +103,25 @@ class AzureReadStore(ReadStore):
                 else:
                     listed = self.client.walk_blobs(prefix, include=["metadata"], delimiter="/")
                 pages = listed.by_page(token)
-                found = [*next(pages, ())]
-                return found, pages.continuation_token
+                items = [*next(pages, ())]
+                return items, pages.continuation_token
 
-            found, token = self._asked(page)
-            yield found
+            items, token = self._call(page)
+            yield items
             if not token:
                 return
 
     def _get(self, found: Found, begin: int, end: int) -> bytes:
         blob = self.client.get_blob_client(found.path)
-        about = {"offset": begin, "length": end - begin, "max_concurrency": 1, **_same(found)}
+        arguments = {
+            "offset": begin,
+            "length": end - begin,
+            "max_concurrency": 1,
+            **_unchanged(found),
+        }
 
         def request() -> bytes:
-            data: bytes = self._asked(lambda: blob.download_blob(**about).readall())
+            data: bytes = self._call(lambda: blob.download_blob(**arguments).readall())
             return data
 
         return fetched(found, end - begin, request, gone=_GONE, replaced=_REPLACED)
@@ -126,13 +131,13 @@ def _is_file(blob: Any) -> bool:
     return not blob.name.endswith("/") and not (blob.metadata or {}).get(_IS_FOLDER)
 
 
-def _same(found: Found) -> dict[str, Any]:
-    """That a request is for a blob as it was found."""
+def _unchanged(found: Found) -> dict[str, Any]:
+    """The condition that a blob is still the one that was found."""
     from azure.core import MatchConditions
 
     return {"etag": f'"{found.version}"', "match_condition": MatchConditions.IfNotModified}
 
 
-def _found(about: Any) -> Found:
-    modified = int(about.last_modified.timestamp() * 1000)
-    return Found(about.name, int(about.size), modified, about.etag.strip('"'))
+def _found(blob: Any) -> Found:
+    modified_ms = int(blob.last_modified.timestamp() * 1000)
+    return Found(blob.name, int(blob.size), modified_ms, blob.etag.strip('"'))

@@ -1,5 +1,5 @@
-"""A file that is read in blocks of a fixed size, each by a request of its own. The block after the
-present one is fetched while that is decoded."""
+"""A file that is read in blocks of a fixed size, each with its own request. The next block is
+fetched while the current one is decoded."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from penstock.connectors.files.stores.reading import FileChanged, Found, OpenFil
 from penstock.connectors.files.stores.store import StoreRefused
 
 BLOCK: Final = 4 << 20
-"""Bytes of a block, where nothing else is said."""
+"""Default size of a block in bytes."""
 THREADS: Final = 4
-"""Those of a store that fetch blocks."""
+"""Threads of a store that fetch blocks."""
 _HELD: Final = 3
-"""Blocks of a file that are held: the present one, one that is fetched, and one before for formats
-that go back."""
+"""Blocks of a file in memory: the current one, the next one, and the previous one for formats that
+seek backwards."""
 
 Fetch = Callable[[int, int], bytes]
-"""The bytes from one place up to another, and no others; raises what `OpenFile.read` does."""
+"""Exactly the bytes from one position up to another; raises what `OpenFile.read` does."""
 
 
 def fetched(
@@ -31,8 +31,8 @@ def fetched(
     gone: Container[str],
     replaced: Container[str],
 ) -> bytes:
-    """What a request for `size` bytes of a file gives. Raises FileChanged if the store refuses it
-    for a reason in `gone` or `replaced`, or gives more or less."""
+    """Returns the result of a request for `size` bytes of a file. Raises FileChanged if the store
+    refuses it for a reason in `gone` or `replaced`, or returns more or fewer bytes."""
     try:
         data = request()
     except StoreRefused as error:
@@ -47,7 +47,7 @@ def fetched(
 
 
 class BlockFile(OpenFile):
-    """A file of a store that has requests for ranges."""
+    """A file of a store that supports range requests."""
 
     def __init__(
         self, fetch: Fetch, size: int, start: int, pool: ThreadPoolExecutor, block: int = BLOCK
@@ -55,28 +55,28 @@ class BlockFile(OpenFile):
         self._fetch = fetch
         self._pool = pool
         self._block_bytes = block
-        self._at = start
-        self._last = -1
+        self._position = start
+        self._last_number = -1
         self._blocks: OrderedDict[int, Future[bytes]] = OrderedDict()
         self.size = size
 
     def read(self, n: int = -1) -> bytes:
-        end = self.size if n < 0 else min(self._at + n, self.size)
+        end = self.size if n < 0 else min(self._position + n, self.size)
         pieces: list[bytes] = []
-        while self._at < end:
-            number, begin = divmod(self._at, self._block_bytes)
+        while self._position < end:
+            number, begin = divmod(self._position, self._block_bytes)
             data = self._block(number)
-            piece = data[begin : begin + end - self._at] if begin or len(data) > end else data
+            piece = data[begin : begin + end - self._position] if begin or len(data) > end else data
             pieces.append(piece)
-            self._at += len(piece)
+            self._position += len(piece)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def seek(self, position: int) -> int:
-        self._at = position
+        self._position = position
         return position
 
     def tell(self) -> int:
-        return self._at
+        return self._position
 
     def close(self) -> None:
         for block in self._blocks.values():
@@ -87,9 +87,13 @@ class BlockFile(OpenFile):
         block = self._blocks.get(number) or self._begin(number)
         self._blocks.move_to_end(number)
         follows = (number + 1) * self._block_bytes < self.size
-        if follows and number in (self._last, self._last + 1) and number + 1 not in self._blocks:
+        if (
+            follows
+            and number in (self._last_number, self._last_number + 1)
+            and number + 1 not in self._blocks
+        ):
             self._begin(number + 1)
-        self._last = number
+        self._last_number = number
         try:
             return block.result()
         except BaseException:

@@ -1,4 +1,4 @@
-"""The memory that the files share which a store of objects is writing."""
+"""The memory shared by the open files of an object store."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ _HELD_BYTES: Final = 256 << 20
 
 
 class Budget:
-    """What all files may hold together."""
+    """The limit for the bytes that all open files hold."""
 
     def __init__(self) -> None:
         self.files = 0
-        """How many are being written."""
-        self._counting = Lock()
+        """The number of open files."""
+        self._lock = Lock()
 
     def count(self, change: int) -> None:
-        """So many more files are being written."""
-        with self._counting:
+        """Adds `change` to the number of open files."""
+        with self._lock:
             self.files += change
 
     @property
     def share(self) -> int:
-        """How many bytes a file may hold."""
+        """The bytes that each file may hold."""
         return _HELD_BYTES // max(self.files, 1)
 
 
 class BudgetedFile(NewFile):
-    """A file that holds what the store does not have yet."""
+    """A file that holds the bytes that are not uploaded yet."""
 
     def __init__(self, path: str, budget: Budget) -> None:
         super().__init__(path)
         self._budget = budget
-        self._counts = True
+        self._has_share = True
         budget.count(1)
 
     def is_written(self) -> None:
-        """Nothing more is written, so it needs no share any more. May be called again."""
-        if self._counts:
-            self._counts = False
+        """Releases the file's share, as nothing more is written. May be called again."""
+        if self._has_share:
+            self._has_share = False
             self._budget.count(-1)
 
     def hold(self, data: bytes) -> None:
-        """Holds this, instead of anything else."""
+        """Replaces the held bytes."""
         self.held = [data] if data else []
         self.held_bytes = len(data)

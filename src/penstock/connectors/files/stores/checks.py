@@ -1,4 +1,4 @@
-"""What a configuration has wrong, told by the store that it names."""
+"""Findings about a configuration, from checks of its store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.connectors.files.stores.store import StoreRefused, StoreUnavailabl
 
 
 class Checked(Protocol):
-    """A store that can tell whether it would do what a connector is to ask of it."""
+    """A store that can check whether it would serve a connector."""
 
     def check(self, name: str, /) -> None:
         """Raises what a request for this name, or this prefix, would."""
@@ -21,18 +21,18 @@ class Checked(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """The settings that are wrong by what a store says."""
+    """The settings to blame for errors of a store."""
 
     reasons: Mapping[str, str]
-    """By the reason that it gives."""
+    """By `StoreRefused.reason`."""
     other: str
-    """For any other."""
+    """For any other refusal."""
     away: str
-    """If it does not answer."""
+    """If the store does not answer."""
 
 
 def findings(store: Checked, names: Iterable[str], blame: Blame) -> Iterable[Finding]:
-    """What checks of these names meet first. Closes the store."""
+    """The first error that checks of these names raise. Closes the store."""
     try:
         for name in names:
             store.check(name)

@@ -1,4 +1,4 @@
-"""How a store of objects is reached: a client that all its threads use, and these threads."""
+"""The connection to an object store: a client that all its threads share, and these threads."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from penstock.connectors.files.stores.tries import Tries
 T = TypeVar("T")
 
 CHECK_S: Final = 5
-"""How long a check waits for an answer."""
+"""How long a check waits for a response."""
 _ONCE: Final = Tries(0)
 
 
 class Connection:
-    """A client that `make` makes when it is first needed. `told` has what it raises be
+    """A client that `make` creates on first use. `errors` translates its exceptions into
     StoreUnavailable or StoreRefused."""
 
     def __init__(
         self,
         make: Callable[[], Any],
-        told: Callable[[], AbstractContextManager[None]],
+        errors: Callable[[], AbstractContextManager[None]],
         *,
         threads: int,
         name: str,
@@ -32,35 +32,34 @@ class Connection:
     ) -> None:
         self.pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
         self._make = make
-        self._told = told
+        self._errors = errors
         self._tries = tries
-        self._made: Any = None
-        self._making = Lock()
+        self._client: Any = None
+        self._connecting = Lock()
         self._over = Event()
 
     @property
     def client(self) -> Any:
-        """The client."""
-        with self._making:
-            if self._made is None:
-                with self._told():
-                    self._made = self._make()
-            return self._made
+        with self._connecting:
+            if self._client is None:
+                with self._errors():
+                    self._client = self._make()
+            return self._client
 
-    def asked(self, request: Callable[[], T]) -> T:
-        """What a request gives, which is repeated as `tries` say until the connection is closed.
-        Raises StoreUnavailable and StoreRefused."""
+    def call(self, request: Callable[[], T]) -> T:
+        """Returns the result of a request, retried according to `tries` until the connection is
+        closed. Raises StoreUnavailable and StoreRefused."""
 
         def once() -> T:
-            with self._told():
+            with self._errors():
                 return request()
 
         return self._tries(once, self._over)
 
     def close(self) -> None:
-        """Ends the threads, and requests that wait to be repeated."""
+        """Ends the threads, and requests that wait for a retry."""
         self._over.set()
         self.pool.shutdown(wait=True, cancel_futures=True)
-        if self._made is not None:
-            self._made.close()
-            self._made = None
+        if self._client is not None:
+            self._client.close()
+            self._client = None

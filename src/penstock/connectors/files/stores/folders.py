@@ -1,4 +1,4 @@
-"""Stores with folders, read by protocols for files: FTP, SFTP.
+"""Stores with folders, read over file transfer protocols: FTP, SFTP.
 
 They list one folder at a time, so a walk lists only the folders it needs.
 """
@@ -26,29 +26,29 @@ class StoreMissing(StoreRefused):
 
 
 class LoginRefused(StoreRefused):
-    """The server does not let this user in."""
+    """The server rejects the login of this user."""
 
     code = "files.login_refused"
 
 
 class IdentityRefused(StoreRefused):
-    """The server is not known to be the one that is meant: its certificate or host key."""
+    """The certificate or host key of the server is not trusted."""
 
     code = "files.identity_refused"
 
 
 class Kind(Enum):
-    """What an item of a folder is."""
+    """The kind of an item in a folder."""
 
     FILE = "file"
     FOLDER = "folder"
-    LINK = "link"  # to what the server does not say
+    LINK = "link"  # its target is unknown
     OTHER = "other"
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A line of a folder's listing. What a server does not tell is -1."""
+    """A line of a folder's listing. Numbers that the server does not report are -1."""
 
     name: str
     kind: Kind
@@ -63,7 +63,7 @@ class FolderStore(ReadStore):
 
     @abstractmethod
     def items(self, folder: str) -> Sequence[Item]:
-        """What is in a folder, in no order. Raises StoreMissing."""
+        """The items of a folder, in no order. Raises StoreMissing."""
 
     @abstractmethod
     def delete_path(self, path: str) -> None:
@@ -71,11 +71,11 @@ class FolderStore(ReadStore):
 
     @abstractmethod
     def rename(self, path: str, to: str) -> None:
-        """Renames a file, in place of one that has the name, and makes folders that are missing.
-        Raises StoreMissing."""
+        """Renames a file, replaces an existing one, and creates missing folders. Raises
+        StoreMissing."""
 
     def rest(self) -> None:
-        """Ends connections for a while; the next call makes another one."""
+        """Closes idle connections; the next call opens another one."""
 
     def list(self, prefix: str, after: str = "", *, recursive: bool = True) -> Iterator[Found]:
         return walk(self._entries, prefix, after, recursive=recursive)
@@ -86,29 +86,30 @@ class FolderStore(ReadStore):
                 yield entry.name
 
     def delete(self, found: Found) -> None:
-        if self._is_there(found):
+        if self._exists(found):
             self.delete_path(found.path)
 
     def move(self, found: Found, to: str) -> None:
-        if self._is_there(found):
+        if self._exists(found):
             self.rename(found.path, absolute(to))
 
     @abstractmethod
     def connect(self) -> None:
-        """Connects and logs in. Raises what keeps it from that."""
+        """Connects and logs in. Raises StoreUnavailable or StoreRefused."""
 
     @abstractmethod
     def check_folder(self, folder: str) -> None:
-        """Raises StoreMissing for what is no folder, and StoreRefused."""
+        """Raises StoreMissing if this is not a folder, and StoreRefused."""
 
     def check(self, prefix: str) -> None:
         self.check_folder(prefix[: prefix.rfind("/") + 1] or "/")
 
-    def _is_there(self, found: Found) -> bool:
-        now = self.find(found.path)
-        if now is None:
+    def _exists(self, found: Found) -> bool:
+        """Raises FileChanged if the file was written again."""
+        current = self.find(found.path)
+        if current is None:
             return False
-        if now != found:
+        if current != found:
             raise FileChanged(found.path, "was written again")
         return True
 

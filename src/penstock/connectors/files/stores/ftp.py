@@ -27,7 +27,7 @@ from penstock.connectors.files.stores.ftp_client import (
     FtpOptions,
     UnknownCommand,
     decoded,
-    told,
+    store_errors,
 )
 from penstock.connectors.files.stores.listings import items_of, list_item, mdtm_ms, mlsd_item
 from penstock.connectors.files.stores.reading import FileChanged, Found, OpenFile
@@ -38,36 +38,36 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _BLOCK: Final = 1 << 18
-_FRESH_S: Final = 5.0  # a connection that was used so recently is not asked whether it is there
-_GOODBYE_S: Final = 5.0  # how long the answer to an ended transfer may take
+_FRESH_S: Final = 5.0  # a connection that was used so recently is not probed
+_GOODBYE_S: Final = 5.0  # how long the reply to an ended transfer may take
 
 
 class FtpStore(FolderStore):
-    """The files of a server, with paths from the root that it shows."""
+    """The files of a server, with paths from the root that it exposes."""
 
     def __init__(self, options: FtpOptions) -> None:
         self._options = options
         self._idle: list[tuple[FtpConnection, float]] = []
-        self._raw: dict[str, str] = {}  # as the wire carries them: paths in another encoding
-        self._has_mlsd = True  # until the server has not
+        self._raw: dict[str, str] = {}  # paths in another encoding, as the wire carries them
+        self._has_mlsd = True  # until the server rejects it
         self._warned: set[str] = set()
 
     def items(self, folder: str) -> Sequence[Item]:
         path = absolute(folder)
 
-        def look(client: FtpConnection) -> list[Item]:
+        def listing(client: FtpConnection) -> list[Item]:
             client.cwd(self._wired(client, path))
-            named = [self._named(path, item) for item in self._listed(client, path)]
+            named = [self._named(path, item) for item in self._listing(client, path)]
             return [self._complete(client, path, item) for item in named]
 
-        return self._do(look, path)
+        return self._do(listing, path)
 
     def find(self, path: str) -> Found | None:
-        """By one command, where the server has it; else by the listing of its folder."""
+        """Uses MLST if the server has it; else the listing of the folder."""
         path = absolute(path)
         folder, _, name = path.rpartition("/")
 
-        def ask(client: FtpConnection) -> Item | None:
+        def status(client: FtpConnection) -> Item | None:
             if "MLST" not in client.features or not self._has_mlsd:
                 raise UnknownCommand("MLST")
             lines = client.sendcmd(f"MLST {self._wired(client, path)}").splitlines()
@@ -75,7 +75,7 @@ class FtpStore(FolderStore):
             return None if item is None else self._complete(client, folder, renamed(item, name))
 
         try:
-            found = self._do(ask, path)
+            item = self._do(status, path)
         except StoreMissing:
             return None
         except UnknownCommand:
@@ -83,10 +83,10 @@ class FtpStore(FolderStore):
                 items = self.items(folder or "/")
             except StoreMissing:
                 return None
-            found = next((item for item in items if item.name == name), None)
-        if found is None or found.kind is not Kind.FILE:
+            item = next((item for item in items if item.name == name), None)
+        if item is None or item.kind is not Kind.FILE:
             return None
-        return Found(path, found.size, found.modified_ms)
+        return Found(path, item.size, item.modified_ms)
 
     def connect(self) -> None:
         self._do(lambda client: None, "")
@@ -106,14 +106,14 @@ class FtpStore(FolderStore):
             folder = ""
             for part in to.split("/")[1:-1]:
                 folder += f"/{part}"
-                with suppress(ftplib.error_perm):  # as a rule it exists
+                with suppress(ftplib.error_perm):  # it usually exists
                     client.mkd(self._wired(client, folder))
             source, target = self._wired(client, path), self._wired(client, to)
             client.sendcmd(f"RNFR {source}")
             try:
                 client.voidcmd(f"RNTO {target}")
             except ftplib.error_perm:
-                client.delete(target)  # some servers do not replace files
+                client.delete(target)  # some servers do not overwrite files
                 client.rename(source, target)
 
         self._do(move, f"{path} to {to}")
@@ -126,7 +126,7 @@ class FtpStore(FolderStore):
         self.rest()
 
     def borrow(self) -> FtpConnection:
-        """A connection for one who gives it back, or closes it."""
+        """A connection that the caller must give back or close."""
         while self._idle:
             client, since = self._idle.pop()
             if time.monotonic() - since < _FRESH_S or not client.has_ended():
@@ -142,8 +142,8 @@ class FtpStore(FolderStore):
     def retrieve(
         self, client: FtpConnection, found: Found, start: int, *, growing: bool
     ) -> socket.socket:
-        """A data connection that brings a file from `start` on."""
-        with told(self._options.place, found.path):
+        """A data connection that sends a file from `start` on."""
+        with store_errors(self._options.place, found.path):
             path = self._wired(client, found.path)
             if "SIZE" in client.features:
                 size = client.size(path)
@@ -162,17 +162,17 @@ class FtpStore(FolderStore):
                 raise
             return data
 
-    def told(self, what: str) -> AbstractContextManager[None]:
-        """Has what the server says of a file raised in the words of a store."""
-        return told(self._options.place, what)
+    def errors_of(self, path: str) -> AbstractContextManager[None]:
+        """Translates errors about a file into StoreUnavailable and StoreRefused."""
+        return store_errors(self._options.place, path)
 
-    def _do(self, work: Callable[[FtpConnection], T], what: str) -> T:
-        """Does something with a connection; once more with another one where the first had been
-        idle and is not there any more."""
+    def _do(self, work: Callable[[FtpConnection], T], path: str) -> T:
+        """Runs `work` with a connection; again with another one if the first had been idle and is
+        broken."""
         was_idle = bool(self._idle)
         client = self.borrow()
         try:
-            with told(self._options.place, what):
+            with self.errors_of(path):
                 result = work(client)
         except StoreRefused:
             self.give_back(client)
@@ -182,15 +182,15 @@ class FtpStore(FolderStore):
             if not was_idle:
                 raise
             self.rest()
-            return self._do(work, what)
+            return self._do(work, path)
         except BaseException:
             client.close()
             raise
         self.give_back(client)
         return result
 
-    def _listed(self, client: FtpConnection, path: str) -> list[Item]:
-        """The items of the current folder, with names as the wire carries them."""
+    def _listing(self, client: FtpConnection, path: str) -> list[Item]:
+        """The items of the current folder, with undecoded names."""
         if self._has_mlsd and "MLST" in client.features:
             try:
                 lines = [line.decode(WIRE) for line in client.lines("MLSD")]
@@ -199,29 +199,28 @@ class FtpStore(FolderStore):
                     raise
                 self._has_mlsd = False
             else:
-                items, strange = items_of(lines, mlsd_item)
-                self._warn(path, strange)
+                items, unknown = items_of(lines, mlsd_item)
+                self._warn(path, unknown)
                 return items
         now, zone = datetime.now(UTC), self._options.zone
         lines = [line.decode(WIRE) for line in _list(client)]
-        items, strange = items_of(lines, lambda line: list_item(line, now, zone))
-        self._warn(path, strange)
+        items, unknown = items_of(lines, lambda line: list_item(line, now, zone))
+        self._warn(path, unknown)
         return items
 
-    def _warn(self, path: str, strange: Sequence[str]) -> None:
-        if strange and path not in self._warned:
+    def _warn(self, path: str, unknown: Sequence[str]) -> None:
+        if unknown and path not in self._warned:
             self._warned.add(path)
             text = "%s: %d lines of the listing of %s have an unknown format and are left out: %r"
-            log.warning(text, self._options.place, len(strange), path, strange[0])
+            log.warning(text, self._options.place, len(unknown), path, unknown[0])
 
     def _named(self, folder: str, item: Item) -> Item:
-        """An item whose name is decoded; notes how the wire carries it where the name does not
-        tell."""
+        """An item with its name decoded; remembers names that do not encode to the same bytes."""
         encoding = self._options.encoding
         name = decoded(item.name.encode(WIRE), encoding)
         path = f"{folder.rstrip('/')}/{name}"
-        above = self._raw.get(folder) or _encoded(folder, encoding)
-        wired = f"{above.rstrip('/')}/{item.name}"
+        parent = self._raw.get(folder) or _encoded(folder, encoding)
+        wired = f"{parent.rstrip('/')}/{item.name}"
         if _encoded(path, encoding) != wired:
             self._raw[path] = wired
         return renamed(item, name)
@@ -230,17 +229,17 @@ class FtpStore(FolderStore):
         return self._raw.get(path) or client.wired(path)
 
     def _complete(self, client: FtpConnection, folder: str, item: Item) -> Item:
-        """Asks for what a listing does not tell of a file."""
+        """Requests the size and time of a file that its listing lacks."""
         if item.kind is not Kind.FILE or (item.size >= 0 and item.modified_ms >= 0):
             return item
         path = self._wired(client, f"{folder.rstrip('/')}/{item.name}")
-        size, modified = item.size, item.modified_ms
+        size, modified_ms = item.size, item.modified_ms
         with suppress(ftplib.error_perm):
             if size < 0:
                 size = client.size(path) or 0
-            if modified < 0:
-                modified = mdtm_ms(client.sendcmd(f"MDTM {path}").partition(" ")[2]) or 0
-        return replace(item, size=max(size, 0), modified_ms=max(modified, 0))
+            if modified_ms < 0:
+                modified_ms = mdtm_ms(client.sendcmd(f"MDTM {path}").partition(" ")[2]) or 0
+        return replace(item, size=max(size, 0), modified_ms=max(modified_ms, 0))
 
 
 def _encoded(path: str, encoding: str) -> str:
@@ -248,7 +247,7 @@ def _encoded(path: str, encoding: str) -> str:
 
 
 def _list(client: FtpConnection) -> list[bytes]:
-    """The lines of the current folder. Some servers refuse to list an empty one."""
+    """The LIST lines of the current folder. Some servers refuse to list an empty one."""
     try:
         return client.lines("LIST")
     except (ftplib.error_perm, ftplib.error_temp) as error:
@@ -267,7 +266,7 @@ def _skip(data: socket.socket, count: int) -> None:
 
 
 class _FtpFile(OpenFile):
-    """A file that is being read: a data connection from some position on, while there is one."""
+    """A file that is being read, with at most one data connection."""
 
     def __init__(self, store: FtpStore, found: Found, start: int, growing: bool) -> None:
         self.size = found.size
@@ -299,7 +298,7 @@ class _FtpFile(OpenFile):
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def close(self) -> None:
-        """Ends the transfer, if it is not over. The server may take that for a failure."""
+        """Aborts a running transfer, which the server may report as a failure."""
         client, data, self._client, self._data = self._client, self._data, None, None
         if data is not None:
             with suppress(OSError):
@@ -316,7 +315,7 @@ class _FtpFile(OpenFile):
             self._store.give_back(client)
 
     def _block(self, size: int) -> bytes:
-        """Some bytes; none at the end."""
+        """The next bytes; none at the end."""
         if self._data is None:
             if self._position >= self.size and not self._growing:
                 return b""
@@ -325,11 +324,11 @@ class _FtpFile(OpenFile):
         assert client is not None
         assert data is not None, "it has begun"
         try:
-            with self._store.told(self._found.path):
+            with self._store.errors_of(self._found.path):
                 block = data.recv(size)
                 if not block:
                     data.close()
-                    client.voidresp()  # whether this was the end
+                    client.voidresp()  # whether the transfer is complete
         except BaseException:
             self._client = self._data = None
             data.close()

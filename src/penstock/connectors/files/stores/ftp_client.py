@@ -1,8 +1,7 @@
-"""One connection to an FTP server: commands, data connections, and what the server says, in the
-words of a store.
+"""One connection to an FTP server: commands, data connections, and errors, translated for stores.
 
-The control connection carries bytes as Latin-1, so that no banner or name is undecodable; names
-have the encoding that is set, or else Latin-1.
+The control connection carries bytes as Latin-1, so that any banner or name can be decoded; names
+use the configured encoding, or else Latin-1.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ from penstock.connectors.files.stores.store import StoreRefused, StoreUnavailabl
 
 WIRE: Final = "latin-1"
 _BLOCK: Final = 1 << 16
-_LONGEST: Final = 1 << 16  # a line of a listing, or of an answer
+_LONGEST: Final = 1 << 16  # a line of a listing, or of a reply
 _DENIED: Final = re.compile(r"denied|permi|not allowed|privilege|unauthori[sz]ed", re.IGNORECASE)
 UNKNOWN: Final = ("500", "501", "502", "504")
-"""Codes for a command that a server does not have."""
+"""Reply codes for a command that the server does not support."""
 
 
 class Tls(Enum):
-    """When TLS begins."""
+    """When TLS starts."""
 
     EXPLICIT = "explicit"  # by a command
     IMPLICIT = "implicit"  # with the connection
@@ -43,7 +42,7 @@ class Tls(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FtpOptions:
-    """How a server is reached."""
+    """Connection parameters of a server."""
 
     host: str
     port: int
@@ -54,11 +53,11 @@ class FtpOptions:
     verify: bool = False
     """Whether the certificate has to be valid for the host."""
     ca_file: str | None = None
-    """Who may have issued it; None: those that the machine trusts."""
+    """Trusted certificate authorities; None: those of the machine."""
     encoding: str = "utf-8"
     """Of names."""
     zone: tzinfo | None = None
-    """Of the server's clock, where it tells no other; None: as this machine's."""
+    """Of the server's clock, unless a listing names another; None: the zone of this machine."""
 
     @property
     def place(self) -> str:
@@ -66,13 +65,13 @@ class FtpOptions:
 
 
 class UnknownCommand(StoreRefused):
-    """The server does not have this command."""
+    """The server does not support this command."""
 
     code = "files.unknown_command"
 
 
 class FtpConnection(ftplib.FTP_TLS):
-    """A connection that is logged in, in binary and passive mode."""
+    """A logged-in connection in binary and passive mode."""
 
     maxline = _LONGEST
 
@@ -80,23 +79,23 @@ class FtpConnection(ftplib.FTP_TLS):
         super().__init__(context=_context(options), timeout=options.timeout_s, encoding=WIRE)
         self.options = options
         self.features: dict[str, str] = {}
-        """What the server has beyond RFC 959, in upper case, with parameters."""
+        """Features beyond RFC 959, in upper case, with parameters."""
 
     def begin(self) -> None:
         """Connects and logs in."""
         options = self.options
         try:
-            with told(options.place):
-                self._reach()
-            with told(options.place, login=True):
+            with store_errors(options.place):
+                self._open()
+            with store_errors(options.place, login=True):
                 self._log_in()
-            with told(options.place):
+            with store_errors(options.place):
                 self._prepare()
         except BaseException:
             self.close()
             raise
 
-    def _reach(self) -> None:
+    def _open(self) -> None:
         options = self.options
         self.host = options.host
         sock = socket.create_connection((options.host, options.port), options.timeout_s)
@@ -130,7 +129,7 @@ class FtpConnection(ftplib.FTP_TLS):
         self.voidcmd("TYPE I")
 
     def wired(self, text: str) -> str:
-        """A text as the control connection carries it. Raises StoreRefused where it cannot."""
+        """A text as the control connection carries it. Raises StoreRefused for line ends."""
         if "\r" in text or "\n" in text or "\0" in text:
             raise StoreRefused(f"FTP has no names with line ends: {text!r}")
         try:
@@ -141,8 +140,8 @@ class FtpConnection(ftplib.FTP_TLS):
     def ntransfercmd(
         self, cmd: str, rest: int | str | None = None
     ) -> tuple[socket.socket, int | None]:
-        """A data connection. With TLS it resumes the session of the control connection, as servers
-        ask for that will not have others send the data."""
+        """A data connection. With TLS it resumes the session of the control connection: some
+        servers require that, to prevent others from sending the data."""
         conn, size = ftplib.FTP.ntransfercmd(self, cmd, rest)
         if self.options.tls is not None:
             session = self.sock.session if isinstance(self.sock, ssl.SSLSocket) else None
@@ -156,24 +155,24 @@ class FtpConnection(ftplib.FTP_TLS):
         return conn, size
 
     def lines(self, command: str) -> list[bytes]:
-        """The lines that a command sends over a data connection."""
-        whole = bytearray()
+        """The lines that the server sends over a data connection for a command."""
+        data = bytearray()
         conn, _ = self.ntransfercmd(command)
         try:
             while block := conn.recv(_BLOCK):
-                whole += block
+                data += block
         finally:
             conn.close()
         self.voidresp()
-        return bytes(whole).splitlines()
+        return bytes(data).splitlines()
 
     def wait_at_most(self, seconds: float) -> None:
-        """For an answer, from now on."""
+        """Sets the timeout for replies from now on."""
         if self.sock is not None:
             self.sock.settimeout(seconds)
 
     def has_ended(self) -> bool:
-        """Whether nothing answers any more."""
+        """Whether the server no longer replies."""
         try:
             self.voidcmd("NOOP")
         except (OSError, EOFError, ftplib.Error):
@@ -181,7 +180,7 @@ class FtpConnection(ftplib.FTP_TLS):
         return False
 
     def end(self) -> None:
-        """Says good-bye, if that takes no time, and closes."""
+        """Logs out, within a second, and closes."""
         with suppress(OSError, EOFError, ftplib.Error):
             self.wait_at_most(1.0)
             self.quit()
@@ -190,8 +189,8 @@ class FtpConnection(ftplib.FTP_TLS):
 
 def _context(options: FtpOptions) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=options.ca_file if options.verify else None)
-    # Many servers end a data connection without saying so; answers and sizes tell whether it is
-    # whole.
+    # Many servers end a data connection without a TLS close; replies and sizes tell whether the
+    # data is complete.
     context.options |= ssl.OP_IGNORE_UNEXPECTED_EOF
     if not options.verify:
         context.check_hostname = False
@@ -200,16 +199,16 @@ def _context(options: FtpOptions) -> ssl.SSLContext:
 
 
 def _keep_alive(sock: socket.socket) -> None:
-    """Firewalls forget connections that are silent during a long transfer."""
+    """Enables TCP keep-alive: firewalls drop connections that idle during a long transfer."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     if hasattr(socket, "TCP_KEEPIDLE"):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30)
 
 
 @contextmanager
-def told(place: str, what: str = "", *, login: bool = False) -> Iterator[None]:
-    """Tells what a server says in the words of a store. `what` is what it was asked for."""
-    about = f"{place}: {what}: " if what else f"{place}: "
+def store_errors(place: str, path: str = "", *, login: bool = False) -> Iterator[None]:
+    """Translates errors into StoreUnavailable and StoreRefused, with the path of the request."""
+    about = f"{place}: {path}: " if path else f"{place}: "
     try:
         yield
     except ssl.SSLCertVerificationError as error:
@@ -231,7 +230,7 @@ def told(place: str, what: str = "", *, login: bool = False) -> Iterator[None]:
 
 
 def _readable(error: Exception) -> str:
-    """What a server says, which is UTF-8 as a rule."""
+    """A server's message, which is usually UTF-8."""
     text = str(error)
     with suppress(UnicodeError):
         text = text.encode(WIRE).decode()
@@ -239,7 +238,7 @@ def _readable(error: Exception) -> str:
 
 
 def decoded(name: bytes, encoding: str) -> str:
-    """A name; one that does not have the encoding is read as Latin-1.
+    """A name; one that is not valid in the encoding is read as Latin-1.
 
     >>> decoded(b"caf\\xc3\\xa9", "utf-8"), decoded(b"caf\\xe9", "utf-8")
     ('café', 'café')

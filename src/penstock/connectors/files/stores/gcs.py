@@ -1,13 +1,13 @@
 """Objects of a bucket of Google Cloud Storage.
 
 Small objects are put with one request. Larger ones are uploaded in parts while they are written, by
-a resumable upload: one part after the other, each by a thread of the store, and the object exists
-when the last one is there. If an answer is lost, the upload is asked how far it is. What a killed
-worker has uploaded of an object goes away by itself after a week.
+a resumable upload: one part after the other, each by a thread of the store; the object exists when
+the last part has arrived. If a response is lost, the upload is queried for its position. Google
+discards what a killed worker has uploaded of an object after a week.
 
-An object that has to be `anew` is put on the condition that there is none
-(`ifGenerationMatch=0`) and says in its metadata who wrote it and where it ends. That is known in
-time for small objects only: one that is uploaded in parts replaces whatever is there.
+An object that has to be `anew` is put on the condition that no such object exists
+(`ifGenerationMatch=0`), and names its writer and its last offset in its metadata. The last offset
+is known in time for small objects only: one that is uploaded in parts replaces an existing object.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ log = logging.getLogger(__name__)
 
 _CONNECTIONS: Final = 16
 _THREADS: Final = 4
-_UNIT: Final = 256 << 10  # parts but the last are multiples of it
+_UNIT: Final = 256 << 10  # all parts except the last are multiples of it
 _SMALLEST_PART: Final = 1 << 20
 _WRITER: Final = "penstock-writer"
 _END: Final = "penstock-end-offset"
 _SCOPE: Final = "https://www.googleapis.com/auth/devstorage.read_write"
 _TRANSIENT: Final = frozenset({408, 429})
-_GOES_ON: Final = 308
+_INCOMPLETE: Final = 308
 _SESSION_GONE: Final = frozenset({404, 410})
 CREDENTIALS: Final = "credentials"
-"""The reason of a refusal that concerns them."""
+"""The reason of refusals that concern credentials."""
 
 
 @dataclass(frozen=True, slots=True)
 class GcsOptions:
-    """How a bucket is reached."""
+    """Connection parameters of a bucket."""
 
     bucket: str
     url: str | None = None
@@ -67,7 +67,7 @@ class GcsOptions:
     timeout_s: float = 60
 
     def checking(self) -> GcsOptions:
-        """The same for a check that somebody waits for."""
+        """The options for an interactive check: no retries, a short timeout."""
         return replace(self, tries=Tries(0), timeout_s=CHECK_S)
 
 
@@ -81,7 +81,7 @@ class GcsStore(Store):
 
     @property
     def bucket(self) -> Any:
-        """The bucket, for all threads; nothing is asked of it when it is made."""
+        """The bucket, shared by all threads; creating it sends no request."""
         return self.connection.client.bucket(self.options.bucket)
 
     def create(self, path: str) -> NewFile:
@@ -89,7 +89,7 @@ class GcsStore(Store):
 
     @property
     def part_bytes(self) -> int:
-        """How large parts are: smaller where many objects are open."""
+        """The size of parts: smaller if many objects are open."""
         size = max(min(self.options.part_bytes, self.budget.share), _SMALLEST_PART)
         return size - size % _UNIT
 
@@ -97,24 +97,23 @@ class GcsStore(Store):
         self.connection.close()
 
     def check(self, path: str) -> None:
-        """Raises what an upload to this name would: an upload is begun and given up."""
-        upload = self.connection.asked(lambda: self.begin(path))
-        self.connection.asked(lambda: self.give_up(upload))
+        """Raises what an upload to this name would: begins an upload and cancels it."""
+        upload = self.connection.call(lambda: self.begin(path))
+        self.connection.call(lambda: self.cancel(upload))
 
     def begin(self, path: str) -> str:
-        """Begins a resumable upload and gives its address."""
-        address: str = self.bucket.blob(path).create_resumable_upload_session(
+        """Begins a resumable upload and returns its URL."""
+        url: str = self.bucket.blob(path).create_resumable_upload_session(
             content_type=_CONTENT, retry=None, timeout=self.options.timeout_s, checksum=None
         )
-        return address
+        return url
 
-    def give_up(self, upload: str) -> None:
-        """Removes an upload."""
+    def cancel(self, upload: str) -> None:
         self.http.delete(upload, timeout=self.options.timeout_s)
 
     @property
     def http(self) -> Any:
-        """The session that sends requests with the credentials."""
+        """The session that sends authenticated requests."""
         return self.bucket.client._http
 
 
@@ -122,111 +121,109 @@ _CONTENT: Final = "application/octet-stream"
 
 
 class _Object(BudgetedFile):
-    """One object."""
-
     def __init__(self, path: str, store: GcsStore) -> None:
         super().__init__(path, store.budget)
         self._store = store
         self._connection = store.connection
         self._upload: str | None = None
-        self._sent = 0  # bytes that the store has
-        self._part = b""  # what follows these, and is on its way
-        self._flying: Future[None] | None = None
-        self._unsure = False  # whether some of the part may be there
-        self._ends = False  # whether the part is the last one
-        self._is_there = False
+        self._sent = 0  # bytes that the store has received
+        self._part = b""  # the next part, which is being uploaded
+        self._pending: Future[None] | None = None
+        self._unsure = False  # whether the store may have received some of the part
+        self._is_last = False  # whether the part is the last one
+        self._is_committed = False
         self._writer = uuid4().hex
 
     def settle(self) -> None:
-        """Uploads a full part; waits where the store is slower than the task."""
+        """Uploads a full part; waits if the store is slower than the task."""
         part_bytes = self._store.part_bytes
         if self.held_bytes < part_bytes:
             return
         if self._part:
-            waits = self._flying is not None and not self._flying.done()
-            if waits and self.held_bytes < 2 * part_bytes:
+            is_pending = self._pending is not None and not self._pending.done()
+            if is_pending and self.held_bytes < 2 * part_bytes:
                 return
             self._await()
         if self._upload is None:
-            self._upload = self._connection.asked(lambda: self._store.begin(self.path))
+            self._upload = self._connection.call(lambda: self._store.begin(self.path))
         data = b"".join(self.held)
         full = part_bytes - part_bytes % _UNIT
         self._part = data[:full]
         self.hold(data[full:])
-        self._flying = self._connection.pool.submit(self._send, None)
+        self._pending = self._connection.pool.submit(self._send, None)
 
     def commit(self) -> None:
         self.is_written()
-        if self._is_there:
+        if self._is_committed:
             return
         if self._upload is None:
             self._put()
         else:
-            if not self._ends:
+            if not self._is_last:
                 if self._part:
                     self._await()
                 self._part = b"".join(self.held)
                 self.hold(b"")
-                self._ends = True
+                self._is_last = True
             self._send(self.size)
-        self._is_there = True
+        self._is_committed = True
         self.held = []
 
     def drop(self) -> None:
         self.is_written()
         self.held = []
-        if self._flying is not None and not self._flying.cancel():
-            self._flying.exception()
-        if self._upload is not None and not self._is_there:
+        if self._pending is not None and not self._pending.cancel():
+            self._pending.exception()
+        if self._upload is not None and not self._is_committed:
             with suppress(Exception):
-                self._store.give_up(self._upload)
+                self._store.cancel(self._upload)
         self._part = b""
 
     def _await(self) -> None:
-        """Waits until the store has the part. Where the last try has failed there is another."""
-        flying = self._flying or self._connection.pool.submit(self._send, None)
-        self._flying = None
-        flying.result()
+        """Waits until the part is uploaded. Retries if the last attempt failed."""
+        pending = self._pending or self._connection.pool.submit(self._send, None)
+        self._pending = None
+        pending.result()
 
     def _send(self, total: int | None) -> None:
-        """Sends the part; with `total`, the last one of an object of so many bytes."""
+        """Sends the part; with `total`, the last one of an object of `total` bytes."""
 
         def request() -> None:
             if self._unsure and not self._request(None, total):
                 return
             self._unsure = True
             while self._part or total is not None:
-                left = len(self._part)
+                unsent = len(self._part)
                 if not self._request(self._part, total):
                     break
-                if len(self._part) == left:
+                if len(self._part) == unsent:
                     raise StoreUnavailable(f"The upload of '{self.path}' takes no more bytes now")
             self._unsure = False
 
-        self._connection.asked(request)
+        self._connection.call(request)
 
     def _request(self, data: bytes | None, total: int | None) -> bool:
-        """Sends bytes, or asks how many are there; whether the upload goes on."""
+        """Sends bytes, or queries how many the store has; returns whether the upload continues."""
         store = self._store
-        whole = "*" if total is None else str(total)
+        size = "*" if total is None else str(total)
         end = self._sent + len(data or b"")
-        about = f"{self._sent}-{end - 1}/{whole}" if data else f"*/{whole}"
-        answer = store.http.put(
+        content_range = f"{self._sent}-{end - 1}/{size}" if data else f"*/{size}"
+        response = store.http.put(
             self._upload,
             data=data or b"",
-            headers={"Content-Range": f"bytes {about}", "Content-Type": _CONTENT},
+            headers={"Content-Range": f"bytes {content_range}", "Content-Type": _CONTENT},
             timeout=store.options.timeout_s,
             allow_redirects=False,
         )
-        if answer.status_code in (200, 201):
+        if response.status_code in (200, 201):
             self._part = b""
             return False
-        if answer.status_code != _GOES_ON:
-            if answer.status_code in _SESSION_GONE:
-                raise FileLost(f"The upload of '{self.path}' is gone: {answer.status_code}")
-            raise _error(store.options, answer.status_code, "", answer.text[:200])
-        there = answer.headers.get("Range")
-        sent = int(there.rpartition("-")[2]) + 1 if there else 0
+        if response.status_code != _INCOMPLETE:
+            if response.status_code in _SESSION_GONE:
+                raise FileLost(f"The upload of '{self.path}' is gone: {response.status_code}")
+            raise _error(store.options, response.status_code, "", response.text[:200])
+        received = response.headers.get("Range")
+        sent = int(received.rpartition("-")[2]) + 1 if received else 0
         if sent < self._sent or sent > self._sent + len(self._part):
             raise FileLost(f"The upload of '{self.path}' has {sent} bytes, not {self._sent}")
         self._part = self._part[sent - self._sent :]
@@ -237,41 +234,43 @@ class _Object(BudgetedFile):
         data = b"".join(self.held)
         if self.anew and self._put_anew(data):
             return
-        self._connection.asked(lambda: self._put_once(data))
+        self._connection.call(lambda: self._put_once(data))
 
-    def _put_once(self, data: bytes, **about: Any) -> None:
+    def _put_once(self, data: bytes, **condition: Any) -> None:
         timeout_s = self._store.options.timeout_s
         blob = self._store.bucket.blob(self.path)
-        if about:
+        if condition:
             blob.metadata = {_WRITER: self._writer, _END: self.about["endOffset"]}
-        blob.upload_from_string(data, content_type=_CONTENT, retry=None, timeout=timeout_s, **about)
+        blob.upload_from_string(
+            data, content_type=_CONTENT, retry=None, timeout=timeout_s, **condition
+        )
 
     def _put_anew(self, data: bytes) -> bool:
-        """Puts the object if there is none; False if one is there that does not say where it ends.
-        Raises FileExists."""
+        """Puts the object if there is none; False if an existing one lacks its last offset. Raises
+        FileExists."""
         try:
-            self._connection.asked(lambda: self._put_once(data, if_generation_match=0))
+            self._connection.call(lambda: self._put_once(data, if_generation_match=0))
         except StoreRefused as error:
             if error.reason != "412":
                 raise
         else:
             return True
-        about = {"retry": None, "timeout": self._store.options.timeout_s}
-        blob = self._connection.asked(lambda: self._store.bucket.get_blob(self.path, **about))
-        found: Mapping[str, str] = (blob.metadata if blob is not None else None) or {}
-        if found.get(_WRITER) == self._writer:
-            return True  # put before, and the answer was lost
-        if _END in found:
-            raise FileExists(self.path, int(found[_END]))
+        arguments = {"retry": None, "timeout": self._store.options.timeout_s}
+        blob = self._connection.call(lambda: self._store.bucket.get_blob(self.path, **arguments))
+        metadata: Mapping[str, str] = (blob.metadata if blob is not None else None) or {}
+        if metadata.get(_WRITER) == self._writer:
+            return True  # put before, and the response was lost
+        if _END in metadata:
+            raise FileExists(self.path, int(metadata[_END]))
         log.warning("Replacing %s, which does not say where it ends", self.path)
         return False
 
 
 def connection(options: GcsOptions, threads: int) -> Connection:
-    """The connection to Google Cloud Storage; opens nothing but a file of credentials. Its client
-    is a `google.cloud.storage.Client`."""
-    make, words = partial(_client, options), partial(_told, options)
-    return Connection(make, words, threads=threads, name="gcs-parts", tries=options.tries)
+    """The connection to Google Cloud Storage; opens only a credentials file. Its client is a
+    `google.cloud.storage.Client`."""
+    make, errors = partial(_client, options), partial(_store_errors, options)
+    return Connection(make, errors, threads=threads, name="gcs-parts", tries=options.tries)
 
 
 def _client(options: GcsOptions) -> Any:
@@ -282,29 +281,29 @@ def _client(options: GcsOptions) -> Any:
     from requests.adapters import HTTPAdapter
 
     credentials = credentials_of(options)
-    inner = Session()
+    auth_session = Session()
     make: Any = AuthorizedSession
-    session = make(credentials, auth_request=Request(inner))
-    for each in (session, inner):
+    authorized = make(credentials, auth_request=Request(auth_session))
+    for session in (authorized, auth_session):
         adapter = HTTPAdapter(pool_connections=_CONNECTIONS, pool_maxsize=_CONNECTIONS)
-        each.mount("https://", adapter)
-        each.mount("http://", adapter)
+        session.mount("https://", adapter)
+        session.mount("http://", adapter)
         if options.proxy:
-            each.proxies = {"http": options.proxy, "https": options.proxy}
+            session.proxies = {"http": options.proxy, "https": options.proxy}
     client: Any = Client(
-        project="none",  # a bucket's name says enough
+        project="none",  # the name of a bucket identifies it
         credentials=credentials,
-        _http=session,
+        _http=authorized,
         client_options=ClientOptions(api_endpoint=options.url) if options.url else None,
     )
-    # Else threads of its own ask about the bucket for traces, which takes another permission.
+    # Otherwise its threads query the bucket for traces, which needs another permission.
     client._bucket_metadata_cache = None
     return client
 
 
 def credentials_of(options: GcsOptions) -> Any:
-    """The credentials that the options name; else those that every program of Google's libraries
-    finds. Raises StoreRefused."""
+    """The credentials of the options; else Google's application default credentials. Raises
+    StoreRefused."""
     import google.auth
     from google.auth.credentials import AnonymousCredentials
     from google.auth.exceptions import GoogleAuthError
@@ -319,14 +318,14 @@ def credentials_of(options: GcsOptions) -> Any:
                 return _credentials_from(json.load(file))
         return google.auth.default(scopes=[_SCOPE])[0]
     except (GoogleAuthError, OSError, ValueError, AttributeError) as error:
-        # Messages about what cannot be decoded may show it.
+        # Messages of decoding errors may show the key.
         text = "They are no key in JSON" if isinstance(error, ValueError) else str(error)
-        where = options.credentials_path
-        named = f"The credentials in '{where}'" if where else "The credentials"
-        raise StoreRefused(f"{named} cannot be used: {text}", CREDENTIALS) from error
+        path = options.credentials_path
+        subject = f"The credentials in '{path}'" if path else "The credentials"
+        raise StoreRefused(f"{subject} cannot be used: {text}", CREDENTIALS) from error
 
 
-def _credentials_from(about: Any) -> Any:
+def _credentials_from(info: Any) -> Any:
     from google.auth.exceptions import DefaultCredentialsError
     from google.auth.identity_pool import Credentials as PoolCredentials
     from google.oauth2.credentials import Credentials as UserCredentials
@@ -337,16 +336,16 @@ def _credentials_from(about: Any) -> Any:
         "authorized_user": UserCredentials.from_authorized_user_info,
         "external_account": PoolCredentials.from_info,
     }
-    kind = about.get("type")
+    kind = info.get("type")
     if kind not in makers:
         make: Any = DefaultCredentialsError
         raise make(f"Their type is {kind!r}, and none of {', '.join(makers)}")
-    return makers[kind](about, scopes=[_SCOPE])
+    return makers[kind](info, scopes=[_SCOPE])
 
 
 @contextmanager
-def _told(options: GcsOptions) -> Iterator[None]:
-    """Tells what the client says in the words of a store."""
+def _store_errors(options: GcsOptions) -> Iterator[None]:
+    """Translates errors of the client into StoreUnavailable and StoreRefused."""
     from google.api_core.exceptions import GoogleAPICallError
     from google.auth.exceptions import GoogleAuthError, TransportError
     from google.cloud.storage.exceptions import DataCorruption, InvalidResponse
@@ -355,7 +354,8 @@ def _told(options: GcsOptions) -> Iterator[None]:
     try:
         yield
     except GoogleAPICallError as error:
-        reasons = [str(each.get("reason", "")) for each in error.errors if isinstance(each, dict)]
+        details = [detail for detail in error.errors if isinstance(detail, dict)]
+        reasons = [str(detail.get("reason", "")) for detail in details]
         raise _error(options, int(error.code or 0), " ".join(reasons), error.message) from error
     except InvalidResponse as error:
         raise _error(options, error.response.status_code, "", str(error.args[0])) from error
@@ -373,7 +373,7 @@ def _told(options: GcsOptions) -> Iterator[None]:
 def _error(
     options: GcsOptions, status: int, reason: str, message: str
 ) -> StoreUnavailable | StoreRefused:
-    about = ", ".join(each for each in (reason, str(status)) if each)
+    about = ", ".join(part for part in (reason, str(status)) if part)
     text = f"{_place(options)}: {message or 'no message'} ({about})"
     if status >= 500 or status < 400 or status in _TRANSIENT:  # below: a damaged transfer
         return StoreUnavailable(text)

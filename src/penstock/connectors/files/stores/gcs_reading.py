@@ -1,7 +1,7 @@
-"""Objects of a bucket of Google Cloud Storage, read. Paths are the names of objects.
+"""Reads objects of a bucket of Google Cloud Storage. Paths are the names of objects.
 
 Objects are read in blocks (`blocks`), each with a request that names the generation, so that an
-object which is replaced meanwhile is noticed.
+object replaced meanwhile is noticed.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ class GcsReadStore(ReadStore):
         self.options = options
         self.block = block
         self.connection = connection(options, THREADS)
-        self._about: dict[str, Any] = {"retry": None, "timeout": options.timeout_s}
+        self._common: dict[str, Any] = {"retry": None, "timeout": options.timeout_s}
 
     @property
     def bucket(self) -> Any:
-        """The bucket, for all threads; nothing is asked of it when it is made."""
+        """The bucket, shared by all threads; creating it sends no request."""
         return self.connection.client.bucket(self.options.bucket)
 
     def list(self, prefix: str, after: str = "", *, recursive: bool = True) -> Iterator[Found]:
-        about = {"start_offset": after} if after else {}
-        about |= {} if recursive else {"delimiter": "/"}
-        for page in self._pages(prefix, about):
-            for each in page:
-                if each.name > after and not each.name.endswith("/"):
-                    yield _found(each)
+        arguments = {"start_offset": after} if after else {}
+        arguments |= {} if recursive else {"delimiter": "/"}
+        for page in self._pages(prefix, arguments):
+            for blob in page:
+                if blob.name > after and not blob.name.endswith("/"):
+                    yield _found(blob)
 
     def folders(self, prefix: str) -> Iterator[str]:
         for page in self._pages(prefix, {"delimiter": "/"}):
             yield from sorted(page.prefixes)
 
     def find(self, path: str) -> Found | None:
-        blob = self.connection.asked(lambda: self.bucket.get_blob(path, **self._about))
+        blob = self.connection.call(lambda: self.bucket.get_blob(path, **self._common))
         return None if blob is None else _found(blob)
 
     def open(self, found: Found, start: int = 0, *, growing: bool = False) -> OpenFile:
@@ -55,9 +55,9 @@ class GcsReadStore(ReadStore):
 
     def delete(self, found: Found) -> None:
         generation = int(found.version)
-        self._if_there(
+        self._if_unchanged(
             lambda: self.bucket.blob(found.path).delete(
-                if_generation_match=generation, **self._about
+                if_generation_match=generation, **self._common
             )
         )
 
@@ -68,39 +68,39 @@ class GcsReadStore(ReadStore):
             source, token = self.bucket.blob(found.path), None
             while True:
                 token, _, _ = self.bucket.blob(to).rewrite(
-                    source, token=token, if_source_generation_match=generation, **self._about
+                    source, token=token, if_source_generation_match=generation, **self._common
                 )
                 if token is None:
                     return
 
-        if self._if_there(copy):
+        if self._if_unchanged(copy):
             self.delete(found)
 
     def check(self, prefix: str) -> None:
-        page = self.connection.asked(lambda: [*self._listed(prefix, {"max_results": 1})])
-        for each in page:
-            self.find(each.name)
+        page = self.connection.call(lambda: [*self._listing(prefix, {"max_results": 1})])
+        for blob in page:
+            self.find(blob.name)
 
     def close(self) -> None:
         self.connection.close()
 
-    def _listed(self, prefix: str, about: dict[str, Any]) -> Any:
+    def _listing(self, prefix: str, arguments: dict[str, Any]) -> Any:
         fields = "prefixes,nextPageToken,items(name,size,updated,generation)"
         return self.bucket.client.list_blobs(
-            self.options.bucket, prefix=prefix, fields=fields, **about, **self._about
+            self.options.bucket, prefix=prefix, fields=fields, **arguments, **self._common
         )
 
-    def _pages(self, prefix: str, about: dict[str, Any]) -> Iterator[Any]:
+    def _pages(self, prefix: str, arguments: dict[str, Any]) -> Iterator[Any]:
         token = None
         while True:
 
             def page(token: str | None = token) -> tuple[Any, str | None]:
-                listed = self._listed(prefix, {**about, "page_token": token})
-                return next(listed.pages, None), listed.next_page_token
+                listing = self._listing(prefix, {**arguments, "page_token": token})
+                return next(listing.pages, None), listing.next_page_token
 
-            found, token = self.connection.asked(page)
-            if found is not None:
-                yield found
+            blobs, token = self.connection.call(page)
+            if blobs is not None:
+                yield blobs
             if token is None:
                 return
 
@@ -108,24 +108,24 @@ class GcsReadStore(ReadStore):
         blob = self.bucket.blob(found.path)
 
         def request() -> bytes:
-            data: bytes = self.connection.asked(
+            data: bytes = self.connection.call(
                 lambda: blob.download_as_bytes(
                     start=begin,
                     end=end - 1,
                     raw_download=True,
                     if_generation_match=int(found.version),
                     checksum=None,
-                    **self._about,
+                    **self._common,
                 )
             )
             return data
 
         return fetched(found, end - begin, request, gone={_GONE}, replaced={_REPLACED})
 
-    def _if_there(self, request: Callable[[], None]) -> bool:
-        """Whether a request was done: its object is there, and still the one that was found."""
+    def _if_unchanged(self, request: Callable[[], None]) -> bool:
+        """Whether the request succeeded: its object exists, and is still the one that was found."""
         try:
-            self.connection.asked(request)
+            self.connection.call(request)
         except StoreRefused as error:
             if error.reason in (_GONE, _REPLACED):
                 return False
@@ -134,5 +134,5 @@ class GcsReadStore(ReadStore):
 
 
 def _found(blob: Any) -> Found:
-    modified = int(blob.updated.timestamp() * 1000)
-    return Found(blob.name, int(blob.size), modified, str(blob.generation))
+    modified_ms = int(blob.updated.timestamp() * 1000)
+    return Found(blob.name, int(blob.size), modified_ms, str(blob.generation))

@@ -1,9 +1,9 @@
-"""A file system of Hadoop's, by its Java client: HDFS, a local folder, or whatever else has a class
-for the scheme of its URL.
+"""A Hadoop file system, through its Java client: HDFS, a local folder, or any other that has a
+class for the scheme of its URL.
 
-The client runs in the JVM of the Python process (`connectors.jvm`), with the jars that Spark has.
-Who a process is, is static in Hadoop: so each Kerberos principal has a class loader of its own, and
-those without Kerberos share one.
+The client runs in the JVM of the Python process (`connectors.jvm`), with the jars of Spark. Hadoop
+keeps the identity of a process in static fields: so each Kerberos principal has its own class
+loader, and connectors without Kerberos share one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from penstock.connectors import jvm as java
 from penstock.connectors.files.stores.store import StoreRefused, StoreUnavailable
 
 _JARS: Final = ("hadoop-client-api", "hadoop-client-runtime", "slf4j-api", "jcl-over-slf4j")
-"""Without a backend of SLF4J: what is worth telling is in exceptions."""
+"""Without an SLF4J backend: exceptions carry what matters."""
 _USER: Final = "the Hadoop client"
 _REFUSALS: Final = frozenset(
     {
@@ -34,18 +34,18 @@ _REFUSALS: Final = frozenset(
         "UnsupportedOperationException",
     }
 )
-_PATIENCE: Final[Mapping[str, str]] = {
+_TIMEOUTS: Final[Mapping[str, str]] = {
     "ipc.client.connect.max.retries": "2",
     "ipc.client.connect.max.retries.on.timeouts": "2",
     "ipc.client.connect.timeout": "10000",
     "ipc.client.rpc-timeout.ms": "60000",
 }
-"""How long a call waits, unless the configuration says otherwise: the task tries again itself."""
+"""Defaults, unless the configuration sets them: the task itself retries."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kerberos:
-    """Who a connector is."""
+    """The Kerberos identity of a connector."""
 
     principal: str
     keytab: str
@@ -54,18 +54,18 @@ class Kerberos:
 
 @dataclass(frozen=True, slots=True)
 class HadoopOptions:
-    """How a file system is reached."""
+    """Connection parameters of a file system."""
 
     url: str
     conf_dir: str = ""
     jars: tuple[str, ...] = ()
     kerberos: Kerberos | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
-    """Settings that go before those of `conf_dir`."""
+    """Settings that take precedence over those of `conf_dir`."""
 
     @property
     def root(self) -> str:
-        """The path of the URL, without a slash at its end."""
+        """The path of the URL, without a trailing slash."""
         return unquote(urlsplit(self.url).path).rstrip("/")
 
 
@@ -86,14 +86,14 @@ class Hadoop:
         self._options = options
         self._jpype = java.jvm(_USER)
         self._jpype.JClass("java.lang.System").setProperty("slf4j.internal.verbosity", "ERROR")
-        jars = (*java.spark_jars(_JARS, _USER), *_listed(options.jars))
+        jars = (*java.spark_jars(_JARS, _USER), *_jars_at(options.jars))
         kerberos = options.kerberos
         self._loader = java.loader_of(jars, kerberos.principal if kerberos else "hadoop")
-        with self._told(options.url):
+        with self._store_errors(options.url):
             self._fs = self._connect()
         base = self._class("org.apache.hadoop.fs.FileSystem").class_
         path = self._class("org.apache.hadoop.fs.Path").class_
-        # DistributedFileSystem has another `rename`, which JPype would take for this one.
+        # DistributedFileSystem overloads `rename`, and JPype would pick the wrong one.
         self._rename = base.getMethod("rename", path, path)
         self._bytes = self._jpype.JArray(self._jpype.JByte)
 
@@ -111,9 +111,9 @@ class Hadoop:
             file = Path(options.conf_dir, name)
             if options.conf_dir and file.is_file():
                 conf.addResource(self._path(f"file://{file.absolute()}"))
-        for name, value in _PATIENCE.items():
+        for name, value in _TIMEOUTS.items():
             sources = conf.getPropertySources(name) or ()
-            if all(str(each).endswith("-default.xml") for each in sources):
+            if all(str(source).endswith("-default.xml") for source in sources):
                 conf.set(name, value)
         for name, value in options.conf.items():
             conf.set(name, value)
@@ -132,65 +132,69 @@ class Hadoop:
         name = self._class("org.apache.hadoop.security.SecurityUtil").getServerPrincipal(
             kerberos.principal, host
         )
-        # Hadoop's client logs in again by itself when a ticket is about to end.
+        # The Hadoop client logs in again by itself before a ticket expires.
         user.loginUserFromKeytab(name, kerberos.keytab)
 
     def create(self, path: str) -> Any:
-        """A stream of a new file, whose folder has to be there: `write`, `close`."""
-        with self._told(path):
+        """A stream (`write`, `close`) of a new file, whose folder must exist."""
+        with self._store_errors(path):
             return self._fs.createNonRecursive(
                 self._path(path), False, 1 << 16, self._fs.getDefaultReplication(self._path(path)),
                 self._fs.getDefaultBlockSize(self._path(path)), None,
             )  # fmt: skip
 
     def write(self, stream: Any, data: bytes | memoryview, path: str) -> None:
-        with self._told(path):
+        with self._store_errors(path):
             stream.write(self._bytes(data))
 
     def close_file(self, stream: Any, path: str) -> None:
-        """Completes a file. Not to be called again when it fails: it would say nothing then."""
-        with self._told(path):
+        """Completes a file. Must not be called again after a failure: it would report success."""
+        with self._store_errors(path):
             stream.close()
 
     def give_up(self, stream: Any) -> None:
-        """Ends a stream whose file is not wanted. Never fails."""
-        with suppress(Exception), self._told(""):
+        """Closes a stream whose file is discarded. Never fails."""
+        with suppress(Exception), self._store_errors(""):
             stream.close()
 
     def rename(self, source: str, target: str) -> bool:
-        """Whether the file or folder has the other name now."""
-        with self._told(target):
+        """Returns whether the file or folder was renamed."""
+        with self._store_errors(target):
             return bool(self._rename.invoke(self._fs, self._path(source), self._path(target)))
 
     def make_folder(self, path: str) -> None:
-        with self._told(path):
+        with self._store_errors(path):
             if not self._fs.mkdirs(self._path(path)):
                 raise StoreRefused(f"The folder {path} cannot be made.")
 
     def exists(self, path: str) -> bool:
-        with self._told(path):
+        with self._store_errors(path):
             return bool(self._fs.exists(self._path(path)))
 
     def delete(self, path: str) -> None:
-        """Removes a file, or a folder with all that is in it."""
-        with self._told(path):
+        """Removes a file, or a folder with its content."""
+        with self._store_errors(path):
             self._fs.delete(self._path(path), True)
 
     def entries(self, path: str) -> list[Entry]:
-        """What is in a folder; nothing if there is none."""
-        with self._told(path):
+        """The entries of a folder; none if it does not exist."""
+        with self._store_errors(path):
             try:
-                found = self._fs.listStatus(self._path(path))
+                statuses = self._fs.listStatus(self._path(path))
             except self._jpype.JClass("java.io.FileNotFoundException"):
                 return []
             return [
-                Entry(posixpath.join(path, str(e.getPath().getName())), e.isDirectory(), e.getLen())
-                for e in found
+                Entry(
+                    posixpath.join(path, str(status.getPath().getName())),
+                    status.isDirectory(),
+                    status.getLen(),
+                )
+                for status in statuses
             ]
 
     def names(self, path: str) -> Iterator[str]:
         """The names of all files below a folder, without their folders."""
-        with self._told(path):
+        with self._store_errors(path):
             try:
                 files = self._fs.listFiles(self._path(path), True)
             except self._jpype.JClass("java.io.FileNotFoundException"):
@@ -200,7 +204,7 @@ class Hadoop:
 
     def read(self, path: str) -> bytes:
         """The bytes of a small file."""
-        with self._told(path):
+        with self._store_errors(path):
             stream = self._fs.open(self._path(path))
             try:
                 size = self._fs.getFileStatus(self._path(path)).getLen()
@@ -211,28 +215,28 @@ class Hadoop:
                 stream.close()
 
     def recover_lease(self, path: str) -> bool:
-        """Takes a file from who writes it, if that is possible here; whether it is closed now."""
-        with self._told(path):
+        """Revokes a file from its writer, if the file system can; returns whether it is closed."""
+        with self._store_errors(path):
             if not hasattr(self._fs, "recoverLease"):
                 return True
             return bool(self._fs.recoverLease(self._path(path)))
 
     def close(self) -> None:
-        with suppress(Exception), self._told(""):
+        with suppress(Exception), self._store_errors(""):
             self._fs.close()
 
     @contextmanager
-    def _told(self, path: str) -> Iterator[None]:
-        """Tells what Java says in the words of a store. A thread that Python began has no class
-        loader of its own, and Hadoop looks for its classes there."""
+    def _store_errors(self, path: str) -> Iterator[None]:
+        """Translates Java exceptions into StoreUnavailable and StoreRefused. Sets the class loader
+        of the thread, where Hadoop looks for its classes: threads of Python have none."""
         thread = self._jpype.JClass("java.lang.Thread").currentThread()
         thread.setContextClassLoader(self._loader)
         try:
             yield
         except self._jpype.JException as error:
-            raise self._meaning(error, path) from error
+            raise self._store_error(error, path) from error
 
-    def _meaning(self, error: Any, path: str) -> Exception:
+    def _store_error(self, error: Any, path: str) -> Exception:
         reflected = self._jpype.JClass("java.lang.reflect.InvocationTargetException")
         if isinstance(error, reflected):
             error = error.getCause()
@@ -250,13 +254,13 @@ class Hadoop:
         return StoreUnavailable(text)
 
 
-def _listed(entries: Sequence[str]) -> list[str]:
-    """The jars that files, folders and patterns name. Raises StoreRefused for one without any."""
-    found: list[str] = []
+def _jars_at(entries: Sequence[str]) -> list[str]:
+    """The jars at files, folders and patterns. Raises StoreRefused for one without any."""
+    paths: list[str] = []
     for entry in entries:
-        place = f"{entry}/*.jar" if os.path.isdir(entry) else entry
-        jars = sorted(glob.glob(place))
+        pattern = f"{entry}/*.jar" if os.path.isdir(entry) else entry
+        jars = sorted(glob.glob(pattern))
         if not jars:
             raise StoreRefused(f"penstock.hadoop.jars: there is no jar at {entry}")
-        found += jars
-    return found
+        paths += jars
+    return paths

@@ -1,16 +1,16 @@
-"""The files of a file system that can rename: HDFS, and whatever else Hadoop knows.
+"""Files of a file system that can rename: HDFS, and any other that Hadoop supports.
 
-What is in files is known from their names, which have the first and the last offset, and not from
-the consumer group (connectors.md §14). That is only right if a file appears with all others of its
-commit, in the order of offsets, and if nobody else makes files of the same topic partition:
+The names of files, which have the first and the last offset, tell what was written, and not the
+consumer group (connectors.md §14). That is correct only if a file appears together with all others
+of its commit, in the order of offsets, and if a topic partition has a single writer:
 
-- A task has a folder of its own for each assignment, its *session*,
-  `<topics.dir>/+tmp/<topic>/<partition>/<uuid>`. Files are made there, in a folder that has to
-  exist, and renamed when they are complete. Whoever claims the partition moves the sessions of
-  others into its own: from then on they can neither create nor rename anything.
-- A commit of several files is written down first, as a *plan* in the session: who takes the session
-  over does what the plan says.
-- `<logs.dir>/<topic>/<partition>/next+<offset>` says where to go on if files have been moved away.
+- A task has a folder for each assignment, its *session*,
+  `<topics.dir>/+tmp/<topic>/<partition>/<uuid>`. It creates files there, in a folder that must
+  exist, and renames them when they are complete. A task that claims the partition moves the
+  sessions of others into its own: from then on they can neither create nor rename anything.
+- A commit of several files is first recorded as a *plan* in the session: a task that takes the
+  session over carries out its plan.
+- `<logs.dir>/<topic>/<partition>/next+<offset>` records where to resume if files were moved away.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ _PLAN: Final = ".plan"
 
 @dataclass(frozen=True, slots=True)
 class HdfsFolders:
-    """Where things are, from the root of the file system on."""
+    """Folders, as paths from the root of the file system."""
 
-    topics: str  # without a slash at its end
+    topics: str  # without a trailing slash
     logs: str
 
     def sessions(self, at: TopicPartition) -> str:
@@ -60,22 +60,22 @@ class HdfsFolders:
 
 
 class HdfsStore(Store):
-    """The files below `topics.dir`. Paths of files begin there."""
+    """The files below `topics.dir`. Their paths are relative to it."""
 
     claims = True
 
     def __init__(self, connect: Callable[[], Hadoop], root: str, folders: HdfsFolders) -> None:
-        """`root`: what paths of files are below."""
+        """`root`: the folder that paths of files are relative to."""
         self._connect = connect
         self._hadoop: Hadoop | None = None
         self._connecting = threading.Lock()
         self.root = root
         self.folders = folders
-        self._known: set[str] = set()  # folders that are there
+        self._known: set[str] = set()  # existing folders
 
     @property
     def hadoop(self) -> Hadoop:
-        """The connection, made when it is first needed."""
+        """The connection, opened on first use."""
         with self._connecting:
             if self._hadoop is None:
                 self._hadoop = self._connect()
@@ -86,7 +86,7 @@ class HdfsStore(Store):
 
     def claim(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Claim]:
         claimed = {at: _Session(self, at) for at in partitions}
-        # Nobody else makes files of them from here on, so their names are read after that.
+        # From here on nobody else creates files of them, so it is safe to read their names.
         for session in claimed.values():
             session.begin()
         for topic in {at.topic for at in claimed}:
@@ -97,7 +97,7 @@ class HdfsStore(Store):
         return claimed
 
     def check(self) -> None:
-        """Raises what writing would: a file is made, renamed and removed."""
+        """Raises what writing would: creates, renames and removes a file."""
         hadoop = self.hadoop
         folder = f"{self.folders.topics}/+tmp/.check-{uuid4()}"
         try:
@@ -111,8 +111,8 @@ class HdfsStore(Store):
                 hadoop.delete(folder)
 
     def publish(self, source: str, target: str) -> None:
-        """Gives a complete file its name. Does nothing if it has it. Raises StoreRefused if the
-        session is over, or another file has the name."""
+        """Renames a complete file to its final name; does nothing if that was done. Raises
+        StoreRefused if the session was taken over, or another file has the name."""
         hadoop = self.hadoop
         folder = target.rpartition("/")[0]
         if folder not in self._known:
@@ -125,22 +125,22 @@ class HdfsStore(Store):
             if hadoop.exists(source) or not hadoop.exists(target):
                 raise
             return
-        is_there = hadoop.exists(source)
+        is_pending = hadoop.exists(source)
         if hadoop.exists(target):
-            if is_there:
+            if is_pending:
                 raise StoreRefused(f"There is a file {target} already, so it is not replaced.")
-            return  # renamed before, and the answer was lost
+            return  # renamed before, and the response was lost
         self._known.discard(folder)
-        if is_there:
+        if is_pending:
             raise StoreUnavailable(f"{source} cannot be renamed to {target} now.")
-        raise _taken(source)
+        raise _taken_over(source)
 
     def close(self) -> None:
         if self._hadoop is not None:
             self._hadoop.close()
 
     def _ends(self, topic: str) -> dict[int, int]:
-        """The largest last offset in names of files, by partition."""
+        """The largest last offset in file names, by partition."""
         ends: dict[int, int] = {}
         for name in self.hadoop.names(f"{self.folders.topics}/{topic}"):
             parsed = offsets_of(name)
@@ -163,21 +163,21 @@ class _Session(Claim):
         self.next: int | None = None
 
     def begin(self) -> None:
-        """Makes sure that nobody else makes files, and finishes what others have begun."""
+        """Takes over other sessions, which stops their tasks, and finishes their plans."""
         hadoop = self._store.hadoop
         hadoop.make_folder(self.folder)
         for other in hadoop.entries(self._root):
             if other.path != self.folder and other.is_folder:
-                taken = f"{self.folder}/taken-{other.path.rpartition('/')[2]}"
-                if not hadoop.rename(other.path, taken) and not hadoop.exists(taken):
+                moved = f"{self.folder}/taken-{other.path.rpartition('/')[2]}"
+                if not hadoop.rename(other.path, moved) and not hadoop.exists(moved):
                     if not hadoop.exists(self.folder):
-                        raise _taken(self.folder)
-                    continue  # its owner has removed it
-                self._finish(taken)
-                hadoop.delete(taken)
+                        raise _taken_over(self.folder)
+                    continue  # its owner removed it
+                self._finish(moved)
+                hadoop.delete(moved)
 
     def take_over(self, end: int | None) -> None:
-        """Finds where to go on; `end` is the largest offset in names of files."""
+        """Finds where to resume; `end` is the largest offset in file names."""
         hadoop = self._store.hadoop
         folder = self._store.folders.log(self._at)
         positions = [] if end is None else [end + 1]
@@ -236,7 +236,7 @@ class _Session(Claim):
 
     def release(self) -> None:
         if self._is_planned:
-            return  # whoever claims the partition next does what the plan says
+            return  # the next task that claims the partition carries out the plan
         with suppress(StoreUnavailable, StoreRefused):
             self._store.hadoop.delete(self.folder)
 
@@ -250,22 +250,22 @@ class _Session(Claim):
         hadoop.write(stream, json.dumps(names).encode(), draft)
         hadoop.close_file(stream, draft)
         if not hadoop.rename(draft, plan) and not hadoop.exists(plan):
-            raise _taken(plan)
+            raise _taken_over(plan)
 
     def _finish(self, session: str) -> None:
-        """Does what the plans of a session say, and of those that it has taken over."""
+        """Carries out the plans of a session, and of the sessions that it took over."""
         hadoop = self._store.hadoop
         for entry in hadoop.entries(session):
             if entry.is_folder:
                 self._finish(entry.path)
             elif entry.path.endswith(_PLAN):
                 for name, target in json.loads(hadoop.read(entry.path)):
-                    self._rename_if_there(f"{session}/{name}", target)
+                    self._publish_if_pending(f"{session}/{name}", target)
 
     def _apply(self, path: str) -> list[int]:
-        """Does what a log of Confluent's connector says; the offset after its last commit."""
+        """Carries out a log of Confluent's connector; returns the offset after its last commit."""
         hadoop = self._store.hadoop
-        # That keeps a connector that is still alive from going on.
+        # This stops a connector that is still running.
         if not hadoop.recover_lease(path):
             raise StoreUnavailable(f"{path} is not yet given up by who has written it.")
         try:
@@ -281,14 +281,14 @@ class _Session(Claim):
             for temporary, final in commit:
                 target = _below_root(final)
                 if not path.endswith(".1"):
-                    self._rename_if_there(_below_root(temporary), target)
+                    self._publish_if_pending(_below_root(temporary), target)
                 parsed = offsets_of(target.rpartition("/")[2])
                 if parsed is not None:
                     ends.append(parsed[2] + 1)
         log.info("Took over %s of Confluent's HDFS connector: %d commits", path, len(commits))
         return [max(ends)] if ends else []
 
-    def _rename_if_there(self, source: str, target: str) -> None:
+    def _publish_if_pending(self, source: str, target: str) -> None:
         hadoop = self._store.hadoop
         if hadoop.exists(target):
             return
@@ -299,8 +299,8 @@ class _Session(Claim):
 
 
 class _HdfsFile(NewFile):
-    """Small files are written when they are complete; what is larger is written all along, and lost
-    if its stream breaks."""
+    """Small files are written when they are complete; larger ones continuously, and are lost if
+    their stream breaks."""
 
     def __init__(self, path: str, store: HdfsStore, folder: str, ending: str) -> None:
         super().__init__(path)
@@ -342,7 +342,7 @@ class _HdfsFile(NewFile):
             hadoop.give_up(stream)
             if spilled:
                 raise self._lost(error) from error
-            self.temporary = self._name()  # all of it is here, so it is written again
+            self.temporary = self._name()  # nothing is lost, so the file is written again
             raise
         self._is_complete = True
         self._stream = None
@@ -354,11 +354,11 @@ class _HdfsFile(NewFile):
             return hadoop.create(self.temporary)
         except StoreUnavailable:
             if not hadoop.exists(self._folder):
-                raise _taken(self._folder) from None
+                raise _taken_over(self._folder) from None
             raise
 
     def drop(self) -> None:
-        """The file goes with its session, for it may be in a plan."""
+        """Keeps the file until its session ends, because a plan may contain it."""
         self.held = []
         if self._stream is not None:
             self._store.hadoop.give_up(self._stream)
@@ -374,15 +374,15 @@ def offsets_of(name: str) -> tuple[str, int, int] | None:
     >>> offsets_of("orders+3+0000000000+0000000099.avro")
     ('orders', 3, 99)
     """
-    found = _NAME.fullmatch(name)
-    return (found[1], int(found[2]), int(found[4])) if found else None
+    match = _NAME.fullmatch(name)
+    return (match[1], int(match[2]), int(match[4])) if match else None
 
 
 def _below_root(url: str) -> str:
-    """The path of a URL; twice the same slash is one."""
+    """The path of a URL, with single slashes."""
     path = re.sub(r"^[a-zA-Z0-9.+-]+://[^/]*", "", url)
     return re.sub("/+", "/", path.removeprefix("file:"))
 
 
-def _taken(path: str) -> StoreRefused:
+def _taken_over(path: str) -> StoreRefused:
     return StoreRefused(f"{path} is gone: another task has taken over its topic partition.")

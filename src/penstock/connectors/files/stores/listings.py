@@ -1,7 +1,7 @@
-"""What FTP servers say of a folder: MLSD (RFC 3659) and the dialects of LIST.
+"""Folder listings of FTP servers: MLSD (RFC 3659) and the dialects of LIST.
 
 LIST has no standard. The dialects here are those of Unix (`ls -l`, also with ISO dates), of
-Windows, of NetWare, and EPLF. A time without a zone is of the server's clock.
+Windows, of NetWare, and EPLF. A time without a zone is in the zone of the server's clock.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _WINDOWS: Final = re.compile(
 )
 _EPLF: Final = re.compile(r"\+(?P<facts>[^\t]*)\t(?P<name>.+)")
 _MODIFY: Final = re.compile(r"(\d{14})(?:\.(\d{1,3}))?\d*")
-_LATER: Final = timedelta(days=1)  # how far a server's clock and zone may be ahead of ours
+_LATER: Final = timedelta(days=1)  # how far the server's clock and zone may be ahead of ours
 
 
 def mlsd_item(line: str) -> Item | None:
-    """An item of a machine's listing; None for what is none of the folder's.
+    """An item of a machine-readable listing; None for a line that is not an item of the folder.
 
     >>> mlsd_item("Type=file;Size=3;Modify=20240229130000; a b").name
     'a b'
@@ -52,28 +52,28 @@ def mlsd_item(line: str) -> Item | None:
     facts, blank, name = line.partition(" ")
     if not blank or not name:
         return None
-    known = {
-        key.lower(): value for key, _, value in (each.partition("=") for each in facts.split(";"))
+    values = {
+        key.lower(): value for key, _, value in (fact.partition("=") for fact in facts.split(";"))
     }
-    kind = known.get("type", "").lower()
+    kind = values.get("type", "").lower()
     name = name.rstrip("/").rpartition("/")[2] or name
     if kind in ("cdir", "pdir") or name in (".", ".."):
         return None
-    size, modified = known.get("size", ""), mdtm_ms(known.get("modify", ""))
-    exact = "." in known.get("modify", "")
+    size, modified_ms = values.get("size", ""), mdtm_ms(values.get("modify", ""))
+    exact = "." in values.get("modify", "")
     return Item(
         name,
         _mlsd_kind(kind),
         int(size) if size.isdecimal() else -1,
-        -1 if modified is None else modified,
+        -1 if modified_ms is None else modified_ms,
         1 if exact else SECOND_MS,
     )
 
 
-def _mlsd_kind(said: str) -> Kind:
-    if said in ("file", "dir"):
-        return Kind.FILE if said == "file" else Kind.FOLDER
-    return Kind.LINK if "link" in said else Kind.OTHER
+def _mlsd_kind(text: str) -> Kind:
+    if text in ("file", "dir"):
+        return Kind.FILE if text == "file" else Kind.FOLDER
+    return Kind.LINK if "link" in text else Kind.OTHER
 
 
 def mdtm_ms(text: str) -> int | None:
@@ -93,10 +93,10 @@ def mdtm_ms(text: str) -> int | None:
 
 
 def list_item(line: str, now: datetime, zone: tzinfo | None) -> Item | None:
-    """An item of a listing for people; None for a line that is none, such as `total 8`.
+    """An item of a human-readable listing; None for other lines, such as `total 8`.
 
-    `now` gives the year to dates without one. `zone` is that of the server's clock, None: as this
-    machine's.
+    `now` determines the year of dates without one. `zone` is that of the server's clock; None: the
+    zone of this machine.
     """
     for dialect in (_unix, _windows, _netware, _eplf):
         item = dialect(line.rstrip("\r\n"), now, zone)
@@ -131,13 +131,13 @@ def _windows(line: str, now: datetime, zone: tzinfo | None) -> Item | None:
     match = _WINDOWS.fullmatch(line)
     if match is None:
         return None
-    numbers = [int(each) for each in match["date"].split("-")]
+    numbers = [int(number) for number in match["date"].split("-")]
     if numbers[0] > 99:
         year, month, day = numbers
     else:
         month, day, year = numbers
         year += 0 if year > 99 else 2000 if year < 70 else 1900
-    hour, minute = (int(each) for each in match["time"].split(":"))
+    hour, minute = (int(number) for number in match["time"].split(":"))
     if match["half"]:
         hour = hour % 12 + (12 if match["half"].lower() == "pm" else 0)
     modified = _moment(zone, year, month, day, hour, minute)
@@ -178,7 +178,7 @@ def _date(match: re.Match[str], now: datetime, zone: tzinfo | None) -> tuple[int
     month, day, rest = _MONTHS.get(match["month"].lower(), 0), int(match["day"]), match["rest"]
     if ":" not in rest:
         return _moment(zone, int(rest), month, day, 0, 0), DAY_MS
-    hour, minute = (int(each) for each in rest.split(":"))
+    hour, minute = (int(number) for number in rest.split(":"))
     for year in range(now.year + 1, now.year - 9, -1):  # February 29 may be years ago
         modified = _moment(zone, year, month, day, hour, minute)
         if 0 <= modified <= _ms(now + _LATER):
@@ -187,7 +187,7 @@ def _date(match: re.Match[str], now: datetime, zone: tzinfo | None) -> tuple[int
 
 
 def _moment(zone: tzinfo | None, *date: int) -> int:
-    """A time of the server's clock in ms since the epoch; -1 where there is none."""
+    """A time of the server's clock in ms since the epoch; -1 if it does not exist."""
     year, month, day, hour, minute = date
     try:
         return _of_clock(datetime(year, month, day, hour, minute), zone)  # noqa: DTZ001
@@ -208,16 +208,16 @@ def _ms(moment: datetime) -> int:
 def items_of(
     lines: Sequence[str], read: Callable[[str], Item | None]
 ) -> tuple[list[Item], list[str]]:
-    """The items of a listing, and the lines that are none and should be."""
+    """The items of a listing, and its lines in unknown formats."""
     items: list[Item] = []
-    strange: list[str] = []
+    unknown: list[str] = []
     for line in lines:
         item = read(line)
         if item is not None:
             items.append(item)
         elif line.strip() and not _is_known_noise(line):
-            strange.append(line)
-    return items, strange
+            unknown.append(line)
+    return items, unknown
 
 
 def _is_known_noise(line: str) -> bool:

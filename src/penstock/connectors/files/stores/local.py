@@ -1,4 +1,4 @@
-"""Files of a local folder, or of one that is mounted."""
+"""Files of a local or mounted folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _REFUSED: Final = frozenset(
 
 
 class LocalStore(Store):
-    """The files of a folder, which is created when it is needed."""
+    """The files of a folder, which is created on demand."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -33,48 +33,48 @@ class LocalStore(Store):
 
 
 class _LocalFile(NewFile):
-    """Has a name that begins with a dot until it is complete: the same for every writer of the
-    file. One that finds it there removes it, so that it is never written by two: whoever had it
-    open before cannot complete it any more."""
+    """Is written as a draft, whose name begins with a dot and is the same for every writer of the
+    file. A new writer removes an existing draft, so that two never write to it: the previous writer
+    can no longer complete the file."""
 
     def __init__(self, path: str, target: Path) -> None:
         super().__init__(path)
         self._target = target
         self._draft = target.with_name(f".{target.name}.tmp")
         self._handle: int | None = None
-        self._complete = False
+        self._is_complete = False
 
     def settle(self) -> None:
         if self.held_bytes >= HELD:
-            with _told(self._target):
+            with _store_errors(self._target):
                 self._store()
 
     def commit(self) -> None:
-        if self._complete:
+        if self._is_complete:
             return
-        with _told(self._target):
+        with _store_errors(self._target):
             self._store()
             assert self._handle is not None, "it was opened to store the rest"
             os.fsync(self._handle)
-            if not self._is_ours():
+            if not self._owns_draft():
                 raise StoreRefused(
                     f"Another task has begun to write {self._target}, so this one gives it up."
                 )
             self._draft.replace(self._target)
-            self._complete = True
+            self._is_complete = True
             _sync_folder(self._target.parent)
         self._close()
 
     def drop(self) -> None:
         with suppress(OSError):
-            if not self._complete and self._is_ours():
+            if not self._is_complete and self._owns_draft():
                 self._draft.unlink()
         self._close()
 
     def _store(self) -> None:
         handle = self._handle
         if handle is None:
-            handle = self._handle = self._opened()
+            handle = self._handle = self._open()
         while self.held:
             data = memoryview(self.held[0])
             count = os.write(handle, data)
@@ -84,20 +84,20 @@ class _LocalFile(NewFile):
             else:
                 self.held[0] = data[count:]
 
-    def _opened(self) -> int:
+    def _open(self) -> int:
         self._target.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileNotFoundError):
             self._draft.unlink()
         return os.open(self._draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
 
-    def _is_ours(self) -> bool:
+    def _owns_draft(self) -> bool:
         if self._handle is None:
             return False
         try:
-            named, held = self._draft.stat(), os.fstat(self._handle)
+            draft, ours = self._draft.stat(), os.fstat(self._handle)
         except FileNotFoundError:
             return False
-        return (named.st_dev, named.st_ino) == (held.st_dev, held.st_ino)
+        return (draft.st_dev, draft.st_ino) == (ours.st_dev, ours.st_ino)
 
     def _close(self) -> None:
         if self._handle is not None:
@@ -106,8 +106,8 @@ class _LocalFile(NewFile):
 
 
 @contextmanager
-def _told(target: Path) -> Iterator[None]:
-    """Tells what the operating system says in the words of a store."""
+def _store_errors(target: Path) -> Iterator[None]:
+    """Translates OSError into StoreUnavailable and StoreRefused."""
     try:
         yield
     except OSError as error:
@@ -118,7 +118,7 @@ def _told(target: Path) -> Iterator[None]:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Makes a rename in it durable."""
+    """Makes a rename in the folder durable."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""Files of a local folder, or of one that is mounted, read. Paths are absolute."""
+"""Reads files of a local or mounted folder. Paths are absolute."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from penstock.connectors.files.stores.store import StoreRefused, StoreUnavailabl
 log = logging.getLogger(__name__)
 
 _PAGE: Final = 50_000
-"""Names of a folder that are held. A folder with more is listed several times."""
+"""Names of a folder kept in memory. A folder with more is listed several times."""
 _REFUSED: Final = frozenset(
     {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.EINVAL, errno.EISDIR}
 )
 
 
 class LocalReadStore(ReadStore):
-    """The files of this machine. Links to files are followed, those to folders are not."""
+    """The files of this machine. Follows links to files, but not to folders."""
 
     def __init__(self, page: int = _PAGE) -> None:
         self._page = page
@@ -42,10 +42,11 @@ class LocalReadStore(ReadStore):
         return walk(self._entries, prefix, after, recursive=recursive)
 
     def folders(self, prefix: str) -> Iterator[str]:
-        return (prefix + each.name for each in self._entries(prefix, "") if each.found is None)
+        entries = self._entries(prefix, "")
+        return (prefix + entry.name for entry in entries if entry.found is None)
 
     def find(self, path: str) -> Found | None:
-        with _told(path):
+        with _store_errors(path):
             try:
                 status = os.stat(path)
             except (FileNotFoundError, NotADirectoryError):
@@ -56,14 +57,14 @@ class LocalReadStore(ReadStore):
         return _LocalInput(found, start, growing=growing)
 
     def delete(self, found: Found) -> None:
-        if self._is_there(found):
-            with _told(found.path), suppress(FileNotFoundError):
+        if self._is_unchanged(found):
+            with _store_errors(found.path), suppress(FileNotFoundError):
                 os.unlink(found.path)
 
     def move(self, found: Found, to: str) -> None:
-        if not self._is_there(found):
+        if not self._is_unchanged(found):
             return
-        with _told(to):
+        with _store_errors(to):
             os.makedirs(os.path.dirname(to), exist_ok=True)
             try:
                 os.replace(found.path, to)
@@ -81,12 +82,12 @@ class LocalReadStore(ReadStore):
 
     def check(self, prefix: str) -> None:
         folder = prefix if prefix.endswith("/") else os.path.dirname(prefix)
-        with _told(folder), os.scandir(folder) as entries:
+        with _store_errors(folder), os.scandir(folder) as entries:
             next(entries, None)
 
-    def _is_there(self, found: Found) -> bool:
-        present = self.find(found.path)
-        return present is not None and present.version == found.version
+    def _is_unchanged(self, found: Found) -> bool:
+        current = self.find(found.path)
+        return current is not None and current.version == found.version
 
     def _entries(self, folder: str, after: str) -> Iterator[Entry]:
         begin = after.partition("/")[0]
@@ -98,7 +99,7 @@ class LocalReadStore(ReadStore):
                 if name.endswith("/"):
                     yield Entry(name)
                     continue
-                with suppress(StoreRefused):  # one that nobody may look at
+                with suppress(StoreRefused):  # a file without permission
                     found = self.find(folder + name)
                     if found is not None:
                         yield Entry(name, found)
@@ -107,7 +108,7 @@ class LocalReadStore(ReadStore):
             last = page[-1]
 
     def _names(self, folder: str) -> Iterator[str]:
-        with _told(folder):
+        with _store_errors(folder):
             try:
                 entries = os.scandir(folder)
             except (FileNotFoundError, NotADirectoryError):
@@ -151,9 +152,9 @@ class _LocalInput(OpenFile):
     def __init__(self, found: Found, start: int, *, growing: bool) -> None:
         self._found = found
         self._growing = growing
-        self._at = start
+        self._position = start
         self._handle: int | None = None
-        with _told(found.path):
+        with _store_errors(found.path):
             try:
                 self._handle = os.open(found.path, os.O_RDONLY | os.O_CLOEXEC)
             except FileNotFoundError as error:
@@ -168,27 +169,28 @@ class _LocalInput(OpenFile):
     def read(self, n: int = -1) -> bytes:
         assert self._handle is not None, "closed"
         if self._growing:
-            left = n if n >= 0 else max(0, os.fstat(self._handle).st_size - self._at)
+            remaining = n if n >= 0 else max(0, os.fstat(self._handle).st_size - self._position)
         else:
-            left = self.size - self._at if n < 0 else min(n, self.size - self._at)
+            available = self.size - self._position
+            remaining = available if n < 0 else min(n, available)
         pieces: list[bytes] = []
-        with _told(self._found.path):
-            while left > 0:
-                piece = os.pread(self._handle, left, self._at)
+        with _store_errors(self._found.path):
+            while remaining > 0:
+                piece = os.pread(self._handle, remaining, self._position)
                 if not piece:
                     break
                 pieces.append(piece)
-                left -= len(piece)
-                self._at += len(piece)
+                remaining -= len(piece)
+                self._position += len(piece)
             self._verify()
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def seek(self, position: int) -> int:
-        self._at = position
+        self._position = position
         return position
 
     def tell(self) -> int:
-        return self._at
+        return self._position
 
     def close(self) -> None:
         if self._handle is not None:
@@ -197,20 +199,20 @@ class _LocalInput(OpenFile):
 
     def _verify(self) -> None:
         assert self._handle is not None, "closed"
-        present = _found(self._found.path, os.fstat(self._handle))
+        current = _found(self._found.path, os.fstat(self._handle))
         if self._growing:
-            if self._found.identity and present.identity != self._found.identity:
+            if self._found.identity and current.identity != self._found.identity:
                 raise FileChanged(self._found.path, "was replaced")
-            if present.size < self._at:
+            if current.size < self._position:
                 raise FileChanged(self._found.path, "became shorter")
-            self.size = present.size
-        elif self._found.version and present.version != self._found.version:
+            self.size = current.size
+        elif self._found.version and current.version != self._found.version:
             raise FileChanged(self._found.path, "was written to")
 
 
 @contextmanager
-def _told(path: str) -> Iterator[None]:
-    """Tells what the operating system says in the words of a store."""
+def _store_errors(path: str) -> Iterator[None]:
+    """Translates OSError into StoreUnavailable and StoreRefused."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The contract of a store that is read.
+"""The contract of stores for reading.
 
 Paths are the store's own names, with slashes between folders: keys of a bucket
 (`topics/a/partition=0/a+0+0.json`), absolute paths of a folder or a server (`/in/a.csv`).
@@ -14,7 +14,7 @@ from penstock.connectors.files.stores.store import StoreRefused
 
 
 class FileChanged(StoreRefused):
-    """The file is another one than when it was found: it was written again, or removed."""
+    """The file has changed since it was found: it was written again, or removed."""
 
     code = "files.changed"
 
@@ -25,7 +25,7 @@ class FileChanged(StoreRefused):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A file, as it was when it was listed."""
+    """A file, as it was listed."""
 
     path: str
     size: int
@@ -33,30 +33,30 @@ class Found:
     modified_ms: int
     """Since the epoch."""
     version: str = ""
-    """Differs whenever the content does: an ETag, or what a file system has for it; "" where a
-    store has nothing better than size and time."""
+    """Differs whenever the content does: an ETag, or its equivalent in a file system; "" if a store
+    has nothing better than size and time."""
     identity: str = ""
-    """Stays the same while a file grows and when it is renamed, and is another one for a file that
-    takes its name; "" where a store has nothing of the kind."""
+    """Stays the same while a file grows and when it is renamed, and differs for a file that takes
+    its name; "" if a store has nothing of the kind."""
     arrived_ms: int = 0
-    """When it got this name, where that may be after it was modified: it was moved, or copied with
-    its times. 0: when it was modified."""
+    """When it got this name, which may be after it was modified: it was moved, or copied with its
+    times. 0: when it was modified."""
 
 
 class OpenFile(ABC):
     """A file that is open for reading: an `Input` of decoders. Used by one thread.
 
-    Methods raise StoreUnavailable, where another try may help: `seek` to the place of the last
-    complete record and go on. They raise FileChanged, or StoreRefused.
+    Methods raise StoreUnavailable, after which a retry may help: `seek` to the end of the last
+    complete record and continue. They raise FileChanged, or StoreRefused.
     """
 
     size: int
-    """Its bytes, when it was opened. One that grows may have more."""
+    """Its size in bytes, when it was opened. A growing file may have more."""
 
     @abstractmethod
     def read(self, n: int = -1, /) -> bytes:
-        """At most `n` bytes from the present place on, and fewer only if the file ends there; b""
-        at the end. What follows may be fetched ahead."""
+        """At most `n` bytes from the current position on, and fewer only if the file ends; b"" at
+        the end. May prefetch the bytes that follow."""
 
     @abstractmethod
     def seek(self, position: int, /) -> int:
@@ -64,7 +64,7 @@ class OpenFile(ABC):
 
     @abstractmethod
     def tell(self) -> int:
-        """The present place."""
+        """The current position."""
 
     @abstractmethod
     def close(self) -> None:
@@ -72,7 +72,7 @@ class OpenFile(ABC):
 
 
 class ReadStore(ABC):
-    """Files that are read. Used by one thread, but for what it says of its own.
+    """Files that are read. Used by one thread, besides its own.
 
     All methods raise StoreUnavailable or StoreRefused.
     """
@@ -80,18 +80,18 @@ class ReadStore(ABC):
     @abstractmethod
     def list(self, prefix: str, after: str = "", *, recursive: bool = True) -> Iterator[Found]:
         """The files whose paths begin with `prefix` and are greater than `after`, in the order of
-        paths as Python compares texts. Asks the store page by page, as they are taken, so that
-        memory does not grow with their number. Without `recursive` those in no folder below
-        the prefix: with no slash behind it.
+        paths as Python compares strings. Requests page by page, on demand, so that memory does not
+        grow with their number. Without `recursive`, only files in no folder below the prefix: with
+        no slash behind it.
 
-        A prefix that ends with a slash is a folder; a missing one has no files. A file that comes,
-        goes or changes meanwhile may be in the result, or not.
+        A prefix that ends with a slash is a folder; a missing one has no files. A file that is
+        created, removed or changed meanwhile may be in the result, or not.
         """
 
     @abstractmethod
     def folders(self, prefix: str) -> Iterator[str]:
-        """The folders directly below a folder, each with a slash at its end, in order. `prefix`
-        ends with a slash, or is empty. A missing one has none."""
+        """The folders directly below a folder, each with a trailing slash, in order. `prefix` ends
+        with a slash, or is empty. A missing folder has none."""
 
     @abstractmethod
     def find(self, path: str) -> Found | None:
@@ -99,19 +99,19 @@ class ReadStore(ABC):
 
     @abstractmethod
     def open(self, found: Found, start: int = 0, *, growing: bool = False) -> OpenFile:
-        """Opens a file at a byte. Raises FileChanged, now or in `read`, if it is another one than
-        was found. With `growing`, more bytes at its end are no change: `read` gives them
-        when they are there; FileChanged tells that it got shorter or is another one."""
+        """Opens a file at a byte. Raises FileChanged, now or in `read`, if it is not the one that
+        was found. With `growing`, appended bytes are not a change: `read` returns them once they
+        exist; FileChanged is raised if the file got shorter or was replaced."""
 
     @abstractmethod
     def delete(self, found: Found) -> None:
-        """Removes a file if it is still the one that was found. Does nothing if it is gone."""
+        """Removes a file if it is still the one that was found. Does nothing if it is missing."""
 
     @abstractmethod
     def move(self, found: Found, to: str) -> None:
-        """Renames a file if it is still the one that was found, in place of any that has the new
-        name, and makes folders that are missing. Does nothing if it is gone: a move that was
-        interrupted is completed by another one."""
+        """Renames a file if it is still the one that was found, replaces one with the new name, and
+        creates missing folders. Does nothing if the file is missing: repeating an interrupted move
+        completes it."""
 
     @abstractmethod
     def check(self, prefix: str) -> None:
@@ -124,10 +124,10 @@ class ReadStore(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Something in a folder."""
+    """A file or a folder in a folder."""
 
     name: str
-    """Of a folder: with a slash at its end."""
+    """With a trailing slash for a folder."""
     found: Found | None = None
     """None for a folder."""
 
@@ -139,11 +139,11 @@ def walk(
     *,
     recursive: bool = True,
 ) -> Iterator[Found]:
-    """The files below a prefix in the order of paths, for stores that know only folders.
+    """The files below a prefix in the order of paths, for stores that list single folders.
 
-    `entries(folder, after)` gives what is in a folder, in the order of names, where those of
-    folders have a slash at their end; nothing for a missing folder. It may leave out names that
-    are less than the first part of `after`. `prefix` without slash at its end is a folder and the
+    `entries(folder, after)` returns the entries of a folder, in the order of names, where names of
+    folders have a trailing slash; nothing for a missing folder. It may leave out names that are
+    less than the first part of `after`. `prefix` without a trailing slash is a folder and the
     beginning of names in it.
     """
     folder = prefix[: prefix.rfind("/") + 1]
@@ -159,11 +159,11 @@ def walk(
         if entry.found is None:
             if not recursive or not (path.startswith(prefix) or prefix.startswith(path)):
                 continue
-            # Whatever is in the folder sorts before `after` if the folder does.
+            # All paths in the folder sort before `after` if the folder does.
             if path <= after and not after.startswith(path):
                 continue
-            rest = after[len(path) :] if after.startswith(path) else ""
-            pending.append(iter(entries(path, rest)))
+            after_in_folder = after[len(path) :] if after.startswith(path) else ""
+            pending.append(iter(entries(path, after_in_folder)))
             folders.append(path)
         elif path.startswith(prefix) and path > after:
             yield entry.found

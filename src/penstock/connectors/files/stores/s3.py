@@ -2,11 +2,11 @@
 
 Small objects are put with one request. Of larger ones parts are uploaded while they are written,
 by threads of the store; the object exists when the upload is completed. What a killed worker has
-uploaded stays as an incomplete upload, which the bucket's lifecycle rules remove.
+uploaded remains as an incomplete upload, which the bucket's lifecycle rules remove.
 
-An object that has to be `anew` says in its metadata who wrote it and where it ends, and is put on
-the condition that there is none (`If-None-Match`). That is known in time for small objects only:
-one that is uploaded in parts replaces whatever is there.
+An object that has to be `anew` names its writer and its last offset in its metadata, and is put on
+the condition that no such object exists (`If-None-Match`). The last offset is known in time for
+small objects only: one that is uploaded in parts replaces an existing object.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ log = logging.getLogger(__name__)
 _CONNECTIONS: Final = 16
 _THREADS: Final = 4
 _SMALLEST_PART: Final = 5 << 20
-_HELD_BESIDE: Final = 96 << 20  # by all objects, where the rest waits in files
+_HELD_BESIDE: Final = 96 << 20  # in memory by all objects, if others wait in files
 _SMALLEST_ASIDE: Final = 256 << 10
 _WRITER: Final = "penstock-writer"
 _END: Final = "penstock-end-offset"
-_UNKNOWN: Final = "NotImplemented"  # what a store says that does not know conditions
-_PARTS_AHEAD: Final = 2  # parts of a file that are uploaded at once, before its task waits
+_UNKNOWN: Final = "NotImplemented"  # the error of a store without conditional writes
+_PARTS_AHEAD: Final = 2  # parts of a file that are uploaded at once before its task waits
 _TRANSIENT: Final = frozenset(
     """
     ConditionalRequestConflict InternalError OperationAborted RequestLimitExceeded
@@ -62,12 +62,12 @@ class Role:
     session: str
     external_id: str | None = None
     duration_s: int | None = None
-    url: str | None = None  # of the service that gives the credentials
+    url: str | None = None  # of the service that issues the credentials
 
 
 @dataclass(frozen=True, slots=True)
 class S3Options:
-    """How a bucket is reached, and what objects in it get."""
+    """Connection parameters of a bucket, and properties of objects in it."""
 
     bucket: str
     region: str
@@ -89,7 +89,7 @@ class S3Options:
     """Arguments of every upload: encryption, ACL, storage class."""
 
     def checking(self) -> S3Options:
-        """The same for a check that somebody waits for."""
+        """The options for an interactive check: no retries, a short timeout."""
         return replace(self, retries=0, timeout_s=CHECK_S)
 
 
@@ -111,14 +111,13 @@ class S3Store(Store):
 
     @property
     def part_bytes(self) -> int:
-        """How large parts are: smaller where many objects are open, but no smaller than S3 has
-        them."""
+        """The size of parts: smaller if many objects are open, but at least S3's minimum."""
         return max(min(self.options.part_bytes, self.budget.share), _SMALLEST_PART)
 
     @property
     def aside_bytes(self) -> int | None:
-        """From how many bytes on an object that is being written has them in a file, since so many
-        are open that their parts do not fit into memory; None: they do."""
+        """The size from which on an open object keeps its bytes in a file, because the parts of all
+        open objects do not fit into memory; None: they do."""
         if self.budget.share >= _SMALLEST_PART:
             return None
         return max(_HELD_BESIDE // self.budget.files, _SMALLEST_ASIDE)
@@ -127,46 +126,44 @@ class S3Store(Store):
         self.connection.close()
 
     def check(self, path: str) -> None:
-        """Raises what an upload to this name would: an upload is begun and given up."""
-        about = {"Bucket": self.options.bucket, "Key": path}
-        with told(self.options):
-            begun = self.client.create_multipart_upload(**about, **self.options.extra)
-            self.client.abort_multipart_upload(**about, UploadId=begun["UploadId"])
+        """Raises what an upload to this name would: begins an upload and aborts it."""
+        address = {"Bucket": self.options.bucket, "Key": path}
+        with store_errors(self.options):
+            upload = self.client.create_multipart_upload(**address, **self.options.extra)
+            self.client.abort_multipart_upload(**address, UploadId=upload["UploadId"])
 
 
 @dataclass(slots=True)
 class _Part:
     number: int
-    data: bytes  # until the store has it
+    data: bytes  # until it is uploaded
     upload: Future[str] | None = None
     tag: str | None = None
 
 
 class _Object(BudgetedFile):
-    """One object."""
-
     def __init__(self, path: str, store: S3Store) -> None:
         super().__init__(path, store.budget)
         self._store = store
-        self._about = {"Bucket": store.options.bucket, "Key": path}
+        self._address = {"Bucket": store.options.bucket, "Key": path}
         self._upload: str | None = None
         self._parts: list[_Part] = []
-        self._is_there = False
+        self._is_committed = False
         self._is_tagged = False
         self._writer = uuid4().hex
         self._aside = Aside()
 
     def settle(self) -> None:
-        """Uploads full parts; waits where the store is slower than the task."""
+        """Uploads full parts; waits if the store is slower than the task."""
         part_bytes = self._store.part_bytes
         if self._aside.size + self.held_bytes >= part_bytes:
             self._begin()
-            data = self._taken()
+            data = self._take()
             full = len(data) - len(data) % part_bytes
             for start in range(0, full, part_bytes):
                 self._add_part(data[start : start + part_bytes])
             self.hold(data[full:])
-        elif self._waits_aside() and self._aside.add(self.held):
+        elif self._needs_file() and self._aside.add(self.held):
             self.hold(b"")
         for part in self._parts[:-_PARTS_AHEAD]:
             self._await(part)
@@ -174,14 +171,14 @@ class _Object(BudgetedFile):
     def commit(self) -> None:
         options = self._store.options
         self.is_written()
-        if not self._is_there and self._upload is None:
+        if not self._is_committed and self._upload is None:
             self._put()
-        elif not self._is_there:
+        elif not self._is_committed:
             self._complete()
         if options.tags and not self._is_tagged:
             tags = [{"Key": name, "Value": value} for name, value in self.about.items()]
-            with told(options):
-                self._store.client.put_object_tagging(**self._about, Tagging={"TagSet": tags})
+            with store_errors(options):
+                self._store.client.put_object_tagging(**self._address, Tagging={"TagSet": tags})
             self._is_tagged = True
 
     def drop(self) -> None:
@@ -191,33 +188,33 @@ class _Object(BudgetedFile):
         for part in self._parts:
             if part.upload is not None:
                 part.upload.cancel()
-        if self._upload is not None and not self._is_there:
+        if self._upload is not None and not self._is_committed:
             for part in self._parts:
                 if part.upload is not None and not part.upload.cancelled():
-                    part.upload.exception()  # a part that comes later would stay
+                    part.upload.exception()  # a part uploaded after the abort would remain
             with suppress(Exception):
-                self._store.client.abort_multipart_upload(**self._about, UploadId=self._upload)
+                self._store.client.abort_multipart_upload(**self._address, UploadId=self._upload)
         self._parts = []
 
     def _put(self) -> None:
         options = self._store.options
         tagging = {"Tagging": urlencode(self.about)} if options.tags else {}
-        data = self._taken()
-        self.hold(data)  # for another try
-        about = {**self._about, **tagging, **options.extra, "Body": data}
-        if not self.anew or not self._put_anew(about):
-            with told(options):
-                self._store.client.put_object(**about)
-        self._is_there = self._is_tagged = True
+        data = self._take()
+        self.hold(data)  # for a retry
+        arguments = {**self._address, **tagging, **options.extra, "Body": data}
+        if not self.anew or not self._put_anew(arguments):
+            with store_errors(options):
+                self._store.client.put_object(**arguments)
+        self._is_committed = self._is_tagged = True
         self.hold(b"")
 
-    def _put_anew(self, about: Mapping[str, Any]) -> bool:
-        """Puts the object if there is none; False where the store cannot tell what is there.
-        Raises FileExists."""
+    def _put_anew(self, arguments: Mapping[str, Any]) -> bool:
+        """Puts the object if there is none; False if the store has no conditional writes, or an
+        existing object lacks its last offset. Raises FileExists."""
         metadata = {_WRITER: self._writer, _END: self.about["endOffset"]}
         try:
-            with told(self._store.options):
-                self._store.client.put_object(**about, Metadata=metadata, IfNoneMatch="*")
+            with store_errors(self._store.options):
+                self._store.client.put_object(**arguments, Metadata=metadata, IfNoneMatch="*")
         except StoreRefused as error:
             if error.reason == _UNKNOWN:
                 return False
@@ -225,51 +222,53 @@ class _Object(BudgetedFile):
                 raise
         else:
             return True
-        with told(self._store.options):
-            found = self._store.client.head_object(**self._about).get("Metadata", {})
-        if found.get(_WRITER) == self._writer:
-            return True  # put before, and the answer was lost
-        if _END in found:
-            raise FileExists(self.path, int(found[_END]))
+        with store_errors(self._store.options):
+            existing = self._store.client.head_object(**self._address).get("Metadata", {})
+        if existing.get(_WRITER) == self._writer:
+            return True  # put before, and the response was lost
+        if _END in existing:
+            raise FileExists(self.path, int(existing[_END]))
         log.warning("Replacing %s, which does not say where it ends", self.path)
         return False
 
     def _complete(self) -> None:
         if self._aside.size or self.held_bytes:
-            self._add_part(self._taken())
+            self._add_part(self._take())
         for part in self._parts:
             self._await(part)
         parts = [{"PartNumber": part.number, "ETag": part.tag} for part in self._parts]
-        with told(self._store.options):
+        with store_errors(self._store.options):
             try:
                 self._store.client.complete_multipart_upload(
-                    **self._about, UploadId=self._upload, MultipartUpload={"Parts": parts}
+                    **self._address, UploadId=self._upload, MultipartUpload={"Parts": parts}
                 )
             except Exception as error:
-                # Completed before, and the answer was lost.
+                # Completed before, and the response was lost.
                 if _code(error) != "NoSuchUpload" or not self._has(len(parts)):
                     raise
-        self._is_there = True
+        self._is_committed = True
 
     def _has(self, parts: int) -> bool:
-        """Whether the store has an object of so many parts and this size."""
-        found = self._store.client.head_object(**self._about)
-        tag = str(found["ETag"]).strip('"')
-        return found["ContentLength"] == self.size and tag.endswith(f"-{parts}")
+        """Whether the store has an object of this size with so many parts."""
+        head = self._store.client.head_object(**self._address)
+        tag = str(head["ETag"]).strip('"')
+        return head["ContentLength"] == self.size and tag.endswith(f"-{parts}")
 
     def _begin(self) -> None:
         if self._upload is None:
             options = self._store.options
-            with told(options):
-                begun = self._store.client.create_multipart_upload(**self._about, **options.extra)
-            self._upload = begun["UploadId"]
+            with store_errors(options):
+                upload = self._store.client.create_multipart_upload(
+                    **self._address, **options.extra
+                )
+            self._upload = upload["UploadId"]
 
-    def _waits_aside(self) -> bool:
-        most = self._store.aside_bytes
-        return most is not None and self.held_bytes >= most
+    def _needs_file(self) -> bool:
+        limit = self._store.aside_bytes
+        return limit is not None and self.held_bytes >= limit
 
-    def _taken(self) -> bytes:
-        """What the store does not have yet, which is nowhere else any more."""
+    def _take(self) -> bytes:
+        """Removes and returns the bytes that are not uploaded yet."""
         data = b"".join((self._aside.taken(), *self.held))
         self.hold(b"")
         return data
@@ -280,7 +279,7 @@ class _Object(BudgetedFile):
         part.upload = self._store.connection.pool.submit(self._upload_part, part)
 
     def _await(self, part: _Part) -> None:
-        """Waits until the store has the part. Where the last try has failed there is another."""
+        """Waits until the part is uploaded. Retries if the last attempt failed."""
         if part.tag is not None:
             return
         if part.upload is None:
@@ -293,21 +292,21 @@ class _Object(BudgetedFile):
 
     def _upload_part(self, part: _Part) -> str:
         options = self._store.options
-        with told(options):
-            answer = self._store.client.upload_part(
-                **self._about,
+        with store_errors(options):
+            response = self._store.client.upload_part(
+                **self._address,
                 **{k: v for k, v in options.extra.items() if k.startswith("SSECustomer")},
                 UploadId=self._upload,
                 PartNumber=part.number,
                 Body=part.data,
             )
-        return str(answer["ETag"])
+        return str(response["ETag"])
 
 
 def connection(options: S3Options, threads: int) -> Connection:
-    """The connection to S3; opens nothing. Its client, of boto3, repeats requests by itself."""
-    make, words = partial(_client, options), partial(told, options)
-    return Connection(make, words, threads=threads, name="s3-parts")
+    """The connection to S3; opens nothing. Its boto3 client retries requests by itself."""
+    make, errors = partial(_client, options), partial(store_errors, options)
+    return Connection(make, errors, threads=threads, name="s3-parts")
 
 
 def _client(options: S3Options) -> Any:
@@ -331,7 +330,7 @@ def _client(options: S3Options) -> Any:
     if options.anonymous:
         settings["signature_version"] = UNSIGNED
     if options.url:
-        # Other stores do not know the checksums that Amazon's has had since 2025.
+        # Other stores lack the checksums that Amazon introduced in 2025.
         settings["request_checksum_calculation"] = "when_required"
         settings["response_checksum_validation"] = "when_required"
     session = boto3.session.Session(
@@ -347,31 +346,31 @@ def _client(options: S3Options) -> Any:
 
 
 def _assume(session: Any, role: Role) -> None:
-    """Has a session use the credentials of a role, and renew them in time."""
+    """Makes a session use the credentials of a role, and renew them in time."""
     from botocore.credentials import DeferredRefreshableCredentials
 
     sts = session.client("sts", endpoint_url=role.url)
-    about: dict[str, Any] = {"RoleArn": role.arn, "RoleSessionName": role.session}
+    arguments: dict[str, Any] = {"RoleArn": role.arn, "RoleSessionName": role.session}
     if role.duration_s:
-        about["DurationSeconds"] = role.duration_s
+        arguments["DurationSeconds"] = role.duration_s
     if role.external_id:
-        about["ExternalId"] = role.external_id
+        arguments["ExternalId"] = role.external_id
 
     def refresh() -> dict[str, str]:
-        given = sts.assume_role(**about)["Credentials"]
+        credentials = sts.assume_role(**arguments)["Credentials"]
         return {
-            "access_key": given["AccessKeyId"],
-            "secret_key": given["SecretAccessKey"],
-            "token": given["SessionToken"],
-            "expiry_time": given["Expiration"].isoformat(),
+            "access_key": credentials["AccessKeyId"],
+            "secret_key": credentials["SecretAccessKey"],
+            "token": credentials["SessionToken"],
+            "expiry_time": credentials["Expiration"].isoformat(),
         }
 
     session._session._credentials = DeferredRefreshableCredentials(refresh, "sts-assume-role")
 
 
 @contextmanager
-def told(options: S3Options) -> Iterator[None]:
-    """Tells what the client says in the words of a store."""
+def store_errors(options: S3Options) -> Iterator[None]:
+    """Translates errors of the client into StoreUnavailable and StoreRefused."""
     from botocore.exceptions import (
         BotoCoreError,
         ClientError,
@@ -403,7 +402,7 @@ def _code(error: Exception) -> str | None:
 
 
 def proxy_url(url: str, user: str | None, password: Secret | None) -> str:
-    """A proxy's address with a user and a password in it.
+    """The URL of a proxy with user and password.
 
     >>> proxy_url("http://proxy:8080", "me", Secret("p@ss"))
     'http://me:p%40ss@proxy:8080'

@@ -1,7 +1,7 @@
-"""Objects of a bucket, read. Paths are the keys of objects.
+"""Reads objects of a bucket. Paths are the keys of objects.
 
 Objects are read in blocks (`blocks`), each with a request that names the version (`If-Match`), so
-that an object which is replaced meanwhile is noticed.
+that an object replaced meanwhile is noticed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from penstock.connectors.files.stores.blocks import BLOCK, THREADS, BlockFile, fetched
 from penstock.connectors.files.stores.reading import Found, OpenFile, ReadStore
-from penstock.connectors.files.stores.s3 import S3Options, connection, told
+from penstock.connectors.files.stores.s3 import S3Options, connection, store_errors
 from penstock.connectors.files.stores.store import StoreRefused
 
 _GONE: Final = frozenset({"NoSuchKey", "404"})
@@ -34,97 +34,97 @@ class S3ReadStore(ReadStore):
 
     @property
     def key(self) -> dict[str, str]:
-        """The arguments of requests for objects that are encrypted with a key of ours."""
+        """Arguments of requests for objects that are encrypted with a customer key."""
         extra = self.options.extra
         return {name: value for name, value in extra.items() if name.startswith("SSECustomer")}
 
     def list(self, prefix: str, after: str = "", *, recursive: bool = True) -> Iterator[Found]:
-        about = {"StartAfter": after} if after else {}
-        about |= {} if recursive else {"Delimiter": "/"}
-        for page in self._pages(prefix, about):
-            for each in page.get("Contents", ()):
-                if not each["Key"].endswith("/"):  # what consoles make for a folder
-                    yield _listed(each)
+        arguments = {"StartAfter": after} if after else {}
+        arguments |= {} if recursive else {"Delimiter": "/"}
+        for page in self._pages(prefix, arguments):
+            for item in page.get("Contents", ()):
+                if not item["Key"].endswith("/"):  # consoles create such objects for folders
+                    yield _found(item)
 
     def folders(self, prefix: str) -> Iterator[str]:
         for page in self._pages(prefix, {"Delimiter": "/"}):
-            for each in page.get("CommonPrefixes", ()):
-                yield each["Prefix"]
+            for folder in page.get("CommonPrefixes", ()):
+                yield folder["Prefix"]
 
     def find(self, path: str) -> Found | None:
         try:
-            with told(self.options):
+            with store_errors(self.options):
                 head = self.client.head_object(Bucket=self.options.bucket, Key=path, **self.key)
         except StoreRefused as error:
             if error.reason in _GONE:
                 return None
             raise
-        modified = int(head["LastModified"].timestamp() * 1000)
-        return Found(path, head["ContentLength"], modified, head["ETag"].strip('"'))
+        modified_ms = int(head["LastModified"].timestamp() * 1000)
+        return Found(path, head["ContentLength"], modified_ms, head["ETag"].strip('"'))
 
     def open(self, found: Found, start: int = 0, *, growing: bool = False) -> OpenFile:
         get, pool = partial(self._get, found), self.connection.pool
         return BlockFile(get, found.size, start, pool, self.block)
 
     def delete(self, found: Found) -> None:
-        if self._is_there(found):
-            with told(self.options):
+        if self._is_unchanged(found):
+            with store_errors(self.options):
                 self.client.delete_object(Bucket=self.options.bucket, Key=found.path)
 
     def move(self, found: Found, to: str) -> None:
-        if not self._is_there(found):
+        if not self._is_unchanged(found):
             return
         options = self.options
-        copied = {f"CopySource{name}": value for name, value in self.key.items()}
-        with told(options):
+        source_key = {f"CopySource{name}": value for name, value in self.key.items()}
+        with store_errors(options):
             source = {"Bucket": options.bucket, "Key": found.path}
-            extra = {**options.extra, **copied}
+            extra = {**options.extra, **source_key}
             self.client.copy(source, options.bucket, to, ExtraArgs=extra)
             self.client.delete_object(Bucket=options.bucket, Key=found.path)
 
     def check(self, prefix: str) -> None:
         bucket = self.options.bucket
-        with told(self.options):
+        with store_errors(self.options):
             page = self.client.list_objects_v2(Bucket=bucket, Prefix=prefix, MaxKeys=1)
-            for each in page.get("Contents", ()):
-                self.client.head_object(Bucket=bucket, Key=each["Key"], **self.key)
+            for item in page.get("Contents", ()):
+                self.client.head_object(Bucket=bucket, Key=item["Key"], **self.key)
 
     def close(self) -> None:
         self.connection.close()
 
-    def _pages(self, prefix: str, about: dict[str, str]) -> Iterator[dict[str, Any]]:
+    def _pages(self, prefix: str, arguments: dict[str, str]) -> Iterator[dict[str, Any]]:
         while True:
-            with told(self.options):
+            with store_errors(self.options):
                 page = self.client.list_objects_v2(
-                    Bucket=self.options.bucket, Prefix=prefix, **about
+                    Bucket=self.options.bucket, Prefix=prefix, **arguments
                 )
             yield page
             if not page.get("IsTruncated"):
                 return
-            about = {**about, "ContinuationToken": page["NextContinuationToken"]}
+            arguments = {**arguments, "ContinuationToken": page["NextContinuationToken"]}
 
     def _get(self, found: Found, begin: int, end: int) -> bytes:
-        about = {"IfMatch": f'"{found.version}"'} if found.version else {}
+        condition = {"IfMatch": f'"{found.version}"'} if found.version else {}
 
         def request() -> bytes:
-            with told(self.options):
-                answer = self.client.get_object(
+            with store_errors(self.options):
+                response = self.client.get_object(
                     Bucket=self.options.bucket,
                     Key=found.path,
                     Range=f"bytes={begin}-{end - 1}",
-                    **about,
+                    **condition,
                     **self.key,
                 )
-                data: bytes = answer["Body"].read()
+                data: bytes = response["Body"].read()
                 return data
 
         return fetched(found, end - begin, request, gone=_GONE, replaced=_REPLACED)
 
-    def _is_there(self, found: Found) -> bool:
-        present = self.find(found.path)
-        return present is not None and present.version == found.version
+    def _is_unchanged(self, found: Found) -> bool:
+        current = self.find(found.path)
+        return current is not None and current.version == found.version
 
 
-def _listed(about: dict[str, Any]) -> Found:
-    modified = int(about["LastModified"].timestamp() * 1000)
-    return Found(about["Key"], about["Size"], modified, about["ETag"].strip('"'))
+def _found(item: dict[str, Any]) -> Found:
+    modified_ms = int(item["LastModified"].timestamp() * 1000)
+    return Found(item["Key"], item["Size"], modified_ms, item["ETag"].strip('"'))

@@ -36,8 +36,8 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_AHEAD: Final = 4 << 20  # bytes that are asked for at once: asyncssh has many requests under way
-_SLOWEST: Final = 4096  # bytes a second; a server that is slower than that does not answer
+_AHEAD: Final = 4 << 20  # bytes requested at once: asyncssh keeps many requests in flight
+_SLOWEST: Final = 4096  # bytes a second; a slower server counts as unavailable
 _CLOSE_S: Final = 5.0
 _UNDECODABLE: Final = "surrogateescape"
 
@@ -47,7 +47,7 @@ Work = Callable[["asyncssh.SFTPClient"], Coroutine[Any, Any, T]]
 
 @dataclass(frozen=True, slots=True)
 class SftpOptions:
-    """How a server is reached."""
+    """Connection parameters of a server."""
 
     host: str
     port: int
@@ -55,9 +55,9 @@ class SftpOptions:
     password: Secret = field(default_factory=lambda: Secret(""))
     timeout_s: float = 30.0
     known_hosts: str | None = None
-    """A file of OpenSSH's form; None: any server is believed to be the one that is meant."""
+    """A known_hosts file of OpenSSH; None: any host key is accepted."""
     key: Secret | None = None
-    """A private key's text."""
+    """The text of a private key."""
     passphrase: Secret | None = None
 
     @property
@@ -74,12 +74,12 @@ class SftpStore(FolderStore):
         self._thread: threading.Thread | None = None
         self._connection: asyncssh.SSHClientConnection | None = None
         self._client: asyncssh.SFTPClient | None = None
-        self._raw: dict[str, str] = {}  # as the server has them: paths that are not UTF-8
+        self._raw: dict[str, str] = {}  # paths that are not UTF-8, as the server has them
 
     def items(self, folder: str) -> Sequence[Item]:
         path = absolute(folder)
 
-        async def look(client: asyncssh.SFTPClient) -> list[Item]:
+        async def listing(client: asyncssh.SFTPClient) -> list[Item]:
             items = []
             for name in await client.readdir(self.raw(path)):
                 text = str(name.filename)
@@ -90,16 +90,13 @@ class SftpStore(FolderStore):
                     items.append(self._named(path, item))
             return items
 
-        return self.run(look, path)
+        return self.run(listing, path)
 
     def find(self, path: str) -> Found | None:
         path = absolute(path)
 
-        async def ask(client: asyncssh.SFTPClient) -> Item:
-            return _item(path, await client.stat(self.raw(path)))
-
         try:
-            item = self.run(ask, path)
+            item = self._status(path)
         except StoreMissing:
             return None
         return Found(path, item.size, item.modified_ms) if item.kind is Kind.FILE else None
@@ -126,7 +123,7 @@ class SftpStore(FolderStore):
         self.run(move, f"{path} to {to}")
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Does something without waiting for it, if there is a connection."""
+        """Starts `work` without waiting for it, if there is a connection."""
         if self._loop is None or self._client is None:
             work.close()
             return
@@ -137,7 +134,7 @@ class SftpStore(FolderStore):
         return self._raw.get(path, path)
 
     def _named(self, folder: str, item: Item) -> Item:
-        """An item under a name that is a text: of one that is not UTF-8, as Latin-1 reads it."""
+        """An item whose name can be encoded: one that is not UTF-8 is read as Latin-1."""
         try:
             item.name.encode()
         except UnicodeEncodeError:
@@ -158,11 +155,14 @@ class SftpStore(FolderStore):
     def check_folder(self, folder: str) -> None:
         path = absolute(folder)
 
-        async def ask(client: asyncssh.SFTPClient) -> Item:
+        if self._status(path).kind is not Kind.FOLDER:
+            raise StoreMissing(f"{self.options.place}: {path} is no folder")
+
+    def _status(self, path: str) -> Item:
+        async def request(client: asyncssh.SFTPClient) -> Item:
             return _item(path, await client.stat(self.raw(path)))
 
-        if self.run(ask, path).kind is not Kind.FOLDER:
-            raise StoreMissing(f"{self.options.place}: {path} is no folder")
+        return self.run(request, path)
 
     def rest(self) -> None:
         self.close()
@@ -183,23 +183,23 @@ class SftpStore(FolderStore):
         thread.join(_CLOSE_S)
         loop.close()
 
-    def run(self, work: Work[T], what: str, extra_s: float = 0.0) -> T:
-        """What an asynchronous function of the client returns; it may take `extra_s` longer than
-        others. Raises StoreUnavailable, and connects anew the next time; or StoreRefused."""
+    def run(self, work: Work[T], path: str, extra_s: float = 0.0) -> T:
+        """Returns the result of `work`, which may take `extra_s` longer than the timeout. Raises
+        StoreUnavailable, and reconnects the next time; or StoreRefused."""
         limit_s = self.options.timeout_s + extra_s
         was_open = self._client is not None
         try:
-            with told(self.options.place, what):
-                client = self._client or self._opened()
+            with _store_errors(self.options.place, path):
+                client = self._client or self._open()
                 return self._wait(_limited(work(client), limit_s))
         except StoreUnavailable:
             self._disconnect()
             if not was_open:
                 raise
-        with told(self.options.place, what):
-            return self._wait(_limited(work(self._opened()), limit_s))
+        with _store_errors(self.options.place, path):
+            return self._wait(_limited(work(self._open()), limit_s))
 
-    def _opened(self) -> asyncssh.SFTPClient:
+    def _open(self) -> asyncssh.SFTPClient:
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             self._thread = threading.Thread(target=self._loop.run_forever, name="sftp", daemon=True)
@@ -276,7 +276,7 @@ def _item(name: str, attrs: asyncssh.SFTPAttrs) -> Item:
 
 
 async def _followed(client: asyncssh.SFTPClient, folder: str, link: Item) -> Item:
-    """What a link leads to, under its name."""
+    """The target of a link, under the name of the link."""
     import asyncssh
 
     try:
@@ -295,7 +295,7 @@ class _SftpFile(OpenFile):
         self._position = start
         self._growing = growing
         self._file: asyncssh.SFTPClientFile | None = None
-        self._held = b""  # what was fetched from the position on
+        self._held = b""  # bytes fetched from the position on
 
     def tell(self) -> int:
         return self._position
@@ -310,7 +310,7 @@ class _SftpFile(OpenFile):
         parts: list[bytes] = []
         while n:
             if not self._held:
-                self._held = self._fetched()
+                self._held = self._fetch()
                 if not self._held:
                     break
             count = len(self._held) if n < 0 else min(n, len(self._held))
@@ -325,19 +325,19 @@ class _SftpFile(OpenFile):
         if file is not None:
             self._store.begin(file.close())
 
-    def _fetched(self) -> bytes:
+    def _fetch(self) -> bytes:
         position = self._position
-        left = self.size - position
-        if left <= 0 and not self._growing:
+        remaining = self.size - position
+        if remaining <= 0 and not self._growing:
             return b""
-        size = min(_AHEAD, left) if left > 0 else _AHEAD
+        size = min(_AHEAD, remaining) if remaining > 0 else _AHEAD
 
         path = self._store.raw(self._found.path)
 
         async def fetch(client: asyncssh.SFTPClient) -> bytes:
             if self._file is None or self._file_of is not client:
                 self._file, self._file_of = await client.open(path, "rb"), client
-                if not self._growing:  # else the bytes that come tell
+                if not self._growing:  # else the bytes read tell
                     await self._check(self._file)
             return cast(bytes, await self._file.read(size, position))
 
@@ -350,21 +350,21 @@ class _SftpFile(OpenFile):
     _file_of: asyncssh.SFTPClient | None = None
 
     async def _check(self, file: asyncssh.SFTPClientFile) -> None:
-        """Raises FileChanged for another file than was found."""
-        found, now = self._found, await file.stat()
-        size, modified = now.size or 0, int(now.mtime or 0) * 1000
+        """Raises FileChanged if this is not the file that was found."""
+        found, current = self._found, await file.stat()
+        size, modified_ms = current.size or 0, int(current.mtime or 0) * 1000
         if size != found.size:
             raise FileChanged(found.path, f"has {size} bytes instead of {found.size}")
-        if modified != found.modified_ms:
+        if modified_ms != found.modified_ms:
             raise FileChanged(found.path, "was written again")
 
 
 @contextmanager
-def told(place: str, what: str) -> Iterator[None]:
-    """Tells what asyncssh says in the words of a store."""
+def _store_errors(place: str, path: str) -> Iterator[None]:
+    """Translates errors of asyncssh into StoreUnavailable and StoreRefused."""
     import asyncssh
 
-    about = f"{place}: {what}: " if what else f"{place}: "
+    about = f"{place}: {path}: " if path else f"{place}: "
     try:
         yield
     except asyncssh.PermissionDenied as error:

@@ -1,4 +1,4 @@
-"""The contract of a store."""
+"""The contract of stores for writing."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ Data = bytes | bytearray | memoryview
 
 
 class StoreUnavailable(Unavailable):
-    """The store does not answer, or not now (a full disk); a later try may help."""
+    """The store does not answer, or cannot now (a full disk); a retry may help."""
 
     code = "files.unavailable"
 
 
 class StoreRefused(PenstockError):
-    """The store refuses what was asked of it: no permission, no such bucket, a name it cannot
-    have."""
+    """The store refuses a request: no permission, no such bucket, an invalid name."""
 
     code = "files.refused"
 
     def __init__(self, text: str, reason: str = "") -> None:
         self.reason = reason
-        """The name or number that the store gives for it; "" if it gives none."""
+        """The store's error code or status; "" if it has none."""
         super().__init__(text)
 
 
@@ -40,41 +39,41 @@ class FileExists(PenstockError):
 
 
 class FileLost(StoreUnavailable):
-    """What was written of a file is lost: it has to be written again from its first record on."""
+    """The written part of a file is lost: it must be written again from its first record on."""
 
     code = "files.lost"
 
 
 HELD: Final = 1 << 20
-"""Bytes of a file that are collected before they are given to the store, where it has no size of
-its own for that."""
+"""Bytes of a file that are collected before they are written, unless the store has its own size for
+that."""
 
 
 class NewFile(ABC):
-    """A file that is being written. It exists for readers when `commit` has returned, whole, in
-    place of any other of its name; or not at all.
+    """A file that is being written. Readers see it once `commit` has returned: complete, replacing
+    any other of its name; or not at all.
 
-    One thread writes; `commit` may be called by another one when nothing is written any more.
+    One thread writes; another one may call `commit` once writing has ended.
     """
 
     def __init__(self, path: str) -> None:
         self.path = path
-        """Its name; where a store lets partitions be claimed, not before `commit`."""
+        """Its name; if the store `claims` partitions, only from `commit` on."""
         self.size = 0
         """Bytes written so far."""
         self.about: Mapping[str, str] = {}
-        """What a store may keep beside the file: `startOffset`, `endOffset` and `recordCount`. Set
-        before `commit`."""
+        """Metadata that a store may keep with the file: `startOffset`, `endOffset` and
+        `recordCount`. Set before `commit`."""
         self.anew = False
-        """Whether `commit` leaves a file of another writer as it is, if it is known how far that
-        goes, and raises FileExists. Set before anything is written. Where a store does not know
-        that, it replaces the file."""
+        """Whether `commit` keeps a file of another writer if its last offset is known, and raises
+        FileExists. Set before anything is written. A store that does not know the offset replaces
+        the file."""
         self.held: list[bytes | memoryview] = []
-        """What the store does not have yet, in order."""
+        """Bytes that the store does not have yet, in order."""
         self.held_bytes = 0
 
     def write(self, data: Data, /) -> int:
-        """Adds to the file; never fails. What is given must not change afterwards."""
+        """Appends to the file; never fails. The data must not change afterwards."""
         size = len(data) if isinstance(data, bytes | bytearray) else data.nbytes
         self.held.append(bytes(data) if isinstance(data, bytearray) else data)
         self.held_bytes += size
@@ -83,8 +82,8 @@ class NewFile(ABC):
 
     @abstractmethod
     def settle(self) -> None:
-        """Gives the store what it is due. Raises StoreUnavailable, and may be called again then;
-        or StoreRefused."""
+        """Passes held bytes to the store when there are enough. Raises StoreUnavailable, and may be
+        called again then; or StoreRefused."""
 
     @abstractmethod
     def commit(self) -> None:
@@ -93,18 +92,18 @@ class NewFile(ABC):
 
     @abstractmethod
     def drop(self) -> None:
-        """Removes what is there of a file that is not to be completed. Never fails."""
+        """Discards a file that is not to be completed. Never fails."""
 
 
 class Claim(ABC):
-    """What the only task that makes files of a topic partition may do.
+    """The right of a single task to create files of a topic partition.
 
-    A file of a claim is durable when its `commit` has returned, and exists for readers when
-    `publish` has.
+    A file of a claim is durable once its `commit` has returned, and readers see it once `publish`
+    has.
     """
 
     next: int | None = None
-    """The offset after the last record that is in a file; None if there is none."""
+    """The offset after the last record in a file; None if there is none."""
 
     @abstractmethod
     def create(self, path: str) -> NewFile:
@@ -112,32 +111,32 @@ class Claim(ABC):
 
     @abstractmethod
     def publish(self, files: Sequence[NewFile], next: int) -> None:
-        """Has committed files exist, all of them or none, whatever happens meanwhile; `next` is the
-        offset that follows them. Not before those of earlier offsets. May be called again after
-        StoreUnavailable."""
+        """Makes committed files visible, all of them or none, even if the task is killed; `next` is
+        the offset that follows them. Must be called in the order of offsets. May be called again
+        after StoreUnavailable."""
 
     @abstractmethod
     def note(self, next: int) -> None:
-        """Records before this offset need not be read again, though some may be in no file."""
+        """Notes that records before this offset need not be read again, even if not in a file."""
 
     @abstractmethod
     def release(self) -> None:
-        """Gives the partition up. Never fails."""
+        """Releases the partition. Never fails."""
 
 
 class Store(ABC):
     """A place for files, by names with slashes."""
 
     claims: ClassVar[bool] = False
-    """Whether the store knows which records it has, so that partitions have to be claimed."""
+    """Whether the store knows which records it has, so that tasks must claim partitions."""
 
     @abstractmethod
     def create(self, path: str) -> NewFile:
-        """A file to be written. Fails for no other reason than its name; does not block."""
+        """A file to be written. Fails only because of its name; does not block."""
 
     def claim(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Claim]:
-        """Has nobody else make files of these topic partitions, from now on, and finishes what they
-        have begun. Only where the store `claims`."""
+        """From now on prevents others from creating files of these topic partitions, and finishes
+        their commits. Only if the store `claims`."""
         raise NotImplementedError
 
     def close(self) -> None:  # noqa: B027 - most have nothing open

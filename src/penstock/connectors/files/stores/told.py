@@ -1,4 +1,4 @@
-"""A store that keeps nothing, and tells which files there would be."""
+"""A store that writes nothing, and reports the files that a sink would write."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock.connectors.files.stores.store import Data, NewFile, Store
 
 
 class ToldStore(Store):
-    """Tells a line for every file: its name, records, bytes, and whether it is complete."""
+    """Reports a line for every file: its name, records, bytes, and whether it is complete."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
@@ -18,8 +18,7 @@ class ToldStore(Store):
     def create(self, path: str) -> NewFile:
         return _ToldFile(path, self)
 
-    def told(self, line: str) -> None:
-        """Tells a line."""
+    def report(self, line: str) -> None:
         with self._lock:
             self._tell(line)
 
@@ -28,7 +27,7 @@ class _ToldFile(NewFile):
     def __init__(self, path: str, store: ToldStore) -> None:
         super().__init__(path)
         self._store = store
-        self._complete = False
+        self._is_complete = False
 
     def write(self, data: Data) -> int:
         count = len(data) if isinstance(data, bytes | bytearray) else data.nbytes
@@ -39,14 +38,14 @@ class _ToldFile(NewFile):
         return None
 
     def commit(self) -> None:
-        if self._complete:
+        if self._is_complete:
             return
-        self._complete = True
+        self._is_complete = True
         first, last = self.about["startOffset"], self.about["endOffset"]
         count = self.about["recordCount"]
         records = "1 record" if count == "1" else f"{count} records"
-        self._store.told(f"{self.path}\t{records}, offsets {first} to {last}, {self.size} bytes")
+        self._store.report(f"{self.path}\t{records}, offsets {first} to {last}, {self.size} bytes")
 
     def drop(self) -> None:
-        if not self._complete:
-            self._store.told(f"{self.path}\topen: it waits for more records")
+        if not self._is_complete:
+            self._store.report(f"{self.path}\topen: it waits for more records")

@@ -1,4 +1,4 @@
-"""Requests that are repeated at once, for stores whose clients do not count."""
+"""Retries of requests, for stores whose clients do not count them."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Tries:
-    """How often a request is repeated, and with which pauses."""
+    """How often a request is retried, and after which pauses."""
 
     retries: int = 3
     pause_ms: int = 200
-    """Before the first repetition; doubled for each further one, unless `grows` is false."""
+    """Before the first retry; doubled for each further one, unless `grows` is false."""
     most_ms: int = 10_000
     grows: bool = True
 
     def __call__(self, request: Callable[[], T], over: Event) -> T:
-        """What a request gives. Raises the last StoreUnavailable, or at once anything else.
-        Nothing is repeated any more when `over` is set."""
-        for number in range(self.retries):
+        """Returns the result of a request. Raises the last StoreUnavailable; any other error at
+        once. Stops retrying when `over` is set."""
+        for retry in range(self.retries):
             try:
                 return request()
             except StoreUnavailable:
-                pause_ms = self.pause_ms << number if self.grows else self.pause_ms
+                pause_ms = self.pause_ms << retry if self.grows else self.pause_ms
                 if over.wait(min(pause_ms, self.most_ms) / 1000):
                     raise
         return request()

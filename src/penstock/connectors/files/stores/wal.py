@@ -1,13 +1,13 @@
-"""The write-ahead log of Confluent's HDFS connector, which may be left when penstock takes over
+"""The write-ahead log of Confluent's HDFS connector, which may exist when penstock takes over
 (connectors.md §14): `<logs.dir>/<topic>/<partition>/log`.
 
-    "WAL" 00, 16 bytes of a mark
-    entries: int size of both texts, int size of the first, two texts
+    "WAL" 00, 16 bytes of a sync mark
+    entries: int size of both strings, int size of the first, two strings
     int -1, the mark: between entries, now and then
 
-A text is its size in bytes, as Hadoop's variable-length integer, and UTF-8. Entries are `BEGIN`,
+A string is its size in bytes, as Hadoop's variable-length integer, and UTF-8. Entries are `BEGIN`,
 then a temporary and a final name for each file of a commit, then `END`. The files of a commit that
-has its `END` are to be renamed; one that has none never happened.
+has its `END` must be renamed; a commit without one never happened.
 """
 
 from __future__ import annotations
@@ -16,48 +16,48 @@ from collections.abc import Sequence
 from typing import Final
 
 _MAGIC: Final = b"WAL\x00"
-_MARK: Final = 16
+_MARK_SIZE: Final = 16
 
 Commit = Sequence[tuple[str, str]]
-"""Names of files: the temporary, and the final one."""
+"""The temporary and the final name of each file."""
 
 
 class NotALog(ValueError):
-    """The bytes are no log; the message says why."""
+    """The bytes are not a log; the message says why."""
 
 
 def commits(data: bytes) -> list[Commit]:
-    """The commits of a log that are complete, and not empty. What is cut off at the end was never
+    """The complete, non-empty commits of a log. An entry that is cut off at the end was never
     written. Raises NotALog."""
     if not data:
         return []
     if data[:4] != _MAGIC:
         raise NotALog(f"it begins with {data[:4]!r}, not with {_MAGIC!r}")
-    found: list[Commit] = []
+    complete: list[Commit] = []
     files: list[tuple[str, str]] | None = None
     for temporary, final in _entries(data):
         if temporary == "BEGIN":
             files = []
         elif temporary == "END":
             if files:
-                found.append(files)
+                complete.append(files)
             files = None
         elif files is not None:
             files.append((temporary, final))
-    return found
+    return complete
 
 
 def _entries(data: bytes) -> list[tuple[str, str]]:
-    mark = data[4 : 4 + _MARK]
+    mark = data[4 : 4 + _MARK_SIZE]
     entries: list[tuple[str, str]] = []
-    at = 4 + _MARK
+    at = 4 + _MARK_SIZE
     while at + 4 <= len(data):
         size = int.from_bytes(data[at : at + 4], signed=True)
         at += 4
         if size == -1:
-            if data[at : at + _MARK] != mark[: len(data) - at]:
+            if data[at : at + _MARK_SIZE] != mark[: len(data) - at]:
                 raise NotALog(f"byte {at} is not where an entry begins")
-            at += _MARK
+            at += _MARK_SIZE
             continue
         if size < 0:
             raise NotALog(f"the entry at byte {at} has the size {size}")
@@ -82,8 +82,8 @@ def _text(data: bytes) -> tuple[str, bytes]:
 
 
 def _number(data: bytes) -> tuple[int, int]:
-    """Hadoop's integer of variable length, and its size: one byte from -112 to 127, or a byte that
-    says how many follow and of which sign they are."""
+    """Hadoop's variable-length integer, and its size: one byte from -112 to 127, or a byte that
+    encodes the sign and how many bytes follow."""
     first = data[0] - 256 if data[0] > 127 else data[0]
     if first >= -112:
         return first, 1

@@ -1,1 +1,1 @@
-"""Records into files: which go where, open files, and what may be committed."""
+"""Writes records into files: their folders, open files, and the offsets that may be committed."""

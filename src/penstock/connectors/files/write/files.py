@@ -1,4 +1,4 @@
-"""Files that are open, and spans that are being stored."""
+"""Open files, and spans whose files are being stored."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from penstock.connectors.files.write.shapes import Shape
 _WRAPPERS: Final = {"keys": ("RecordKey", "key"), "headers": ("RecordHeaders", "headers")}
 
 Side = Callable[[Records, Failed], Column]
-"""What of records goes to one of the files: their values, keys or headers."""
+"""Returns the column of records that goes to one of the files: their values, keys or headers."""
 
 
 @dataclass(slots=True)
 class _Part:
-    """One of the files that go together."""
+    """One of the files that hold the same rows."""
 
     side: Side
     ending: str
@@ -44,20 +44,20 @@ class OpenFiles:
         *,
         anew: bool = False,
     ) -> None:
-        """`formats` are those of what is written, by `values`, `keys` or `headers`; `path` gives
-        the name of a file by its ending and its last offset. Raises DataError for what a format
-        does not have."""
+        """`formats`: for each of `values`, `keys` and `headers` that is written. `path` returns the
+        name of a file by its ending and last offset. Raises DataError for schemas that a format
+        does not support."""
         self.rows = 0
         self._path = path
         self._offsets = (0, 0)  # of the first and the last record
         self._parts: list[_Part] = []
-        for what, format in formats:
-            ending = format.ending if what == "values" else f".{what}{format.ending}"
+        for content, format in formats:
+            ending = format.ending if content == "values" else f".{content}{format.ending}"
             file = create(path(ending, 0))
             file.anew = anew
-            schema, side = _side(what, schemas, shape)
-            if what != "values" and schema is not None and format.structs_only:
-                schema, side = _wrapped(_WRAPPERS[what], schema, side)
+            schema, side = _side(content, schemas, shape)
+            if content != "values" and schema is not None and format.structs_only:
+                schema, side = _wrapped(_WRAPPERS[content], schema, side)
             self._parts.append(_Part(side, ending, file, format.open(schema, file, file.path)))
 
     @property
@@ -65,14 +65,14 @@ class OpenFiles:
         return [part.file for part in self._parts]
 
     def write(self, records: Records, rows: Sequence[int], failed: Failed) -> None:
-        """Adds these rows, but those that get an entry in `failed`: rows of `records`."""
-        places = rows
-        some = records if len(rows) == len(records) else records.only(rows)
-        while len(some):
+        """Adds these rows of `records`. Rows that a format cannot hold get an entry in `failed`."""
+        batch_rows = rows
+        remaining = records if len(rows) == len(records) else records.only(rows)
+        while len(remaining):
             bad: Failed = {}
             encoded: list[Any] = []
             for part in self._parts:
-                column = part.side(some, bad)
+                column = part.side(remaining, bad)
                 if bad:
                     break
                 result = part.encoder.encode(column)
@@ -81,24 +81,24 @@ class OpenFiles:
                     break
                 encoded.append(result)
             if not bad:
-                for part, each in zip(self._parts, encoded, strict=True):
-                    part.encoder.append(each)
-                first = self._offsets[0] if self.rows else some.offsets[0]
-                self._offsets = (first, some.offsets[-1])
-                self.rows += len(some)
+                for part, encoded_column in zip(self._parts, encoded, strict=True):
+                    part.encoder.append(encoded_column)
+                first = self._offsets[0] if self.rows else remaining.offsets[0]
+                self._offsets = (first, remaining.offsets[-1])
+                self.rows += len(remaining)
                 return
-            failed.update((places[row], error) for row, error in bad.items())
-            good = [row for row in range(len(some)) if row not in bad]
-            places = [places[row] for row in good]
-            some = some.only(good)
+            failed.update((batch_rows[row], error) for row, error in bad.items())
+            good = [row for row in range(len(remaining)) if row not in bad]
+            batch_rows = [batch_rows[row] for row in good]
+            remaining = remaining.only(good)
 
     @property
     def held_bytes(self) -> int:
-        """About what the formats hold."""
+        """Approximate memory that the formats hold."""
         return sum(part.encoder.held_bytes for part in self._parts)
 
     def relieve(self) -> None:
-        """Has the formats hold nothing."""
+        """Makes the formats write what they hold."""
         for part in self._parts:
             part.encoder.relieve()
 
@@ -108,7 +108,7 @@ class OpenFiles:
             part.file.settle()
 
     def finish(self) -> list[NewFile]:
-        """The files, with all that belongs in them."""
+        """Completes the contents and names of the files, and returns them."""
         start, end = self._offsets
         for part in self._parts:
             part.encoder.finish()
@@ -125,38 +125,39 @@ class OpenFiles:
             part.file.drop()
 
 
-def _side(what: str, schemas: Schemas, shape: Shape | None) -> tuple[Schema | None, Side]:
+def _side(content: str, schemas: Schemas, shape: Shape | None) -> tuple[Schema | None, Side]:
     value, key = schemas
     if shape is not None:
         return shape.schema(schemas), lambda records, failed: shape.column(records, schemas, failed)
-    if what == "keys":
+    if content == "keys":
         return key, lambda records, failed: records.keys
-    if what == "headers":
+    if content == "headers":
         return HEADERS, lambda records, failed: _headers(records)
     return value, lambda records, failed: _projected(records.values, value, failed)
 
 
 def _wrapped(names: tuple[str, str], schema: Schema, side: Side) -> tuple[Schema, Side]:
-    """The same as the only field of a struct: the struct's name and that of its field."""
+    """Wraps a side in a struct with one field; `names`: of the struct and of the field."""
     name, field = names
     outer = struct({field: schema}, name=name)
 
     def wrapped(records: Records, failed: Failed) -> Column:
-        return Column.of([{field: each} for each in side(records, failed).values], outer)
+        return Column.of([{field: value} for value in side(records, failed).values], outer)
 
     return outer, wrapped
 
 
 def _headers(records: Records) -> Column:
-    each: Sequence[Sequence[Header]] = records.headers or [()] * len(records)
+    headers: Sequence[Sequence[Header]] = records.headers or [()] * len(records)
     rows: list[Value] = [
-        [{"key": name, "value": text(schema, value)} for name, value, schema in row] for row in each
+        [{"key": name, "value": text(schema, value)} for name, value, schema in row]
+        for row in headers
     ]
     return Column.of(rows, HEADERS)
 
 
 def _projected(column: Column, schema: Schema | None, failed: Failed) -> Column:
-    """The values as those of the file's schema."""
+    """Projects the values to the schema of the file; rows that fail get an entry in `failed`."""
     if all(run.schema is schema or run.schema == schema for run in column.runs):
         return column
     values: list[Value] = []
@@ -173,7 +174,7 @@ def _projected(column: Column, schema: Schema | None, failed: Failed) -> Column:
 
 
 class Storing:
-    """A span whose files are complete, and are being stored by other threads, once it `begin`s."""
+    """A span whose files are complete. Other threads store them once it `begin`s."""
 
     def __init__(
         self,
@@ -183,8 +184,8 @@ class Storing:
         publish: Callable[[Sequence[NewFile], int], None] | None = None,
         before: Storing | None = None,
     ) -> None:
-        """`files`, each with its folder. With `publish`, that is called when all files are
-        committed, and when it has been for the span `before`."""
+        """`files`, each with its folder. `publish` is called when all files are committed and the
+        span `before` is published."""
         self.offset = offset
         self._files = files
         self._pool = pool
@@ -194,15 +195,15 @@ class Storing:
         self._publication: Future[None] | None = None
 
     def begin(self) -> None:
-        """Has the files stored, if that has not begun."""
+        """Starts storing the files, unless that has begun."""
         if self._commits is None:
             self._commits = [self._pool.submit(file.commit) for _, file in self._files]
             if self._publish is not None:
                 self._submit_publication()
 
     def _submit_publication(self) -> None:
-        """To be called after what is waited for is submitted: so the pool, which takes jobs in
-        turn, is at work on that, or done with it."""
+        """Call this after the jobs that it waits for are submitted: the pool takes jobs in turn, so
+        these are running or done by then."""
         waits = list(self._commits or ())
         if self._before is not None and self._before._publication is not None:
             waits.append(self._before._publication)
@@ -228,33 +229,33 @@ class Storing:
         )
 
     def ends_of_others(self) -> dict[str, int]:
-        """The last offsets of files that other writers have stored under the same names, by
-        folder."""
-        found: dict[str, int] = {}
+        """The last offsets, by folder, of files that other writers have stored under the same
+        names."""
+        ends: dict[str, int] = {}
         for (folder, _), future in zip(self._files, self._commits or (), strict=False):
             error = _error(future) if future.done() else None
             if isinstance(error, FileExists):
-                found[folder] = max(error.end, found.get(folder, error.end))
-        return found
+                ends[folder] = max(error.end, ends.get(folder, error.end))
+        return ends
 
-    def try_again(self) -> None:
-        """Has files stored that could not be before. Of spans in order the first one first."""
+    def retry(self) -> None:
+        """Retries files that could not be stored. Call this for spans in their order."""
         if self._commits is None:
             return
-        for at, future in enumerate(self._commits):
+        for index, future in enumerate(self._commits):
             if future.done() and _error(future) is not None:
-                self._commits[at] = self._pool.submit(self._files[at][1].commit)
-        last = self._publication
-        if last is not None and last.done() and _error(last) is not None:
+                self._commits[index] = self._pool.submit(self._files[index][1].commit)
+        publication = self._publication
+        if publication is not None and publication.done() and _error(publication) is not None:
             self._submit_publication()
 
     def wait_for_all(self) -> None:
-        """Returns when no file is being stored any more, whatever came of it."""
+        """Waits until no file is being stored any more, stored or failed."""
         for future in self._futures():
             _error(future)
 
     def wait(self) -> None:
-        """Returns when all files are stored. Raises the error of one that could not be."""
+        """Waits until all files are stored. Raises the error of one that could not be."""
         self.begin()
         for future in self._futures():
             error = _error(future)
@@ -262,7 +263,7 @@ class Storing:
                 raise error
 
     def drop(self) -> None:
-        """Gives up what is not stored, when nobody is storing it any more."""
+        """Drops the files that are not stored, once no thread is storing them any more."""
         for future in reversed(self._futures()):
             future.cancel()
         for future in self._futures():
@@ -273,5 +274,5 @@ class Storing:
 
 
 def _error(future: Future[None]) -> BaseException | None:
-    """Waits for the end of it."""
+    """Waits until it is done."""
     return future.exception()

@@ -1,4 +1,4 @@
-"""What a sink does, as a value: made from its configuration."""
+"""The plan of a sink: a value made from its configuration."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.connectors.files.write.shapes import Shape
 
 
 class Clock(Enum):
-    """Where the time of a record is from."""
+    """The source of a record's time."""
 
     WALL = "Wallclock"
     RECORD = "Record"
@@ -24,16 +24,16 @@ class Clock(Enum):
 
 
 class Nulls(Enum):
-    """What becomes of records without a value."""
+    """How records without a value are handled."""
 
     FAIL = "fail"
     IGNORE = "ignore"
     WRITE = "write"
-    KEEP = "keep"  # they are as others are
+    KEEP = "keep"  # like any other record
 
 
 class SchemaFolder(Enum):
-    """Where the folder named after a record's schema is."""
+    """Position of the folder that is named after a record's schema."""
 
     NONE = "NONE"
     PREFIX = "PREFIX"
@@ -63,7 +63,7 @@ class ByTime:
 
 @dataclass(frozen=True, slots=True)
 class ByTemplate:
-    """A file for what a template says of time and key."""
+    """A file for each time and key that a template renders."""
 
     template: Template
     zone: ZoneInfo
@@ -71,12 +71,12 @@ class ByTemplate:
 
 @dataclass(frozen=True, slots=True)
 class SinkPlan:
-    """What a sink does."""
+    """How a sink writes its files."""
 
     rules: Rules
     naming: Naming | TemplateNaming
     folders: ByPartition | ByFields | ByTime | ByTemplate
-    zone: ZoneInfo  # by whose midnight scheduled cuts are made
+    zone: ZoneInfo  # scheduled cuts count from its midnight
     clock: Clock | None  # None: times do not matter
     time_field: tuple[str, ...]
     nulls: Nulls
@@ -86,18 +86,13 @@ class SinkPlan:
     keys: Format | None
     headers: Format | None
     named: Callable[[str], str]
-    """What a folder's name that is from a record becomes where it might lead elsewhere."""
+    """Turns a text of a record into the name of a folder that leads nowhere else."""
     schema_folder: SchemaFolder = SchemaFolder.NONE
     anew: bool = False
-    """Whether files of other writers are left as they are, where the clock says when files end."""
+    """Whether files of other writers are left as they are, where files end by the clock."""
     shape: Shape | None = None
-    """What of records is written, if that is not their values."""
+    """What is written of records, if not their values."""
     latest_only: bool = False
     """Whether a file holds one record, the latest."""
     cut_on_flush: bool = False
-    """Whether files are complete when offsets are to be committed."""
-
-    @property
-    def goes_by_the_clock(self) -> bool:
-        """Whether the same records may become other files when they are written again."""
-        return self.clock is Clock.WALL or self.rules.schedule_ms is not None
+    """Whether files are completed whenever offsets are committed."""

@@ -1,4 +1,4 @@
-"""What boundaries depend on, of a batch: folders, times and schemas of its records."""
+"""The folders, times and schemas of a batch's records, which decide where files begin and end."""
 
 from __future__ import annotations
 
@@ -30,47 +30,51 @@ from penstock.connectors.files.write.plan import (
 )
 
 HEADERS: Final = array(struct({"key": STRING, "value": STRING}))
-"""What files of headers hold: the headers of a record in their order, their values as text."""
+"""The schema of files of headers: a record's headers in their order, with their values as text."""
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """The records of a batch that go to files, which rows of it they are (None: all), and what
+class Accepted:
+    """The records of a batch that go to files, their rows in the batch (None: all), and what
     decides which files these are."""
 
     records: Records
-    places: Sequence[int] | None
+    batch_rows: Sequence[int] | None
     rows: Rows
 
 
-def behind(taken: Taken, ends: Mapping[str, int]) -> Taken:
-    """The records without those that the files of their folders have already: up to these
+def without_stored(accepted: Accepted, ends: Mapping[str, int]) -> Accepted:
+    """Leaves out records that the files of their folders already hold: those up to these
     offsets."""
-    folders = taken.rows.folders
-    offsets = taken.records.offsets
-    each = [folders] * len(offsets) if isinstance(folders, str) else folders
-    without = {
+    folders = accepted.rows.folders
+    offsets = accepted.records.offsets
+    row_folders = [folders] * len(offsets) if isinstance(folders, str) else folders
+    stored = {
         row
-        for row, (folder, offset) in enumerate(zip(each, offsets, strict=True))
+        for row, (folder, offset) in enumerate(zip(row_folders, offsets, strict=True))
         if offset <= ends.get(folder, -1)
     }
-    if not without:
-        return taken
-    kept, places = _but(taken.records, without, taken.places)
-    rows = taken.rows
-    left = [row for row in range(len(offsets)) if row not in without]
-    runs = [(sum(1 for row in left if row < stop), schemas) for stop, schemas in rows.schemas]
-    return Taken(
-        kept,
-        places,
+    if not stored:
+        return accepted
+    records, batch_rows = _without(accepted.records, stored, accepted.batch_rows)
+    rows = accepted.rows
+    remaining = [row for row in range(len(offsets)) if row not in stored]
+    runs = [(sum(1 for row in remaining if row < stop), schemas) for stop, schemas in rows.schemas]
+    return Accepted(
+        records,
+        batch_rows,
         Rows(
-            kept.offsets,
-            folders if isinstance(folders, str) else [folders[row] for row in left],
-            [run for at, run in enumerate(runs) if run[0] > (runs[at - 1][0] if at else 0)],
-            None if rows.times is None else [rows.times[row] for row in left],
+            records.offsets,
+            folders if isinstance(folders, str) else [folders[row] for row in remaining],
+            [
+                run
+                for index, run in enumerate(runs)
+                if run[0] > (runs[index - 1][0] if index else 0)
+            ],
+            None if rows.times is None else [rows.times[row] for row in remaining],
             rows.tombstones
             if isinstance(rows.tombstones, bool)
-            else [rows.tombstones[row] for row in left],
+            else [rows.tombstones[row] for row in remaining],
         ),
     )
 
@@ -90,51 +94,47 @@ class RowReader:
 
     def read(
         self, records: Records, now: int, failed: Failed, ignored: Callable[[int], None]
-    ) -> Taken:
-        """What becomes of a batch of one topic partition. Rows that no file takes get an entry in
-        `failed`, or are told to `ignored`."""
+    ) -> Accepted:
+        """The records of a batch of one topic partition that go to files. Rows that are refused get
+        an entry in `failed`; rows that are left out are passed to `ignored`."""
         tombstones = self._tombstones(records)
         without: set[int] = set()
         if tombstones:
-            without = self._nulls(records, tombstones, failed, ignored)
+            without = self._nulls(tombstones, failed, ignored)
         if self._plan.keys is not None:
             for row, key in enumerate(records.keys.values):
                 if key is None and row not in without:
                     failed[row] = DataError("Key cannot be null for SinkRecord: store.kafka.keys")
         without |= failed.keys()
-        kept, places = _but(records, without, None)
+        remaining, batch_rows = _without(records, without, None)
         bad: Failed = {}
-        times = self._times(kept, now, bad)
+        times = self._times(remaining, now, bad)
         if bad:
-            self._refuse(bad, places, failed)
-            times = (
-                None
-                if times is None
-                else [time for row, time in enumerate(times) if row not in bad]
-            )
-            kept, places = _but(kept, bad.keys(), places)
+            self._refuse(bad, batch_rows, failed)
+            times = _times_without(times, bad)
+            remaining, batch_rows = _without(remaining, bad.keys(), batch_rows)
         bad = {}
-        folders = self._folders(kept, times, bad)
+        folders = self._folders(remaining, times, bad)
         if bad:
-            self._refuse(bad, places, failed)
+            self._refuse(bad, batch_rows, failed)
             folders = [folder for row, folder in enumerate(folders) if row not in bad]
-            times = (
-                None
-                if times is None
-                else [time for row, time in enumerate(times) if row not in bad]
-            )
-            kept, places = _but(kept, bad.keys(), places)
+            times = _times_without(times, bad)
+            remaining, batch_rows = _without(remaining, bad.keys(), batch_rows)
         if self._plan.schema_folder is not SchemaFolder.NONE:
-            folders = self._by_schemas(kept, folders)
-        kinds: bool | list[bool] = False
+            folders = self._by_schemas(remaining, folders)
+        tombstone_flags: bool | list[bool] = False
         if tombstones and self._plan.nulls is Nulls.WRITE:
-            kinds = [value is None for value in kept.values.values]
-            each = folders if isinstance(folders, list) else [folders] * len(kept)
+            tombstone_flags = [value is None for value in remaining.values.values]
+            row_folders = folders if isinstance(folders, list) else [folders] * len(remaining)
             folders = [
-                self._plan.tombstone_folder if kind else folder
-                for kind, folder in zip(kinds, each, strict=True)
+                self._plan.tombstone_folder if is_tombstone else folder
+                for is_tombstone, folder in zip(tombstone_flags, row_folders, strict=True)
             ]
-        return Taken(kept, places, Rows(kept.offsets, folders, self._schemas(kept), times, kinds))
+        return Accepted(
+            remaining,
+            batch_rows,
+            Rows(remaining.offsets, folders, self._schemas(remaining), times, tombstone_flags),
+        )
 
     @staticmethod
     def _tombstones(records: Records) -> list[int]:
@@ -142,10 +142,8 @@ class RowReader:
             return []
         return [row for row, value in enumerate(records.values.values) if value is None]
 
-    def _nulls(
-        self, records: Records, rows: list[int], failed: Failed, ignored: Callable[[int], None]
-    ) -> set[int]:
-        """The rows of these that are ignored."""
+    def _nulls(self, rows: list[int], failed: Failed, ignored: Callable[[int], None]) -> set[int]:
+        """Those of these rows without a value that are left out."""
         match self._plan.nulls:
             case Nulls.WRITE | Nulls.KEEP:
                 return set()
@@ -160,9 +158,9 @@ class RowReader:
             )
         return set()
 
-    def _refuse(self, bad: Failed, places: Sequence[int] | None, failed: Failed) -> None:
+    def _refuse(self, bad: Failed, batch_rows: Sequence[int] | None, failed: Failed) -> None:
         for row, error in bad.items():
-            failed[row if places is None else places[row]] = error
+            failed[row if batch_rows is None else batch_rows[row]] = error
 
     def _times(self, records: Records, now: int, bad: Failed) -> list[int] | None:
         match self._plan.clock:
@@ -203,16 +201,16 @@ class RowReader:
         assert self._periods is not None, "made for time"
         assert times is not None, "folders of times need them"
         try:
-            each = self._periods.of(times)
+            paths = self._periods.of(times)
         except DataError:
-            each = []
+            paths = []
             for row, time in enumerate(times):
                 try:
-                    each += self._periods.of([time])
+                    paths += self._periods.of([time])
                 except DataError as error:
                     bad[row] = error
-                    each.append("")
-        return each[0] if each and each.count(each[0]) == len(each) else each
+                    paths.append("")
+        return paths[0] if paths and paths.count(paths[0]) == len(paths) else paths
 
     def _by_fields(self, records: Records, names: tuple[str, ...], bad: Failed) -> list[str]:
         columns: list[list[str]] = []
@@ -245,20 +243,21 @@ class RowReader:
         return list(map(self._plan.naming.delimiter.join, zip(*columns, strict=True)))
 
     def _by_schemas(self, records: Records, folders: str | list[str]) -> str | list[str]:
-        """The folders with those of the names of schemas before or behind them."""
-        first = self._plan.schema_folder is SchemaFolder.PREFIX
+        """Adds folders with the names of schemas before or behind the others."""
+        is_prefix = self._plan.schema_folder is SchemaFolder.PREFIX
         delimiter = self._plan.naming.delimiter
-        found: list[str] = []
+        paths: list[str] = []
         for schema, start, stop in records.values.slices():
             name = self._plan.named(schema_text(None if schema is None else schema.name))
-            each = [folders] if isinstance(folders, str) else folders[start:stop]
+            run_folders = [folders] if isinstance(folders, str) else folders[start:stop]
             joined = [
-                delimiter.join((name, folder) if first else (folder, name)) for folder in each
+                delimiter.join((name, folder) if is_prefix else (folder, name))
+                for folder in run_folders
             ]
             if isinstance(folders, str) and len(records.values.runs) == 1:
                 return joined[0]
-            found += joined * (stop - start) if isinstance(folders, str) else joined
-        return found
+            paths += joined * (stop - start) if isinstance(folders, str) else joined
+        return paths
 
     def _by_template(
         self, records: Records, times: list[int] | None, has_key: bool, bad: Failed
@@ -288,30 +287,34 @@ class RowReader:
         if self._plan.keys is None and shape is None:
             return [(run.stop, (run.schema, None)) for run in values]
         keys = iter(records.keys.runs)
-        found: list[tuple[int, Schemas]] = []
+        runs: list[tuple[int, Schemas]] = []
         start = 0
         key = next(keys, None)
         for run in values:
             while start < run.stop:
                 assert key is not None, "as long as the values"
                 start = min(run.stop, key.stop)
-                found.append((start, (run.schema, key.schema)))
+                runs.append((start, (run.schema, key.schema)))
                 if start == key.stop:
                     key = next(keys, None)
-        return found
+        return runs
 
 
-def _but(
-    records: Records, without: Any, places: Sequence[int] | None
+def _without(
+    records: Records, without: Any, batch_rows: Sequence[int] | None
 ) -> tuple[Records, Sequence[int] | None]:
     if not without:
-        return records, places
+        return records, batch_rows
     rows = [row for row in range(len(records)) if row not in without]
-    return records.only(rows), rows if places is None else [places[row] for row in rows]
+    return records.only(rows), rows if batch_rows is None else [batch_rows[row] for row in rows]
+
+
+def _times_without(times: list[int] | None, bad: Failed) -> list[int] | None:
+    return None if times is None else [time for row, time in enumerate(times) if row not in bad]
 
 
 def _member(records: Records, path: tuple[str, ...]) -> Any | None:
-    """The values of a field as an array, where they are held so."""
+    """The values of a field as an array, if the batch holds them as one."""
     values = records.values
     if len(path) != 1 or not isinstance(values, Fields):
         return None
@@ -319,7 +322,7 @@ def _member(records: Records, path: tuple[str, ...]) -> Any | None:
 
 
 def _inside(value: Value, path: tuple[str, ...], setting: str) -> Value:
-    """The value of a field. Raises DataError where the record has none of that name."""
+    """The value of a field. Raises DataError if the record has none of that name."""
     for name in path:
         if not isinstance(value, dict) or name not in value:
             raise DataError(f"The record has no field '{'.'.join(path)}', which {setting} names")

@@ -1,4 +1,4 @@
-"""What of a record goes to a file, where that is not its value: the output fields of Aiven's sinks
+"""What is written of a record, if not its value: the output fields of Aiven's sinks
 (connectors.md §13)."""
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Shape(ABC):
 
     @abstractmethod
     def column(self, records: Records, schemas: Schemas, failed: Failed) -> Column:
-        """The column; rows that cannot be in it get an entry in `failed`."""
+        """The column; rows that do not fit get an entry in `failed`."""
 
 
 class CsvShape(Shape):
@@ -90,7 +90,7 @@ class JsonShape(Shape):
     by_schema = False
 
     def __init__(self, fields: Sequence[str], *, envelope: bool) -> None:
-        # The original keeps them in a HashMap.
+        # The order of a HashMap, in which Aiven's connector keeps them.
         self._fields = [name for name in _JAVAS_ORDER if name in fields]
         self._envelope = envelope
 
@@ -154,13 +154,13 @@ class StructShape(Shape):
                 return INT64
             case "headers":
                 return map_of(STRING, OPTIONAL_STRING)
-        given = key if field == "key" else value
-        if given is None:
+        schema = key if field == "key" else value
+        if schema is None:
             raise DataError(
                 f"Record {field} without schema: Avro and Parquet files need one; use a converter "
                 "that gives one, or another format.output.type"
             )
-        return given
+        return schema
 
 
 def _cell(field: str, records: Records, row: int) -> Value:
@@ -191,7 +191,7 @@ def _rows(count: int, failed: Failed, make: Callable[[int], bytes]) -> Column:
     return Column.of(rows, BYTES)
 
 
-def _bytes(what: str, value: Value, *, texts: bool = False) -> bytes:
+def _bytes(field: str, value: Value, *, texts: bool = False) -> bytes:
     if value is None:
         return b""
     if isinstance(value, bytes):
@@ -199,7 +199,7 @@ def _bytes(what: str, value: Value, *, texts: bool = False) -> bytes:
     if texts and isinstance(value, str):
         return value.encode()
     raise DataError(
-        f"format.output.type=csv writes bytes, and the {what} is {type(value).__name__}; use "
+        f"format.output.type=csv writes bytes, and the {field} is {type(value).__name__}; use "
         "org.apache.kafka.connect.converters.ByteArrayConverter, or another format.output.type"
     )
 
@@ -233,7 +233,7 @@ def _plain(schema: Schema | None, value: Value) -> Any:
 
 
 def _instant(time: int | None) -> str | None:
-    """As Java's Instant prints it: a fraction of three digits, if there is one."""
+    """As Java's Instant prints it: with three digits of a fraction, if there is one."""
     if time is None:
         return None
     moment = datetime.fromtimestamp(time // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")

@@ -4,9 +4,9 @@ Files of a span are open until a cut completes them (`boundaries.spans`), then a
 them while the next ones are written. Offsets are committed up to the last cut before the first file
 that is not stored.
 
-Where files end by the clock (`rotate.schedule.interval.ms`), a task that goes on for another one
-may find that files of the same names are there, and end elsewhere. If the store knows where, the
-task goes back to its last cut, and leaves out what these files have.
+Where files end by the clock (`rotate.schedule.interval.ms`), a task that takes over from another
+one may find files of the same names that end elsewhere. If the store knows where they end, the task
+goes back to its last cut and skips the records that these files hold.
 """
 
 from __future__ import annotations
@@ -48,42 +48,42 @@ from penstock.connectors.files.stores.store import (
 )
 from penstock.connectors.files.write.files import OpenFiles, Storing
 from penstock.connectors.files.write.plan import Clock, SinkPlan
-from penstock.connectors.files.write.rows import RowReader, behind
+from penstock.connectors.files.write.rows import RowReader, without_stored
 
 log = logging.getLogger(__name__)
 
 _THREADS: Final = 8
-_SPANS: Final = 8  # of one topic partition that are stored at once, before its task waits
+_SPANS: Final = 8  # stored at once for one topic partition, before its task waits
 _IDLE_MS: Final = 1_000
-_LOST_S: Final = 0.2  # before records are read again whose file was lost
+_LOST_S: Final = 0.2  # before the records of a lost file are read again
 _LOST_MAX_S: Final = 3.0
-_HELD_BYTES: Final = 128 << 20  # by the formats of all open files of a task
+_HELD_BYTES: Final = 128 << 20  # held by the formats of all open files of a task
 
 
 @dataclass(slots=True)
 class _Partition:
     """The files of one topic partition."""
 
-    at: TopicPartition
+    topic_partition: TopicPartition
     span: Span = EMPTY
     open: dict[str, OpenFiles | DataError] = field(default_factory=dict)  # by folder
     storing: deque[Storing] = field(default_factory=deque)
-    stored: int | None = None  # the last cut whose files are stored, and all before it
+    stored: int | None = None  # the last cut before which all files are stored
     next: int = 0  # the offset after the last record
     begin: int = 0  # the offset that the assignment began with
     claim: Claim | None = None
-    losses: int = 0  # of files, since one was stored
-    unclaimed: bool = False  # the store claims partitions, and could not yet
-    back_at: int | None = None  # where it goes on, until records from there on come
+    losses: int = 0  # lost files since one was stored
+    unclaimed: bool = False  # the store claims partitions, but not this one yet
+    back_at: int | None = None  # the offset it went back to, until records arrive from there
     others: dict[str, int] = field(default_factory=dict)
     """The last offsets of files that other tasks have stored, by folder."""
     last_of_others: int = -1
-    """The greatest of them. No offset up to there is committed: whoever began there would not find
-    these files by their names."""
+    """The greatest of them. No offset up to there is committed: a task that began there would not
+    find these files by their names."""
     revoked: bool = False
 
     def note_stored(self, cut: int) -> None:
-        """All files up to a cut are stored."""
+        """Notes that all files up to a cut are stored."""
         if cut > self.last_of_others:
             self.stored = cut
             self.others = {}
@@ -106,7 +106,7 @@ class FileWriter(SinkWriter):
         context: SinkContext,
         now: Callable[[], int],
     ) -> None:
-        """`now`: ms since the epoch."""
+        """`now` returns ms since the epoch."""
         self._plan = plan
         self._store = store
         self._context = context
@@ -126,30 +126,30 @@ class FileWriter(SinkWriter):
     def write(self, records: Records, failed: Failed) -> None:
         if not len(records):
             return
-        # What the store does not take is told before anything is written, not half way.
-        at = TopicPartition(records.topics[0], records.partitions[0] or 0)
-        partition = self._partitions.get(at)
+        # Errors of the store are raised before anything is written, not half way.
+        topic_partition = TopicPartition(records.topics[0], records.partitions[0] or 0)
+        partition = self._partitions.get(topic_partition)
         if partition is None:
-            partition = self._partitions[at] = _Partition(at)
+            partition = self._partitions[topic_partition] = _Partition(topic_partition)
         partition.back_at = None
         if partition.unclaimed and self._claim([partition]):
-            return  # these records are delivered again, if they are needed
+            return  # the consumer was moved; records that are needed are delivered again
         try:
             self._settle(partition)
         except FileLost as lost:
-            self._begin_again(partition, lost)
+            self._read_again(partition, lost)
             return
         if self._goes_back(partition):
             return
         now = self._now()
-        taken = self._reader.read(records, now, failed, lambda row: self._ignore(row, failed))
+        accepted = self._reader.read(records, now, failed, lambda row: self._ignore(row, failed))
         if partition.others:
-            taken = behind(taken, partition.others)
-        places = taken.places
+            accepted = without_stored(accepted, partition.others)
+        batch_rows = accepted.batch_rows
         span, actions, refused = advance(
-            self._plan.rules, partition.span, taken.rows, self._local(now)
+            self._plan.rules, partition.span, accepted.rows, self._local(now)
         )
-        bad: Failed = {row: DataError(why) for row, why in refused.items()}
+        bad: Failed = {row: DataError(reason) for row, reason in refused.items()}
         for action in actions:
             match action:
                 case Add(file, rows):
@@ -162,19 +162,19 @@ class FileWriter(SinkWriter):
                     if isinstance(opened, DataError):
                         bad.update(dict.fromkeys(rows, opened))
                     else:
-                        opened.write(taken.records, rows, bad)
+                        opened.write(accepted.records, rows, bad)
                 case Cut(offset):
                     self._cut(partition, offset)
         partition.span = span
         self._limit_memory()
         partition.next = records.offsets[-1] + 1
         for row, error in bad.items():
-            failed[row if places is None else places[row]] = error
+            failed[row if batch_rows is None else batch_rows[row]] = error
 
     def idle(self) -> None:
         now = self._now()
         local = self._local(now)
-        self._claim_late()
+        self._claim_unclaimed()
         for partition in self._partitions.values():
             if partition.revoked or self._goes_back(partition):
                 continue
@@ -193,8 +193,8 @@ class FileWriter(SinkWriter):
                 if partition.span.count and not partition.revoked:
                     self._cut(partition, partition.next)
                     partition.span = EMPTY
-        self._try_again()
-        # Nothing is under way when an error is raised, so the next try is one of everything.
+        self._retry()
+        # No file is being stored when an error is raised, so the next try covers all of them.
         for partition in self._partitions.values():
             for storing in partition.storing:
                 storing.wait_for_all()
@@ -204,56 +204,56 @@ class FileWriter(SinkWriter):
             try:
                 self._take_stored(partition, wait_for=0)
             except FileLost as lost:
-                self._begin_again(partition, lost)
+                self._read_again(partition, lost)
 
     def pre_commit(self, reached: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         allowed: dict[TopicPartition, int] = {}
-        for at, offset in reached.items():
-            partition = self._partitions.get(at)
+        for topic_partition, offset in reached.items():
+            partition = self._partitions.get(topic_partition)
             if partition is None:
-                allowed[at] = offset
+                allowed[topic_partition] = offset
                 continue
             if partition.unclaimed:
                 continue
             self._take_stored(partition, wait_for=None)
             if partition.back_at is not None:
-                # What was reached beyond that is not known to be forgotten yet.
-                allowed[at] = min(offset, partition.back_at)
+                # A greater offset may still be from before the consumer went back.
+                allowed[topic_partition] = min(offset, partition.back_at)
                 if offset <= partition.back_at:
                     partition.back_at = None
             elif partition.is_empty and offset > partition.last_of_others:
                 partition.note_stored(offset)  # as good as a cut
-                allowed[at] = offset
+                allowed[topic_partition] = offset
                 if partition.claim is not None:
-                    with suppress(StoreUnavailable):  # what is read again is left out again
+                    with suppress(StoreUnavailable):  # then they are read and skipped again
                         partition.claim.note(offset)
             elif partition.stored is not None:
-                allowed[at] = partition.stored
+                allowed[topic_partition] = partition.stored
         return allowed
 
     def assigned(self, partitions: Mapping[TopicPartition, int]) -> None:
-        for at, offset in partitions.items():
-            self._drop(at)
-            self._partitions[at] = _Partition(
-                at, next=offset, begin=offset, unclaimed=self._store.claims
+        for topic_partition, offset in partitions.items():
+            self._drop(topic_partition)
+            self._partitions[topic_partition] = _Partition(
+                topic_partition, next=offset, begin=offset, unclaimed=self._store.claims
             )
-        self._claim_late()
+        self._claim_unclaimed()
 
     def revoked(self, partitions: frozenset[TopicPartition], *, lost: bool) -> None:
-        for at in partitions:
+        for topic_partition in partitions:
             if lost:
-                self._drop(at)
-                self._partitions.pop(at, None)
-            elif (partition := self._partitions.get(at)) is not None:
-                # Its next owner writes these again. The span stays, and holds their offsets back.
+                self._drop(topic_partition)
+                self._partitions.pop(topic_partition, None)
+            elif (partition := self._partitions.get(topic_partition)) is not None:
+                # The next owner writes these records again. The span still holds back offsets.
                 partition.revoked = True
                 self._drop_open(partition)
                 if partition.claim is not None and not partition.storing:
                     partition.claim.release()
 
     def close(self) -> None:
-        for at in list(self._partitions):
-            self._drop(at)
+        for topic_partition in list(self._partitions):
+            self._drop(topic_partition)
         for partition in self._partitions.values():
             if partition.claim is not None:
                 partition.claim.release()
@@ -262,10 +262,10 @@ class FileWriter(SinkWriter):
         self._store.close()
 
     def _opened(self, partition: _Partition, file: OpenFile) -> OpenFiles | DataError:
-        """The file, new if it is not open; or why there cannot be one."""
+        """The open file, created if necessary; or the error that prevents it."""
         opened = partition.open.get(file.folder)
         if opened is None:
-            topic, number = partition.at
+            topic, number = partition.topic_partition
             # Tombstones have no value to be written.
             formats = self._formats[1:] if file.tombstones else self._formats
             try:
@@ -301,16 +301,16 @@ class FileWriter(SinkWriter):
         self._begin(partition)
 
     def _begin(self, partition: _Partition) -> None:
-        """Has spans stored: all of them at once, but one after the other where files of other
-        writers are to be found, for only the first one is looked for."""
+        """Starts storing spans: all at once, but one after the other where files of other writers
+        have to be noticed, since that works for the first span only."""
         for storing in partition.storing:
             storing.begin()
             if self._plan.anew:
                 return
 
     def _goes_back(self, partition: _Partition) -> bool:
-        """Whether another task has stored files of the same names: then this one goes on at its
-        last cut, and knows what it is not to write."""
+        """Whether another task has stored files of the same names. If so, goes back to the last cut
+        and notes which records to skip."""
         others: dict[str, int] = {}
         for storing in partition.storing:
             others |= storing.ends_of_others()
@@ -320,101 +320,101 @@ class FileWriter(SinkWriter):
         log.info(
             "Going back to offset %d of %s, for files from there on are stored already",
             offset,
-            partition.at,
+            partition.topic_partition,
         )
-        self._drop(partition.at)
+        self._drop(partition.topic_partition)
         for folder, end in others.items():
             partition.others[folder] = max(end, partition.others.get(folder, end))
             partition.last_of_others = max(end, partition.last_of_others)
         partition.span = EMPTY
         partition.next = partition.back_at = offset
         if not partition.revoked:
-            self._context.seek({partition.at: offset})
+            self._context.seek({partition.topic_partition: offset})
         return True
 
-    def _claim_late(self) -> None:
-        """Claims the partitions that are not claimed yet, if the store answers; else it is tried
-        again when there are records, or time has passed."""
-        late = [each for each in self._partitions.values() if each.unclaimed]
-        if late:
+    def _claim_unclaimed(self) -> None:
+        """Claims the partitions that are not claimed yet. If the store does not answer, `write` and
+        `idle` retry."""
+        unclaimed = [partition for partition in self._partitions.values() if partition.unclaimed]
+        if unclaimed:
             try:
-                self._claim(late)
+                self._claim(unclaimed)
             except StoreUnavailable as error:
-                log.warning("Cannot claim %d partitions yet: %s", len(late), error)
+                log.warning("Cannot claim %d partitions yet: %s", len(unclaimed), error)
 
     def _claim(self, partitions: Sequence[_Partition]) -> bool:
-        """Claims partitions, and has them read from where the store says; whether that is another
-        offset than the next one."""
-        claimed = self._store.claim([partition.at for partition in partitions])
+        """Claims partitions and moves the consumer to the offsets that the store knows; whether any
+        of them differs from the next one."""
+        claimed = self._store.claim([partition.topic_partition for partition in partitions])
         offsets = {}
         for partition in partitions:
-            claim = partition.claim = claimed[partition.at]
+            claim = partition.claim = claimed[partition.topic_partition]
             partition.unclaimed = False
             begin = partition.begin if claim.next is None else claim.next
             if begin != partition.next:
                 log.info(
                     "%s goes on at offset %d, which its files say, and not at %d",
-                    partition.at,
+                    partition.topic_partition,
                     begin,
                     partition.next,
                 )
-                offsets[partition.at] = partition.next = partition.back_at = begin
+                offsets[partition.topic_partition] = partition.next = partition.back_at = begin
         if offsets:
             self._context.seek(offsets)
         return bool(offsets)
 
-    def _begin_again(self, partition: _Partition, error: FileLost) -> None:
-        """Has a partition read again from its last file on, for one that is open is lost."""
-        log.warning("Writing the records of %s again: %s", partition.at, error)
+    def _read_again(self, partition: _Partition, error: FileLost) -> None:
+        """Reads a partition again from its last stored file on, since an open file is lost."""
+        log.warning("Writing the records of %s again: %s", partition.topic_partition, error)
         self._context.wait(min(_LOST_S * 2**partition.losses, _LOST_MAX_S))
         partition.losses += 1
-        self._drop(partition.at)
+        self._drop(partition.topic_partition)
         partition.span = EMPTY
         if not self._store.claims:
             offset = partition.begin if partition.stored is None else partition.stored
             partition.next = partition.back_at = offset
             if not partition.revoked:
-                self._context.seek({partition.at: offset})
+                self._context.seek({partition.topic_partition: offset})
             return
         partition.stored = None
         partition.claim = None
         partition.unclaimed = True
-        partition.next = -1  # wherever that is
-        self._claim_late()
+        partition.next = -1  # unknown until it is claimed
+        self._claim_unclaimed()
 
     def _limit_memory(self) -> None:
-        """Has formats write what they hold, those first that hold most, until it is little."""
+        """Makes formats write what they hold, the largest first, down to half of the limit."""
         opened = [
-            each
+            files
             for partition in self._partitions.values()
-            for each in partition.open.values()
-            if isinstance(each, OpenFiles)
+            for files in partition.open.values()
+            if isinstance(files, OpenFiles)
         ]
-        held = sum(each.held_bytes for each in opened)
+        held = sum(files.held_bytes for files in opened)
         if held <= _HELD_BYTES:
             return
-        for each in sorted(opened, key=lambda each: -each.held_bytes):
-            held -= each.held_bytes
-            each.relieve()
+        for files in sorted(opened, key=lambda files: -files.held_bytes):
+            held -= files.held_bytes
+            files.relieve()
             if held <= _HELD_BYTES // 2:
                 return
 
     def _settle(self, partition: _Partition) -> None:
-        """Has the store take what is due, and does not let complete files pile up."""
+        """Gives the store what it is due, and waits while too many spans are being stored."""
         if len(partition.storing) > _SPANS:
-            self._try_again()
+            self._retry()
         self._take_stored(partition, wait_for=_SPANS)
         for opened in partition.open.values():
             if isinstance(opened, OpenFiles):
                 opened.settle()
 
-    def _try_again(self) -> None:
+    def _retry(self) -> None:
         for partition in self._partitions.values():
             for storing in partition.storing:
-                storing.try_again()
+                storing.retry()
 
     def _take_stored(self, partition: _Partition, wait_for: int | None) -> None:
-        """Notes the spans that are stored; waits until at most so many are not."""
+        """Notes the spans that are stored. Waits until at most `wait_for` spans are not."""
         storing = partition.storing
         while storing:
             if wait_for is not None and len(storing) > wait_for:
@@ -434,15 +434,15 @@ class FileWriter(SinkWriter):
                 opened.drop()
         partition.open = {}
 
-    def _drop(self, at: TopicPartition) -> None:
-        partition = self._partitions.get(at)
+    def _drop(self, topic_partition: TopicPartition) -> None:
+        partition = self._partitions.get(topic_partition)
         if partition is not None:
             self._drop_open(partition)
             while partition.storing:
                 partition.storing.popleft().drop()
 
     def _ignore(self, row: int, failed: Failed) -> None:
-        """Leaves a record without a value out."""
+        """Leaves out a record without a value, and reports it if that is configured."""
         if self._plan.report_nulls and self._context.tolerates_errors:
             failed[row] = DataError(
                 "The record has no value, and behavior.on.null.values is 'ignore'"

@@ -1,5 +1,5 @@
-"""A client: HTTP/1.1 by aiohttp, HTTP/2 by httpx (docs/decisions/0025). It sends a request once,
-but for a token that has expired: repeating it is the caller's business."""
+"""An HTTP client: HTTP/1.1 by aiohttp, HTTP/2 by httpx (docs/decisions/0025). It repeats a request
+only after an expired token; other retries are the caller's task."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PIECE: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class ClientOptions:
-    """What a configuration says of connections. Times in ms; 0: without end."""
+    """Options of connections. Times in ms; 0: no limit."""
 
     connect_ms: int = 30_000
     read_ms: int = 30_000
@@ -52,39 +52,39 @@ class Client:
     def __init__(self, options: ClientOptions, auth: Auth | None = None) -> None:
         self._options = options
         self._auth = auth
-        self._transport: _Transport = _Two(options) if options.http2 else _One(options)
+        self._transport: _Transport = _Http2(options) if options.http2 else _Http1(options)
 
     async def send(self, request: Request) -> Answer:
-        """The answer, of whatever status. Raises Unreachable where none came, Refused where the
-        server is not trusted, TooLarge, and DataError for what is no request."""
+        """The response, whatever its status. Raises Unreachable without one, Refused if the server
+        is not trusted, TooLarge, and DataError for an invalid request."""
         auth = self._auth
         if auth is None:
             return await self._transport.send(request)
-        known = await auth.apply(request, self._transport.send)
-        answer = await self._transport.send(known)
+        authenticated = await auth.apply(request, self._transport.send)
+        answer = await self._transport.send(authenticated)
         if not auth.renews(answer.status):
             return answer
-        auth.forget(known)
+        auth.forget(authenticated)
         return await self._transport.send(await auth.apply(request, self._transport.send))
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[tuple[Answer, AsyncIterator[bytes]]]:
-        """An answer whose body arrives piece by piece: HTTP/1.1, without an end in time."""
+        """A response with a streamed body: HTTP/1.1, without a time limit."""
         transport = self._transport
-        assert isinstance(transport, _One)
-        known = request
+        assert isinstance(transport, _Http1)
+        authenticated = request
         if self._auth is not None:
-            known = await self._auth.apply(request, transport.send)
-        async with transport.stream(known) as opened:
-            if self._auth is not None and self._auth.renews(opened[0].status):
-                self._auth.forget(known)
-            yield opened
+            authenticated = await self._auth.apply(request, transport.send)
+        async with transport.stream(authenticated) as response:
+            if self._auth is not None and self._auth.renews(response[0].status):
+                self._auth.forget(authenticated)
+            yield response
 
     async def close(self) -> None:
         await self._transport.close()
 
 
-class _One:
+class _Http1:
     """HTTP/1.1."""
 
     def __init__(self, options: ClientOptions) -> None:
@@ -98,7 +98,7 @@ class _One:
         if options.proxy:
             self._extra["proxy"] = options.proxy
             if options.proxy_user:
-                # aiohttp makes it Proxy-Authorization, of the request or of its CONNECT.
+                # aiohttp sends it as Proxy-Authorization, with the request or its CONNECT.
                 header = basic_header(options.proxy_user, options.proxy_password)
                 self._extra["proxy_headers"] = {"Authorization": header}
         self._open: Any = None
@@ -132,11 +132,11 @@ class _One:
             ) as response:
                 return _answer(request, response, await self._body(request, response))
         except (self._aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-            raise self._told(request, error) from error
+            raise self._error_of(request, error) from error
 
     async def _body(self, request: Request, response: Any) -> bytes:
         most = self._options.max_bytes
-        is_plain = "Content-Encoding" not in response.headers  # a few bytes may be many, packed
+        is_plain = "Content-Encoding" not in response.headers  # compressed bodies grow
         if is_plain and response.content_length is not None and response.content_length <= most:
             body: bytes = await response.read()
             if len(body) <= most:
@@ -169,9 +169,9 @@ class _One:
                 body = b"" if response.status == 200 else await self._body(request, response)
                 yield _answer(request, response, body), response.content.iter_any()
         except (self._aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-            raise self._told(request, error) from error
+            raise self._error_of(request, error) from error
 
-    def _told(self, request: Request, error: Exception) -> Exception:
+    def _error_of(self, request: Request, error: Exception) -> Exception:
         aiohttp = self._aiohttp
         if isinstance(error, PenstockError):
             return error
@@ -188,8 +188,8 @@ class _One:
             await self._open.close()
 
 
-class _Two:
-    """HTTP/2, where the server speaks it: requests share a connection."""
+class _Http2:
+    """HTTP/2 if the server supports it: requests share a connection."""
 
     def __init__(self, options: ClientOptions) -> None:
         import httpx
@@ -266,7 +266,7 @@ def _too_large(request: Request, options: ClientOptions) -> TooLarge:
 
 
 def untrusted(request: Request, error: Exception) -> Refused:
-    """TLS failed: waiting does not help."""
+    """The error for failed TLS, which no retry helps."""
     return Refused(
         f"TLS with the server of {request.url} failed: {error}. Check the server's certificate, "
         "and the trust store and the key store of the configuration."
@@ -274,6 +274,6 @@ def untrusted(request: Request, error: Exception) -> Refused:
 
 
 def unreachable(request: Request, error: Exception) -> Unreachable:
-    """Nobody answers."""
-    told = str(error) or ("no answer in time" if isinstance(error, TimeoutError) else repr(error))
-    return Unreachable(f"{request.method} {request.url}: {told}")
+    """The error for a missing response."""
+    reason = str(error) or ("no answer in time" if isinstance(error, TimeoutError) else repr(error))
+    return Unreachable(f"{request.method} {request.url}: {reason}")

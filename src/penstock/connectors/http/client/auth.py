@@ -1,4 +1,4 @@
-"""How requests say who sends them: a user and a password, a token, a key, or OAuth 2 with client
+"""Authentication of requests: with user and password, a token, a key, or OAuth 2 with client
 credentials (RFC 6749, section 4.4)."""
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ _AUTHORIZATION = "Authorization"
 
 
 class Auth(Protocol):
-    """Makes requests known."""
+    """Authenticates requests."""
 
     async def apply(self, request: Request, send: Send) -> Request:
-        """The request as it is sent."""
+        """The request with credentials."""
 
     def renews(self, status: int) -> bool:
-        """Whether an answer of this status may be another one with new credentials."""
+        """Whether to repeat a request with new credentials after this status."""
 
     def forget(self, request: Request) -> None:
-        """The credentials of this request were refused."""
+        """Discards the credentials of this request, which were refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """The same headers, and the same parameters of the URL, for every request."""
+    """Fixed headers and URL parameters for every request."""
 
     headers: Headers = field(default=(), repr=False)
     parameters: Headers = field(default=(), repr=False)
@@ -52,9 +52,9 @@ class Fixed:
         return self.applied(request)
 
     def applied(self, request: Request) -> Request:
-        """The request with them."""
-        known = request.with_headers(*self.headers) if self.headers else request
-        return replace(known, secrets=self.parameters) if self.parameters else known
+        """The request with the headers and parameters."""
+        applied = request.with_headers(*self.headers) if self.headers else request
+        return replace(applied, secrets=self.parameters) if self.parameters else applied
 
     def renews(self, status: int) -> bool:
         return False
@@ -73,7 +73,7 @@ def basic(user: str, password: Secret | None) -> Fixed:
 
 
 def basic_header(user: str, password: Secret | None) -> str:
-    """The value of the header."""
+    """The header's value."""
     pair = f"{user}:{password.value if password is not None else ''}"
     return f"Basic {b64encode(pair.encode()).decode()}"
 
@@ -85,13 +85,13 @@ def bearer(token: Secret) -> Fixed:
 
 @dataclass(frozen=True, slots=True)
 class TokenOptions:
-    """Where tokens come from, and what asks for them."""
+    """The token endpoint and the parameters of token requests."""
 
     url: str
     client_id: str
     client_secret: Secret
     scope: str | None = None
-    in_header: bool = True  # whether id and secret are in a header; if not, in the form
+    in_header: bool = True  # send id and secret in a header; else in the form
     token_property: str = "access_token"
     grant_type: str = "client_credentials"
     grant_name: str = "grant_type"
@@ -102,8 +102,8 @@ class TokenOptions:
 
 
 class OAuth2:
-    """Tokens of an authorization server: asked for when first needed, renewed before they expire
-    and when they are refused. Used on one event loop."""
+    """Tokens of an authorization server: requested on first use, renewed before they expire and
+    after a refusal. Used on one event loop."""
 
     def __init__(self, options: TokenOptions, clock: Callable[[], float] = time.monotonic) -> None:
         self._options = options
@@ -141,22 +141,22 @@ class OAuth2:
         request = Request("POST", options.url, headers, urlencode(form).encode())
         answer = await send(request.with_headers(*options.headers))
         if answer.status in (408, 429) or answer.status >= 500:
-            raise Unreachable(f"No access token from {options.url}: {answer.told()}")
+            raise Unreachable(f"No access token from {options.url}: {answer.summary()}")
         if not answer.ok:
             raise Refused(
-                f"{options.url} refuses an access token: {answer.told()}. Check the client id, "
+                f"{options.url} refuses an access token: {answer.summary()}. Check the client id, "
                 "the client secret and the scope.",
                 answer.status,
             )
         try:
-            told = orjson.loads(answer.body)
-            token = told[options.token_property]
-            lasts = float(told.get("expires_in") or 3600)
+            document = orjson.loads(answer.body)
+            token = document[options.token_property]
+            lifetime_s = float(document.get("expires_in") or 3600)
         except (ValueError, TypeError, KeyError, AttributeError):
             raise Refused(
                 f"The answer of {options.url} has no '{options.token_property}': check the "
                 "setting that names the property of the token"
             ) from None
-        kind = str(told.get("token_type") or "Bearer")
+        kind = str(document.get("token_type") or "Bearer")
         self._header = f"{'Bearer' if kind.lower() == 'bearer' else kind} {token}"
-        self._until = self._clock() + max(lasts - _MARGIN_S, lasts / 2)
+        self._until = self._clock() + max(lifetime_s - _MARGIN_S, lifetime_s / 2)

@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, for tasks whose calls block."""
+"""An event loop in a separate thread, for tasks with blocking calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Loop:
-    """Runs coroutines for other threads, until it is closed."""
+    """Runs coroutines for other threads until it is closed."""
 
     def __init__(self, name: str = "http") -> None:
         self._loop = asyncio.new_event_loop()
@@ -19,11 +19,11 @@ class Loop:
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of the coroutine; raises what it raises."""
+        """Runs the coroutine to its end; returns its result or raises its error."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Future[Any]:
-        """Begins the coroutine, which ends with the loop at the latest."""
+        """Starts the coroutine; closing the loop cancels it."""
 
         async def begin() -> asyncio.Future[Any]:
             return asyncio.ensure_future(work)
@@ -31,12 +31,12 @@ class Loop:
         return self.run(begin())
 
     def call(self, action: Any, *arguments: Any) -> None:
-        """Has the loop call a function soon. Without effect once it is closed."""
+        """Schedules a function call on the loop; does nothing once it is closed."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(action, *arguments)
 
     def close(self) -> None:
-        """Cancels what still runs, and ends the thread. Safe to call twice."""
+        """Cancels running coroutines and ends the thread. Idempotent."""
         if self._loop.is_closed():
             return
         self.run(self._end())

@@ -1,4 +1,4 @@
-"""Requests, answers, and what may go wrong between them."""
+"""Requests, responses, and their errors."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Headers = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request. `url` is sent as it stands, with the `secrets` added to its query; the body's
-    type is among the headers."""
+    """One request. `url` is sent unchanged, with the `secrets` added to its query; the headers
+    include the body's type."""
 
     method: str
     url: str
@@ -26,7 +26,7 @@ class Request:
 
     @property
     def address(self) -> str:
-        """The URL with the secrets: not for messages."""
+        """The URL with the secrets; never for messages."""
         if not self.secrets:
             return self.url
         url, mark, fragment = self.url.partition("#")
@@ -34,15 +34,15 @@ class Request:
         return f"{url}{joined}{urlencode(self.secrets, quote_via=quote)}{mark}{fragment}"
 
     def with_headers(self, *headers: tuple[str, str]) -> Request:
-        """The same, with these headers in place of others of their names."""
+        """The request with these headers instead of others of the same names."""
         names = {name.lower() for name, _ in headers}
-        kept = tuple(each for each in self.headers if each[0].lower() not in names)
-        return replace(self, headers=kept + headers)
+        others = tuple(header for header in self.headers if header[0].lower() not in names)
+        return replace(self, headers=others + headers)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer; the names of its headers are in lower case."""
+    """A response; the names of its headers are in lower case."""
 
     status: int
     reason: str = ""
@@ -52,15 +52,15 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """The body, whatever bytes it has."""
+        """The body, decoded leniently."""
         return self.body.decode("utf-8", "replace")
 
     @property
     def ok(self) -> bool:
         return 200 <= self.status < 300
 
-    def told(self) -> str:
-        """The answer in a few words, for messages."""
+    def summary(self) -> str:
+        """A short description for messages."""
         start = " ".join(self.text[:300].split())
         return f"HTTP {self.status}{f' {self.reason}' if self.reason else ''}" + (
             f": {start}" if start else ""
@@ -68,11 +68,11 @@ class Answer:
 
 
 class Unreachable(Unavailable):
-    """No answer: the server is away, slow, or the connection broke."""
+    """No response: the server is down or slow, or the connection broke."""
 
 
 class Refused(PenstockError):
-    """An answer that no later try will change."""
+    """A response that no retry will change."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
@@ -80,11 +80,11 @@ class Refused(PenstockError):
 
 
 class TooLarge(PenstockError):
-    """An answer over the limit."""
+    """A response over the size limit."""
 
 
 def retry_after_ms(headers: Mapping[str, str], now: datetime | None = None) -> int | None:
-    """How long a server wants to be left alone (RFC 9110, section 10.2.3), at most a day.
+    """The delay that a server asks for (RFC 9110, section 10.2.3), at most a day.
 
     >>> retry_after_ms({"retry-after": "3"})
     3000
@@ -102,5 +102,5 @@ def retry_after_ms(headers: Mapping[str, str], now: datetime | None = None) -> i
         return None
     if until.tzinfo is None:
         until = until.replace(tzinfo=UTC)
-    left = (until - (now or datetime.now(UTC))).total_seconds()
-    return int(min(max(left, 0), 86_400) * 1000)
+    remaining_s = (until - (now or datetime.now(UTC))).total_seconds()
+    return int(min(max(remaining_s, 0), 86_400) * 1000)

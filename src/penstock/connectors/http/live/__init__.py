@@ -1,1 +1,1 @@
-"""What arrives by itself: events, messages and requests of others."""
+"""Pushed data: server-sent events, WebSocket messages and webhook requests."""

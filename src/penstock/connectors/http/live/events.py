@@ -24,7 +24,7 @@ _BUSY: Final = frozenset({408, 429})
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event. `id` is the last one that the stream has named."""
+    """One event. `id` is the last one in the stream so far."""
 
     data: str
     kind: str = "message"
@@ -32,7 +32,7 @@ class Event:
 
 
 class EventParser:
-    """Makes events of the pieces of a stream.
+    """Parses events from the pieces of a stream.
 
     >>> parser = EventParser(1_000)
     >>> list(parser.feed(b"id: 1\\nevent: tick\\nda"))
@@ -52,7 +52,7 @@ class EventParser:
         self._id = last_id
 
     def feed(self, piece: bytes) -> Iterator[Event]:
-        """The events that a piece completes. Raises Refused for one over the limit."""
+        """The events that a piece completes. Raises Refused for one over the size limit."""
         text = self._rest + piece
         if not self._begun:
             if len(text) < len(BOM_UTF8) and BOM_UTF8.startswith(text):
@@ -60,11 +60,11 @@ class EventParser:
                 return
             text = text.removeprefix(BOM_UTF8)
             self._begun = True
-        # A CR at the end may be half of a line break.
-        held = b"\r" if text.endswith(b"\r") else b""
-        text = text[: len(text) - len(held)].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        # A final CR may be half of a line break.
+        pending_cr = b"\r" if text.endswith(b"\r") else b""
+        text = text[: len(text) - len(pending_cr)].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         *lines, rest = text.split(b"\n")
-        self._rest = rest + held
+        self._rest = rest + pending_cr
         if self._size + len(self._rest) > self._max_bytes:
             raise self._too_large()
         for line in lines:
@@ -101,8 +101,7 @@ class EventParser:
 
 
 class EventReader(StreamReader):
-    """Reads the events of one address; a connection that breaks is opened again after the last
-    event that was read."""
+    """Reads the events of one address; reconnects after the last event it has read."""
 
     def __init__(
         self,
@@ -129,18 +128,18 @@ class EventReader(StreamReader):
     async def receive(self) -> None:
         tries = 0
         while True:
-            before = self._last_id
+            last_id = self._last_id
             try:
                 if not await self._read():
                     log.info("%s has no more events (204)", self._url)
                     return
             except Unreachable as error:
                 log.warning("The event stream is interrupted: %s", error)
-            tries = 1 if self._last_id != before else tries + 1
+            tries = 1 if self._last_id != last_id else tries + 1
             await asyncio.sleep(pause_ms(self._reconnect_ms, tries) / 1000)
 
     async def _read(self) -> bool:
-        """Reads a connection to its end; False if the server wants no other."""
+        """Reads one connection to its end; False if the server wants no reconnect."""
         request = Request("GET", self._url, self._headers).with_headers(
             ("Accept", "text/event-stream"), ("Cache-Control", "no-store")
         )
@@ -150,10 +149,10 @@ class EventReader(StreamReader):
             if answer.status == 204:
                 return False
             if answer.status in _BUSY or answer.status >= 500:
-                raise Unreachable(f"GET {self._url}: {answer.told()}")
+                raise Unreachable(f"GET {self._url}: {answer.summary()}")
             kind = answer.headers.get("content-type", "")
             if answer.status != 200:
-                raise Refused(f"GET {self._url}: {answer.told()}", answer.status)
+                raise Refused(f"GET {self._url}: {answer.summary()}", answer.status)
             if not kind.startswith("text/event-stream"):
                 raise Refused(
                     f"{self._url} answers with '{kind}' and not with events (text/event-stream): "

@@ -1,4 +1,4 @@
-"""What has arrived and was not polled yet: an event loop fills it, the task's thread empties it."""
+"""Messages waiting to be polled: an event loop adds them, the task's thread takes them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OVERHEAD: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One record to be. `offset` is stored with it."""
+    """A record to be polled, and its offset."""
 
     value: Value
     key: str | None
@@ -28,13 +28,13 @@ class Message:
 
     @property
     def size(self) -> int:
-        """About how many bytes it is."""
+        """The approximate size in bytes."""
         text = self.value if isinstance(self.value, str | bytes) else repr(self.value)
         return len(text) + len(self.key or "") + _OVERHEAD
 
 
 class Inbox:
-    """Messages in order, at most about `max_bytes` of them."""
+    """An ordered queue of messages, limited to about `max_bytes`."""
 
     def __init__(self, max_bytes: int, wake: Callable[[], None]) -> None:
         self._max_bytes = max_bytes
@@ -45,7 +45,7 @@ class Inbox:
         self._error: Exception | None = None
 
     async def put(self, message: Message) -> None:
-        """Adds a message; waits while there is no room."""
+        """Adds a message; waits while the inbox is full."""
         while self._size >= self._max_bytes:
             await asyncio.sleep(_LOOK_S)
         with self._lock:
@@ -54,28 +54,28 @@ class Inbox:
         self._wake()
 
     def fail(self, error: Exception) -> None:
-        """The next `take` that has no messages raises this."""
+        """Makes `take` raise this error once no messages are left."""
         self._error = error
         self._wake()
 
     def take(self, max_bytes: int) -> list[Message]:
-        """The next messages, possibly none. Raises the error that ended the stream."""
-        taken: list[Message] = []
+        """Removes and returns the next messages, if any. Raises the error that ended the stream."""
+        messages: list[Message] = []
         size = 0
         with self._lock:
-            while self._messages and (not taken or size < max_bytes):
+            while self._messages and (not messages or size < max_bytes):
                 message = self._messages.popleft()
-                taken.append(message)
+                messages.append(message)
                 size += message.size
             self._size -= size
-        if not taken and self._error is not None:
+        if not messages and self._error is not None:
             error, self._error = self._error, None
             raise error
-        return taken
+        return messages
 
 
 def records_of(topic: str, messages: Sequence[Message]) -> Records:
-    """The batch."""
+    """The messages as a batch."""
     records = Records.of(
         topic,
         [message.value for message in messages],

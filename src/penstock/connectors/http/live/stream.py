@@ -1,8 +1,7 @@
-"""Readers of connections that bring messages by themselves."""
+"""Base of readers whose connections push messages."""
 
 from __future__ import annotations
 
-import logging
 import time
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -12,13 +11,11 @@ from penstock.api import Offsets, Polled, Primitive, SourceContext, SourceOffset
 from penstock.connectors.http.client.loop import Loop
 from penstock.connectors.http.live.inbox import Inbox, records_of
 
-log = logging.getLogger(__name__)
-
 _LONGEST_MS: Final = 60_000
 
 
 class StreamReader(SourceReader):
-    """Has a coroutine receive messages, and returns them when it is polled."""
+    """Receives messages in a coroutine, and returns them when polled."""
 
     idle_ms = 0
 
@@ -39,10 +36,10 @@ class StreamReader(SourceReader):
 
     @abstractmethod
     async def receive(self) -> None:
-        """Receives for ever; an error ends it, and `poll` raises it."""
+        """Receives messages without end; `poll` raises its error."""
 
     async def release(self) -> None:
-        """Closes what `receive` has opened."""
+        """Closes the resources of `receive`."""
 
     def poll(self, max_bytes: int, wait_ms: int) -> Polled | None:
         if self._running is None:
@@ -51,10 +48,10 @@ class StreamReader(SourceReader):
         while True:
             messages = self._inbox.take(max_bytes)
             if messages:
-                stored = SourceOffset(self._partition, messages[-1].offset)
-                return Polled(records_of(self._topic, messages), (stored,))
-            left = deadline - time.monotonic()
-            if left <= 0 or self._context.wait(left):
+                offset = SourceOffset(self._partition, messages[-1].offset)
+                return Polled(records_of(self._topic, messages), (offset,))
+            remaining_s = deadline - time.monotonic()
+            if remaining_s <= 0 or self._context.wait(remaining_s):
                 return None
 
     async def _receive(self) -> None:
@@ -73,7 +70,7 @@ class StreamReader(SourceReader):
 
 
 def pause_ms(first_ms: int, tries: int) -> int:
-    """The pause before a connection is opened again.
+    """The delay before a reconnect.
 
     >>> [pause_ms(1_000, tries) for tries in (1, 2, 20)]
     [1000, 2000, 60000]

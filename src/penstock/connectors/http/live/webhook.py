@@ -1,4 +1,4 @@
-"""A webhook: requests of others become records, and are answered when these are in Kafka."""
+"""A webhook: incoming requests become records, and are answered when these are in Kafka."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NAMES: Final = {"sha1": hashlib.sha1, "sha256": hashlib.sha256, "sha512": hashl
 
 
 class Access(Enum):
-    """How requests have to be authenticated."""
+    """How incoming requests are authenticated."""
 
     NONE = "none"
     BASIC = "basic"
@@ -40,7 +40,7 @@ class Access(Enum):
 
 
 class Format(Enum):
-    """What a body becomes."""
+    """The type of the value that a body becomes."""
 
     STRING = "string"
     JSON = "json"
@@ -49,7 +49,7 @@ class Format(Enum):
 
 @dataclass(frozen=True, slots=True)
 class HookPlan:
-    """Where requests are taken, and how. Times in ms."""
+    """Where a webhook listens, and how it handles requests. Times in ms."""
 
     topic: str
     host: str
@@ -65,15 +65,15 @@ class HookPlan:
     key: Pointer | None = None
     copied: Mapping[str, str] = field(default_factory=dict)  # by names in lower case
     max_bytes: int = 1 << 20
-    most: int = 1_000  # requests that wait
+    most: int = 1_000  # pending requests
     timeout_ms: int = 30_000
     retry_after_s: int = 1
     tls: ssl.SSLContext | None = None
 
 
 class HookReader(StreamReader):
-    """Listens at a port. Requests that are not in Kafka when the task ends get no 2xx, so their
-    senders repeat them."""
+    """Listens on a port. Requests that are not in Kafka when the task ends get no 2xx, so that
+    their senders repeat them."""
 
     def __init__(self, plan: HookPlan, context: SourceContext) -> None:
         super().__init__(plan.topic, {"webhook": plan.path}, context, sys.maxsize)
@@ -81,7 +81,6 @@ class HookReader(StreamReader):
         self._number = int(self._offset.get("received") or 0)
         self._waiting: deque[tuple[int, asyncio.Future[bool]]] = deque()
         self._runner: Any = None
-        self._taken = 0
 
     async def receive(self) -> None:
         from aiohttp import web
@@ -104,9 +103,9 @@ class HookReader(StreamReader):
         await asyncio.Event().wait()
 
     def committed(self, offsets: Offsets) -> None:
-        for each in offsets:
-            if each.partition == self._partition and each.offset is not None:
-                self._loop.call(self._confirm, int(str(each.offset["received"])))
+        for source_offset in offsets:
+            if source_offset.partition == self._partition and source_offset.offset is not None:
+                self._loop.call(self._confirm, int(str(source_offset.offset["received"])))
 
     def poll(self, max_bytes: int, wait_ms: int) -> Polled | None:
         polled = super().poll(max_bytes, wait_ms)
@@ -115,17 +114,17 @@ class HookReader(StreamReader):
         return polled
 
     async def release(self) -> None:
-        for _, done in self._waiting:
-            if not done.done():
-                done.set_result(False)
+        for _, confirmation in self._waiting:
+            if not confirmation.done():
+                confirmation.set_result(False)
         if self._runner is not None:
             await self._runner.cleanup()
 
     def _confirm(self, number: int) -> None:
         while self._waiting and self._waiting[0][0] <= number:
-            done = self._waiting.popleft()[1]
-            if not done.done():
-                done.set_result(True)
+            confirmation = self._waiting.popleft()[1]
+            if not confirmation.done():
+                confirmation.set_result(True)
 
     async def _answer(self, request: Any) -> Any:
         from aiohttp import web
@@ -134,12 +133,12 @@ class HookReader(StreamReader):
         if request.method not in ("POST", "PUT"):
             return web.Response(status=405, headers={"Allow": "POST, PUT"})
         if len(self._waiting) >= plan.most:
-            return self._later(web)
+            return self._retry_later(web)
         try:
             body = await request.read()
         except web.HTTPRequestEntityTooLarge:
             return web.Response(status=413, text=f"more than {plan.max_bytes} bytes")
-        if not self._is_known(request.headers, body):
+        if not self._is_authenticated(request.headers, body):
             kind = {Access.BASIC: "Basic", Access.BEARER: "Bearer"}.get(plan.access, "HMAC")
             return web.Response(status=401, headers={"WWW-Authenticate": kind})
         try:
@@ -147,33 +146,33 @@ class HookReader(StreamReader):
         except ValueError:
             return web.Response(status=400, text="the body is no JSON")
         if len(self._waiting) >= plan.most:
-            return self._later(web)
+            return self._retry_later(web)
         self._number += 1
-        done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._waiting.append((self._number, done))
+        confirmation: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waiting.append((self._number, confirmation))
         await self._inbox.put(self._message(request.headers, body, value, self._number))
         try:
-            stored = await asyncio.wait_for(asyncio.shield(done), plan.timeout_ms / 1000)
+            stored = await asyncio.wait_for(asyncio.shield(confirmation), plan.timeout_ms / 1000)
         except TimeoutError:
             log.warning("A webhook request is not in Kafka after %d ms", plan.timeout_ms)
-            return self._later(web)
-        return web.Response(status=200) if stored else self._later(web)
+            return self._retry_later(web)
+        return web.Response(status=200) if stored else self._retry_later(web)
 
-    def _later(self, web: Any) -> Any:
+    def _retry_later(self, web: Any) -> Any:
         return web.Response(status=503, headers={"Retry-After": str(self._plan.retry_after_s)})
 
-    def _is_known(self, headers: Mapping[str, str], body: bytes) -> bool:
+    def _is_authenticated(self, headers: Mapping[str, str], body: bytes) -> bool:
         plan = self._plan
         secret = plan.secret.value
-        given = headers.get("Authorization", "")
+        authorization = headers.get("Authorization", "")
         match plan.access:
             case Access.NONE:
                 return True
             case Access.BASIC:
                 pair = b64encode(f"{plan.user}:{secret}".encode()).decode()
-                return _same(given, f"Basic {pair}")
+                return _same(authorization, f"Basic {pair}")
             case Access.BEARER:
-                return _same(given, f"Bearer {secret}")
+                return _same(authorization, f"Bearer {secret}")
         signature = headers.get(plan.signature_header, "")
         digest = signature.removeprefix(f"{plan.algorithm}=")
         expected = hmac.new(secret.encode(), body, _NAMES[plan.algorithm])
@@ -185,8 +184,8 @@ class HookReader(StreamReader):
         if self._plan.format is Format.BYTES:
             return body
         if self._plan.format is Format.JSON:
-            found: Value = orjson.loads(body)
-            return found
+            document: Value = orjson.loads(body)
+            return document
         return body.decode("utf-8", "replace")
 
     def _message(
@@ -197,17 +196,17 @@ class HookReader(StreamReader):
         if plan.key is not None:
             try:
                 document = value if plan.format is Format.JSON else orjson.loads(body)
-                found = plan.key.find(document)
+                node = plan.key.find(document)
             except orjson.JSONDecodeError:
-                found = MISSING
-            key = None if found is MISSING else plain(found)
-        kept = tuple(
+                node = MISSING
+            key = None if node is MISSING else plain(node)
+        copied_headers = tuple(
             Header(plan.copied[name.lower()], text, STRING)
             for name, text in headers.items()
             if name.lower() in plan.copied
         )
-        return Message(value, key, {"received": number}, kept, int(time.time() * 1000))
+        return Message(value, key, {"received": number}, copied_headers, int(time.time() * 1000))
 
 
-def _same(given: str, expected: str) -> bool:
-    return hmac.compare_digest(given.encode("utf-8", "replace"), expected.encode())
+def _same(actual: str, expected: str) -> bool:
+    return hmac.compare_digest(actual.encode("utf-8", "replace"), expected.encode())

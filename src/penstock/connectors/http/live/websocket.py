@@ -7,7 +7,7 @@ import logging
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
@@ -21,12 +21,10 @@ from penstock.connectors.http.read.freemarker import OffsetTemplate
 
 log = logging.getLogger(__name__)
 
-_NORMAL: Final = 1000
-
 
 @dataclass(frozen=True, slots=True)
 class SocketPlan:
-    """What is opened, and what of messages is kept. Times in ms."""
+    """The address to connect to, and how messages become records. Times in ms."""
 
     topic: str
     url: str
@@ -44,8 +42,8 @@ class SocketPlan:
 
 
 class SocketReader(StreamReader):
-    """Receives messages of one address. What is sent while nobody is connected is lost, unless the
-    server sends it again to who tells where it was."""
+    """Receives messages from one address. Messages sent while it is disconnected are lost, unless
+    the server repeats them from an offset in the subscription."""
 
     def __init__(self, plan: SocketPlan, auth: Fixed | None, context: SourceContext) -> None:
         super().__init__(plan.topic, {"url": plan.url}, context, plan.buffer_bytes)
@@ -59,7 +57,7 @@ class SocketReader(StreamReader):
 
         tries = 0
         while True:
-            before = self._received
+            received = self._received
             try:
                 await self._read()
             except InvalidStatus as error:
@@ -71,7 +69,7 @@ class SocketReader(StreamReader):
                 raise Refused(f"TLS with {self._plan.url} failed: {error}") from error
             except (WebSocketException, OSError, TimeoutError) as error:
                 log.warning("The WebSocket of %s is interrupted: %s", self._plan.url, error)
-            tries = 1 if self._received != before else tries + 1
+            tries = 1 if self._received != received else tries + 1
             await asyncio.sleep(pause_ms(self._plan.reconnect_ms, tries) / 1000)
 
     async def _read(self) -> None:
@@ -88,7 +86,7 @@ class SocketReader(StreamReader):
         async with connect(
             request.address,
             additional_headers=list(request.headers),
-            subprotocols=[Subprotocol(each) for each in plan.protocols] or None,
+            subprotocols=[Subprotocol(protocol) for protocol in plan.protocols] or None,
             max_size=plan.max_bytes,
             open_timeout=plan.connect_ms / 1000,
             ping_interval=plan.ping_ms / 1000 or None,
@@ -115,14 +113,14 @@ class SocketReader(StreamReader):
             except orjson.JSONDecodeError:
                 document = None  # a message of another kind, such as a greeting
             if plan.key is not None:
-                found = plan.key.find(document)
-                key = None if found is MISSING else plain(found)
+                node = plan.key.find(document)
+                key = None if node is MISSING else plain(node)
             if plan.offset is not None:
-                found = plan.offset.find(document)
-                if found is MISSING or found is None:
+                node = plan.offset.find(document)
+                if node is MISSING or node is None:
                     if "id" in self._last:
                         offset["id"] = self._last["id"]
                 else:
-                    offset["id"] = plain(found)
+                    offset["id"] = plain(node)
         self._last = offset
         return Message(received, key, offset)

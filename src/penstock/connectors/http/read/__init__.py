@@ -1,1 +1,1 @@
-"""Answers to polls as records."""
+"""Polled responses as records."""

@@ -1,7 +1,7 @@
-"""Dates as Java's `DateTimeFormatter` patterns write them: what servers use in practice.
+"""Date patterns of Java's `DateTimeFormatter`, as far as servers use them in practice.
 
-`y u M d H h m s S n a E X x Z VV z` with their repetitions, quoted texts, and optional parts in
-brackets when reading."""
+Supported: `y u M d H h m s S n a E X x Z VV z` and their repetitions, quoted text, and, for
+parsing, optional parts in brackets."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ _ZONES: Final = r"Z|[+-]\d{2}(?::?\d{2})?(?::?\d{2})?"
 
 
 def _tokens(pattern: str) -> Iterator[tuple[str, str]]:
-    """Letters, texts and brackets, in order."""
-    at = 0
-    while at < len(pattern):
-        char = pattern[at]
+    """The fields, literals and brackets of a pattern, in order."""
+    position = 0
+    while position < len(pattern):
+        char = pattern[position]
         if char == "'":
-            end = pattern.find("'", at + 1)
+            end = pattern.find("'", position + 1)
             if end < 0:
                 raise ValueError(f"a quote is not closed in the pattern '{pattern}'")
-            yield "text", pattern[at + 1 : end] or "'"
-            at = end + 1
+            yield "text", pattern[position + 1 : end] or "'"
+            position = end + 1
         elif char in "[]":
             yield char, char
-            at += 1
+            position += 1
         elif char.isalpha():
-            run = re.match(rf"{char}+", pattern[at:])
+            run = re.match(rf"{char}+", pattern[position:])
             assert run is not None
             if char not in _LETTERS:
                 raise ValueError(f"'{char}' of the pattern '{pattern}' is not supported")
             yield "field", run[0]
-            at += len(run[0])
+            position += len(run[0])
         else:
             yield "text", char
-            at += 1
+            position += 1
 
 
 class DatePattern:
-    """One pattern, in a zone for what has none.
+    """A pattern, and the default time zone.
 
     >>> DatePattern("yyyy-MM-dd'T'HH:mm:ss[.SSS]X").parse("2026-01-31T12:30:00.5Z").isoformat()
     '2026-01-31T12:30:00.500000+00:00'
@@ -55,7 +55,7 @@ class DatePattern:
     """
 
     def __init__(self, pattern: str, zone: str = "UTC") -> None:
-        """Raises ValueError for a pattern or zone that is none."""
+        """Raises ValueError for an invalid pattern or zone."""
         self.pattern = pattern
         self._zone = zone_of(zone)
         self._tokens = tuple(_tokens(pattern))
@@ -73,50 +73,50 @@ class DatePattern:
                 text += re.escape(run)
             else:
                 self._fields.append(run)
-                text += f"({_read(run)})"
+                text += f"({_regex_of(run)})"
         if depth:
             raise ValueError(f"the brackets of the pattern '{pattern}' do not match")
         self._regex = re.compile(text)
 
     def parse(self, text: str) -> datetime:
-        """The moment. Raises ValueError."""
+        """Parses a text. Raises ValueError."""
         match = self._regex.fullmatch(text)
         if match is None:
             raise ValueError(f"'{text}' does not fit the pattern '{self.pattern}'")
         parts = {"y": 1970, "M": 1, "d": 1, "H": 0, "m": 0, "s": 0, "S": 0}
         zone: tzinfo = self._zone
         afternoon = None
-        for run, found in zip(self._fields, match.groups(), strict=True):
-            if found is None:
+        for run, part in zip(self._fields, match.groups(), strict=True):
+            if part is None:
                 continue
             letter = "y" if run[0] == "u" else run[0]
             if letter == "a":
-                afternoon = found.upper() == "PM"
+                afternoon = part.upper() == "PM"
             elif letter in "XxZVz":
-                zone = zone_of(found)
+                zone = zone_of(part)
             elif letter == "M" and len(run) > 2:
-                parts["M"] = 1 + [each[:3] for each in _MONTHS].index(found[:3].capitalize())
+                parts["M"] = 1 + [month[:3] for month in _MONTHS].index(part[:3].capitalize())
             elif letter in "Sn":
-                parts["S"] = int((found if letter == "S" else found.zfill(9)).ljust(6, "0")[:6])
+                parts["S"] = int((part if letter == "S" else part.zfill(9)).ljust(6, "0")[:6])
             elif letter == "h":
-                parts["H"] = int(found) % 12
+                parts["H"] = int(part) % 12
             elif letter != "E":
-                parts[letter] = int(found) + (2000 if run in ("yy", "uu") else 0)
+                parts[letter] = int(part) + (2000 if run in ("yy", "uu") else 0)
         if afternoon:
             parts["H"] += 12
         y, month, d, hour, minute, second, micros = parts.values()
         return datetime(y, month, d, hour, minute, second, micros, zone)
 
     def format(self, moment: datetime) -> str:
-        """The text of a moment, in the pattern's zone."""
+        """Formats a moment in the pattern's time zone."""
         local = moment.astimezone(self._zone)
         return "".join(
-            run if kind == "text" else "" if kind in "[]" else _written(run, local)
+            run if kind == "text" else "" if kind in "[]" else _formatted(run, local)
             for kind, run in self._tokens
         )
 
 
-def _read(run: str) -> str:
+def _regex_of(run: str) -> str:
     match run[0]:
         case "M" if len(run) > 2:
             return r"[A-Za-z]+"
@@ -133,7 +133,7 @@ def _read(run: str) -> str:
     return r"\d{2}" if len(run) == 2 else r"\d{1,2}"
 
 
-def _written(run: str, local: datetime) -> str:
+def _formatted(run: str, local: datetime) -> str:
     size = len(run)
     match run[0]:
         case "y" | "u":
@@ -171,7 +171,7 @@ def _offset_text(run: str, local: datetime) -> str:
 
 
 def zone_of(text: str) -> tzinfo:
-    """A zone by its name or offset. Raises ValueError."""
+    """A time zone by name or offset. Raises ValueError."""
     if text in ("Z", "UTC", "GMT"):
         return UTC
     if re.fullmatch(_ZONES, text):
@@ -185,7 +185,7 @@ def zone_of(text: str) -> tzinfo:
 
 
 def instant(moment: datetime) -> str:
-    """A moment as Java's `Instant` prints it.
+    """Formats a moment like Java's `Instant`.
 
     >>> instant(datetime(2026, 1, 31, 12, 30, tzinfo=UTC))
     '2026-01-31T12:30:00Z'
@@ -199,7 +199,7 @@ def instant(moment: datetime) -> str:
 
 
 def moment_of(text: str) -> datetime:
-    """A moment that `instant` has written. Raises ValueError."""
+    """Parses a moment formatted by `instant`. Raises ValueError."""
     moment = datetime.fromisoformat(text)
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
@@ -210,7 +210,7 @@ def millis(moment: datetime) -> int:
 
 
 def of_millis(ms: int) -> datetime:
-    """A moment by its milliseconds since 1970. Raises ValueError beyond Python's years."""
+    """The moment of milliseconds since 1970. Raises ValueError beyond Python's years."""
     try:
         return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
     except OverflowError:

@@ -1,14 +1,14 @@
-"""Request templates over the offset, in the part of FreeMarker that castorm's users write:
+"""Request templates over the offset, in the subset of FreeMarker that castorm's users need:
 `${offset.timestamp}`, `${offset.key!'0'}`, `${offset.timestamp?datetime.iso?long}`.
 
 | built-in | result |
 |---|---|
-| `!text`, `!` | the text, or nothing, where the offset has no such member |
-| `?datetime.iso`, `?date.iso`, `?datetime` | a moment, of an ISO 8601 text |
-| `?long`, `?number`, `?int`, `?c` | a number; of a moment its ms since 1970 |
-| `?string`, `?string['yyyy/MM/dd HH:mm']` | a text; of a moment by a pattern, in UTC |
+| `!text`, `!` | the text, or an empty one, if the offset has no such member |
+| `?datetime.iso`, `?date.iso`, `?datetime` | a moment, parsed from ISO 8601 |
+| `?long`, `?number`, `?int`, `?c` | a number; for a moment its ms since 1970 |
+| `?string`, `?string['yyyy/MM/dd HH:mm']` | a text; for a moment by a pattern, in UTC |
 | `?url`, `?upper_case`, `?lower_case`, `?trim` | a text |
-| `+ 1`, `- 1` | a number that is more, or less |
+| `+ 1`, `- 1` | a larger or smaller number |
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Step = Callable[[Any], Any]
 
 
 class OffsetTemplate:
-    """One template.
+    """A template.
 
     >>> OffsetTemplate("a=${offset.a}&b=${offset.b!'none'}").render({"a": "1"})
     'a=1&b=none'
@@ -46,7 +46,7 @@ class OffsetTemplate:
     __slots__ = ("_parts", "text")
 
     def __init__(self, text: str, *, plain: bool = False) -> None:
-        """`plain`: it has no placeholders. Raises ValueError for what is no template."""
+        """`plain`: without placeholders. Raises ValueError for an invalid template."""
         self.text = text
         self._parts: list[str | Callable[[Mapping[str, Any]], str]] = []
         if plain:
@@ -54,64 +54,64 @@ class OffsetTemplate:
             return
         if "<#" in text:
             raise ValueError("directives of FreeMarker (<#…>) are not supported")
-        at = 0
+        position = 0
         for match in _PLACE.finditer(text):
             if not match[2]:
                 raise ValueError(f"a placeholder is not closed: '{match[0][:40]}'")
-            self._parts += [text[at : match.start()], _expression(match[1])]
-            at = match.end()
-        self._parts.append(text[at:])
+            self._parts += [text[position : match.start()], _expression(match[1])]
+            position = match.end()
+        self._parts.append(text[position:])
 
     def render(self, offset: Mapping[str, Any]) -> str:
-        """The text for an offset. Raises DataError where it lacks a member."""
+        """The text for an offset. Raises DataError for a missing member."""
         return "".join(part if isinstance(part, str) else part(offset) for part in self._parts)
 
 
 def _expression(text: str) -> Callable[[Mapping[str, Any]], str]:
-    named = _NAME.match(text)
-    if named is None:
+    name_match = _NAME.match(text)
+    if name_match is None:
         raise ValueError(f"'${{{text}}}' names nothing")
-    path = [named[1], *(a or b for a, b in _STEP.findall(named[2]))]
+    path = [name_match[1], *(plain or quoted for plain, quoted in _STEP.findall(name_match[2]))]
     if path[0] == "offset" and len(path) > 1:
         path = path[1:]
     name = ".".join(path)
-    at = named.end()
+    position = name_match.end()
     default: str | None = None
-    if given := _DEFAULT.match(text, at):
-        default = next((each for each in given.groups() if each is not None), "")
-        at = given.end()
+    if default_match := _DEFAULT.match(text, position):
+        default = next((group for group in default_match.groups() if group is not None), "")
+        position = default_match.end()
     steps: list[Step] = []
-    while at < len(text.rstrip()):
-        if built := _BUILTIN.match(text, at):
-            steps.append(_builtin(built[1], built[2] or built[3], text))
-            at = built.end()
-        elif added := _SUM.match(text, at):
-            more = int(added[2]) if added[1] == "+" else -int(added[2])
-            steps.append(_adding(more))
-            at = added.end()
+    while position < len(text.rstrip()):
+        if builtin_match := _BUILTIN.match(text, position):
+            steps.append(_builtin(builtin_match[1], builtin_match[2] or builtin_match[3], text))
+            position = builtin_match.end()
+        elif sum_match := _SUM.match(text, position):
+            increment = int(sum_match[2]) if sum_match[1] == "+" else -int(sum_match[2])
+            steps.append(_adding(increment))
+            position = sum_match.end()
         else:
-            raise ValueError(f"'{text[at:]}' of '${{{text}}}' is not supported")
+            raise ValueError(f"'{text[position:]}' of '${{{text}}}' is not supported")
 
     def value(offset: Mapping[str, Any]) -> str:
-        found: Any = offset.get(name, default)
-        if found is None:
+        result: Any = offset.get(name, default)
+        if result is None:
             raise DataError(
                 f"the offset has no '{name}' for '${{{text}}}': set it in http.offset.initial, or "
                 f"give a default, ${{offset.{name}!'…'}}"
             )
         if name not in offset and not steps:
-            return str(found)
+            return str(result)
         try:
             for step in steps:
-                found = step(found)
+                result = step(result)
         except ValueError as error:
             raise DataError(f"'${{{text}}}': {error}") from error
-        return _text(found)
+        return _text(result)
 
     return value
 
 
-def _builtin(name: str, argument: str | None, whole: str) -> Step:
+def _builtin(name: str, argument: str | None, template: str) -> Step:
     match name:
         case "datetime.iso" | "date.iso" | "datetime":
             return lambda value: value if isinstance(value, datetime) else moment_of(str(value))
@@ -134,11 +134,11 @@ def _builtin(name: str, argument: str | None, whole: str) -> Step:
             return lambda value: _text(value).lower()
         case "trim":
             return lambda value: _text(value).strip()
-    raise ValueError(f"'?{name}' of '${{{whole}}}' is not supported")
+    raise ValueError(f"'?{name}' of '${{{template}}}' is not supported")
 
 
-def _adding(more: int) -> Step:
-    return lambda value: _number(value) + more
+def _adding(increment: int) -> Step:
+    return lambda value: _number(value) + increment
 
 
 def _number(value: Any) -> int | float:

@@ -1,4 +1,4 @@
-"""The way from a page of an answer to the next."""
+"""Requests for further pages of a response."""
 
 from __future__ import annotations
 
@@ -36,36 +36,36 @@ def with_parameter(url: str, name: str, value: str) -> str:
     'http://x/a?b=1&page=2'
     """
     parts = urlsplit(url)
-    kept = [pair for pair in parse_qsl(parts.query, keep_blank_values=True) if pair[0] != name]
-    return urlunsplit(parts._replace(query=urlencode([*kept, (name, value)])))
+    others = [pair for pair in parse_qsl(parts.query, keep_blank_values=True) if pair[0] != name]
+    return urlunsplit(parts._replace(query=urlencode([*others, (name, value)])))
 
 
 def following(
-    pages: Pages, first: Request, asked: Request, answer: Answer, document: Any, number: int,
+    pages: Pages, first: Request, previous: Request, answer: Answer, document: Any, number: int,
     items: int,
 ) -> Request | None:  # fmt: skip
-    """The request for the page after `asked`, the `number`th of those that began with `first`, or
-    None: it was the last. Raises Unreadable for pages without end."""
+    """The request for the page after `previous`, the `number`th since `first`; None after the last
+    page. Raises Unreadable for pages without end."""
     request: Request | None = None
     match pages.kind:
         case Paging.NONE:
             return None
         case Paging.LINK:
             target = next_link(answer.headers.get("link", ""))
-            request = None if target is None else _at(asked, target)
+            request = None if target is None else _at(previous, target)
         case Paging.NEXT | Paging.CURSOR:
             assert pages.pointer is not None
-            found = pages.pointer.find(document)
-            if found is MISSING or found is None or found in ("", False):
+            node = pages.pointer.find(document)
+            if node is MISSING or node is None or node in ("", False):
                 return None
-            if not isinstance(found, str | int):
+            if not isinstance(node, str | int):
                 raise Unreadable(
                     f"At '{pages.pointer.text}' is no text: check penstock.http.page.pointer"
                 )
             if pages.kind is Paging.NEXT:
-                request = _at(asked, str(found))
+                request = _at(previous, str(node))
             else:
-                url = with_parameter(first.url, pages.parameter, str(found))
+                url = with_parameter(first.url, pages.parameter, str(node))
                 request = replace(first, url=url)
         case Paging.PAGE:
             if not items:
@@ -74,23 +74,23 @@ def following(
             request = replace(first, url=url)
     if request is None:
         return None
-    if request.url == asked.url:
+    if request.url == previous.url:
         raise Unreadable(
-            f"The page {asked.url} names itself as the next one: check penstock.http.page.mode"
+            f"The page {previous.url} names itself as the next one: check penstock.http.page.mode"
         )
     if number >= pages.most:
         raise Unreadable(
-            f"{asked.url} is the {number:,}th page, and there are more: raise "
+            f"{previous.url} is the {number:,}th page, and there are more: raise "
             "penstock.http.page.max, or let the request ask for less"
         )
     return request
 
 
-def _at(asked: Request, target: str) -> Request:
-    """The same request at another address. Credentials stay with their server."""
-    url = urljoin(asked.url, target)
-    if urlsplit(url)[:2] != urlsplit(asked.url)[:2]:
+def _at(previous: Request, target: str) -> Request:
+    """The same request at another URL of the same server, so that no other gets credentials."""
+    url = urljoin(previous.url, target)
+    if urlsplit(url)[:2] != urlsplit(previous.url)[:2]:
         raise Unreadable(
-            f"The next page of {asked.url} is on another server, {url}: requests go to one"
+            f"The next page of {previous.url} is on another server, {url}: requests go to one"
         )
-    return replace(asked, url=url)
+    return replace(previous, url=url)

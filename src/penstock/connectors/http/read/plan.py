@@ -1,4 +1,4 @@
-"""What a configuration says of polls."""
+"""The plan of a polling source."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.connectors.http.read.freemarker import OffsetTemplate
 
 
 class Direction(Enum):
-    """How a list is ordered by time."""
+    """The order of a list by time."""
 
     ASC = "asc"
     DESC = "desc"
@@ -20,8 +20,8 @@ class Direction(Enum):
 
 
 class Filter(Enum):
-    """Which records are new: those that are later than the offset and those that follow the last
-    one in the list; those that are later; all."""
+    """Which records are new: those later than the offset or after the last one in the list; those
+    later than the offset; all."""
 
     OFFSET = "offset"
     TIMESTAMP = "timestamp"
@@ -40,8 +40,8 @@ class Paging(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """The pages of an answer. `pointer` is where a body has the next URL or the cursor,
-    `parameter` what the cursor or the number of the page is called in the query."""
+    """The pages of a response. `pointer`: the next URL or the cursor in a body; `parameter`: the
+    query parameter for the cursor or the page number."""
 
     kind: Paging = Paging.NONE
     pointer: Pointer | None = None
@@ -64,7 +64,7 @@ class RequestPlan:
 
 @dataclass(frozen=True, slots=True)
 class ListPlan:
-    """The records of an answer."""
+    """The records of a response."""
 
     items: Pointer
     record: Pointer
@@ -78,7 +78,7 @@ class ListPlan:
 
 @dataclass(frozen=True, slots=True)
 class SourcePlan:
-    """What is polled, how often (ms), and what becomes of it."""
+    """The requests, their intervals (ms), and the records made of responses."""
 
     topic: str
     request: RequestPlan
@@ -89,6 +89,6 @@ class SourcePlan:
     catchup_ms: int
     process: frozenset[int]
     skip: frozenset[int]
-    structs: bool = True  # whether keys and values are castorm's structs; if not, texts
-    per_second: float = 0.0  # the most requests in a second; 0: any number
+    structs: bool = True  # keys and values are castorm's structs; else strings
+    per_second: float = 0.0  # the most requests per second; 0: no limit
     backoff_ms: int = 1_000

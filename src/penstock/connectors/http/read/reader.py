@@ -50,7 +50,7 @@ _BUSY = frozenset({408, 429, 500, 502, 503, 504})
 
 
 class _Round:
-    """The pages of one poll of the server."""
+    """One round of requests: the pages of a response."""
 
     def __init__(self, first: Request, fresh: Fresh) -> None:
         self.first = first
@@ -61,8 +61,8 @@ class _Round:
 
 
 class HttpReader(SourceReader):
-    """Asks a server again and again for what comes after the offset. An answer is read to its end
-    before the next request is made."""
+    """Polls a server for records after the offset. Completes all pages of a response before the
+    next round of requests."""
 
     idle_ms = 0
 
@@ -86,19 +86,19 @@ class HttpReader(SourceReader):
         self._timer = Timer(plan.interval_ms, plan.catchup_ms)
         self._rate = Rate(plan.per_second)
         self._validators: tuple[str, Headers] | None = None
-        self._seen: tuple[str, Headers] | None = None
+        self._round_validators: tuple[str, Headers] | None = None
 
     def poll(self, max_bytes: int, wait_ms: int) -> Polled | None:
         deadline = self._clock() + wait_ms
-        asked = False
+        has_fetched = False
         while not self._queue:
-            if self._round is None and asked and self._clock() >= deadline:
+            if self._round is None and has_fetched and self._clock() >= deadline:
                 return None
             if self._round is None and not self._wait(self._timer.due, deadline):
                 return None
             if not self._context.is_running or not self._fetch(deadline):
                 return None
-            asked = True
+            has_fetched = True
         return self._next(max_bytes)
 
     def close(self) -> None:
@@ -106,34 +106,34 @@ class HttpReader(SourceReader):
         self._loop.close()
 
     def _wait(self, until: int, deadline: int) -> bool:
-        """Waits for a time; False if the poll, or the task, ends before."""
+        """Waits until a time; False if the poll or the task ends before."""
         while (now := self._clock()) < until:
             if now >= deadline or self._context.wait((min(until, deadline) - now) / 1000):
                 return False
         return self._context.is_running
 
     def _next(self, max_bytes: int) -> Polled:
-        """The next records that are known."""
-        taken: list[Item] = []
+        """The next queued records."""
+        items: list[Item] = []
         size = 0
-        while self._queue and (not taken or size < max_bytes):
+        while self._queue and (not items or size < max_bytes):
             item = self._queue.popleft()
-            taken.append(item)
+            items.append(item)
             size += len(item.value) + 2 * len(item.key) + 100
-        self._offset = taken[-1].offset
-        stored: dict[str, Primitive] = dict(taken[-1].offset)
+        self._offset = items[-1].offset
+        stored: dict[str, Primitive] = dict(items[-1].offset)
         if not self._queue and self._round is None:
-            self._validators = self._seen
-        return Polled(records_of(self._plan, taken), (SourceOffset({}, stored),))
+            self._validators = self._round_validators
+        return Polled(records_of(self._plan, items), (SourceOffset({}, stored),))
 
     def _fetch(self, deadline: int) -> bool:
-        """Asks for a page. False if the poll ends before it may."""
+        """Requests a page. False if the poll ends before the rate limit allows it."""
         self._rate, wait = self._rate.asked(self._clock())
         if wait and not self._wait(self._clock() + wait, max(deadline, self._clock() + wait)):
             return False
         if self._round is None:
             self._round = _Round(self._first(), Fresh(self._plan.records.filter, self._offset))
-            self._seen = None
+            self._round_validators = None
         current = self._round
         assert current.request is not None
         request = current.request
@@ -151,7 +151,7 @@ class HttpReader(SourceReader):
         direction = self._plan.records.direction
         if self._plan.pages.kind is Paging.NONE or direction is Direction.ASC:
             self._queue += current.fresh.of(ordered(direction, items))
-        else:  # the oldest may be on the last page
+        else:  # the oldest record may be on the last page
             current.gathered += items
         current.number += 1
         if current.number == 1:
@@ -163,12 +163,12 @@ class HttpReader(SourceReader):
         if following_page is None:
             self._end()
         else:
-            self._seen = None  # a change of a later page does not change the first
+            self._round_validators = None  # the first page may be unchanged when a later one is not
             current.request = following_page
         return True
 
     def _end(self) -> None:
-        """The round is over."""
+        """Ends the round."""
         current, self._round = self._round, None
         if current is not None and current.gathered:
             direction = self._plan.records.direction
@@ -176,7 +176,7 @@ class HttpReader(SourceReader):
         newest = self._queue[-1].timestamp if self._queue else self._latest()
         self._timer = self._timer.polled(self._clock(), newest)
         if not self._queue:
-            self._validators = self._seen or self._validators
+            self._validators = self._round_validators or self._validators
 
     def _latest(self) -> int | None:
         text = self._offset.get("timestamp")
@@ -186,17 +186,17 @@ class HttpReader(SourceReader):
             return None
 
     def _is_read(self, request: Request, answer: Answer) -> bool:
-        """Whether an answer has records. Raises where it tells of a failure."""
+        """Whether to read records from a response. Raises for a failure."""
         plan = self._plan
         if answer.status == 304 and self._validators is not None:
             return False
         if answer.status in plan.process:
             return True
         if answer.status in plan.skip:
-            log.warning("%s is left out: %s", request.url, answer.told())
+            log.warning("%s is left out: %s", request.url, answer.summary())
             return False
         self._round = None
-        text = f"{request.method} {request.url}: {answer.told()}"
+        text = f"{request.method} {request.url}: {answer.summary()}"
         if answer.status in _BUSY:
             pause = max(retry_after_ms(answer.headers) or 0, plan.backoff_ms)
             self._timer = self._timer.put_off(self._clock() + pause)
@@ -209,25 +209,25 @@ class HttpReader(SourceReader):
     def _remember(self, request: Request, answer: Answer) -> None:
         if not self._plan.request.conditional or request.method != "GET":
             return
-        found: list[tuple[str, str]] = []
+        validators: list[tuple[str, str]] = []
         if tag := answer.headers.get("etag"):
-            found.append(("If-None-Match", tag))
-        if at := answer.headers.get("last-modified"):
-            found.append(("If-Modified-Since", at))
-        self._seen = (request.url, tuple(found)) if found else None
+            validators.append(("If-None-Match", tag))
+        if modified := answer.headers.get("last-modified"):
+            validators.append(("If-Modified-Since", modified))
+        self._round_validators = (request.url, tuple(validators)) if validators else None
 
     def _first(self) -> Request:
-        """The request of a round."""
-        asked, offset = self._plan.request, self._offset
+        """The first request of a round."""
+        plan, offset = self._plan.request, self._offset
         try:
-            url = asked.url.render(offset)
-            params = asked.params.render(offset)
-            headers = _pairs(asked.headers.render(offset))
-            body = asked.body.render(offset)
+            url = plan.url.render(offset)
+            params = plan.params.render(offset)
+            headers = _pairs(plan.headers.render(offset))
+            body = plan.body.render(offset)
         except DataError as error:
             raise Unreadable(str(error)) from error
         if params:
-            pairs = [tuple(each.split("=", 1)) for each in params.split("&") if "=" in each]
+            pairs = [tuple(param.split("=", 1)) for param in params.split("&") if "=" in param]
             mark = "&" if "?" in url else "?"
             url += mark + urlencode([(name.strip(), value.strip()) for name, value in pairs])
         pages = self._plan.pages
@@ -235,14 +235,14 @@ class HttpReader(SourceReader):
             url = with_parameter(url, pages.parameter, str(pages.first))
         if self._validators is not None and self._validators[0] == url:
             headers += self._validators[1]
-        return Request(asked.method, url, headers, body.encode() or None)
+        return Request(plan.method, url, headers, body.encode() or None)
 
 
 def _pairs(text: str) -> Headers:
-    """Headers, name:value with commas between; a comma of a value is escaped by a backslash."""
-    found: list[tuple[str, str]] = []
+    """Parses headers `name:value` separated by commas; a backslash escapes a comma."""
+    headers: list[tuple[str, str]] = []
     for entry in re.split(r"(?<!\\),", text):
         name, colon, value = entry.partition(":")
         if colon:
-            found.append((name.strip(), value.strip().replace("\\,", ",")))
-    return tuple(found)
+            headers.append((name.strip(), value.strip().replace("\\,", ",")))
+    return tuple(headers)

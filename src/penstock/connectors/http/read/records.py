@@ -1,4 +1,4 @@
-"""Answers as records, with the offsets that castorm's connector stores."""
+"""Records of responses, with offsets like castorm's connector."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from penstock.connectors.http.read.plan import Direction, Filter, ListPlan, Sour
 _PACKAGE: Final = "com.github.castorm.kafka.connect.http"
 
 
-def _said(schema: Schema, doc: str, *, optional: bool) -> Schema:
+def _documented(schema: Schema, doc: str, *, optional: bool) -> Schema:
     return Schema(schema.type, optional=optional, doc=doc)
 
 
@@ -27,22 +27,22 @@ KEY: Final = Schema(
     Type.STRUCT,
     name=f"{_PACKAGE}.Key",
     doc="Message Key",
-    fields=(Field("key", 0, _said(STRING, "HTTP Record Key", optional=True)),),
+    fields=(Field("key", 0, _documented(STRING, "HTTP Record Key", optional=True)),),
 )
 VALUE: Final = Schema(
     Type.STRUCT,
     name=f"{_PACKAGE}.Value",
     doc="Message Value",
     fields=(
-        Field("value", 0, _said(STRING, "HTTP Record Value", optional=False)),
-        Field("key", 1, _said(STRING, "HTTP Record Key", optional=True)),
-        Field("timestamp", 2, _said(INT64, "HTTP Record Timestamp", optional=True)),
+        Field("value", 0, _documented(STRING, "HTTP Record Value", optional=False)),
+        Field("key", 1, _documented(STRING, "HTTP Record Key", optional=True)),
+        Field("timestamp", 2, _documented(INT64, "HTTP Record Timestamp", optional=True)),
     ),
 )
 
 
 class Unreadable(PenstockError):
-    """An answer that has no records where the configuration says they are."""
+    """A response without records at the configured places."""
 
 
 class Item(NamedTuple):
@@ -55,22 +55,22 @@ class Item(NamedTuple):
 
 
 def items_of(plan: ListPlan, answer: Answer, document: Any, now_ms: int) -> list[Item]:
-    """The records of an answer, in the order of its list. Raises Unreadable."""
+    """The records of a response, in the order of its list. Raises Unreadable."""
     try:
-        listed = plan.items.of(document)
+        nodes = plan.items.of(document)
     except DataError as error:
         raise Unreadable(
             f"{error}, the answer of {answer.url}: check http.response.list.pointer"
         ) from None
-    if listed is None:
+    if nodes is None:
         return []
-    if not isinstance(listed, list):
-        listed = [listed]
-    return [_item(plan, node, now_ms) for node in listed]
+    if not isinstance(nodes, list):
+        nodes = [nodes]
+    return [_item(plan, node, now_ms) for node in nodes]
 
 
 def document_of(answer: Answer) -> Any:
-    """The JSON of an answer. Raises Unreadable."""
+    """The JSON of a response. Raises Unreadable."""
     if not answer.body.strip():
         raise Unreadable(f"The answer of {answer.url} is empty, and no JSON")
     try:
@@ -82,17 +82,19 @@ def document_of(answer: Answer) -> Any:
 
 
 def _item(plan: ListPlan, node: Any, now_ms: int) -> Item:
-    offset = {name: plain(_at(p, node, _OFFSET)) for name, p in plan.offsets.items()}
+    offset = {name: plain(_at(pointer, node, _OFFSET)) for name, pointer in plan.offsets.items()}
     body = _at(plan.record, node, "http.response.record.pointer")
     value = orjson.dumps(body).decode() if isinstance(body, dict) else plain(body)
     if isinstance(body, list):
         value = orjson.dumps(body).decode()
-    parts = [plain(_at(p, node, "http.response.record.key.pointer")) for p in plan.keys]
-    key = "+".join(part for part in parts if part) or offset.get("key") or _named(value)
+    key_parts = [
+        plain(_at(pointer, node, "http.response.record.key.pointer")) for pointer in plan.keys
+    ]
+    key = "+".join(part for part in key_parts if part) or offset.get("key") or _named(value)
     text = offset.get("timestamp")
     if plan.timestamp is not None:
         text = plain(_at(plan.timestamp, node, "http.response.record.timestamp.pointer"))
-    whole = {**offset, "key": key}
+    full_offset = {**offset, "key": key}
     timestamp = now_ms
     if text is not None:
         try:
@@ -102,22 +104,22 @@ def _item(plan: ListPlan, node: Any, now_ms: int) -> Item:
                 f"The timestamp of a record is none: {error}. Check "
                 "http.response.record.timestamp.parser and its pattern."
             ) from None
-        whole["timestamp"] = instant(moment)
+        full_offset["timestamp"] = instant(moment)
         timestamp = millis(moment)
-    return Item(key, value, timestamp, whole)
+    return Item(key, value, timestamp, full_offset)
 
 
 _OFFSET: Final = "http.response.record.offset.pointer"
 
 
 def _at(pointer: Pointer, node: Any, setting: str) -> Any:
-    found = pointer.find(node)
-    if found is MISSING:
+    target = pointer.find(node)
+    if target is MISSING:
         start = orjson.dumps(node).decode()[:200]
         raise Unreadable(
             f"A record has nothing at '{pointer.text}': check {setting}. The record: {start}"
         )
-    return found
+    return target
 
 
 def _named(text: str) -> str:
@@ -127,16 +129,16 @@ def _named(text: str) -> str:
 
 
 def ordered(direction: Direction, items: Sequence[Item]) -> list[Item]:
-    """The records, the oldest first."""
+    """The records, oldest first."""
     if direction is Direction.IMPLICIT:
-        turned = len(items) > 1 and items[0].timestamp > items[-1].timestamp
-        direction = Direction.DESC if turned else Direction.ASC
+        is_descending = len(items) > 1 and items[0].timestamp > items[-1].timestamp
+        direction = Direction.DESC if is_descending else Direction.ASC
     return list(items) if direction is Direction.ASC else list(reversed(items))
 
 
 class Fresh:
-    """Tells which records come after an offset, in one round of polls. A record without a time of
-    its own is always new to the filters by time, as with castorm's connector."""
+    """Filters the records after an offset, in one round of requests. A record without a timestamp
+    always passes the filters by time, as in castorm's connector."""
 
     def __init__(self, kind: Filter, offset: Mapping[str, Any]) -> None:
         self._kind = kind
@@ -152,7 +154,7 @@ class Fresh:
                 ) from None
 
     def of(self, items: Sequence[Item]) -> Iterator[Item]:
-        """Those that are new."""
+        """The new records."""
         for item in items:
             if self._kind is Filter.NONE or item.timestamp > self._after:
                 yield item
@@ -164,7 +166,7 @@ class Fresh:
 
 
 def records_of(plan: SourcePlan, items: Sequence[Item]) -> Records:
-    """The batch."""
+    """The items as a batch."""
     times = [item.timestamp for item in items]
     if not plan.structs:
         return Records.of(

@@ -1,4 +1,4 @@
-"""When the next poll is due."""
+"""Timing of polls."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Timer:
-    """Polls follow each other after `interval_ms`; sooner, after `catchup_ms`, while the last
-    record is older than the interval and the poll before brought newer ones. Times in ms.
+    """Polls every `interval_ms`, or every `catchup_ms` while the last record is older than the
+    interval and the previous poll returned newer ones. Times in ms.
 
     >>> timer = Timer(60_000, 30_000).polled(now=0, latest=None)
     >>> timer.due
@@ -29,13 +29,13 @@ class Timer:
         return replace(self, due=now + wait, latest=latest)
 
     def put_off(self, until: int) -> Timer:
-        """Not before that time."""
+        """The state without a poll before that time."""
         return replace(self, due=max(self.due, until))
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """At most `per_second` requests in a second, evenly. 0: any number.
+    """At most `per_second` requests per second, evenly spaced; 0: no limit.
 
     >>> rate, waits = Rate(2.0), []
     >>> for _ in range(3):

@@ -50,7 +50,7 @@ def _pair_problem(entries: tuple[str, ...] | None) -> str | None:
 
 
 def _number_problem(entries: tuple[str, ...] | None) -> str | None:
-    bad = [each for each in entries or () if not each.isdecimal()]
+    bad = [entry for entry in entries or () if not entry.isdecimal()]
     return f"must be a list of numbers: {', '.join(bad)}" if bad else None
 
 
@@ -167,11 +167,11 @@ def _rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
             invalid(AUTHORIZATION.name, HIDDEN, f"Must not be present when {AUTH.name} != static"),
         )
     if kind == "oauth2":
-        for each in (TOKEN_URL, CLIENT_ID, CLIENT_SECRET):
-            if not parsed.get(each.name):
+        for setting in (TOKEN_URL, CLIENT_ID, CLIENT_SECRET):
+            if not parsed.get(setting.name):
                 yield (
-                    each.name,
-                    invalid(each.name, None, f"Must be present when {AUTH.name} = oauth2"),
+                    setting.name,
+                    invalid(setting.name, None, f"Must be present when {AUTH.name} = oauth2"),
                 )
     port = parsed.get(PROXY_PORT.name)
     if bool(parsed.get(PROXY_HOST.name)) != (isinstance(port, int) and port > 0):
@@ -189,7 +189,7 @@ AIVEN_SINK: Final = ConfigDef(
 
 
 def sink_plan(config: Config) -> SinkPlan:
-    """What a configuration says of requests."""
+    """The plan of a sink task."""
     headers = shared.pairs_of(ADDITIONAL.name, config[ADDITIONAL], ",")
     if config[CONTENT_TYPE]:
         headers += (("Content-Type", config[CONTENT_TYPE]),)
@@ -217,14 +217,13 @@ def sink_plan(config: Config) -> SinkPlan:
 
 
 def _raw(config: Config, setting: Any, default: str) -> bytes:
-    """A text as it was given, with what is between quotes in a properties file: `\\n` is a line
-    break."""
+    """A setting's raw text with the escapes of a properties file: `\\n` is a line break."""
     text = config.props.get(setting.name, default)
     return text.replace("\\n", "\n").replace("\\t", "\t").replace("\\r", "\r").encode()
 
 
 def client_options(config: Config) -> ClientOptions:
-    """What a configuration says of connections. Raises ConfigInvalid."""
+    """Options of connections. Raises ConfigInvalid."""
     stores = {
         name: value for name, value in config.props.items() if name.startswith("http.ssl.trustst")
     }
@@ -246,7 +245,7 @@ def client_options(config: Config) -> ClientOptions:
 
 
 def auth(config: Config) -> Auth | None:
-    """How requests are authenticated."""
+    """The authentication of requests."""
     match config[AUTH].lower():
         case "static":
             return Fixed((("Authorization", config[AUTHORIZATION].value),))
@@ -263,7 +262,7 @@ def auth(config: Config) -> Auth | None:
                     grant_name=config[GRANT_NAME],
                     id_name=config[ID_NAME],
                     secret_name=config[SECRET_NAME],
-                    renew_on=frozenset(int(each) for each in config[RENEW_ON]),
+                    renew_on=frozenset(int(status) for status in config[RENEW_ON]),
                 )
             )
     return shared.own_auth(config)

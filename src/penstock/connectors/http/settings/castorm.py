@@ -53,7 +53,7 @@ _T, _R, _A, _C, _L, _K = "Timer", "Request", "Authentication", "Client", "Respon
 
 
 def _classes(*names: str) -> Any:
-    """One of these classes, by its full or its simple name."""
+    """A check for one of these classes, by full or simple name."""
     simple = {name.rpartition(".")[2] for name in names}
 
     def problem(text: str | None) -> str | None:
@@ -70,32 +70,32 @@ def _class_key(name: str, default: str, others: tuple[str, ...], group: str, doc
 
 
 def _statuses(text: str) -> frozenset[int]:
-    """Statuses of a list of numbers and spans, `200..299`. Raises ValueError."""
-    found: set[int] = set()
+    """Parses a list of statuses and ranges, `200..299`. Raises ValueError."""
+    statuses: set[int] = set()
     for entry in text.split(","):
-        first, dots, last = (each.strip() for each in entry.partition(".."))
+        first, dots, last = (bound.strip() for bound in entry.partition(".."))
         if not first and not last:
             continue
         low, high = sorted((int(first), int(last) if dots else int(first)))
-        found.update(range(low, high + 1))
-    return frozenset(found)
+        statuses.update(range(low, high + 1))
+    return frozenset(statuses)
 
 
 def _map(text: str) -> dict[str, str]:
-    """`a=b, c=d`. Raises ValueError."""
-    found: dict[str, str] = {}
+    """Parses `a=b, c=d`. Raises ValueError."""
+    pairs: dict[str, str] = {}
     for entry in text.split(","):
         if not entry.strip():
             continue
         name, equals, value = entry.partition("=")
         if not equals:
             raise ValueError(f"Incomplete pair: {entry.strip()}")
-        found[name.strip()] = value.strip()
-    return found
+        pairs[name.strip()] = value.strip()
+    return pairs
 
 
 def _pointers(text: str) -> tuple[Pointer, ...]:
-    return tuple(Pointer(each.strip()) for each in text.split(",") if each.strip())
+    return tuple(Pointer(path.strip()) for path in text.split(",") if path.strip())
 
 
 _TEMPLATE: Final = shared.readable(OffsetTemplate, "a template over the offset")
@@ -240,7 +240,7 @@ RECORD_TIME: Final = key(
 RECORD_OFFSET: Final = key(
     "http.response.record.offset.pointer", STRING, "", MEDIUM, _L,
     "What of an item is its offset: key=/id, timestamp=/updated. Members can be used in templates.",
-    shared.readable(lambda text: [Pointer(each) for each in _map(text).values()],
+    shared.readable(lambda text: [Pointer(path) for path in _map(text).values()],
                     "name=pointer pairs"),
 )  # fmt: skip
 RECORD_PARSER: Final = _class_key(
@@ -335,9 +335,9 @@ def _rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
         yield PAGE_POINTER.name, f"{PAGE_POINTER.name} must be set with {PAGE_MODE.name}={mode}"
     kind = str(parsed.get(AUTH.name) or "none").lower()
     needed = {"basic": (USER,), "oauth2": (TOKEN_URL, CLIENT_ID, CLIENT_SECRET)}.get(kind, ())
-    for each in needed:
-        if not parsed.get(each.name):
-            yield each.name, f"{each.name} must be set when {AUTH.name} is {kind}"
+    for setting in needed:
+        if not parsed.get(setting.name):
+            yield setting.name, f"{setting.name} must be set when {AUTH.name} is {kind}"
     url = str(parsed.get(URL.name) or "")
     if url and "${" not in url and not url.startswith(("http://", "https://")):
         yield URL.name, f"Invalid value {url} for configuration {URL.name}: it is no URL"
@@ -357,7 +357,7 @@ SOURCE: Final = ConfigDef(
 
 
 def source_plan(config: Config) -> SourcePlan:
-    """What a configuration says of polls."""
+    """The plan of a polling source."""
     is_plain = _simple(config, TEMPLATES) == "NoTemplateFactory"
 
     def template(setting: Key[Any]) -> OffsetTemplate:
@@ -423,28 +423,28 @@ def _time_parser(config: Config) -> Callable[[str], datetime]:
 
     def regex(text: str) -> datetime:
         try:
-            found = compile_java(config[REGEX]).search(text)
+            match = compile_java(config[REGEX]).search(text)
         except RegexInvalid as error:
             raise ValueError(str(error)) from error
-        if found is None or not found.groups():
+        if match is None or not match.groups():
             raise ValueError(f"'{text}' does not fit {REGEX.name}, which needs a group")
-        return pattern.parse(found[1])
+        return pattern.parse(match[1])
 
     named_parsers: dict[str, Callable[[str], datetime]] = {
         "EpochMillisTimestampParser": lambda text: of_millis(int(text)),
         "DateTimeFormatterTimestampParser": pattern.parse,
         "RegexTimestampParser": regex,
     }
-    chosen = _simple(config, TIME_PARSER)
-    if chosen != "EpochMillisOrDelegateTimestampParser":
-        return named_parsers[chosen]
+    parser_name = _simple(config, TIME_PARSER)
+    if parser_name != "EpochMillisOrDelegateTimestampParser":
+        return named_parsers[parser_name]
     delegate = named_parsers[_simple(config, TIME_DELEGATE)]
     number = re.compile(r"[+-]?\d+")
     return lambda text: of_millis(int(text)) if number.fullmatch(text) else delegate(text)
 
 
 def client_options(config: Config) -> ClientOptions:
-    """What a configuration says of connections. Raises ConfigInvalid."""
+    """Options of connections. Raises ConfigInvalid."""
     aliases = {
         KEYSTORE.name: "ssl.keystore.location",
         KEYSTORE_PASSWORD.name: "ssl.keystore.password",
@@ -463,7 +463,7 @@ def client_options(config: Config) -> ClientOptions:
 
 
 def auth(config: Config) -> Auth | None:
-    """How requests are authenticated."""
+    """The authentication of requests."""
     match config[AUTH].lower():
         case "basic":
             return shared.basic_auth(config[USER], config[PASSWORD_KEY])

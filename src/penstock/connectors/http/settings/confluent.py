@@ -211,17 +211,17 @@ def _auth_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
         "oauth2": (TOKEN_URL, CLIENT_ID, CLIENT_SECRET),
         "bearer": (TOKEN,),
     }.get(kind, ())
-    for each in needed:
-        if not parsed.get(each.name):
-            yield each.name, f"{each.name} must be set when {AUTH.name} is {kind}"
+    for setting in needed:
+        if not parsed.get(setting.name):
+            yield setting.name, f"{setting.name} must be set when {AUTH.name} is {kind}"
 
 
 def _regex_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
-    between = str(parsed.get(REGEX_SEPARATOR.name) or "~")
+    separator = str(parsed.get(REGEX_SEPARATOR.name) or "~")
     patterns = str(parsed.get(PATTERNS.name) or "")
     replacements = str(parsed.get(REPLACEMENTS.name) or "")
     try:
-        replacers(patterns, replacements, between)
+        replacers(patterns, replacements, separator)
     except (ValueError, RegexInvalid) as error:
         yield PATTERNS.name, invalid(PATTERNS.name, patterns, str(error))
 
@@ -251,49 +251,49 @@ CONFLUENT_SINK: Final = ConfigDef(
 
 
 def replacers(
-    patterns: str, replacements: str, between: str
+    patterns: str, replacements: str, separator: str
 ) -> tuple[Callable[[str, Row], str], ...]:
-    """What replaces patterns in texts. Raises ValueError and RegexInvalid."""
+    """Functions that replace patterns in texts. Raises ValueError and RegexInvalid."""
     if not patterns:
         return ()
-    finds, puts = patterns.split(between), replacements.split(between)
-    if len(finds) != len(puts):
+    pattern_texts, replacement_texts = patterns.split(separator), replacements.split(separator)
+    if len(pattern_texts) != len(replacement_texts):
         raise ValueError(
-            f"there are {len(finds)} patterns and {len(puts)} replacements: as many as "
-            f"{REPLACEMENTS.name} has"
+            f"there are {len(pattern_texts)} patterns and {len(replacement_texts)} replacements: "
+            f"as many as {REPLACEMENTS.name} has"
         )
 
-    def replacer(find: str, put: str) -> Callable[[str, Row], str]:
-        pattern: Any = compile_java(find)
-        filled = Template(put, _D, null="")
+    def replacer(pattern_text: str, replacement: str) -> Callable[[str, Row], str]:
+        pattern: Any = compile_java(pattern_text)
+        template = Template(replacement, _D, null="")
 
         def replace(text: str, row: Row) -> str:
-            return str(pattern.sub(re.sub(r"\$(\d)", r"\\\1", filled.render(row)), text))
+            return str(pattern.sub(re.sub(r"\$(\d)", r"\\\1", template.render(row)), text))
 
         return replace
 
-    return tuple(map(replacer, finds, puts))
+    return tuple(map(replacer, pattern_texts, replacement_texts))
 
 
 def sink_plan(config: Config) -> SinkPlan:
-    """What a configuration says of requests."""
+    """The plan of a sink task."""
     is_json = config[FORMAT].lower() == "json"
     most = config[BATCH_SIZE]
     batch = None
     if most > 1 or config[PREFIX] or config[SUFFIX] or config[AS_ARRAY]:
-        whole = config[AS_ARRAY]
+        as_array = config[AS_ARRAY]
         batch = Batch(
             most,
-            b"[" if whole else _raw(config, PREFIX, "").encode(),
-            b"]" if whole else _raw(config, SUFFIX, "").encode(),
-            b"," if whole else _raw(config, BETWEEN, ",").encode(),
+            b"[" if as_array else _raw(config, PREFIX, "").encode(),
+            b"]" if as_array else _raw(config, SUFFIX, "").encode(),
+            b"," if as_array else _raw(config, BETWEEN, ",").encode(),
             key=Template(config[BATCH_KEY], _D, null=""),
             divides=config[sinks.DIVIDE],
         )
     headers = shared.pairs_of(HEADERS.name, config[HEADERS], config[SEPARATOR])
     if is_json and "content-type" not in {name.lower() for name, _ in headers}:
         headers += (("Content-Type", "application/json"),)
-    copied = {each.strip() for each in config[COPIED].split(",") if each.strip()}
+    copied = {header.strip() for header in config[COPIED].split(",") if header.strip()}
     policy = config[POLICY].upper()
     return SinkPlan(
         method=config[METHOD].upper(),
@@ -317,12 +317,12 @@ def sink_plan(config: Config) -> SinkPlan:
 
 
 def _raw(config: Config, setting: Any, default: str) -> str:
-    """A text as it was given: with the blanks and line breaks at its ends."""
+    """A setting's raw text, with surrounding white space."""
     return config.props.get(setting.name, default)
 
 
 def client_options(config: Config) -> ClientOptions:
-    """What a configuration says of connections. Raises ConfigInvalid."""
+    """Options of connections. Raises ConfigInvalid."""
     return shared.client_options(
         config,
         connect_ms=config[CONNECT],
@@ -336,7 +336,7 @@ def client_options(config: Config) -> ClientOptions:
 
 
 def auth(config: Config) -> Auth | None:
-    """How requests are authenticated."""
+    """The authentication of requests."""
     match config[AUTH].lower():
         case "basic":
             return basic(config[USER], config[PASSWORD_KEY])
@@ -360,30 +360,32 @@ def auth(config: Config) -> Auth | None:
 
 
 def report_plan(config: Config) -> ReportPlan | None:
-    """What is reported. Raises ConfigInvalid."""
+    """The topics of reports; None without any. Raises ConfigInvalid."""
     servers = ",".join(config[BOOTSTRAP])
     if not servers:
         return None
-    given = {**config.under("reporter.producer."), **_plain_settings(config)}
-    client = {**client_settings(given, "reporter."), "bootstrap.servers": servers}
+    producer_settings = {**config.under("reporter.producer."), **_plain_settings(config)}
+    client = {**client_settings(producer_settings, "reporter."), "bootstrap.servers": servers}
     name = config.props.get("name", "")
 
     def topic(keys: tuple[Any, ...]) -> Topic | None:
-        called, replication, partitions, key_format, value_format = (config[each] for each in keys)
-        if not called:
+        topic_name, replication, partitions, key_format, value_format = (
+            config[setting] for setting in keys
+        )
+        if not topic_name:
             return None
         return Topic(
-            called.replace("${connector}", name),
+            topic_name.replace("${connector}", name),
             client,
             key_json=key_format.lower() == "json",
             value_json=value_format.lower() == "json",
             creates=(partitions, replication),
         )
 
-    found = ReportPlan(
+    plan = ReportPlan(
         topic(RESULT), topic(ERROR), error_is_response=config[ERRORS_AS].lower() == "http_response"
     )
-    return found if found.results or found.errors else None
+    return plan if plan.results or plan.errors else None
 
 
 def _plain_settings(config: Config) -> dict[str, str]:

@@ -38,11 +38,12 @@ _LOOP: Final = re.compile(r"\{\{#message\}\}(.*?)\{\{/message\}\}", re.DOTALL)
 _MAX: Final = 1_000_000
 _AUTHS: Final = ("none", "basic", "oauth2")
 _HANDLERS: Final = ("error", "empty", "null", "custom")
-_START: Final = "connect.http."
 
 
 def _statuses_problem(entries: tuple[str, ...] | None) -> str | None:
-    bad = [each for each in entries or () if not each.isdecimal() or not 100 <= int(each) <= 599]
+    bad = [
+        entry for entry in entries or () if not entry.isdecimal() or not 100 <= int(entry) <= 599
+    ]
     return f"these are no statuses: {', '.join(bad)}" if bad else None
 
 
@@ -60,7 +61,7 @@ def _content_problem(text: str | None) -> str | None:
 
 
 def _split(text: str) -> tuple[str, ...]:
-    """What a loop repeats, what is before, and what is after; or the text alone."""
+    """The body of a loop, the text before it and after it; or the whole text without a loop."""
     loop = _LOOP.search(text)
     if loop is None:
         return (text,)
@@ -178,9 +179,9 @@ TOKEN_SEPARATOR: Final = key(
 
 def _report_keys(kind: str) -> tuple[Any, ...]:
     start = f"connect.reporting.{kind}.config."
-    what = "answers" if kind == "success" else "failures"
+    subject = "answers" if kind == "success" else "failures"
     return (
-        key(f"{start}enabled", BOOLEAN, False, LOW, "Reports", f"Whether {what} are reported."),
+        key(f"{start}enabled", BOOLEAN, False, LOW, "Reports", f"Whether {subject} are reported."),
         key(f"{start}bootstrap.servers", STRING, "", LOW, "Reports", "The brokers."),
         key(f"{start}topic", STRING, "", LOW, "Reports", "The topic."),
         key(f"{start}partition", INT, -1, LOW, "Reports", "Its partition; -1: any."),
@@ -196,9 +197,9 @@ ERROR: Final = _report_keys("error")
 def _rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
     kind = str(parsed.get(AUTH.name) or "none").lower()
     needed = {"basic": (USER,), "oauth2": (TOKEN_URL, CLIENT_ID, CLIENT_SECRET)}.get(kind, ())
-    for each in needed:
-        if not parsed.get(each.name):
-            yield each.name, f"{each.name} must be set when {AUTH.name} is {kind}"
+    for setting in needed:
+        if not parsed.get(setting.name):
+            yield setting.name, f"{setting.name} must be set when {AUTH.name} is {kind}"
     count = parsed.get(COUNT.name)
     text = str(parsed.get(CONTENT.name) or "")
     if isinstance(count, int) and count > 1 and "{{#message}}" not in text:
@@ -209,9 +210,9 @@ def _rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
         )
     for keys in (SUCCESS, ERROR):
         if parsed.get(keys[0].name):
-            for each in keys[1:3]:
-                if not parsed.get(each.name):
-                    yield each.name, f"{each.name} must be set when {keys[0].name} is true"
+            for setting in keys[1:3]:
+                if not parsed.get(setting.name):
+                    yield setting.name, f"{setting.name} must be set when {keys[0].name} is true"
 
 
 LENSES_SINK: Final = ConfigDef(
@@ -227,7 +228,7 @@ LENSES_SINK: Final = ConfigDef(
 
 
 def sink_plan(config: Config) -> SinkPlan:
-    """What a configuration says of requests."""
+    """The plan of a sink task."""
     null = {"error": None, "empty": "", "null": "null", "custom": config[NULL_TEXT]}[
         config[NULL].lower()
     ]
@@ -253,7 +254,7 @@ def sink_plan(config: Config) -> SinkPlan:
         url=Template(config[ENDPOINT], _M, url=True, null=null),
         body=template_body(Template(inner, _M, null=null)),
         retry=Retry(
-            frozenset(int(each) for each in config[RETRY_ON]),
+            frozenset(int(status) for status in config[RETRY_ON]),
             config[RETRIES],
             config[INTERVAL] if is_fixed else min(1_000, config[LONGEST]),
             longest_ms=config[LONGEST],
@@ -268,7 +269,7 @@ def sink_plan(config: Config) -> SinkPlan:
 
 
 def client_options(config: Config) -> ClientOptions:
-    """What a configuration says of connections. Raises ConfigInvalid."""
+    """Options of connections. Raises ConfigInvalid."""
     return shared.client_options(
         config,
         connect_ms=config[CONNECT],
@@ -279,7 +280,7 @@ def client_options(config: Config) -> ClientOptions:
 
 
 def auth(config: Config) -> Auth | None:
-    """How requests are authenticated."""
+    """The authentication of requests."""
     match config[AUTH].lower():
         case "basic":
             return basic(config[USER], config[PASSWORD_KEY])
@@ -300,24 +301,24 @@ def auth(config: Config) -> Auth | None:
 
 
 def report_plan(config: Config) -> ReportPlan | None:
-    """What is reported. Raises ConfigInvalid."""
+    """The topics of reports; None without any. Raises ConfigInvalid."""
 
     def topic(keys: tuple[Any, ...], kind: str) -> Topic | None:
-        enabled, servers, name, partition, *_ = (config[each] for each in keys)
+        enabled, servers, name, partition, *_ = (config[setting] for setting in keys)
         if not enabled:
             return None
         start = f"connect.reporting.{kind}.config."
         own = {"enabled", "bootstrap.servers", "topic", "partition"}
-        given = {
+        producer_settings = {
             name: value for name, value in config.under(start).items() if name not in own and value
         }
         if partition < -1:
             raise ConfigInvalid([invalid(f"{start}partition", partition, "-1, or a partition")])
         return Topic(
             name,
-            {**client_settings(given, start), "bootstrap.servers": servers},
+            {**client_settings(producer_settings, start), "bootstrap.servers": servers},
             partition=partition if partition >= 0 else None,
         )
 
-    found = ReportPlan(topic(SUCCESS, "success"), topic(ERROR, "error"), Kind.LENSES)
-    return found if found.results or found.errors else None
+    plan = ReportPlan(topic(SUCCESS, "success"), topic(ERROR, "error"), Kind.LENSES)
+    return plan if plan.results or plan.errors else None

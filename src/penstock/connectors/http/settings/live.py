@@ -40,7 +40,7 @@ _BUFFER: Final = "The most bytes of messages that wait to be polled; then no mor
 
 
 def _header_problem(entries: tuple[str, ...] | None) -> str | None:
-    bad = [each for each in entries or () if ":" not in each]
+    bad = [entry for entry in entries or () if ":" not in entry]
     return f"'{bad[0]}' is not name:value" if bad else None
 
 
@@ -80,7 +80,7 @@ SSE_SOURCE: Final = ConfigDef(
 
 
 def sse_options(config: Config) -> ClientOptions:
-    """What a configuration says of the connection."""
+    """Options of the connection."""
     return ClientOptions(
         connect_ms=config[SSE_CONNECT],
         read_ms=config[SSE_IDLE],
@@ -91,7 +91,7 @@ def sse_options(config: Config) -> ClientOptions:
 
 
 def sse_auth(config: Config) -> Auth | None:
-    """How requests are authenticated."""
+    """The authentication of requests."""
     return shared.own_auth(config) or shared.basic_auth(config[SSE_USER], config[SSE_PASSWORD])
 
 
@@ -161,15 +161,15 @@ WEBSOCKET_SOURCE: Final = ConfigDef(
 
 
 def socket_plan(config: Config) -> SocketPlan:
-    """What a configuration says of a WebSocket. Raises ConfigInvalid."""
-    offset, found = config[WS_OFFSET], config[WS_KEY]
+    """The plan of a WebSocket source. Raises ConfigInvalid."""
+    offset, key = config[WS_OFFSET], config[WS_KEY]
     return SocketPlan(
         config[TOPIC],
         config[WS_URL],
         headers_of(config, WS_HEADERS),
         tuple(OffsetTemplate(line) for line in config[WS_SUBSCRIBE].splitlines() if line.strip()),
         None if offset is None else Pointer(offset),
-        None if found is None else Pointer(found),
+        None if key is None else Pointer(key),
         config[WS_PROTOCOLS],
         config[shared.MAX_RESPONSE],
         config[WS_BUFFER],
@@ -181,14 +181,14 @@ def socket_plan(config: Config) -> SocketPlan:
 
 
 def socket_auth(config: Config) -> Fixed | None:
-    """What authenticates the first request."""
-    found = shared.own_auth(config)
-    return found if isinstance(found, Fixed) else None
+    """The authentication of the handshake."""
+    auth = shared.own_auth(config)
+    return auth if isinstance(auth, Fixed) else None
 
 
 # Webhooks.
 def _path_problem(text: str | None) -> str | None:
-    if text is None or (text.startswith("/") and not any(each in text for each in "{}?# ")):
+    if text is None or (text.startswith("/") and not any(char in text for char in "{}?# ")):
         return None
     return "it is no path: /hooks/orders"
 
@@ -275,8 +275,8 @@ WEBHOOK_SOURCE: Final = ConfigDef(
 
 
 def hook_plan(config: Config) -> HookPlan:
-    """What a configuration says of a webhook. Raises ConfigInvalid."""
-    used = shared.typed(
+    """The plan of a webhook. Raises ConfigInvalid."""
+    tls_settings = shared.typed(
         {
             name.removeprefix(HOOK_TLS): value
             for name, value in config.props.items()
@@ -297,10 +297,10 @@ def hook_plan(config: Config) -> HookPlan:
         format=member(Format, config[FORMAT]),
         key_header=config[KEY_HEADER],
         key=None if pointer is None else Pointer(pointer),
-        copied={each.lower(): each for each in config[COPIED]},
+        copied={name.lower(): name for name in config[COPIED]},
         max_bytes=config[MAX_BYTES],
         most=config[MOST],
         timeout_ms=config[TIMEOUT],
         retry_after_s=config[RETRY_AFTER],
-        tls=server_context(TlsSettings(used, HOOK_TLS)) if used else None,
+        tls=server_context(TlsSettings(tls_settings, HOOK_TLS)) if tls_settings else None,
     )

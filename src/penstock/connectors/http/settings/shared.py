@@ -1,4 +1,4 @@
-"""Settings that the family's connectors have in common, and what they are made of."""
+"""Settings common to all HTTP connectors, and helpers to declare settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 
 from penstock.api import ConfigInvalid, Extra
 from penstock.api.settings import (
-    BOOLEAN,
     INT,
     LOW,
     MEDIUM,
@@ -53,7 +52,7 @@ def key(
     check: Check | None = None,
     choices: tuple[str, ...] = (),
 ) -> Key[Any]:
-    """A setting, in the order in which settings are listed."""
+    """A key, with the arguments in the order of the reference page."""
     return Key(
         name,
         kind,
@@ -67,7 +66,7 @@ def key(
 
 
 def named(*names: str) -> Check:
-    """One of these names, in any case."""
+    """A check for one of these names, in any case."""
 
     def problem(value: str | None) -> str | None:
         if value is None or value.lower() in {name.lower() for name in names}:
@@ -78,7 +77,7 @@ def named(*names: str) -> Check:
 
 
 def member(kinds: type[E], text: str) -> E:
-    """The member of an enumeration whose value is a text, in any case."""
+    """The member of an enumeration by its value, in any case."""
     return kinds(text.lower())
 
 
@@ -97,8 +96,8 @@ def _url_problem(text: str | None) -> str | None:
 URL: Final = checking("a URL of http or https", _url_problem)
 
 
-def readable(read: Callable[[str], object], what: str) -> Check:
-    """A text that `read` takes; it raises ValueError with the reason for others."""
+def readable(read: Callable[[str], object], description: str) -> Check:
+    """A check that `read` accepts a text; it raises ValueError with the reason otherwise."""
 
     def problem(text: str | None) -> str | None:
         if text is None:
@@ -109,11 +108,11 @@ def readable(read: Callable[[str], object], what: str) -> Check:
             return str(error)
         return None
 
-    return checking(what, problem)
+    return checking(description, problem)
 
 
 def template(style: Style, *, url: bool = False) -> Check:
-    """A template; that of a URL is of http or https, unless it begins with a placeholder."""
+    """A check for a template. A URL must be http or https, unless it begins with a placeholder."""
     opening = "${" if style is Style.DOLLAR else "{{"
 
     def problem(text: str | None) -> str | None:
@@ -168,20 +167,20 @@ def tls_context(
     trusts_all: bool = False,
     checks_names: bool = True,
 ) -> ssl.SSLContext | None:
-    """The TLS context of the settings under the first prefix that has some; None where none has.
-    `aliases` are other names of settings under the first prefix. Raises ConfigInvalid."""
+    """The TLS context of the first prefix with any settings; None without settings. `aliases`:
+    alternative names of settings. Raises ConfigInvalid."""
     context: ssl.SSLContext | None = None
     for prefix in prefixes:
-        used = {
+        settings = {
             name.removeprefix(prefix): value
             for name, value in props.items()
             if name.startswith(f"{prefix}ssl.") and value
         }
-        for other, name in aliases.items():
-            if props.get(other):
-                used.setdefault(name, props[other])
-        if used:
-            context = client_context(TlsSettings(typed(used), prefix))
+        for alias, name in aliases.items():
+            if props.get(alias):
+                settings.setdefault(name, props[alias])
+        if settings:
+            context = client_context(TlsSettings(typed(settings), prefix))
             break
     if trusts_all or not checks_names:
         context = context or client_context(TlsSettings({}, ""))
@@ -191,22 +190,22 @@ def tls_context(
     return context
 
 
-def typed(used: dict[str, str]) -> dict[str, str]:
-    """A store whose file is PEM needs no type."""
+def typed(settings: dict[str, str]) -> dict[str, str]:
+    """Adds the type PEM to stores without a type whose file is PEM."""
     for store in ("ssl.keystore", "ssl.truststore"):
-        location = used.get(f"{store}.location")
-        if location and f"{store}.type" not in used:
+        location = settings.get(f"{store}.location")
+        if location and f"{store}.type" not in settings:
             try:
                 with Path(location).open("rb") as file:
                     if b"-----BEGIN " in file.read(4096):
-                        used[f"{store}.type"] = "PEM"
+                        settings[f"{store}.type"] = "PEM"
             except OSError:
-                continue  # the context tells why
-    return used
+                continue  # creating the context reports the reason
+    return settings
 
 
 def own_auth(config: Config) -> Auth | None:
-    """The authentication of penstock's own settings, if there is one."""
+    """The authentication of penstock's own settings, if any."""
     token: Secret | None = config[BEARER]
     if token is not None:
         return bearer(token)
@@ -218,12 +217,12 @@ def own_auth(config: Config) -> Auth | None:
 
 
 def basic_auth(user: str | None, password: Secret | None) -> Auth | None:
-    """Basic authentication, if there is a user."""
+    """Basic authentication, if a user is set."""
     return basic(user, password) if user else None
 
 
 def api_key_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
-    """A key has a name and a value."""
+    """Requires name and value of the API key together."""
     name, value = parsed.get(API_KEY_NAME.name), parsed.get(API_KEY_VALUE.name)
     if bool(name) != (value is not None):
         missing = API_KEY_VALUE if name else API_KEY_NAME
@@ -231,7 +230,7 @@ def api_key_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
 
 
 def http2_rule(url: Key[Any]) -> Callable[[Mapping[str, object]], Iterable[tuple[str, str]]]:
-    """HTTP/2 is negotiated by TLS."""
+    """Requires https for HTTP/2, which TLS negotiates."""
 
     def rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
         address = str(parsed.get(url.name) or "")
@@ -244,40 +243,41 @@ def http2_rule(url: Key[Any]) -> Callable[[Mapping[str, object]], Iterable[tuple
     return rule
 
 
-def client_options(config: Config, **given: Any) -> ClientOptions:
-    """Options, with those of the common settings."""
-    return ClientOptions(http2=config[VERSION_KEY] == "2", max_bytes=config[MAX_RESPONSE], **given)
+def client_options(config: Config, **options: Any) -> ClientOptions:
+    """Options of connections, combined with the common settings."""
+    return ClientOptions(
+        http2=config[VERSION_KEY] == "2", max_bytes=config[MAX_RESPONSE], **options
+    )
 
 
 def proxy_url(host: str | None, port: int | None) -> str | None:
-    """A proxy by its host and port."""
+    """The URL of a proxy."""
     return f"http://{host}:{port}" if host and port and port > 0 else None
 
 
 def pairs_of(
     setting: str, text: str | Iterable[str], separator: str, middle: str = ":"
 ) -> tuple[tuple[str, str], ...]:
-    """Names with values. Raises ConfigInvalid.
+    """Parses pairs of name and value. Raises ConfigInvalid.
 
     >>> pairs_of("headers", "A: 1|B:2", "|")
     (('A', '1'), ('B', '2'))
     """
     entries = text.split(separator) if isinstance(text, str) else text
-    found: list[tuple[str, str]] = []
+    pairs: list[tuple[str, str]] = []
     for entry in entries:
         if not entry.strip():
             continue
         name, colon, value = entry.partition(middle)
         if not colon or not name.strip():
             raise ConfigInvalid([invalid(setting, entry, f"it is not name{middle}value")])
-        found.append((name.strip(), value.strip()))
-    return tuple(found)
+        pairs.append((name.strip(), value.strip()))
+    return tuple(pairs)
 
 
 def modules(config: Config) -> tuple[str, ...]:
-    """The packages that a configuration needs."""
+    """The Python modules that a configuration needs."""
     return ("aiohttp", "httpx", "h2") if config[VERSION_KEY] == "2" else MODULES
 
 
 PORT: Final = between(0, 65_535)
-FLAG: Final = BOOLEAN

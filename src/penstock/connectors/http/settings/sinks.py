@@ -1,4 +1,4 @@
-"""Penstock's own settings of sinks."""
+"""Penstock's own settings for sinks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SINK_KEYS: Final[tuple[Key[Any], ...]] = (
 
 
 def common(config: Config) -> dict[str, Any]:
-    """The parts of a plan that these settings say."""
+    """The fields of a plan from these settings."""
     return {
         "order": member(Order, config[ORDER]),
         "in_flight": config[IN_FLIGHT],
@@ -56,7 +56,7 @@ def common(config: Config) -> dict[str, Any]:
 def header_templates(
     pairs: Iterable[tuple[str, str]], style: Style, null: str | None = None
 ) -> tuple[tuple[Template, Template], ...]:
-    """Headers whose names and values may have placeholders. Raises ValueError."""
+    """Templates of header names and values. Raises ValueError."""
     return tuple(
         (Template(name, style, null=null), Template(value, style, null=null))
         for name, value in pairs
@@ -66,19 +66,22 @@ def header_templates(
 def header_rule(
     setting: Key[Any], separator: Key[Any] | str, middle: Key[Any] | str, style: Style
 ) -> Any:
-    """Headers can be read, and are templates."""
+    """A rule that headers can be parsed, and are templates."""
 
-    def told(parsed: Mapping[str, object], given: Key[Any] | str) -> str:
-        return given if isinstance(given, str) else str(parsed.get(given.name) or "")
+    def text_of(parsed: Mapping[str, object], source: Key[Any] | str) -> str:
+        return source if isinstance(source, str) else str(parsed.get(source.name) or "")
 
     def rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
         text = parsed.get(setting.name) or ""
         try:
-            given: Any = text
-            found = shared.pairs_of(
-                setting.name, given, told(parsed, separator) or "|", told(parsed, middle) or ":"
+            headers: Any = text
+            pairs = shared.pairs_of(
+                setting.name,
+                headers,
+                text_of(parsed, separator) or "|",
+                text_of(parsed, middle) or ":",
             )
-            header_templates(found, style)
+            header_templates(pairs, style)
         except ConfigInvalid as error:
             yield setting.name, str(error)
         except ValueError as error:

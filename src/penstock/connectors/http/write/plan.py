@@ -1,4 +1,4 @@
-"""What a configuration says of requests."""
+"""The plan of a sink task."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from penstock.api.schema import Type, Value, text_of
 from penstock.connectors.http.templates import Row, Template, json_text
 
 BodyOf = Callable[[Row], bytes]
-"""What a record is in a body. Raises DataError."""
+"""Makes a record's part of a body. Raises DataError."""
 
 
 class Nulls(Enum):
-    """What is done with a record without a value."""
+    """The handling of records without a value."""
 
     FAIL = "fail"
     IGNORE = "ignore"
@@ -26,7 +26,7 @@ class Nulls(Enum):
 
 
 class Behavior(Enum):
-    """What is done with a record that the server refuses."""
+    """The handling of records that the server refuses."""
 
     FAIL = "fail"
     IGNORE = "ignore"
@@ -34,7 +34,7 @@ class Behavior(Enum):
 
 
 class Order(Enum):
-    """Which records' requests wait for each other."""
+    """Which requests are sent one after the other."""
 
     PARTITION = "partition"
     KEY = "key"
@@ -43,21 +43,21 @@ class Order(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Several records in one request. `max_bytes` 0: any number."""
+    """Several records in one request. `max_bytes` 0: no limit."""
 
     max_records: int
     prefix: bytes = b""
     suffix: bytes = b""
     separator: bytes = b","
     max_bytes: int = 0
-    key: Template | None = None  # records of one text go together
-    tidy: bool = False  # whether a comma before a closing bracket is left out
-    divides: bool = False  # whether a refused batch is halved to find the record at fault
+    key: Template | None = None  # records with equal results go together
+    tidy: bool = False  # remove commas before closing brackets
+    divides: bool = False  # halve a refused batch to find the record at fault
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """When a request is repeated: for these statuses, and without an answer. Times in ms."""
+    """When to repeat a request: after these statuses, or without a response. Times in ms."""
 
     statuses: frozenset[int]
     most: int
@@ -67,7 +67,7 @@ class Retry:
     jitter: bool = False
 
     def pause_ms(self, tries: int, chance: random.Random) -> int:
-        """The pause after so many tries.
+        """The delay after a number of tries.
 
         >>> retry = Retry(frozenset(), 5, 100)
         >>> [retry.pause_ms(tries, random.Random()) for tries in (1, 2, 3, 30)]
@@ -81,7 +81,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class SinkPlan:
-    """What becomes of a record."""
+    """How records become requests."""
 
     method: str
     url: Template
@@ -95,13 +95,13 @@ class SinkPlan:
     in_flight: int = 10
     copied_headers: frozenset[str] | None = frozenset()  # None: all
     replacements: tuple[Callable[[str, Row], str], ...] = ()
-    max_bytes: int = 0  # of a body; 0: any number
+    max_bytes: int = 0  # of a body; 0: no limit
     max_bytes_setting: str = "penstock.http.max.request.bytes"
     linger_ms: int = 10
 
 
 def java_body(row: Row) -> bytes:
-    """A value as its Java text: texts and bytes as they are."""
+    """A value as Java prints it; strings and bytes unchanged."""
     value = row.value
     if isinstance(value, str):
         return value.encode()
@@ -111,7 +111,7 @@ def java_body(row: Row) -> bytes:
 
 
 def json_body(row: Row) -> bytes:
-    """A value as JSON; bytes are taken for JSON."""
+    """A value as JSON; bytes are JSON already."""
     value = row.value
     if isinstance(value, bytes) and row.value_schema is None:
         return value
@@ -119,7 +119,7 @@ def json_body(row: Row) -> bytes:
 
 
 def text_or_json(*, numeric: bool) -> BodyOf:
-    """Texts as they are, structs and maps as JSON, and nothing else."""
+    """Strings unchanged, structs and maps as JSON; refuses other values."""
 
     def body(row: Row) -> bytes:
         value, schema = row.value, row.value_schema
@@ -138,10 +138,10 @@ _ODD = "Record value must be String, Schema Struct or HashMap"
 
 
 def template_body(template: Template) -> BodyOf:
-    """What a template makes of a record."""
+    """The result of a template."""
     return lambda row: template.render(row).encode()
 
 
 def key_of(value: Value) -> object:
-    """A key that can be compared, for `Order.KEY`."""
+    """A hashable form of a key, for `Order.KEY`."""
     return value if isinstance(value, str | int | bytes | float) else repr(value)

@@ -1,4 +1,4 @@
-"""What would be sent."""
+"""The preview of requests."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from collections.abc import Callable
 
 from penstock.api import Failed, Records, SinkWriter
 from penstock.connectors.http.write.plan import SinkPlan
-from penstock.connectors.http.write.requests import make
+from penstock.connectors.http.write.requests import prepare
 from penstock.connectors.http.write.writer import rows_of
 
 _SHOWN = 500
 
 
 class PreviewWriter(SinkWriter):
-    """Tells requests instead of sending them. Asks no server, also not for tokens."""
+    """Shows requests instead of sending them. Contacts no server, not even for tokens."""
 
     def __init__(self, plan: SinkPlan, tell: Callable[[str], None]) -> None:
         self._plan = plan
         self._tell = tell
 
     def write(self, records: Records, failed: Failed) -> None:
-        made = make(self._plan, list(rows_of(records)))
-        failed.update(made.failed)
-        for lane in made.lanes:
+        prepared = prepare(self._plan, list(rows_of(records)))
+        failed.update(prepared.failed)
+        for lane in prepared.lanes:
             for job in lane:
                 request = job.request
                 body = (request.body or b"").decode("utf-8", "replace")
-                more = "…" if len(body) > _SHOWN else ""
-                self._tell(f"{request.method} {request.url} {body[:_SHOWN]}{more}".rstrip())
+                ellipsis = "…" if len(body) > _SHOWN else ""
+                self._tell(f"{request.method} {request.url} {body[:_SHOWN]}{ellipsis}".rstrip())

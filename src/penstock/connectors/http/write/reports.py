@@ -1,7 +1,7 @@
-"""Reports of what became of records, as records of other topics (connectors.md §12.1).
+"""Reports about the results of records, in other topics (connectors.md §12.1).
 
-A sink cannot produce by the plugin API, so the reporter has a producer of its own, as the reporter
-of Confluent's connector does: it is configured with the brokers that it reports to.
+A sink cannot produce with the plugin API, so the reporter has its own producer, like the reporter
+of Confluent's connector: the configuration names its brokers.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _PEM_FILES: Final = {
 
 
 class Kind(Enum):
-    """How a report is written."""
+    """The format of reports."""
 
     CONFLUENT = "confluent"
     LENSES = "lenses"
@@ -52,8 +52,8 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """Where reports go. `creates` None: the topic has to exist; else its partitions and
-    replication factor."""
+    """A topic for reports. `creates`: partitions and replication factor of a missing topic; None:
+    it must exist."""
 
     name: str
     client: Mapping[str, str] = field(repr=False)
@@ -65,7 +65,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class ReportPlan:
-    """What is reported. None: it is not."""
+    """The topics of reports; None: no report."""
 
     results: Topic | None = None
     errors: Topic | None = None
@@ -73,35 +73,35 @@ class ReportPlan:
     error_is_response: bool = False
 
 
-def client_settings(given: Mapping[str, str], prefix: str) -> dict[str, str]:
-    """Settings of a Java producer as those of librdkafka. Raises ConfigInvalid, naming the setting,
-    for one that has no counterpart."""
-    found: dict[str, str] = {}
-    for name, value in given.items():
+def client_settings(java_settings: Mapping[str, str], prefix: str) -> dict[str, str]:
+    """Translates settings of a Java producer to librdkafka. Raises ConfigInvalid, which names the
+    setting, if one has no counterpart."""
+    settings: dict[str, str] = {}
+    for name, value in java_settings.items():
         if name in _SAME:
-            found[name] = value or "none"
+            settings[name] = value or "none"
         elif name in _OTHER:
-            found[_OTHER[name]] = value
+            settings[_OTHER[name]] = value
         elif name == "sasl.jaas.config":
             pairs = dict(_JAAS.findall(value))
             if pairs.keys() != {"username", "password"}:
                 raise ConfigInvalid(
                     [invalid(prefix + name, "[hidden]", "it has no username and password")]
                 )
-            found["sasl.username"] = _unescaped(pairs["username"])
-            found["sasl.password"] = _unescaped(pairs["password"])
+            settings["sasl.username"] = _unescaped(pairs["username"])
+            settings["sasl.password"] = _unescaped(pairs["password"])
         elif name in _PEM_FILES:
-            kind, other = _PEM_FILES[name]
-            if given.get(kind, "JKS").upper() != "PEM":
+            kind, rdkafka_name = _PEM_FILES[name]
+            if java_settings.get(kind, "JKS").upper() != "PEM":
                 text = f"reports take PEM files: set {prefix}{kind} to PEM"
                 raise ConfigInvalid([invalid(prefix + name, value, text)])
-            found[other] = value
-            if other == "ssl.certificate.location":
-                found["ssl.key.location"] = value
+            settings[rdkafka_name] = value
+            if rdkafka_name == "ssl.certificate.location":
+                settings["ssl.key.location"] = value
         elif name not in ("ssl.truststore.type", "ssl.keystore.type"):
             text = "reports have no such setting; leave it out"
             raise ConfigInvalid([invalid(prefix + name, value, text)])
-    return found
+    return settings
 
 
 def _unescaped(text: str) -> str:
@@ -109,7 +109,7 @@ def _unescaped(text: str) -> str:
 
 
 class Reporter:
-    """Produces reports. `flush` returns when Kafka has them."""
+    """Produces reports; `flush` waits until Kafka has acknowledged them."""
 
     def __init__(self, plan: ReportPlan) -> None:
         from confluent_kafka import Producer
@@ -127,7 +127,7 @@ class Reporter:
             )
 
     def taken(self, row: Row, request: Request, answer: Answer) -> None:
-        """The server has taken a record."""
+        """Reports a record that the server has accepted."""
         topic = self._plan.results
         if topic is None:
             return
@@ -136,17 +136,17 @@ class Reporter:
                 ("response_content", answer.body),
                 ("response_status_code", str(answer.status).encode()),
             ]
-            self._produce(topic, row, _lenses(row) + headers, request.body or b"")
+            self._produce(topic, row, _lenses_headers(row) + headers, request.body or b"")
             return
-        self._produce(topic, row, _place(row), _value(topic, answer.text))
+        self._produce(topic, row, _position_headers(row), _value(topic, answer.text))
 
     def refused(self, row: Row, request: Request, answer: Answer | None, error: Exception) -> None:
-        """The server has not taken a record."""
+        """Reports a record that was not delivered."""
         topic = self._plan.errors
         if topic is None:
             return
         if self._plan.kind is Kind.LENSES:
-            headers = _lenses(row)
+            headers = _lenses_headers(row)
             if answer is not None:
                 headers.append(("response_content", answer.body))
                 headers.append(("response_status_code", str(answer.status).encode()))
@@ -156,10 +156,10 @@ class Reporter:
         status = "null" if answer is None else str(answer.status)
         reason = "null" if answer is None else answer.reason
         content = "null" if answer is None else answer.text
-        told = "null" if answer is not None else str(error)
+        message = "null" if answer is not None else str(error)
         name = "null" if answer is not None else type(error).__name__
         details = [
-            ("error_message", told),
+            ("error_message", message),
             ("exception", name),
             ("response_content", content),
             ("status_code", status),
@@ -170,14 +170,14 @@ class Reporter:
         text = (
             "Retry time lapsed, unable to process HTTP request. HTTP Response code: "
             f"{status}, Reason phrase: {reason}, Url: {request.url}, Response content: {content}, "
-            f"Exception: {name}, Error message: {told}"
+            f"Exception: {name}, Error message: {message}"
         )
         value = content if self._plan.error_is_response else text
-        headers = _place(row) + [(name, text.encode()) for name, text in details]
+        headers = _position_headers(row) + [(name, text.encode()) for name, text in details]
         self._produce(topic, row, headers, _value(topic, value))
 
     def flush(self) -> None:
-        """Raises Unavailable where reports do not reach Kafka."""
+        """Waits for all reports. Raises Unavailable if some do not reach Kafka."""
         for name, producer in self._producers.items():
             if producer.flush(_FLUSH_S):
                 raise Unavailable(f"Reports to '{name}' do not reach Kafka within {_FLUSH_S:.0f} s")
@@ -186,7 +186,7 @@ class Reporter:
             raise Unavailable(f"A report did not reach Kafka: {failure}")
 
     def close(self) -> None:
-        """Drops what was not flushed."""
+        """Drops unflushed reports."""
         for producer in self._producers.values():
             producer.purge()
             producer.flush(1)
@@ -195,7 +195,7 @@ class Reporter:
         self, topic: Topic, row: Row, headers: Sequence[tuple[str, bytes]], value: bytes
     ) -> None:
         producer = self._producers[topic.name]
-        where = {} if topic.partition is None else {"partition": topic.partition}
+        options = {} if topic.partition is None else {"partition": topic.partition}
         while True:
             try:
                 producer.produce(
@@ -204,7 +204,7 @@ class Reporter:
                     key=_key(topic, row),
                     headers=list(headers),
                     on_delivery=self._delivered,
-                    **where,
+                    **options,
                 )
             except BufferError:
                 producer.poll(0.1)
@@ -217,7 +217,7 @@ class Reporter:
             self._failure = str(error)
 
 
-def _place(row: Row) -> list[tuple[str, bytes]]:
+def _position_headers(row: Row) -> list[tuple[str, bytes]]:
     return [
         ("input_record_offset", str(row.offset).encode()),
         ("input_record_timestamp", str(row.timestamp).encode()),
@@ -226,7 +226,7 @@ def _place(row: Row) -> list[tuple[str, bytes]]:
     ]
 
 
-def _lenses(row: Row) -> list[tuple[str, bytes]]:
+def _lenses_headers(row: Row) -> list[tuple[str, bytes]]:
     return [
         ("input_topic", row.topic.encode()),
         ("input_partition", str(row.partition).encode()),
@@ -252,18 +252,18 @@ def _key(topic: Topic, row: Row) -> bytes | None:
 
 
 def _create(topic: Topic, partitions: int, replication: int) -> None:
-    """Makes the topic if it is missing."""
+    """Creates the topic if it is missing."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient, NewTopic
 
     client = {name: value for name, value in topic.client.items() if _for_admin(name)}
     admin = AdminClient({**client, "log_level": 3})
     try:
-        known = admin.list_topics(timeout=_TOPIC_S).topics
-        if topic.name in known:
+        existing = admin.list_topics(timeout=_TOPIC_S).topics
+        if topic.name in existing:
             return
-        asked = admin.create_topics([NewTopic(topic.name, partitions, replication)])
-        asked[topic.name].result(_TOPIC_S)
+        futures = admin.create_topics([NewTopic(topic.name, partitions, replication)])
+        futures[topic.name].result(_TOPIC_S)
     except KafkaException as error:
         if "TOPIC_ALREADY_EXISTS" not in str(error):
             raise Unavailable(f"The topic '{topic.name}' cannot be created: {error}") from error

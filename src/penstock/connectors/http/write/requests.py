@@ -1,4 +1,4 @@
-"""Records as requests: alone, or in batches of those that have the same address and headers."""
+"""Requests for records: one each, or one per batch of records with equal URL and headers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COMMAS: Final = re.compile(rb",(\s*[\]}])")
 
 @dataclass(slots=True)
 class Job:
-    """A request and the rows that are in it. `texts` are what each is in the body."""
+    """A request and its rows. `texts`: each row's part of the body."""
 
     rows: list[int]
     request: Request
@@ -27,9 +27,9 @@ class Job:
 
 
 @dataclass(slots=True)
-class Made:
-    """What came of records: lanes of jobs, each in order; rows that are none, with the reason; rows
-    without a value that are left out."""
+class Prepared:
+    """The result for a batch: lanes of ordered jobs; rows that failed, with the reason; skipped
+    rows without a value."""
 
     lanes: list[list[Job]]
     failed: dict[int, DataError]
@@ -37,15 +37,15 @@ class Made:
 
 
 class _Lane:
-    """Jobs that follow each other. A batch is open until it is full or a deletion comes."""
+    """Ordered jobs. A batch stays open until it is full or a deletion follows."""
 
     def __init__(self) -> None:
         self.jobs: list[Job] = []
         self.open: dict[object, Job] = {}
 
 
-def make(plan: SinkPlan, rows: Sequence[tuple[int, Row]]) -> Made:
-    """The requests of these records."""
+def prepare(plan: SinkPlan, rows: Sequence[tuple[int, Row]]) -> Prepared:
+    """Makes the requests for these records."""
     lanes: dict[object, _Lane] = {}
     failed: dict[int, DataError] = {}
     left_out: list[int] = []
@@ -80,14 +80,14 @@ def make(plan: SinkPlan, rows: Sequence[tuple[int, Row]]) -> Made:
             for job in lane.jobs:
                 if job.texts:
                     close(batch, job)
-    return Made([lane.jobs for lane in lanes.values()], failed, left_out)
+    return Prepared([lane.jobs for lane in lanes.values()], failed, left_out)
 
 
 def _address(
     plan: SinkPlan,
 ) -> tuple[Callable[[Row], str], Callable[[Row], Headers], Callable[[Row, str, Headers], object]]:
-    """What makes the URL and the headers of a record, and what those that go together share.
-    What is the same for all records is made once."""
+    """Functions for a record's URL, its headers, and the key of its batch. Constant results are
+    computed once."""
     key = None if plan.batch is None else plan.batch.key
     url = plan.url.constant
     pairs = [(name.constant, value.constant) for name, value in plan.headers]
@@ -144,12 +144,12 @@ def _add(
 
 
 def close(batch: Batch, job: Job) -> None:
-    """Gives a job its body."""
+    """Sets the body of a job."""
     body = batch.prefix + batch.separator.join(job.texts) + batch.suffix
     if batch.tidy:
         body = _COMMAS.sub(rb"\1", body)
-    asked = job.request
-    job.request = Request(asked.method, asked.url, asked.headers, body)
+    request = job.request
+    job.request = Request(request.method, request.url, request.headers, body)
 
 
 def halves(batch: Batch, job: Job) -> Iterator[Job]:
@@ -176,21 +176,21 @@ def _text(plan: SinkPlan, row: Row) -> bytes:
 
 
 def _headers(plan: SinkPlan, row: Row) -> Headers:
-    found: list[tuple[str, str]] = []
+    copied: list[tuple[str, str]] = []
     if row.headers and plan.copied_headers != frozenset():
-        found += [
+        copied += [
             (header.name, _header_text(header.schema, header.value))
             for header in row.headers
             if plan.copied_headers is None or header.name in plan.copied_headers
         ]
-    given = [(name.render(row), value.render(row)) for name, value in plan.headers]
-    if found:
-        names = {name.lower() for name, _ in given}
-        given = [each for each in found if each[0].lower() not in names] + given
-    for name, value in given:
-        if any(each in name + value for each in "\r\n\0"):
+    headers = [(name.render(row), value.render(row)) for name, value in plan.headers]
+    if copied:
+        names = {name.lower() for name, _ in headers}
+        headers = [header for header in copied if header[0].lower() not in names] + headers
+    for name, value in headers:
+        if any(char in name + value for char in "\r\n\0"):
             raise DataError(f"The header '{name}' has a line break in it")
-    return tuple(given)
+    return tuple(headers)
 
 
 def _header_text(schema: object, value: Value) -> str:

@@ -1,5 +1,4 @@
-"""Jobs on their way: lanes beside each other, jobs of a lane one after the other, repeated while
-that may help."""
+"""Sends jobs: lanes in parallel, the jobs of a lane one after the other, with retries."""
 
 from __future__ import annotations
 
@@ -22,18 +21,18 @@ from penstock.connectors.http.write.plan import Retry, SinkPlan
 from penstock.connectors.http.write.requests import Job, halves
 
 BUSY: Final = frozenset({408, 429, 502, 503, 504})
-"""Statuses that speak of the server, not of the record."""
+"""Statuses that concern the server, not the record."""
 
 DIVIDED: Final = frozenset({400, 413, 422})
-"""Statuses with which a server refuses a body as a whole."""
+"""Statuses with which a server refuses a whole body."""
 
 _LOOK_S: Final = 0.2
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of jobs: an answer for each row that was taken, and one or an error for each that
-    was refused. `error` ends everything: some rows have no outcome then."""
+    """The results of jobs: those the server has accepted, with the response; and refused ones, with
+    response or error. After an `error` the remaining jobs have no result."""
 
     taken: list[tuple[Job, Answer]] = field(default_factory=list)
     refused: list[tuple[Job, Answer | None, Exception]] = field(default_factory=list)
@@ -41,8 +40,8 @@ class Outcome:
 
 
 class Sender:
-    """Sends jobs on one event loop. `gives_up`: whether a server that stays away costs records,
-    instead of being waited for."""
+    """Sends jobs on one event loop. `gives_up`: refuse records after all retries if the server is
+    unavailable, instead of waiting for it."""
 
     def __init__(
         self,
@@ -60,15 +59,15 @@ class Sender:
         self._chance = chance or random.Random()
 
     async def send(self, lanes: list[list[Job]]) -> Outcome:
-        """Sends all jobs, unless something ends it."""
+        """Sends all jobs, or stops at an error."""
         outcome = Outcome()
-        left = iter(lanes)
+        pending = iter(lanes)
         workers = min(self._plan.in_flight, len(lanes))
-        await asyncio.gather(*(self._work(left, outcome) for _ in range(workers)))
+        await asyncio.gather(*(self._work(pending, outcome) for _ in range(workers)))
         return outcome
 
-    async def _work(self, left: Iterator[list[Job]], outcome: Outcome) -> None:
-        for lane in left:
+    async def _work(self, pending: Iterator[list[Job]], outcome: Outcome) -> None:
+        for lane in pending:
             for job in lane:
                 if outcome.error is not None:
                     return
@@ -79,7 +78,7 @@ class Sender:
                     return
 
     async def _settle(self, job: Job, outcome: Outcome) -> None:
-        """Sends a job until it is taken or refused."""
+        """Sends a job until it is accepted or refused."""
         retry = self._plan.retry
         tries = 0
         while True:
@@ -104,9 +103,9 @@ class Sender:
                         await self._settle(half, outcome)
                     return
                 failure = Refused(
-                    f"{job.request.method} {job.request.url}: {answer.told()}", answer.status
+                    f"{job.request.method} {job.request.url}: {answer.summary()}", answer.status
                 )
-            if not _may_help(retry, answer) or tries > retry.most:
+            if not _is_retriable(retry, answer) or tries > retry.most:
                 self._give_up(job, answer, failure, outcome)
                 return
             await self._pause(tries, answer, failure)
@@ -114,44 +113,44 @@ class Sender:
     def _give_up(
         self, job: Job, answer: Answer | None, failure: PenstockError, outcome: Outcome
     ) -> None:
-        """The tries are used up."""
-        is_away = answer is None or answer.status in BUSY
-        if is_away and not self._gives_up:
+        """Handles a job after its last try."""
+        is_unavailable = answer is None or answer.status in BUSY
+        if is_unavailable and not self._gives_up:
             raise failure if isinstance(failure, Unreachable) else Unreachable(str(failure))
         outcome.refused.append((job, answer, failure))
 
     async def _pause(self, tries: int, answer: Answer | None, failure: PenstockError) -> None:
         pause = self._plan.retry.pause_ms(tries, self._chance)
-        wanted = retry_after_ms(answer.headers) if answer is not None else None
-        left = max(pause, wanted or 0) / 1000
-        while left > 0:
+        retry_after = retry_after_ms(answer.headers) if answer is not None else None
+        remaining_s = max(pause, retry_after or 0) / 1000
+        while remaining_s > 0:
             if not self._context.is_running:
                 raise Unreachable(f"The task is stopped before a request is repeated: {failure}")
-            await asyncio.sleep(min(left, _LOOK_S))
-            left -= _LOOK_S
+            await asyncio.sleep(min(remaining_s, _LOOK_S))
+            remaining_s -= _LOOK_S
 
 
-def _may_help(retry: Retry, answer: Answer | None) -> bool:
+def _is_retriable(retry: Retry, answer: Answer | None) -> bool:
     return answer is None or answer.status in retry.statuses
 
 
 def codes(text: str, separator: str = ",", span: str = "-") -> frozenset[int]:
-    """Statuses of a list: numbers, spans, and spans without an end. Raises ValueError.
+    """Parses a list of statuses, ranges, and open ranges. Raises ValueError.
 
     >>> sorted(codes("500,502-504"))
     [500, 502, 503, 504]
     >>> len(codes("400-"))
     200
     """
-    found: set[int] = set()
+    statuses: set[int] = set()
     for entry in text.split(separator):
         part = entry.strip()
         if not part:
             continue
-        first, dash, last = (each.strip() for each in part.partition(span))
+        first, dash, last = (bound.strip() for bound in part.partition(span))
         start = int(first) if first or not dash else 100
         end = (int(last) if last else 599) if dash else start
         if not 100 <= start <= end <= 599:
             raise ValueError(f"'{part}' is no span of statuses, which are from 100 to 599")
-        found.update(range(start, end + 1))
-    return frozenset(found)
+        statuses.update(range(start, end + 1))
+    return frozenset(statuses)

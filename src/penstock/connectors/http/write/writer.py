@@ -14,7 +14,7 @@ from penstock.connectors.http.client.messages import Request
 from penstock.connectors.http.templates import Row
 from penstock.connectors.http.write.plan import Behavior, Nulls, SinkPlan
 from penstock.connectors.http.write.reports import Reporter
-from penstock.connectors.http.write.requests import make
+from penstock.connectors.http.write.requests import prepare
 from penstock.connectors.http.write.sending import Outcome, Sender
 
 log = logging.getLogger(__name__)
@@ -24,8 +24,8 @@ _NOTHING = Request("", "")
 
 
 class HttpWriter(SinkWriter):
-    """Sends records as requests. A `write` returns when each record has an answer; one that was cut
-    short goes on with the records that have none."""
+    """Sends records as requests. `write` returns when each record has a response; after an error
+    the next call continues with the records without one."""
 
     def __init__(
         self,
@@ -50,9 +50,9 @@ class HttpWriter(SinkWriter):
     def write(self, records: Records, failed: Failed) -> None:
         rows = dict(rows_of(records))
         if self._done:
-            rows = {number: row for number, row in rows.items() if _place(row) not in self._done}
-        made = make(self._plan, list(rows.items()))
-        for number in made.left_out:
+            rows = {number: row for number, row in rows.items() if _position(row) not in self._done}
+        prepared = prepare(self._plan, list(rows.items()))
+        for number in prepared.left_out:
             if self._plan.nulls is Nulls.LOG:
                 row = rows[number]
                 log.warning(
@@ -61,15 +61,15 @@ class HttpWriter(SinkWriter):
                     row.partition,
                     row.offset,
                 )
-        for number, error in made.failed.items():
+        for number, error in prepared.failed.items():
             self._refuse(rows[number], error)
-        outcome = self._loop.run(self._sender.send(made.lanes))
-        self._take(rows, outcome)
+        outcome = self._loop.run(self._sender.send(prepared.lanes))
+        self._settle(rows, outcome)
         if outcome.error is not None:
             raise outcome.error
         if self._refused:
             for number, row in rows_of(records):
-                if (refusal := self._refused.get(_place(row))) is not None:
+                if (refusal := self._refused.get(_position(row))) is not None:
                     failed[number] = refusal
         self._done.clear()
         self._refused.clear()
@@ -84,34 +84,34 @@ class HttpWriter(SinkWriter):
         self._loop.run(self._client.close())
         self._loop.close()
 
-    def _take(self, rows: dict[int, Row], outcome: Outcome) -> None:
-        """Remembers what has an answer, while the batch is not done."""
+    def _settle(self, rows: dict[int, Row], outcome: Outcome) -> None:
+        """Remembers and reports the settled records of an unfinished batch."""
         reporter = self._reporter
         if outcome.error is not None or reporter is not None:
             for job, answer in outcome.taken:
                 for number in job.rows:
-                    self._done.add(_place(rows[number]))
+                    self._done.add(_position(rows[number]))
                     if reporter is not None:
                         reporter.taken(rows[number], job.request, answer)
-        for job, other, error in outcome.refused:
+        for job, response, error in outcome.refused:
             for number in job.rows:
                 row = rows[number]
-                self._done.add(_place(row))
+                self._done.add(_position(row))
                 if reporter is not None:
-                    reporter.refused(row, job.request, other, error)
-                self._count(row, error)
+                    reporter.refused(row, job.request, response, error)
+                self._note_refusal(row, error)
 
     def _refuse(self, row: Row, error: DataError) -> None:
-        """A record that is no request."""
-        self._done.add(_place(row))
+        """Refuses a record that cannot become a request."""
+        self._done.add(_position(row))
         if self._reporter is not None:
             self._reporter.refused(row, _NOTHING, None, error)
-        self._count(row, error)
+        self._note_refusal(row, error)
 
-    def _count(self, row: Row, error: Exception) -> None:
+    def _note_refusal(self, row: Row, error: Exception) -> None:
         behavior = self._plan.behavior
         if behavior is Behavior.FAIL:
-            self._refused[_place(row)] = error
+            self._refused[_position(row)] = error
         elif behavior is Behavior.LOG:
             log.error(
                 "A record is left out: topic %s, partition %d, offset %d: %s",
@@ -122,12 +122,12 @@ class HttpWriter(SinkWriter):
             )
 
 
-def _place(row: Row) -> tuple[str, int, int]:
+def _position(row: Row) -> tuple[str, int, int]:
     return row.topic, row.partition or 0, row.offset
 
 
 def rows_of(records: Records) -> Iterator[tuple[int, Row]]:
-    """The records, as templates see them."""
+    """The records as rows for templates, numbered."""
     headers = records.headers or repeat(())
     columns = zip(
         records.topics,
@@ -139,6 +139,6 @@ def rows_of(records: Records) -> Iterator[tuple[int, Row]]:
         records.values.values,
         records.values.schemas(),
         headers,
-        strict=False,  # there may be no headers
+        strict=False,  # headers may be missing
     )
     return enumerate(starmap(Row, columns))

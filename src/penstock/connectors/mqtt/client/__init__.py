@@ -1,1 +1,1 @@
-"""Connections to a broker, on paho-mqtt; packets, topics and properties as values."""
+"""Connections to a broker, based on paho-mqtt; packets, topics and properties."""

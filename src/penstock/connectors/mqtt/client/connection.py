@@ -1,13 +1,11 @@
 """A connection to a broker.
 
-paho-mqtt connects, does TLS, subscribes, keeps the connection alive and leaves. Messages and their
-acknowledgements, of which there are many, are read a block at a time and sent many at once: paho
-reads a packet with three calls of the system and makes an object with a lock for each. It also
-acknowledges a message of QoS 2 before its callback is called, so that one that Kafka does not have
-yet would be lost with the process.
+paho-mqtt connects, does TLS, subscribes, keeps the connection alive and disconnects. The frequent
+packets, messages and their acknowledgements, are read in blocks and sent many at once: paho needs
+three system calls and an object with a lock for each packet. It also acknowledges a message of
+QoS 2 before its callback, so that a crash would lose messages that are not in Kafka yet.
 
-The subclass replaces how bytes become packets and nothing else of paho. One thread uses a
-connection.
+The subclass of paho's client replaces only the parsing of packets. One thread uses a connection.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ _OF_ANSWERS: Final = frozenset({p.PUBACK, p.PUBREC, p.PUBREL, p.PUBCOMP})
 
 
 class _Client(paho.Client):
-    """paho's client with another way to read and write."""
+    """paho's client with reads and writes in blocks."""
 
     def __init__(self, options: Options, client_id: str) -> None:
         super().__init__(
@@ -60,18 +58,18 @@ class _Client(paho.Client):
         self.tls_error: ssl.SSLError | None = None
         self._v5 = options.v5
         self._chunks: list[bytes] = []
-        self._have = 0
-        self._need = 2
+        self._received_bytes = 0
+        self._needed_bytes = 2
 
     def forget(self) -> None:
-        """Forgets what an earlier connection has left."""
+        """Discards the state of an earlier connection."""
         self.messages, self.answers, self.pongs = [], [], 0
-        self._chunks, self._have, self._need = [], 0, 2
+        self._chunks, self._received_bytes, self._needed_bytes = [], 0, 2
         self.tls_error = None
 
     def receive(self) -> None:
-        """Reads a block, if there is one, and handles the packets that are whole. Closes the
-        socket where the connection is lost."""
+        """Reads a block, if available, and handles its complete packets. Closes the socket if the
+        connection is lost."""
         try:
             block = self._sock_recv(_READ_BYTES)
         except BlockingIOError:
@@ -86,31 +84,31 @@ class _Client(paho.Client):
         self._last_bytes_received = time.monotonic()
         self.acknowledge_soon()
         self._chunks.append(block)
-        self._have += len(block)
-        if self._have < self._need:
+        self._received_bytes += len(block)
+        if self._received_bytes < self._needed_bytes:
             return
         self._handle(block if len(self._chunks) == 1 else b"".join(self._chunks))
 
     def _handle(self, block: bytes) -> None:
-        """Handles the packets of a block, and keeps the rest."""
-        at, size, v5 = 0, len(block), self._v5
-        self._need = 0
-        keep = self.messages.append
-        while size - at >= 2:
-            first, length, body = block[at], block[at + 1], at + 2
+        """Handles the packets of a block, and keeps an incomplete one."""
+        position, size, v5 = 0, len(block), self._v5
+        self._needed_bytes = 0
+        add_message = self.messages.append
+        while size - position >= 2:
+            first, length, body = block[position], block[position + 1], position + 2
             if length > 127:
                 try:
-                    length, body = p.read_length(block, at + 1)
+                    length, body = p.read_length(block, position + 1)
                 except IndexError:
-                    self._need = size - at + 1
+                    self._needed_bytes = size - position + 1
                     break
             end = body + length
             if end > size:
-                self._need = end - at
+                self._needed_bytes = end - position
                 break
             kind = first & 0xF0
             if kind == p.PUBLISH:
-                keep(p.read_publish(first, block, body, end, v5=v5))
+                add_message(p.read_publish(first, block, body, end, v5=v5))
             elif kind in _OF_ANSWERS and length >= 2:
                 reason = block[body + 2] if length > 2 else 0
                 self.answers.append(p.Answer(kind, block[body] << 8 | block[body + 1], reason))
@@ -123,14 +121,14 @@ class _Client(paho.Client):
                 if (rc := self._packet_handle()) != paho.MQTT_ERR_SUCCESS:
                     self._loop_rc_handle(rc)
                     return
-            at = end
-        self._chunks = [block[at:]] if at < size else []
-        self._have = size - at
-        self._need = max(self._need, 2)
+            position = end
+        self._chunks = [block[position:]] if position < size else []
+        self._received_bytes = size - position
+        self._needed_bytes = max(self._needed_bytes, 2)
 
     def acknowledge_soon(self) -> None:
-        """Has the kernel acknowledge at once what was read: a broker that does not set TCP_NODELAY
-        waits for that before it sends its next small packet. The kernel forgets it again."""
+        """Makes the kernel acknowledge received data at once: a broker without TCP_NODELAY waits
+        for that before its next small packet. The kernel resets the option by itself."""
         sock: Any = self._sock
         if _QUICKACK is not None and sock is not None:
             with contextlib.suppress(OSError):
@@ -155,14 +153,14 @@ class _Client(paho.Client):
         return wrapped
 
     def send_packets(self, data: bytes) -> None:
-        """Sends whole packets, or keeps what the socket does not take yet."""
+        """Sends complete packets; queues what the socket does not accept yet."""
         self._packet_queue(p.PUBACK, memoryview(data), 0, 1)  # type: ignore[arg-type]
 
     def ping(self) -> None:
         self._send_pingreq()
 
     def stay(self, *, reads: bool) -> None:
-        """Keeps the connection alive. Where nothing is read, no answer is expected."""
+        """Keeps the connection alive. Without reads, it expects no PINGRESP."""
         if reads:
             self.loop_misc()
             return
@@ -177,7 +175,7 @@ class _Client(paho.Client):
 
 
 class Connection:
-    """A connection to the first broker that answers. It may be opened again."""
+    """A connection to the first broker that answers. It can be reopened."""
 
     def __init__(self, options: Options, client_id: str) -> None:
         self._options = options
@@ -189,7 +187,7 @@ class Connection:
         self.server = options.servers[0]
         self.session_present = False
         self.receive_maximum = 65_535
-        """How many messages of QoS 1 and 2 the broker takes before it has acknowledged one."""
+        """The broker's limit of unacknowledged messages of QoS 1 and 2."""
         self.maximum_packet_bytes = p.MOST_BYTES
         client = self._client
         client.on_connect = self._on_connect
@@ -208,23 +206,23 @@ class Connection:
         return self._client.socket() is not None
 
     def take(self) -> list[p.Message]:
-        """The messages that have been received since the last call."""
-        taken, self._client.messages = self._client.messages, []
-        return taken
+        """The messages received since the last call."""
+        messages, self._client.messages = self._client.messages, []
+        return messages
 
     def take_answers(self) -> list[p.Answer]:
-        """The acknowledgements that have been received since the last call."""
-        taken, self._client.answers = self._client.answers, []
-        return taken
+        """The acknowledgements received since the last call."""
+        answers, self._client.answers = self._client.answers, []
+        return answers
 
     @property
     def pongs(self) -> int:
-        """How many pings were answered."""
+        """The number of answered pings."""
         return self._client.pongs
 
     def open(self) -> None:
-        """Connects to one of the servers. Raises Unreachable where none answers, Refused where one
-        does not let us in."""
+        """Connects to one of the servers. Raises Unreachable if none answers, Refused if one
+        refuses the connection."""
         problems: list[str] = []
         servers = self._options.servers
         for step in range(len(servers)):
@@ -255,8 +253,8 @@ class Connection:
             if not self._await(lambda: self._connack is not None):
                 if self.is_open:
                     raise Unreachable(f"The broker {server} has not answered in time.")
-                raise self._lost(server)
-            self._enter(server)
+                raise self._connect_error(server)
+            self._accept_connack(server)
         except ssl.SSLCertVerificationError as error:
             self.abort()
             raise Refused(
@@ -277,7 +275,7 @@ class Connection:
             self.abort()
             raise
 
-    def _enter(self, server: Server) -> None:
+    def _accept_connack(self, server: Server) -> None:
         assert self._connack is not None, "waited for"
         present, reason, properties = self._connack
         if reason.is_failure:
@@ -287,7 +285,7 @@ class Connection:
         self.receive_maximum = getattr(properties, "ReceiveMaximum", 65_535)
         self.maximum_packet_bytes = getattr(properties, "MaximumPacketSize", p.MOST_BYTES)
 
-    def _lost(self, server: Server) -> Exception:
+    def _connect_error(self, server: Server) -> Exception:
         if self._client.tls_error is not None:
             return self._client.tls_error
         if self._goodbye is not None and self._goodbye.is_failure:
@@ -305,32 +303,34 @@ class Connection:
         return properties
 
     def loss(self) -> Exception:
-        """Why the connection is not open any more: Unreachable, or TakenOver."""
+        """The reason for the lost connection: Unreachable or TakenOver."""
         goodbye = self._goodbye
         if goodbye is not None and goodbye.value == TAKEN_OVER:
             return TakenOver(
                 f"Another client has connected to {self.server} with the client id of this task. "
                 f"Give each of them another {self._options.names.client_id}."
             )
-        told = f": {goodbye}" if goodbye is not None and goodbye.is_failure else ""
-        return Unreachable(f"The connection to the broker {self.server} is lost{told}.")
+        detail = f": {goodbye}" if goodbye is not None and goodbye.is_failure else ""
+        return Unreachable(f"The connection to the broker {self.server} is lost{detail}.")
 
     def subscribe(self, filters: Iterable[str], qos: int) -> None:
-        """Subscribes, and waits for the answer. Raises Refused with the filters that the broker
-        does not take, Unreachable."""
-        wanted = list(filters)
+        """Subscribes, and waits for the SUBACK. Raises Refused with the refused filters, or
+        Unreachable."""
+        topic_filters = list(filters)
         self._suback = None
-        asked: Any = [(each, qos) for each in wanted]
+        subscriptions: Any = [(topic_filter, qos) for topic_filter in topic_filters]
         if self._options.v5:
-            asked = [(each, SubscribeOptions(qos=qos)) for each in wanted]
-        rc, mid = self._client.subscribe(asked)
+            subscriptions = [
+                (topic_filter, SubscribeOptions(qos=qos)) for topic_filter in topic_filters
+            ]
+        rc, mid = self._client.subscribe(subscriptions)
         if rc != paho.MQTT_ERR_SUCCESS or not self._await(lambda: self._suback is not None):
             self.abort()
             raise self.loss()
         reasons = self._reasons(mid)
         refused = [
-            f"{each} ({reason})"
-            for each, reason in zip(wanted, reasons, strict=True)
+            f"{topic_filter} ({reason})"
+            for topic_filter, reason in zip(topic_filters, reasons, strict=True)
             if reason.is_failure
         ]
         if refused:
@@ -346,22 +346,22 @@ class Connection:
         return self._suback[1]
 
     def _await(self, arrived: Callable[[], bool]) -> bool:
-        """Pumps until something has arrived; False where it does not, in time or at all."""
+        """Pumps until `arrived`; False after a timeout or a lost connection."""
         deadline = time.monotonic() + self._options.connect_s
         while not arrived():
-            left = deadline - time.monotonic()
-            if left <= 0 or not self.is_open:
+            remaining_s = deadline - time.monotonic()
+            if remaining_s <= 0 or not self.is_open:
                 return False
-            self.pump(left)
+            self.pump(remaining_s)
         return True
 
     def unsubscribe(self, filters: Sequence[str]) -> None:
-        """Ends subscriptions of the session; does not wait for the answer."""
+        """Unsubscribes without waiting for the UNSUBACK."""
         self._client.unsubscribe(list(filters))
 
     def pump(self, timeout_s: float, *, reads: bool = True, wakes: int | None = None) -> None:
-        """Sends and receives what can be, and waits for that as long as `timeout_s`, or until
-        `wakes` can be read. With `reads=False` nothing is received."""
+        """Sends and receives once the socket is ready; waits for `timeout_s` at most, or until
+        `wakes` is readable. With `reads=False` it receives nothing."""
         client = self._client
         sock: Any = client.socket()
         if sock is None:
@@ -388,21 +388,21 @@ class Connection:
             client.stay(reads=reads)
 
     def send(self, data: bytes) -> None:
-        """Sends packets. What the socket does not take is sent by `pump`."""
+        """Sends packets; `pump` sends what the socket does not accept now."""
         if data and self.is_open:
             self._client.send_packets(data)
 
     def ping(self) -> None:
-        """Asks for a sign that the broker has read everything: `pongs` counts it."""
+        """Sends a PINGREQ; `pongs` counts the answers, which prove that all was read."""
         if self.is_open:
             self._client.ping()
 
     def abort(self) -> None:
-        """Closes the connection without a word: the broker publishes the will."""
+        """Closes the connection without DISCONNECT: the broker publishes the will."""
         self._client.abort()
 
     def close(self) -> None:
-        """Leaves the broker."""
+        """Disconnects from the broker."""
         if self.is_open:
             with contextlib.suppress(OSError, ValueError):
                 self._client.disconnect()

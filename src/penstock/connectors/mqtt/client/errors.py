@@ -1,4 +1,4 @@
-"""What can go wrong with a broker."""
+"""Errors of a broker."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from penstock.api import ConfigInvalid, PenstockError, Unavailable
 from penstock.connectors.mqtt.client.options import Names, Server
 
-# Of CONNACK, as paho gives them for MQTT 3.1.1 too.
+# Reason codes of CONNACK; paho maps those of MQTT 3.1.1 to them.
 _VERSION: Final = 132
 _CLIENT_ID: Final = 133
 _CREDENTIALS: Final = 134
@@ -24,7 +24,7 @@ class Unreachable(Unavailable):
 
 
 class Refused(PenstockError):
-    """The broker refuses the connection or a subscription; another try does not help."""
+    """The broker refuses the connection or a subscription; no retry helps."""
 
     code = "mqtt.refused"
 
@@ -37,20 +37,20 @@ class TakenOver(PenstockError):
 
 def refusal(server: Server, reason: int, text: str, names: Names) -> PenstockError:
     """The error for the reason code of a CONNACK."""
-    told = f"The broker {server} refuses the connection: {text}."
+    message = f"The broker {server} refuses the connection: {text}."
     if reason in _UNAVAILABLE:
-        return Unreachable(told)
+        return Unreachable(message)
     if reason in _NOT_AUTHORIZED:
-        return Refused(f"{told} Check {names.username} and {names.password}.")
+        return Refused(f"{message} Check {names.username} and {names.password}.")
     if reason == _CLIENT_ID:
-        return Refused(f"{told} Change {names.client_id}.")
+        return Refused(f"{message} Change {names.client_id}.")
     if reason == _VERSION:
-        return Refused(f"{told} Change {names.version}.")
-    return Refused(told)
+        return Refused(f"{message} Change {names.version}.")
+    return Refused(message)
 
 
 def setting_of(error: Exception, names: Names) -> str:
-    """The setting that an error of a connection is about."""
+    """The setting that a connection error is about."""
     text = str(error)
     for name in (names.username, names.client_id, names.version, names.trust):
         if name in text:
@@ -59,7 +59,7 @@ def setting_of(error: Exception, names: Names) -> str:
 
 
 def renamed(error: ConfigInvalid, new_names: dict[str, str]) -> ConfigInvalid:
-    """The same error with other names of settings."""
+    """The error with settings renamed."""
     problems = []
     for problem in error.problems:
         for old, new in new_names.items():

@@ -1,4 +1,4 @@
-"""What a connection needs to know."""
+"""Options of connections."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Server:
 
 
 def server_of(uri: str) -> Server:
-    """The server of a URI. Raises ValueError with what is wrong.
+    """Parses the URI of a server. Raises ValueError with the problem.
 
     >>> server_of("ssl://broker"), server_of("localhost:1884").port
     (Server(host='broker', port=8883, secure=True), 1884)
@@ -54,7 +54,7 @@ def server_of(uri: str) -> Server:
 
 @dataclass(frozen=True, slots=True)
 class Will:
-    """What the broker publishes when the connection breaks."""
+    """The message that the broker publishes when the connection breaks."""
 
     topic: str
     payload: str
@@ -64,7 +64,7 @@ class Will:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The settings that errors name."""
+    """Names of settings for error messages."""
 
     servers: str
     username: str
@@ -77,14 +77,14 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to connect."""
+    """Connection parameters of a task."""
 
     servers: tuple[Server, ...]
     names: Names
     v5: bool
     clean: bool
     client_id: str
-    """Of a task: a persistent session belongs to it."""
+    """The client id of a task, which owns a persistent session."""
     username: str | None
     password: Secret | None
     tls: ssl.SSLContext | None

@@ -1,6 +1,6 @@
-"""The packets of MQTT that there are many of: PUBLISH and its acknowledgements.
+"""The frequent packets of MQTT: PUBLISH and its acknowledgements.
 
-They are made and read here, many at a time; the others are paho's.
+This module encodes and decodes them in bulk; paho handles all other packets.
 
 >>> publish(0x32, Item(b"a/b", b"hi"), 7).hex(" ")
 '32 09 00 03 61 2f 62 00 07 68 69'
@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 
 from penstock.api import PenstockError
 
-CONNACK: Final = 0x20
 PUBLISH: Final = 0x30
 PUBACK: Final = 0x40
 PUBREC: Final = 0x50
@@ -27,18 +26,18 @@ DUP: Final = 0x08
 RETAIN: Final = 0x01
 
 MOST_BYTES: Final = 268_435_455
-"""What a packet may have after its length."""
+"""The maximum size of a packet after its length field."""
 
 
 class Malformed(PenstockError):
-    """The broker has sent what is not MQTT."""
+    """The broker has sent data that is not MQTT."""
 
     code = "mqtt.malformed"
 
 
 class Message(NamedTuple):
-    """A PUBLISH packet that has been received. `flags` are the low four bits of its first byte,
-    `mid` is 0 at QoS 0, `properties` are as MQTT 5 has them, without their length."""
+    """A received PUBLISH packet. `flags`: the low four bits of its first byte; `mid`: 0 at QoS 0;
+    `properties`: encoded as in MQTT 5, without their length."""
 
     topic: bytes
     payload: bytes
@@ -52,7 +51,7 @@ class Message(NamedTuple):
 
 
 class Item(NamedTuple):
-    """A message to publish. `properties` have their length in front; None before MQTT 5."""
+    """A message to publish. `properties` begin with their length; None before MQTT 5."""
 
     topic: bytes
     payload: bytes
@@ -60,7 +59,7 @@ class Item(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A PUBACK, PUBREC, PUBREL or PUBCOMP that has been received."""
+    """A received PUBACK, PUBREC, PUBREL or PUBCOMP."""
 
     kind: int
     mid: int
@@ -68,7 +67,7 @@ class Answer(NamedTuple):
 
 
 def length_of(size: int) -> bytes:
-    """A length as MQTT writes it."""
+    """Encodes a length as in MQTT."""
     if size < 128:
         return bytes((size,))
     out = bytearray()
@@ -80,8 +79,8 @@ def length_of(size: int) -> bytes:
 
 
 def publish(first: int, item: Item, mid: int) -> bytes:
-    """A PUBLISH packet. `first` is its first byte, with QoS and flags; at QoS 0 there is no message
-    id."""
+    """Encodes a PUBLISH packet. `first`: its first byte, with QoS and flags. At QoS 0 it has no
+    message id."""
     topic, payload, properties = item
     head = len(topic).to_bytes(2, "big") + topic
     if first & 6:
@@ -94,33 +93,33 @@ def publish(first: int, item: Item, mid: int) -> bytes:
 
 
 def read_publish(first: int, packet: bytes, at: int, end: int, *, v5: bool) -> Message:
-    """The message of a PUBLISH packet, from after its length on. Raises Malformed."""
+    """Decodes a PUBLISH packet from `at`, after its length field. Raises Malformed."""
     try:
-        after = at + 2 + (packet[at] << 8 | packet[at + 1])
-        topic = packet[at + 2 : after]
+        position = at + 2 + (packet[at] << 8 | packet[at + 1])
+        topic = packet[at + 2 : position]
         mid = 0
         if first & 6:
-            mid = packet[after] << 8 | packet[after + 1]
-            after += 2
+            mid = packet[position] << 8 | packet[position + 1]
+            position += 2
         properties = b""
         if v5:
-            size = packet[after]
-            after += 1
+            size = packet[position]
+            position += 1
             if size:
                 if size > 127:
-                    size, after = read_length(packet, after - 1)
-                properties = packet[after : after + size]
-                after += size
+                    size, position = read_length(packet, position - 1)
+                properties = packet[position : position + size]
+                position += size
     except IndexError:
-        after = end + 1
-    if after > end:
+        position = end + 1
+    if position > end:
         raise Malformed("The broker has sent a PUBLISH packet that ends too early")
-    return Message(topic, packet[after:end], first & 15, mid, properties)
+    return Message(topic, packet[position:end], first & 15, mid, properties)
 
 
 def read_length(packet: bytes, at: int) -> tuple[int, int]:
-    """A length and the place after it. Raises IndexError where it is not whole, Malformed where it
-    is none."""
+    """Decodes a length; returns it and the position after it. Raises IndexError if it is
+    incomplete, Malformed if it is invalid."""
     size = shift = 0
     while True:
         digit = packet[at]
@@ -134,7 +133,7 @@ def read_length(packet: bytes, at: int) -> tuple[int, int]:
 
 
 def acknowledgements(kind: int, mids: Iterable[int]) -> bytes:
-    """Packets of one kind, for these messages, that say: successful."""
+    """Encodes successful acknowledgements of one kind for these messages."""
     first = kind | 2 if kind == PUBREL else kind
     head = bytes((first, 2))
     return b"".join([head + mid.to_bytes(2, "big") for mid in mids])

@@ -1,7 +1,7 @@
-"""The properties of MQTT 5's messages (MQTT 5, section 2.2.2).
+"""Properties of messages (MQTT 5, section 2.2.2).
 
->>> given = Properties(content_type="text/plain", user=(("a", "1"), ("a", "2")))
->>> read(given.packed()[1:]) == given
+>>> properties = Properties(content_type="text/plain", user=(("a", "1"), ("a", "2")))
+>>> read(properties.packed()[1:]) == properties
 True
 """
 
@@ -24,12 +24,12 @@ _USER: Final = 0x26
 _MOST_TEXT: Final = 65_535
 
 NONE: Final = b"\x00"
-"""No properties, with their length."""
+"""Encoded empty properties, with their length."""
 
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """The properties of a message; None: it does not have that one."""
+    """The properties of a message; None: absent."""
 
     payload_format: int | None = None
     expiry_s: int | None = None
@@ -39,7 +39,7 @@ class Properties:
     user: tuple[tuple[str, str], ...] = ()
 
     def packed(self) -> bytes:
-        """As a packet has them, with their length. Raises ValueError where one is too long or out
+        """Encodes the properties, with their length. Raises ValueError if one is too long or out
         of range."""
         out = bytearray()
         if self.payload_format is not None:
@@ -64,28 +64,28 @@ class Properties:
 
 
 def read(packed: bytes) -> Properties:
-    """Properties from their bytes, without the length. Raises Malformed."""
-    given: dict[int, int | bytes] = {}
+    """Decodes properties without their length. Raises Malformed."""
+    values: dict[int, int | bytes] = {}
     user: list[tuple[str, str]] = []
-    at = 0
+    position = 0
     try:
-        while at < len(packed):
-            code = packed[at]
-            at += 1
+        while position < len(packed):
+            code = packed[position]
+            position += 1
             if code == _USER:
-                name, at = _bytes(packed, at)
-                value, at = _bytes(packed, at)
+                name, position = _bytes(packed, position)
+                value, position = _bytes(packed, position)
                 user.append((name.decode(), value.decode()))
             elif code in _READERS:
-                given[code], at = _READERS[code](packed, at)
+                values[code], position = _READERS[code](packed, position)
             else:
                 raise Malformed(f"The broker has sent the unknown property {code}")
         return Properties(
-            payload_format=_number(given.get(_FORMAT)),
-            expiry_s=_number(given.get(_EXPIRY)),
-            content_type=_text(given.get(_CONTENT_TYPE)),
-            response_topic=_text(given.get(_RESPONSE_TOPIC)),
-            correlation_data=_raw(given.get(_CORRELATION)),
+            payload_format=_number(values.get(_FORMAT)),
+            expiry_s=_number(values.get(_EXPIRY)),
+            content_type=_text(values.get(_CONTENT_TYPE)),
+            response_topic=_text(values.get(_RESPONSE_TOPIC)),
+            correlation_data=_raw(values.get(_CORRELATION)),
             user=tuple(user),
         )
     except (IndexError, UnicodeDecodeError) as error:

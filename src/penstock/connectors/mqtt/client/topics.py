@@ -1,4 +1,4 @@
-"""MQTT's topic names and topic filters (MQTT 5, sections 4.7 and 4.8.2).
+"""Topic names and topic filters (MQTT 5, sections 4.7 and 4.8.2).
 
 >>> filter_problem("a/+/b/#"), filter_problem("$share/group/a/#")
 (None, None)
@@ -17,14 +17,14 @@ _SHARE: Final = "$share/"
 
 
 def topic_problem(topic: str) -> str | None:
-    """Why nothing can be published to that topic, or None."""
+    """Why a topic cannot be published to, or None."""
     if "+" in topic or "#" in topic:
         return "a topic that is published to must not contain '+' or '#'"
     return _text_problem(topic)
 
 
 def filter_problem(topic_filter: str) -> str | None:
-    """Why that filter cannot be subscribed to, or None."""
+    """Why a filter cannot be subscribed to, or None."""
     problem = _text_problem(topic_filter)
     if problem is not None:
         return problem
@@ -47,7 +47,7 @@ def filter_problem(topic_filter: str) -> str | None:
 
 
 def is_shared(topic_filter: str) -> bool:
-    """Whether the broker divides the messages of that filter among the group's members."""
+    """Whether the broker divides the messages of a filter among a group."""
     return topic_filter.startswith(_SHARE)
 
 
@@ -59,7 +59,7 @@ def unshared(topic_filter: str) -> str:
 
 
 def matches(topic_filter: str, topic: str) -> bool:
-    """Whether a broker delivers messages of that topic for that filter."""
+    """Whether a filter matches a topic."""
     levels = unshared(topic_filter).split("/")
     names = topic.split("/")
     if topic.startswith("$") and levels[0] in ("+", "#"):

@@ -1,5 +1,4 @@
-"""JSON documents as structs, as Lenses' JsonSimpleConverter makes them: the schema is that of the
-document.
+"""JSON documents as structs, like Lenses' JsonSimpleConverter: each document has its own schema.
 
 >>> schema, value = schema_and_value({"id": 1, "tags": ["a"]})
 >>> value, [field.name for field in schema.fields]
@@ -27,8 +26,8 @@ _MOST_INT = 2**63 - 1
 
 
 def schema_and_value(document: object) -> tuple[Schema, Value]:
-    """The schema of a JSON document, and the value. The elements of an array have the schema of the
-    first. Raises DataError where they differ, or a number is too large."""
+    """The schema and the value of a JSON document. All elements of an array need the schema of the
+    first. Raises DataError if they differ, or if a number is too large."""
     match document:
         case None:
             return OPTIONAL_STRING, None
@@ -43,13 +42,13 @@ def schema_and_value(document: object) -> tuple[Schema, Value]:
         case str():
             return STRING, document
         case list():
-            pairs = [schema_and_value(each) for each in document]
-            element = pairs[0][0] if pairs else OPTIONAL_STRING
-            if any(schema != element for schema, _ in pairs):
+            pairs = [schema_and_value(element) for element in document]
+            element_schema = pairs[0][0] if pairs else OPTIONAL_STRING
+            if any(schema != element_schema for schema, _ in pairs):
                 raise DataError("the elements of an array are of different types")
-            return array(element), [value for _, value in pairs]
+            return array(element_schema), [value for _, value in pairs]
         case dict():
-            members = {str(name): schema_and_value(each) for name, each in document.items()}
-            schema = struct({name: each[0] for name, each in members.items()})
-            return schema, {name: each[1] for name, each in members.items()}
+            members = {str(name): schema_and_value(member) for name, member in document.items()}
+            schema = struct({name: member[0] for name, member in members.items()})
+            return schema, {name: member[1] for name, member in members.items()}
     return cast("tuple[Schema, Value]", (STRING, str(document)))

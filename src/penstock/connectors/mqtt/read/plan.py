@@ -1,4 +1,4 @@
-"""What a source does with messages, as values."""
+"""The plan of a source task."""
 
 from __future__ import annotations
 
@@ -14,54 +14,54 @@ _MOST_NAME: Final = 249
 
 
 class Shape(Enum):
-    """Whose records: what their key is, and their headers."""
+    """The connector whose keys and headers records have."""
 
     CONFLUENT = "confluent"  # the key is the MQTT topic
     LENSES = "lenses"  # the key is a struct of topic and message id
 
 
 class Payload(Enum):
-    """What the value of a record is."""
+    """The form of record values."""
 
     BYTES = "bytes"
-    JSON = "json"  # a struct, whose schema is that of the document
+    JSON = "json"  # a struct with the schema of the document
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where the messages of a filter go."""
+    """The topic and form of records from the messages of a filter."""
 
     topic_filter: str
     kafka_topic: str
-    """`$`: the MQTT topic, with `_` for `/` and for what a Kafka topic cannot have."""
+    """`$`: the MQTT topic, with `_` for `/` and for characters not allowed in Kafka topics."""
     payload: Payload = Payload.BYTES
     key_fields: tuple[tuple[str, ...], ...] = ()
-    """Paths into a JSON document whose values are the key."""
+    """Paths to the fields of a JSON document that form the key."""
     key_delimiter: str = "."
     pattern: str | None = None
-    """A regular expression that MQTT topics of this route match, instead of the filter."""
+    """A regular expression for the MQTT topics of this route, instead of the filter."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourcePlan:
-    """What a source does."""
+    """The plan of a source task."""
 
     routes: tuple[Route, ...]
     qos: int
     shape: Shape
     headers: bool
     skips_malformed: bool = False
-    """A document that is not JSON is left out, and not an error."""
+    """Skip documents that are not JSON, instead of failing."""
 
     def route_of(self, topic: str) -> Route:
-        """The route of a message: the first that matches its topic."""
+        """The first route that matches a topic."""
         for route in self.routes:
             if route.pattern is not None:
                 if re.fullmatch(route.pattern, topic):
                     return route
             elif matches(route.topic_filter, topic):
                 return route
-        return self.routes[0]  # a filter that has been removed from a session that goes on
+        return self.routes[0]  # from a removed filter of a resumed session
 
 
 def kafka_topic(route: Route, topic: str) -> str:

@@ -1,9 +1,9 @@
 """Reads the messages of a task's subscriptions.
 
-MQTT has no positions. What the source stores as an offset is a count, by which `committed` knows
-which messages Kafka has: those are acknowledged to the broker. After a restart the broker of a
-persistent session sends the others again. The offset also has the filters of the subscription, so
-that those that the configuration no longer has can be taken out of the session.
+MQTT has no positions. The source's offset is a count, which tells `committed` the messages that are
+in Kafka: it acknowledges these to the broker. After a restart the broker of a persistent session
+sends the others again. The offset also contains the filters of the subscription, so that the reader
+can unsubscribe from filters that were removed from the configuration.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from penstock.connectors.mqtt.read.records import Converting
 CLIENT_ID: Final = "client.id"
 RECEIVED: Final = "received"
 FILTERS: Final = "filters"
-_WAKES: Final = 3
+_MOST_IDLE_WAKES: Final = 3
 _QUIET_S: Final = 0.01
-"""After so long without a message a commit is requested."""
+"""The pause without messages after which a commit is requested."""
 
 
 class MqttReader(SourceReader):
-    """Reads through one connection."""
+    """Reads from one connection."""
 
     idle_ms = 0  # `poll` waits
 
@@ -48,19 +48,19 @@ class MqttReader(SourceReader):
         stored = context.stored_offset(self._partition) or {}
         count = stored.get(RECEIVED)
         self._received = count if isinstance(count, int) else 0
-        before = str(stored.get(FILTERS) or "").split("\n")
+        earlier = str(stored.get(FILTERS) or "").split("\n")
         self._receiver = Receiver(
             options,
             client_id,
             filters,
             plan.qos,
             context.wake,
-            outdated=[each for each in before if each and each not in filters],
+            outdated=[old for old in earlier if old and old not in filters],
         )
         self._uncommitted: deque[tuple[int, list[Message]]] = deque()
         self._started = False
-        self._requested = 0  # up to where a commit was requested
-        self._woken = 0  # how often without a message, since one came or a commit was requested
+        self._requested_count = 0  # the count of the last requested commit
+        self._idle_wakes = 0  # wake-ups since the last message or requested commit
 
     def poll(self, max_bytes: int, wait_ms: int) -> Polled | None:
         if not self._started:
@@ -80,9 +80,9 @@ class MqttReader(SourceReader):
 
     def committed(self, offsets: Offsets) -> None:
         reached = -1
-        for each in offsets:
-            count = None if each.offset is None else each.offset.get(RECEIVED)
-            if each.partition == self._partition and isinstance(count, int):
+        for source_offset in offsets:
+            count = None if source_offset.offset is None else source_offset.offset.get(RECEIVED)
+            if source_offset.partition == self._partition and isinstance(count, int):
                 reached = max(reached, count)
         while self._uncommitted and self._uncommitted[0][0] <= reached:
             self._receiver.finish(self._uncommitted.popleft()[1])
@@ -91,33 +91,37 @@ class MqttReader(SourceReader):
         self._receiver.close()
 
     def _await(self, max_bytes: int, wait_ms: int) -> list[Message]:
-        """The next messages, when there are any.
+        """Waits for the next messages.
 
-        Where nothing comes any more the broker may have sent as many messages as it does before one
-        is acknowledged: a commit is requested, and then nothing is waited for, since the engine
-        commits between polls.
+        If none arrive, the broker may have reached its limit of unacknowledged messages. Then the
+        reader requests a commit and returns at once, since the engine commits between polls.
         """
         deadline = time.monotonic() + wait_ms / 1000
         receiver = self._receiver
-        wants = bool(self._uncommitted) and self._uncommitted[-1][0] > self._requested
-        if wants:
+        wants_commit = bool(self._uncommitted) and self._uncommitted[-1][0] > self._requested_count
+        if wants_commit:
             deadline = min(deadline, time.monotonic() + _QUIET_S)
         messages: list[Message] = []
         while not messages:
             receiver.check()
-            left = deadline - time.monotonic()
-            if left <= 0 or not self._context.is_running:
+            remaining_s = deadline - time.monotonic()
+            if remaining_s <= 0 or not self._context.is_running:
                 break
-            self._context.wait(left)
+            self._context.wait(remaining_s)
             messages = receiver.take(max_bytes)
-            if not messages and self._uncommitted and not wants and self._woken < _WAKES:
-                # Perhaps because messages are committed; or else by one that was taken before.
-                self._woken += 1
+            if (
+                not messages
+                and self._uncommitted
+                and not wants_commit
+                and self._idle_wakes < _MOST_IDLE_WAKES
+            ):
+                # Perhaps woken because messages are committed, or by a message taken before.
+                self._idle_wakes += 1
                 break
         if messages:
-            self._woken = 0
-        elif wants:
-            self._requested = self._uncommitted[-1][0]
-            self._woken = 0
+            self._idle_wakes = 0
+        elif wants_commit:
+            self._requested_count = self._uncommitted[-1][0]
+            self._idle_wakes = 0
             self._context.request_commit()
         return messages

@@ -1,12 +1,13 @@
-"""Receives messages in a thread of its own, and acknowledges those that Kafka has.
+"""Receives messages in a separate thread, and acknowledges messages that are in Kafka.
 
-The thread keeps the connection alive however long Kafka takes. It reads nothing while too many
-bytes wait for Kafka, so memory is bounded: then the broker keeps the messages, or, at QoS 0, drops
+The thread keeps the connection alive, however long Kafka takes. It stops reading while too many
+bytes wait for Kafka, so memory is bounded: then the broker keeps the messages or, at QoS 0, drops
 them.
 
-A message of QoS 1 or 2 is acknowledged by `acknowledge` alone. If the connection breaks before, the
-broker of a persistent session sends it again, with its message id: one that is still held is not
-delivered twice. At QoS 2 PUBREC is what acknowledges: after it a broker forgets the message.
+Only `_acknowledge` acknowledges messages of QoS 1 and 2. If the connection breaks before, the
+broker of a persistent session sends them again with their message ids; messages that are still held
+are not delivered twice. At QoS 2 the acknowledgement is PUBREC: after it a broker forgets the
+message.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from penstock.connectors.mqtt.client.options import Options
 log = logging.getLogger(__name__)
 
 HELD_BYTES: Final = 16 << 20
-"""The payloads that wait for Kafka, or for its offsets, before the socket is read no more."""
+"""The limit of bytes waiting for Kafka or its offsets, above which the socket is not read."""
 
 _RETRY_S: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 _LOOK_S: Final = 1.0
@@ -38,11 +39,11 @@ _SUSPICIOUS: Final = 4  # connections in a row
 _SETTLE_S: Final = 1.0
 _STEADY_S: Final = 5.0
 _LEAVE_S: Final = 5.0
-_OVERHEAD: Final = 200  # bytes of a message in memory, beside its payload
+_OVERHEAD: Final = 200  # bytes of a message in memory, without its payload
 
 
 class Receiver:
-    """One task's connection. All methods but `_run` are called by the task's thread."""
+    """One task's connection. The task's thread calls the public methods."""
 
     def __init__(
         self,
@@ -61,16 +62,16 @@ class Receiver:
         self._qos = qos
         self._wake = wake
         self._held_bytes = held_bytes
-        self._came: deque[p.Message] = deque()
-        self._done: deque[Sequence[p.Message]] = deque()
-        # Bytes: that have come, that Kafka has, and of QoS 0 those that were taken.
+        self._incoming: deque[p.Message] = deque()
+        self._finished_messages: deque[Sequence[p.Message]] = deque()
+        # Bytes: received, in Kafka, and, of QoS 0, taken.
         self._received = self._finished = self._taken = 0
         self._held: dict[int, p.Message] = {}
-        self._settled: dict[int, p.Message] = {}  # Kafka has them, the broker does not know yet
+        self._settled: dict[int, p.Message] = {}  # in Kafka, but not acknowledged yet
         self._recorded: set[int] = set()  # PUBREC was sent, and PUBREL has not come
         self._error: PenstockError | None = None
         self._down_since: float | None = None
-        self._trouble = ""
+        self._last_problem = ""
         self._stopping = False
         self._wake_in, self._wake_out = os.pipe()
         self._handles: tuple[int, ...] = (self._wake_in, self._wake_out)
@@ -79,61 +80,50 @@ class Receiver:
         self._thread = threading.Thread(target=self._run, name=f"mqtt-{client_id}", daemon=True)
 
     def start(self) -> None:
-        """Connects, in the background."""
+        """Connects in the background."""
         self._down_since = time.monotonic()
         self._thread.start()
 
-    @property
-    def unacknowledged(self) -> int:
-        """How many messages the broker waits for an acknowledgement of."""
-        return len(self._held)
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether messages have been received that were not taken."""
-        return bool(self._came)
-
     def take(self, max_bytes: int) -> list[p.Message]:
-        """The next messages, about `max_bytes` of them."""
-        came, taken, size = self._came, [], 0
-        while came and size < max_bytes:
-            message = came.popleft()
+        """Removes and returns the next messages, about `max_bytes`."""
+        incoming, messages, size = self._incoming, [], 0
+        while incoming and size < max_bytes:
+            message = incoming.popleft()
             length = len(message.payload) + len(message.topic)
             size += length
             if not message.mid:
                 self._taken += length + _OVERHEAD
-            taken.append(message)
-        return taken
+            messages.append(message)
+        return messages
 
     def check(self) -> None:
-        """Raises what has ended the thread; Unreachable while there is no broker for longer than a
-        connection may take."""
+        """Raises the error that ended the thread; Unreachable if the connection is down for longer
+        than the connect timeout."""
         if self._error is not None:
             raise self._error
-        down = self._down_since
-        if down is not None and time.monotonic() - down > self._options.connect_s:
+        down_since = self._down_since
+        if down_since is not None and time.monotonic() - down_since > self._options.connect_s:
             raise Unreachable(
-                f"There is no connection to the broker. {self._trouble} "
+                f"There is no connection to the broker. {self._last_problem} "
                 f"({self._options.names.servers})"
             )
 
     def finish(self, messages: Sequence[p.Message]) -> None:
-        """Kafka and the stored offsets have these messages, which were taken first: acknowledges
-        them."""
-        self._done.append(messages)
-        self._rouse()
+        """Acknowledges messages that are in Kafka, with their offsets, in the order of `take`."""
+        self._finished_messages.append(messages)
+        self._wake_thread()
 
     def close(self) -> None:
-        """Leaves the broker. Messages that were finished before are acknowledged."""
+        """Acknowledges finished messages and disconnects."""
         if self._stopping and not self._thread.is_alive():
             self._release()
             return
         self._stopping = True
-        self._rouse()
+        self._wake_thread()
         if self._thread.ident is None:
             self._release()
         else:
-            self._thread.join(_LEAVE_S)  # one that is connecting ends by itself
+            self._thread.join(_LEAVE_S)  # a connecting thread ends by itself
             if not self._thread.is_alive():
                 self._release()
 
@@ -142,7 +132,7 @@ class Receiver:
         for handle in handles:
             os.close(handle)
 
-    def _rouse(self) -> None:
+    def _wake_thread(self) -> None:
         with contextlib.suppress(BlockingIOError):
             os.write(self._wake_out, b"\0")
 
@@ -164,7 +154,7 @@ class Receiver:
                 if not self._stopping:
                     raise self._connection.loss()
             except Unreachable as error:
-                self._trouble = str(error)
+                self._last_problem = str(error)
                 was_connected = self._down_since is None
                 if was_connected and tries == _SUSPICIOUS:
                     log.warning(
@@ -184,29 +174,29 @@ class Receiver:
                 tries += 1
                 self._pause(pause_s)
             except PenstockError as error:
-                self._end(error)
+                self._fail(error)
             except Exception as error:
                 log.exception("The MQTT client failed")
-                self._end(PenstockError(f"The MQTT client failed: {error}"))
+                self._fail(PenstockError(f"The MQTT client failed: {error}"))
         self._acknowledge()
-        self._leave()
+        self._settle()
 
-    def _leave(self) -> None:
-        """Waits, not long, until the broker has read the acknowledgements, and has answered those
-        of QoS 2: what is on its way when a socket is closed can be lost."""
+    def _settle(self) -> None:
+        """Waits briefly until the broker has read the acknowledgements and answered those of QoS 2:
+        closing a socket can lose data in flight."""
         connection = self._connection
         deadline = time.monotonic() + _SETTLE_S
-        pongs, asked = connection.pongs, False
+        pongs, has_pinged = connection.pongs, False
         while connection.is_open and time.monotonic() < deadline:
-            if not self._recorded and not asked:
-                asked = True
+            if not self._recorded and not has_pinged:
+                has_pinged = True
                 connection.ping()
-            if asked and connection.pongs > pongs:
+            if has_pinged and connection.pongs > pongs:
                 return
             connection.pump(0.1)
             self._receive()
 
-    def _end(self, error: PenstockError) -> None:
+    def _fail(self, error: PenstockError) -> None:
         self._error = error
         self._stopping = True
         self._connection.abort()
@@ -214,10 +204,10 @@ class Receiver:
 
     def _pause(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
-        while not self._stopping and (left := deadline - time.monotonic()) > 0:
+        while not self._stopping and (remaining_s := deadline - time.monotonic()) > 0:
             poll = select.poll()
             poll.register(self._wake_in, select.POLLIN)
-            poll.poll(left * 1000)
+            poll.poll(remaining_s * 1000)
             self._drain()
             self._acknowledge()
 
@@ -241,7 +231,7 @@ class Receiver:
         self._receive()
 
     def _unsubscribe(self) -> None:
-        """Subscriptions of the session that the configuration no longer has."""
+        """Unsubscribes from filters that were removed from the configuration."""
         if self._outdated:
             self._connection.unsubscribe(self._outdated)
             self._outdated = []
@@ -262,7 +252,7 @@ class Receiver:
                 pass
 
     def _receive(self) -> None:
-        """Hands over what has come."""
+        """Queues received messages for `take`."""
         connection = self._connection
         for answer in connection.take_answers():
             if answer.kind == p.PUBREL:
@@ -271,42 +261,42 @@ class Receiver:
         messages = connection.take()
         if not messages:
             return
-        came = self._came
+        incoming = self._incoming
         size = 0
         held = self._held
         for message in messages:
             mid = message.mid
-            if mid and self._knows(message):
+            if mid and self._is_redelivery(message):
                 continue
             size += len(message.payload) + len(message.topic) + _OVERHEAD
             if mid:
                 held[mid] = message
-            came.append(message)
+            incoming.append(message)
         self._received += size
-        if came:
+        if incoming:
             self._wake()
 
-    def _knows(self, message: p.Message) -> bool:
-        """Whether a message has been sent again that is held, or that Kafka has already."""
+    def _is_redelivery(self, message: p.Message) -> bool:
+        """Whether a message is a redelivery of one that is held or already in Kafka."""
         mid = message.mid
-        again = message.flags & p.DUP
+        is_duplicate = message.flags & p.DUP
         if mid in self._recorded:
-            if again:
+            if is_duplicate:
                 self._connection.send(p.acknowledgements(p.PUBREC, (mid,)))
                 return True
             self._recorded.discard(mid)
         settled = self._settled.pop(mid, None)
-        if not again:
+        if not is_duplicate:
             return False
         if settled is not None and _same(settled, message):
             self._answer([settled])
             return True
-        before = self._held.get(mid)
-        return before is not None and _same(before, message)
+        held = self._held.get(mid)
+        return held is not None and _same(held, message)
 
     def _acknowledge(self) -> None:
-        while self._done:
-            messages = self._done.popleft()
+        while self._finished_messages:
+            messages = self._finished_messages.popleft()
             held = self._held
             ready: list[p.Message] = []
             size = 0
@@ -322,17 +312,17 @@ class Receiver:
             if self._connection.is_open:
                 self._answer(ready)
             else:
-                self._settled.update((each.mid, each) for each in ready)
+                self._settled.update((message.mid, message) for message in ready)
 
     def _answer(self, messages: Sequence[p.Message]) -> None:
-        once = [each.mid for each in messages if each.qos == 1]
-        exactly = [each.mid for each in messages if each.qos == 2]
-        if once:
-            self._connection.send(p.acknowledgements(p.PUBACK, once))
-        if exactly:
-            self._recorded.update(exactly)
-            self._connection.send(p.acknowledgements(p.PUBREC, exactly))
+        at_least_once = [message.mid for message in messages if message.qos == 1]
+        exactly_once = [message.mid for message in messages if message.qos == 2]
+        if at_least_once:
+            self._connection.send(p.acknowledgements(p.PUBACK, at_least_once))
+        if exactly_once:
+            self._recorded.update(exactly_once)
+            self._connection.send(p.acknowledgements(p.PUBREC, exactly_once))
 
 
-def _same(one: p.Message, other: p.Message) -> bool:
-    return one.topic == other.topic and one.payload == other.payload
+def _same(first: p.Message, second: p.Message) -> bool:
+    return first.topic == second.topic and first.payload == second.payload

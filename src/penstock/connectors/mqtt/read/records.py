@@ -1,8 +1,8 @@
 """Messages as records.
 
-Confluent's: the key is the topic, the value the payload, with headers. Lenses': the key is a struct
-of the topic and the message id, or made of fields of the document. With MQTT 5 the properties are
-headers, too.
+Like Confluent's: the key is the topic, the value the payload, with headers. Like Lenses': the key
+is a struct of topic and message id, or consists of fields of the document. Properties of MQTT 5
+become headers, too.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _KNOWN: Final = 10_000
 
 
 class Converting:
-    """Makes records of messages, as a plan wants them."""
+    """Converts messages to records according to a plan."""
 
     def __init__(self, plan: SourcePlan) -> None:
         self._plan = plan
@@ -60,7 +60,7 @@ class Converting:
 
     def records(self, messages: Sequence[Message]) -> Records:
         """The records of these messages, in order. Raises DataError for a document that is not
-        JSON, unless such are skipped."""
+        JSON, unless the plan skips these."""
         topics = self._topics
         named: list[tuple[str, str, Route]] = []
         for message in messages:
@@ -72,16 +72,16 @@ class Converting:
             return self._shaped(messages, named)
         count = len(messages)
         return Records(
-            topics=[each[1] for each in named],
+            topics=[names[1] for names in named],
             partitions=[None] * count,
             timestamps=[None] * count,
-            keys=Column.of([each[0] for each in named], STRING),
+            keys=Column.of([names[0] for names in named], STRING),
             values=Column.of([message.payload for message in messages], BYTES),
             headers=self._headers(messages),
         )
 
     def _names(self, topic: bytes) -> tuple[str, str, Route]:
-        """The MQTT topic, the Kafka topic and the route of a message's topic."""
+        """The MQTT topic as a string, its Kafka topic and its route; cached."""
         text = topic.decode("utf-8", "replace")
         route = self._plan.route_of(text)
         names = text, kafka_topic(route, text), route
@@ -114,14 +114,14 @@ class Converting:
             key_schemas.append(key_schema)
             values.append(value)
             schemas.append(schema)
-        kept = [messages[row] for row in rows]
+        converted = [messages[row] for row in rows]
         return Records(
             topics=[named[row][1] for row in rows],
             partitions=[None] * len(rows),
             timestamps=[None] * len(rows),
             keys=Column.gather(keys, key_schemas),
             values=Column.gather(values, schemas),
-            headers=self._headers(kept),
+            headers=self._headers(converted),
         )
 
     def _key(self, topic: str, message: Message, route: Route) -> tuple[Schema, Value]:
@@ -135,13 +135,13 @@ class Converting:
 
     def _headers(self, messages: Sequence[Message]) -> list[Sequence[Header]]:
         if self._plan.shape is Shape.CONFLUENT and self._plan.headers:
-            made: list[Sequence[Header]] = [
+            headers: list[Sequence[Header]] = [
                 (_id_header(message.mid), *_flag_headers(message.flags)) for message in messages
             ]
             for row, message in enumerate(messages):
                 if message.properties:
-                    made[row] = (*made[row], *_property_headers(message.properties))
-            return made
+                    headers[row] = (*headers[row], *_property_headers(message.properties))
+            return headers
         if self._plan.headers and any(message.properties for message in messages):
             return [_property_headers(message.properties) for message in messages]
         return []
@@ -165,19 +165,19 @@ def _flag_headers(flags: int) -> tuple[Header, ...]:
 def _property_headers(packed: bytes) -> tuple[Header, ...]:
     if not packed:
         return ()
-    given = read(packed)
+    properties = read(packed)
     headers: list[Header] = []
-    if given.payload_format is not None:
-        headers.append(Header(FORMAT, given.payload_format, INT32))
-    if given.expiry_s is not None:
-        headers.append(Header(EXPIRY, given.expiry_s, INT64))
-    if given.content_type is not None:
-        headers.append(Header(CONTENT_TYPE, given.content_type, STRING))
-    if given.response_topic is not None:
-        headers.append(Header(RESPONSE_TOPIC, given.response_topic, STRING))
-    if given.correlation_data is not None:
-        headers.append(Header(CORRELATION, given.correlation_data, BYTES))
-    headers += [Header(name, value, STRING) for name, value in given.user]
+    if properties.payload_format is not None:
+        headers.append(Header(FORMAT, properties.payload_format, INT32))
+    if properties.expiry_s is not None:
+        headers.append(Header(EXPIRY, properties.expiry_s, INT64))
+    if properties.content_type is not None:
+        headers.append(Header(CONTENT_TYPE, properties.content_type, STRING))
+    if properties.response_topic is not None:
+        headers.append(Header(RESPONSE_TOPIC, properties.response_topic, STRING))
+    if properties.correlation_data is not None:
+        headers.append(Header(CORRELATION, properties.correlation_data, BYTES))
+    headers += [Header(name, value, STRING) for name, value in properties.user]
     return tuple(headers)
 
 
@@ -202,7 +202,7 @@ def _document(topic: str, message: Message) -> tuple[Schema, Value]:
 
 
 def _at(document: object, path: tuple[str, ...]) -> str:
-    """The text of a field of a document."""
+    """The text of a document's field."""
     for name in path:
         if not isinstance(document, dict) or name not in document:
             raise DataError(f"The document has no field '{'.'.join(path)}' (WITHKEY)")

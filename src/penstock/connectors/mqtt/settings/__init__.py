@@ -1,1 +1,1 @@
-"""What configurations may say: settings, and the plans that are made of them."""
+"""The settings, and the plans and options they describe."""

@@ -270,7 +270,7 @@ _TLS_NAMES: Final = {
 
 
 def options_of(config: Config) -> Options:
-    """How to connect. Raises ConfigInvalid for stores that cannot be read."""
+    """Connection parameters. Raises ConfigInvalid for unreadable stores."""
     return shared.options_of(
         config,
         servers=shared.servers_of(config[SERVERS]),
@@ -305,9 +305,9 @@ def _tls(config: Config) -> Mapping[str, str]:
 
 
 def source_plan(config: Config) -> SourcePlan:
-    """What a source does."""
+    """The plan of a source task."""
     return SourcePlan(
-        routes=tuple(Route(each, config[KAFKA_TOPIC]) for each in config[TOPICS]),
+        routes=tuple(Route(topic_filter, config[KAFKA_TOPIC]) for topic_filter in config[TOPICS]),
         qos=config[QOS],
         shape=Shape.CONFLUENT,
         headers=config[shared.HEADERS],
@@ -315,7 +315,7 @@ def source_plan(config: Config) -> SourcePlan:
 
 
 def sink_plan(config: Config) -> SinkPlan:
-    """What a sink does."""
+    """The plan of a sink task."""
     return SinkPlan(
         targets={},
         target=config[TARGET],

@@ -1,4 +1,4 @@
-"""The statements of Lenses' connectors, as far as MQTT's understand them (connectors.md §9).
+"""The KCQL of Lenses' MQTT connectors (connectors.md §9).
 
 >>> parse("INSERT INTO k SELECT * FROM /a/+/b WITHKEY(id, x.y)")[0].keys
 (('id',), ('x', 'y'))
@@ -17,13 +17,13 @@ from penstock.connectors.kcql import Dialect, KcqlInvalid
 _DELIMITERS: Final = ("KEYDELIMITER", "KEYDELIM")
 _DIALECT: Final = Dialect(
     ("WITHCONVERTER", "WITHKEY", *_DELIMITERS, "WITHREGEX", "WITHTARGET", "PROPERTIES"),
-    wide=r"[^\s`;]+",  # the names of MQTT's topics have nearly every character
+    wide=r"[^\s`;]+",  # MQTT topics may contain nearly every character
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement."""
+    """`INSERT INTO target SELECT * FROM source …`."""
 
     text: str
     source: str
@@ -37,25 +37,25 @@ class Statement:
 
 
 def parse(text: str) -> list[Statement]:
-    """The statements of a setting. Raises KcqlInvalid with what is wrong."""
-    return [_statement(each) for each in kcql.parse(text, _DIALECT)]
+    """Parses the statements of a setting. Raises KcqlInvalid with the problem."""
+    return [_statement(parsed) for parsed in kcql.parse(text, _DIALECT)]
 
 
-def _statement(given: kcql.Statement) -> Statement:
-    if [each.name for each in given.fields] != ["*"]:
+def _statement(parsed: kcql.Statement) -> Statement:
+    if [field.name for field in parsed.fields] != ["*"]:
         raise KcqlInvalid(
-            f"'{given.text}' selects fields; only SELECT * can be had. A transform, such as "
+            f"'{parsed.text}' selects fields; only SELECT * can be had. A transform, such as "
             "ReplaceField, selects fields"
         )
-    delimiters = [given.word(each) for each in given.clauses if each in _DELIMITERS]
+    delimiters = [parsed.word(clause) for clause in parsed.clauses if clause in _DELIMITERS]
     return Statement(
-        text=given.text,
-        source=given.source,
-        target=given.target,
-        converter=given.word("WITHCONVERTER") or None,
-        keys=tuple(tuple(each.split(".")) for each in given.names("WITHKEY")),
+        text=parsed.text,
+        source=parsed.source,
+        target=parsed.target,
+        converter=parsed.word("WITHCONVERTER") or None,
+        keys=tuple(tuple(path.split(".")) for path in parsed.names("WITHKEY")),
         delimiter=delimiters[-1] if delimiters else ".",
-        regex=given.word("WITHREGEX") if "WITHREGEX" in given.clauses else None,
-        target_field=given.word("WITHTARGET") or None,
-        properties=given.pairs("PROPERTIES"),
+        regex=parsed.word("WITHREGEX") if "WITHREGEX" in parsed.clauses else None,
+        target_field=parsed.word("WITHTARGET") or None,
+        properties=parsed.pairs("PROPERTIES"),
     )

@@ -324,13 +324,13 @@ RETAINED: Final = Key(
 
 
 def _certificates_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
-    """A certificate has its key."""
+    """Requires certificate and key together."""
     cert, key = parsed.get(CERT.name), parsed.get(CERT_KEY.name)
     if bool(cert) != bool(key):
-        given, missing = (CERT, CERT_KEY) if cert else (CERT_KEY, CERT)
+        present, missing = (CERT, CERT_KEY) if cert else (CERT_KEY, CERT)
         yield (
             missing.name,
-            invalid(missing.name, None, f"{given.name} is set, and needs it"),
+            invalid(missing.name, None, f"{present.name} is set, and needs it"),
         )
 
 
@@ -373,7 +373,7 @@ _TLS_NAMES: Final = {
 
 
 def options_of(config: Config) -> Options:
-    """How to connect. Raises ConfigInvalid for files that cannot be read."""
+    """Connection parameters. Raises ConfigInvalid for unreadable files."""
     return shared.options_of(
         config,
         servers=shared.servers_of(config[HOSTS].split(",")),
@@ -406,7 +406,7 @@ def _tls(config: Config) -> Mapping[str, str]:
 
 
 def statements(config: Config) -> list[Statement]:
-    """The statements of a valid configuration of a source."""
+    """The statements of a valid source configuration."""
     return parse(config[SOURCE_KCQL])
 
 
@@ -436,9 +436,9 @@ def _route(statement: Statement) -> Route:
 
 
 def source_plan(config: Config) -> SourcePlan:
-    """What a source does."""
+    """The plan of a source task."""
     return SourcePlan(
-        routes=tuple(_route(each) for each in statements(config)),
+        routes=tuple(_route(statement) for statement in statements(config)),
         qos=config[QOS],
         shape=Shape.LENSES,
         headers=config[shared.HEADERS],
@@ -447,13 +447,13 @@ def source_plan(config: Config) -> SourcePlan:
 
 
 def shared_flags(config: Config) -> list[bool]:
-    """Of each statement: whether all tasks are to have it."""
-    return [is_shared(each.source) and config[REPLICATE] for each in statements(config)]
+    """For each statement, whether all tasks get it."""
+    return [is_shared(statement.source) and config[REPLICATE] for statement in statements(config)]
 
 
-def _targets(given: Iterable[Statement]) -> dict[str, str]:
+def _targets(parsed: Iterable[Statement]) -> dict[str, str]:
     targets: dict[str, str] = {}
-    for statement in given:
+    for statement in parsed:
         if statement.source in targets:
             raise ValueError(f"the topic {statement.source} is in two statements")
         target = statement.target
@@ -470,7 +470,7 @@ def _targets(given: Iterable[Statement]) -> dict[str, str]:
 
 
 def sink_plan(config: Config) -> SinkPlan:
-    """What a sink does."""
+    """The plan of a sink task."""
     return SinkPlan(
         targets=_targets(parse(config[SINK_KCQL])),
         target=None,

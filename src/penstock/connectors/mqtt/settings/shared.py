@@ -1,4 +1,4 @@
-"""Settings that all connectors of the family have, beside those of the connectors they replace."""
+"""Settings common to all MQTT connectors, in addition to those of the connectors they replace."""
 
 from __future__ import annotations
 
@@ -144,12 +144,12 @@ CONNECTION_KEYS: Final[tuple[Key[object], ...]] = (
 
 
 def servers_problem(uris: Sequence[str] | None) -> str | None:
-    """What is wrong with a list of URIs."""
-    given = [uri.strip() for uri in uris or () if uri.strip()]
-    if not given:
+    """The problem of a list of URIs, or None."""
+    stripped = [uri.strip() for uri in uris or () if uri.strip()]
+    if not stripped:
         return "no broker is given"
     try:
-        servers = [server_of(uri) for uri in given]
+        servers = [server_of(uri) for uri in stripped]
     except ValueError as error:
         return str(error)
     if len({server.secure for server in servers}) > 1:
@@ -163,17 +163,17 @@ def servers_of(uris: Iterable[str]) -> tuple[Server, ...]:
 
 
 def filters_problem(filters: Sequence[str] | None) -> str | None:
-    """What is wrong with a list of topic filters."""
+    """The problem of a list of topic filters, or None."""
     if not filters:
         return "no topic is given"
-    for each in filters:
-        if problem := filter_problem(each):
-            return f"'{each}' cannot be subscribed to: {problem}"
+    for topic_filter in filters:
+        if problem := filter_problem(topic_filter):
+            return f"'{topic_filter}' cannot be subscribed to: {problem}"
     return None
 
 
 def will_of(config: Config) -> Will | None:
-    """The will that a configuration asks for."""
+    """The configured will, if any."""
     topic = config[WILL_TOPIC]
     if not topic:
         return None
@@ -194,8 +194,8 @@ def options_of(
     connect_s: float,
     keepalive_s: int,
 ) -> Options:
-    """How a valid configuration connects. `tls` are settings as Java has them, `tls_names` what
-    they are called in this configuration. Raises ConfigInvalid for stores that cannot be read."""
+    """Connection parameters of a valid configuration. `tls`: settings by Java's names; `tls_names`:
+    the configuration's names for them. Raises ConfigInvalid for unreadable stores."""
     context: ssl.SSLContext | None = None
     if any(server.secure for server in servers):
         try:
@@ -222,7 +222,7 @@ def options_of(
 def credentials_rule(
     username: str, password: str
 ) -> Callable[[Mapping[str, object]], Iterable[tuple[str, str]]]:
-    """MQTT 3.1.1 has no password without a user name."""
+    """Requires a user for a password, as MQTT 3.1.1 does."""
 
     def rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
         secret = parsed.get(password)
@@ -233,23 +233,23 @@ def credentials_rule(
 
 
 def store_type(path: str) -> str:
-    """PEM or PKCS12, by what a file begins with; Java's own formats are refused later."""
+    """PEM or PKCS12, by the start of a file; Java's own formats are refused later."""
     try:
         with Path(path).open("rb") as file:
             return "PEM" if file.read(4096).lstrip().startswith(b"-----BEGIN") else "PKCS12"
     except OSError:
-        return "PKCS12"  # that it cannot be read is said when it is
+        return "PKCS12"  # reading it reports the error
 
 
 def spread(filters: Sequence[str], shared: Sequence[bool], tasks: int) -> list[list[str]]:
-    """The filters of each task: shared ones are everybody's, the others are divided.
+    """The filters of each task: all tasks get shared ones, the others are divided.
 
     >>> spread(["a", "b", "c"], [False] * 3, 2)
     [['a', 'c'], ['b']]
     >>> spread(["$share/g/a", "b"], [True, False], 3)
     [['$share/g/a', 'b'], ['$share/g/a'], ['$share/g/a']]
     """
-    plain = [each for each, is_shared in zip(filters, shared, strict=True) if not is_shared]
-    common = [each for each, is_shared in zip(filters, shared, strict=True) if is_shared]
+    plain = [text for text, is_shared in zip(filters, shared, strict=True) if not is_shared]
+    common = [text for text, is_shared in zip(filters, shared, strict=True) if is_shared]
     count = tasks if common else min(tasks, len(plain))
     return [[*common, *plain[number::count]] for number in range(count)]

@@ -1,1 +1,1 @@
-"""What a broker says of a configuration."""
+"""Checks of a configuration against the broker."""

@@ -1,4 +1,4 @@
-"""What a broker says of a configuration: that it answers, and lets the user in."""
+"""Checks of a configuration against the broker: that it answers and accepts the user."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_S = 10.0
 
 
 def findings(options: Options) -> Iterable[Finding]:
-    """Connects for a moment, with a client id of its own and a clean session."""
+    """Connects briefly, with a separate client id and a clean session."""
     from penstock.connectors.mqtt.client.connection import Connection
     from penstock.connectors.mqtt.client.errors import setting_of
 
@@ -23,7 +23,7 @@ def findings(options: Options) -> Iterable[Finding]:
         connection.open()
     except PenstockError as error:
         setting = setting_of(error, options.names)
-        if setting != options.names.client_id:  # the broker may know other ids alone
+        if setting != options.names.client_id:  # the broker may refuse only this id
             yield Finding(setting, str(error))
     finally:
         connection.close()

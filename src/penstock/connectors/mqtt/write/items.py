@@ -1,4 +1,4 @@
-"""Messages of records: topics, payloads and properties."""
+"""Messages for records: topics, payloads and properties."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CORRELATION: Final = "mqtt.correlation.data"
 
 
 class Items:
-    """Makes messages, as a plan wants them; with MQTT 5 they have properties."""
+    """Converts records to messages according to a plan; with properties in MQTT 5."""
 
     def __init__(self, plan: SinkPlan, *, v5: bool) -> None:
         self._plan = plan
@@ -28,21 +28,21 @@ class Items:
         self._targets: dict[str, Target] = {
             topic: Target(pattern) for topic, pattern in plan.targets.items()
         }
-        self._names: dict[str, bytes] = {}  # of Kafka topics all of whose records have one
+        self._names: dict[str, bytes] = {}  # MQTT topics of Kafka topics with a constant target
 
     def of(self, records: Records, refused: Failed) -> Sequence[Item | None]:
-        """The message of each record; None, and an entry in `refused`, where it can have none."""
+        """The message for each record; None for records in `refused`."""
         items: list[Item | None] = []
         values = records.values.values
         schemas = records.values.schemas()
         headers = records.headers if self._v5 and self._plan.headers else []
-        nothing = NONE if self._v5 else None
+        no_properties = NONE if self._v5 else None
         names = self._names
         for row, value in enumerate(values):
             try:
                 topic = names.get(records.topics[row]) or self._topic(records, row)
                 payload = value if type(value) is bytes else payload_of(value, schemas[row])
-                properties = nothing
+                properties = no_properties
                 if headers and headers[row]:
                     properties = _properties(headers[row])
                 items.append(Item(topic, payload, properties))
@@ -67,7 +67,7 @@ class Items:
 
 
 def _properties(headers: Sequence[Header]) -> bytes:
-    given: dict[str, Any] = {}
+    properties: dict[str, Any] = {}
     user: list[tuple[str, str]] = []
     try:
         for header in headers:
@@ -78,8 +78,8 @@ def _properties(headers: Sequence[Header]) -> bytes:
                 user.append((name, _text(value)))
             elif name in _OURS:
                 member, kind = _OURS[name]
-                given[member] = kind(value)
-        return Properties(**given, user=tuple(user)).packed()
+                properties[member] = kind(value)
+        return Properties(**properties, user=tuple(user)).packed()
     except (ValueError, TypeError, OverflowError) as error:
         raise DataError(f"The headers of the record cannot be MQTT properties: {error}") from error
 

@@ -1,4 +1,4 @@
-"""What a sink does with records, as values."""
+"""The plan of a sink task."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SinkPlan:
-    """What a sink does."""
+    """The plan of a sink task."""
 
     targets: Mapping[str, str]
     """Patterns of MQTT topics by Kafka topics."""
@@ -20,4 +20,4 @@ class SinkPlan:
     retry_s: float
     window: int
     ignores_errors: bool = False
-    """Records that the broker refuses are logged and left out (Lenses' NOOP)."""
+    """Log and skip records that the broker refuses (Lenses' NOOP)."""

@@ -1,11 +1,11 @@
-"""Publishes messages, many at a time, and says which the broker has not taken.
+"""Publishes messages in bulk, and returns those that the broker refuses.
 
-At QoS 1 and 2 the broker has a message when it has acknowledged it; at QoS 0 when it answers a ping
-that was sent after it. If the connection breaks, what has not been acknowledged is published again.
-Sessions are clean: the records in Kafka are what a sink resumes from.
+At QoS 1 and 2 a message is delivered when the broker has acknowledged it; at QoS 0 when the broker
+answers a ping sent after it. After a broken connection unacknowledged messages are published again.
+Sessions are clean: a sink resumes from the records in Kafka.
 
-A broker may close the connection because of a message, and not say which. Then messages are
-published one by one, and one with which the connection breaks twice is refused.
+A broker may close the connection because of a message without naming it. Then messages are
+published one by one, and one that breaks the connection twice is refused.
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ _REASONS: Final = {
 
 
 class _Batch:
-    """How far a call of `publish` is. `order` are places in `items`."""
+    """The progress of a call of `publish`. Messages are indexes in `items`."""
 
     def __init__(self, items: Sequence[Item]) -> None:
         self.items = items
         self.waiting = deque(range(len(items)))
-        self.pending: dict[int, int] = {}  # places by message ids
+        self.pending: dict[int, int] = {}  # indexes by message id
         self.refused: dict[int, DataError] = {}
 
     @property
-    def left(self) -> int:
+    def unfinished(self) -> int:
         return len(self.waiting) + len(self.pending)
 
-    def again(self) -> None:
-        """What has not been acknowledged is to be published again, in order."""
+    def requeue(self) -> None:
+        """Queues unacknowledged messages again, in order."""
         self.waiting.extendleft(sorted(self.pending.values(), reverse=True))
         self.pending.clear()
 
@@ -101,14 +101,14 @@ class Publisher:
         self._connection.close()
 
     def publish(self, items: Sequence[Item]) -> dict[int, DataError]:
-        """Returns when the broker has all of them but those that it refuses, which are returned by
-        their places. Raises Unreachable where the connection does not come back in time; then some
-        may have been published."""
+        """Publishes messages; returns the refused ones by index when all others are delivered.
+        Raises Unreachable if the connection does not come back in time; then some may have been
+        published."""
         batch = _Batch(items)
         deadline = time.monotonic() + self._retry_s
         losses = tries = 0
         while True:
-            left = batch.left
+            unfinished = batch.unfinished
             was_open = False
             try:
                 self.open()
@@ -121,8 +121,8 @@ class Publisher:
                     self._publish_unacknowledged(batch, alone=alone)
                 return batch.refused
             except Unreachable as error:
-                batch.again()
-                if batch.left < left:
+                batch.requeue()
+                if batch.unfinished < unfinished:
                     losses = tries = 0
                     deadline = time.monotonic() + self._retry_s
                 elif was_open:
@@ -138,34 +138,34 @@ class Publisher:
                 log.warning("%s The sink connects again.", error)
 
     def _refuse_large(self, batch: _Batch) -> None:
-        """Messages that are larger than the broker has said that it takes."""
+        """Refuses messages above the broker's maximum packet size."""
         most = self._connection.maximum_packet_bytes
         large = [
-            place
-            for place in batch.waiting
-            if len(batch.items[place].payload) + len(batch.items[place].topic) + 16 > most
-            and len(p.publish(self._first, batch.items[place], 1)) > most
+            index
+            for index in batch.waiting
+            if len(batch.items[index].payload) + len(batch.items[index].topic) + 16 > most
+            and len(p.publish(self._first, batch.items[index], 1)) > most
         ]
-        for place in large:
-            size = len(batch.items[place].payload)
-            batch.refused[place] = DataError(
+        for index in large:
+            size = len(batch.items[index].payload)
+            batch.refused[index] = DataError(
                 f"The broker {self._connection.server} takes packets of at most {most} bytes; the "
                 f"payload of the record has {size}"
             )
         if large:
-            batch.waiting = deque(each for each in batch.waiting if each not in batch.refused)
+            batch.waiting = deque(index for index in batch.waiting if index not in batch.refused)
 
     def _refuse_first(self, batch: _Batch) -> None:
-        place = batch.waiting.popleft()
-        item = batch.items[place]
-        batch.refused[place] = DataError(
+        index = batch.waiting.popleft()
+        item = batch.items[index]
+        batch.refused[index] = DataError(
             f"The broker {self._connection.server} closes the connection whenever this record is "
             f"published, to '{item.topic.decode()}' with a payload of {len(item.payload)} bytes: "
             "it may be too large for the broker, or the topic forbidden"
         )
 
     def _publish(self, batch: _Batch, *, alone: bool) -> None:
-        """At QoS 1 and 2."""
+        """Publishes at QoS 1 and 2."""
         connection = self._connection
         connection.take_answers()
         window = 1 if alone else max(1, min(self._window, connection.receive_maximum, _MIDS))
@@ -193,13 +193,13 @@ class Publisher:
         waiting, pending, items = batch.waiting, batch.pending, batch.items
         first = self._first
         while waiting and len(out) < most and size < _BLOCK:
-            place = waiting.popleft()
+            index = waiting.popleft()
             mid = self._mid % _MIDS + 1
             while mid in pending:
                 mid = mid % _MIDS + 1
             self._mid = mid
-            pending[mid] = place
-            packet = p.publish(first, items[place], mid)
+            pending[mid] = index
+            packet = p.publish(first, items[index], mid)
             size += len(packet)
             out.append(packet)
         self._connection.send(b"".join(out))
@@ -211,32 +211,33 @@ class Publisher:
             if kind == p.PUBREC and mid in pending and reason < _FAILURE:
                 release.append(mid)
                 continue
-            place = pending.pop(mid, None)
-            if place is None or reason < _FAILURE:
+            index = pending.pop(mid, None)
+            if index is None or reason < _FAILURE:
                 continue
             if reason in _AGAIN:
-                batch.waiting.append(place)
+                batch.waiting.append(index)
                 self._wait(0.1)
                 continue
-            told = _REASONS.get(reason, f"reason code {reason}")
-            topic = batch.items[place].topic.decode()
-            batch.refused[place] = DataError(
-                f"The broker {self._connection.server} refuses the record for '{topic}': {told}"
+            reason_text = _REASONS.get(reason, f"reason code {reason}")
+            topic = batch.items[index].topic.decode()
+            batch.refused[index] = DataError(
+                f"The broker {self._connection.server} refuses the record for '{topic}': "
+                f"{reason_text}"
             )
         if release:
             self._connection.send(p.acknowledgements(p.PUBREL, release))
 
     def _publish_unacknowledged(self, batch: _Batch, *, alone: bool) -> None:
-        """At QoS 0: after some of them a ping, whose answer says that the broker has read them."""
+        """Publishes at QoS 0, in blocks with a ping each, whose answer proves delivery."""
         connection = self._connection
         items, pending = batch.items, batch.pending
         while batch.waiting:
             out: list[bytes] = []
             size = 0
             while batch.waiting and size < _BLOCK and not (alone and out):
-                place = batch.waiting.popleft()
-                pending[place] = place
-                packet = p.publish(self._first, items[place], 0)
+                index = batch.waiting.popleft()
+                pending[index] = index
+                packet = p.publish(self._first, items[index], 0)
                 size += len(packet)
                 out.append(packet)
             pongs = connection.pongs

@@ -20,49 +20,52 @@ from penstock.api import DataError, Records
 from penstock.api.schema import text
 from penstock.connectors.mqtt.client.topics import topic_problem
 
-_PLACE: Final = re.compile(r"\$\{([^}]*)\}")
+_PLACEHOLDER: Final = re.compile(r"\$\{([^}]*)\}")
 _SIMPLE: Final = ("topic", "partition", "key")
 
 
 def pattern_problem(pattern: str | None) -> str | None:
-    """What is wrong with the pattern of a topic, or None."""
+    """The problem of a topic pattern, or None."""
     if not pattern:
         return "it is empty"
-    for name in _PLACE.findall(pattern):
+    for name in _PLACEHOLDER.findall(pattern):
         if name in _SIMPLE or (name.startswith(("header.", "value.")) and name.partition(".")[2]):
             continue
         return (
             f"${{{name}}} is unknown: it can have ${{topic}}, ${{partition}}, ${{key}}, "
             "${header.NAME} and ${value.FIELD}"
         )
-    return topic_problem(_PLACE.sub("x", pattern))
+    return topic_problem(_PLACEHOLDER.sub("x", pattern))
 
 
 class Target:
-    """The topics that a pattern makes of records."""
+    """Makes the topics of records from a pattern."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
-        self._places = _PLACE.findall(pattern)
+        self._placeholders = _PLACEHOLDER.findall(pattern)
 
     @property
     def is_by_topic(self) -> bool:
-        """Whether all records of a Kafka topic have the same."""
-        return all(place == "topic" for place in self._places)
+        """Whether all records of a Kafka topic have the same MQTT topic."""
+        return all(placeholder == "topic" for placeholder in self._placeholders)
 
     def of(self, records: Records, row: int) -> str:
-        """The topic of a record. Raises DataError where it has what the pattern names not, or where
-        nothing can be published to that topic."""
-        found = {place: self._value(place, records, row) for place in self._places}
-        topic = _PLACE.sub(lambda match: found[match.group(1)], self._pattern)
+        """The topic of a record. Raises DataError if the record lacks a value for the pattern, or
+        if the topic cannot be published to."""
+        values = {
+            placeholder: self._value(placeholder, records, row)
+            for placeholder in self._placeholders
+        }
+        topic = _PLACEHOLDER.sub(lambda match: values[match.group(1)], self._pattern)
         if problem := topic_problem(topic):
             raise DataError(
                 f"The record has the MQTT topic '{topic[:200]}' ({self._pattern}): {problem}"
             )
         return topic
 
-    def _value(self, place: str, records: Records, row: int) -> str:
-        match place:
+    def _value(self, placeholder: str, records: Records, row: int) -> str:
+        match placeholder:
             case "topic":
                 return records.topics[row]
             case "partition":
@@ -70,11 +73,11 @@ class Target:
             case "key":
                 value: Any = records.keys.values[row]
             case _:
-                kind, _, name = place.partition(".")
+                kind, _, name = placeholder.partition(".")
                 value = _header(records, row, name) if kind == "header" else None
                 if kind == "value":
                     value = _field(records.values.values[row], name)
-        return _text(value, place)
+        return _text(value, placeholder)
 
 
 def _header(records: Records, row: int, name: str) -> Any:
@@ -92,10 +95,10 @@ def _field(value: Any, path: str) -> Any:
     return value
 
 
-def _text(value: Any, place: str) -> str:
+def _text(value: Any, placeholder: str) -> str:
     match value:
         case None:
-            raise DataError(f"The record has no value for ${{{place}}} of its MQTT topic")
+            raise DataError(f"The record has no value for ${{{placeholder}}} of its MQTT topic")
         case str():
             return value
         case bool():
@@ -106,13 +109,13 @@ def _text(value: Any, place: str) -> str:
             try:
                 return value.decode()
             except UnicodeDecodeError:
-                raise DataError(f"${{{place}}} of the record is not UTF-8") from None
-    raise DataError(f"${{{place}}} of the record is no text or number")
+                raise DataError(f"${{{placeholder}}} of the record is not UTF-8") from None
+    raise DataError(f"${{{placeholder}}} of the record is no text or number")
 
 
 def payload_of(value: Any, schema: Any) -> bytes:
-    """The payload of a value: bytes and texts as they are, maps, structs and lists as JSON, nothing
-    for null, anything else as its text."""
+    """The payload of a value: bytes and strings unchanged; maps, structs and lists as JSON; empty
+    for null; other values as text."""
     match value:
         case bytes():
             return value

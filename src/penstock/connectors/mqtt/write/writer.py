@@ -1,4 +1,4 @@
-"""Publishes records. A `write` returns when the broker has them."""
+"""Publishes records; `write` returns when the broker has them."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ class MqttWriter(SinkWriter):
             if item is not None:
                 rows.append(row)
                 items.append(item)
-        for place, error in self._publisher.publish(items).items():
-            refused[rows[place]] = error
+        for index, error in self._publisher.publish(items).items():
+            refused[rows[index]] = error
         if self._plan.ignores_errors:
-            for row, told in refused.items():
+            for row, problem in refused.items():
                 log.warning(
                     "The record %s of %s is left out (connect.mqtt.error.policy): %s",
                     records.offsets[row] if records.offsets else row,
                     records.topics[row],
-                    told,
+                    problem,
                 )
         else:
             failed.update(refused)
@@ -66,8 +66,8 @@ class MqttWriter(SinkWriter):
         self._publisher.close()
 
 
-class ToldWriter(SinkWriter):
-    """Tells what would be published, and connects to nothing."""
+class PreviewWriter(SinkWriter):
+    """Shows the messages without connecting to a broker."""
 
     def __init__(self, options: Options, plan: SinkPlan, tell: Callable[[str], None]) -> None:
         self._items = Items(plan, v5=options.v5)

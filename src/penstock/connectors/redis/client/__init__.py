@@ -1,1 +1,1 @@
-"""Servers, connections and pipelines, and what went wrong with them."""
+"""Servers, connections and pipelines, and their errors."""

@@ -1,4 +1,4 @@
-"""How servers are reached, as a value. Knows nothing of redis-py."""
+"""Connection parameters of servers, independent of redis-py."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from penstock.api import Extra
 from penstock.api.settings import Secret
 
 REDIS: Final = Extra("redis", "Redis connectors", ("redis",))
-"""What the family has to have installed."""
+"""The packages that the connectors need."""
 
 DEFAULT_PORT: Final = 6379
 SENTINEL_PORT: Final = 26379
 
 
 class Mode(Enum):
-    """What the addresses are those of."""
+    """The kind of servers at the addresses."""
 
     STANDALONE = "standalone"
     CLUSTER = "cluster"
@@ -38,11 +38,11 @@ class Address(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Servers, and what connections to them are made with. Times in seconds; 0: without end.
+    """Connection parameters of servers. Times in seconds; 0: no limit.
 
-    `master` is the name that sentinels know the primary by. `blame` and `blame_user` are the
-    settings that messages name. `attempts` and `delay_s`: how often a connection is tried before
-    a call fails, which the engine repeats.
+    `master`: the sentinels' name of the primary. `blame` and `blame_user`: the settings that
+    messages name. `attempts` and `delay_s`: the connection attempts before a call fails, which
+    the engine repeats.
     """
 
     mode: Mode

@@ -1,4 +1,4 @@
-"""What the errors of servers mean: away or busy, moved, refused, or wrong for every record."""
+"""The meaning of server errors: unavailable or busy, moved, or refused for one or all records."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from penstock.api import DataError, PenstockError, Unavailable
 
 
 class RedisUnavailable(Unavailable):
-    """The server is away or busy; the call is repeated."""
+    """The server is unavailable or busy; the engine repeats the call."""
 
     code = "redis.unavailable"
 
 
 class RedisRefused(PenstockError):
-    """The server refuses a call, whatever the record."""
+    """The server refuses a call for any record."""
 
     code = "redis.refused"
 
@@ -27,7 +27,7 @@ class RecordRefused(DataError):
 
 
 class Answered(PenstockError):
-    """What a server answered in place of a result; `text` begins with the error's code."""
+    """An error reply of a server; `text` begins with the error's code."""
 
     code = "redis.answered"
 
@@ -37,14 +37,14 @@ class Answered(PenstockError):
 
 
 class Meaning(Enum):
-    """What the error of a command means."""
+    """The meaning of a command's error."""
 
-    BUSY = "busy"  # it passes; the command is repeated
-    DEMOTED = "demoted"  # the server is no primary any more: another one is to be found
-    MOVED = "moved"  # the key is at another node of the cluster
-    ASK = "ask"  # the key is on its way there
-    RECORD = "record"  # this command cannot be done
-    FATAL = "fatal"  # no command of the kind can
+    BUSY = "busy"  # transient: repeat the command
+    DEMOTED = "demoted"  # the server is no longer a primary: find the new one
+    MOVED = "moved"  # the key is on another node of the cluster
+    ASK = "ask"  # the key is being moved there
+    RECORD = "record"  # this command fails
+    FATAL = "fatal"  # all commands of the kind fail
 
 
 _MEANINGS: Final = {
@@ -56,7 +56,7 @@ _MEANINGS: Final = {
     "MASTERDOWN": Meaning.BUSY,
     "CLUSTERDOWN": Meaning.BUSY,
     "TRYAGAIN": Meaning.BUSY,
-    "EXECABORT": Meaning.BUSY,  # the errors of the commands in it tell why
+    "EXECABORT": Meaning.BUSY,  # the errors of its commands have the reason
     "READONLY": Meaning.DEMOTED,
     "UNBLOCKED": Meaning.DEMOTED,
     "MOVED": Meaning.MOVED,
@@ -65,11 +65,11 @@ _MEANINGS: Final = {
     "WRONGPASS": Meaning.FATAL,
     "NOPERM": Meaning.FATAL,
 }
-"""By the first word of an error."""
+"""The meaning by the first word of an error."""
 
 
 def meaning_of(error: str) -> Meaning:
-    """What an error that a server answered means.
+    """The meaning of an error reply.
 
     >>> meaning_of("OOM command not allowed when used memory > 'maxmemory'.")
     <Meaning.BUSY: 'busy'>
@@ -86,7 +86,7 @@ def meaning_of(error: str) -> Meaning:
 
 
 def target_of(error: str) -> tuple[str, int]:
-    """The host and port that MOVED or ASK names; an empty host is that of the answering node.
+    """The host and port in MOVED or ASK; an empty host is the answering node's.
 
     >>> target_of("MOVED 3999 127.0.0.1:6381")
     ('127.0.0.1', 6381)
@@ -96,7 +96,7 @@ def target_of(error: str) -> tuple[str, int]:
 
 
 def fatal(error: str) -> RedisRefused:
-    """An error that no other record would avoid, with what to do about it."""
+    """The error for all records, with advice."""
     if error.startswith("ERR unknown command"):
         return RedisRefused(
             f"The server does not know the command: {error}. JSON and time series need Redis 8 or "
@@ -106,25 +106,25 @@ def fatal(error: str) -> RedisRefused:
 
 
 def not_alone(address: object) -> RedisRefused:
-    """The error of a server that has only a part of the keys."""
+    """The error for a cluster node that is configured as a single server."""
     return RedisRefused(
         f"{address} is a node of a cluster: set redis.cluster=true (redis.client.mode=Cluster, "
         "penstock.cluster=true)"
     )
 
 
-def error_of(error: Exception, what: str) -> PenstockError:
-    """An error of redis-py, or of the socket, as one of ours; `what` failed."""
+def error_of(error: Exception, action: str) -> PenstockError:
+    """Translates an error of redis-py or the socket; `action` describes what failed."""
     from redis import exceptions as redis
 
     if isinstance(error, Answered):
-        text = f"{what}: {error.text}"
+        text = f"{action}: {error.text}"
         meaning = meaning_of(error.text)
-        passes = meaning not in (Meaning.RECORD, Meaning.FATAL)
-        return RedisUnavailable(text) if passes else RedisRefused(text)
+        is_transient = meaning not in (Meaning.RECORD, Meaning.FATAL)
+        return RedisUnavailable(text) if is_transient else RedisRefused(text)
     if isinstance(error, PenstockError):
         return error
-    text = f"{what}: {error}"
+    text = f"{action}: {error}"
     if isinstance(error, (redis.AuthenticationError, redis.NoPermissionError)):
         return RedisRefused(f"{text}. Check the user and the password")
     if isinstance(error, (redis.ConnectionError, redis.TimeoutError, OSError)):
@@ -134,5 +134,5 @@ def error_of(error: Exception, what: str) -> PenstockError:
     code = getattr(error, "status_code", None)
     words = f"{code} {error}" if code and not str(error).startswith(code) else str(error)
     if meaning_of(words) in (Meaning.RECORD, Meaning.FATAL):
-        return RedisRefused(f"{what}: {words}")
-    return RedisUnavailable(f"{what}: {words}")
+        return RedisRefused(f"{action}: {words}")
+    return RedisUnavailable(f"{action}: {words}")

@@ -1,7 +1,7 @@
 """A connection, and pipelines on it.
 
-redis-py connects, with TLS and the user; commands are packed and replies read here, many at once,
-for redis-py takes some 20 µs for each.
+redis-py connects, with TLS and the user. This module packs commands and reads replies in bulk,
+since redis-py takes some 20 µs for each.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CRLF: Final = b"\r\n"
 
 
 class _TlsConnection(SSLConnection):
-    """With a context that is made already."""
+    """A connection with a given TLS context."""
 
     def __init__(self, *, tls_context: ssl.SSLContext, **options: Any) -> None:
         super().__init__(**options)
@@ -37,10 +37,10 @@ class _TlsConnection(SSLConnection):
         return self._tls_context.wrap_socket(sock, server_hostname=self.host)
 
 
-def connecting(
+def connection_class(
     access: Access, address: Address, *, to_sentinel: bool = False
 ) -> tuple[type[Any], dict[str, Any]]:
-    """The class of connections to a server, and what they are made with."""
+    """The class of connections to a server, and its arguments."""
     password = access.sentinel_password if to_sentinel else access.password
     options: dict[str, Any] = {
         "protocol": 2,
@@ -65,17 +65,17 @@ def connecting(
 
 
 class Link:
-    """One connection, used by one thread. Connects when it is used; after an error, anew."""
+    """One connection, used by one thread. Connects on use, and again after an error."""
 
     def __init__(self, access: Access, address: Address) -> None:
-        kind, options = connecting(access, address)
+        kind, options = connection_class(access, address)
         self.address = address
         self._connection = kind(**options)
-        self._replies = Replies(self._more)
+        self._replies = Replies(self._receive_bytes)
 
     def exchange(self, data: Sequence[bytes], replies: int) -> tuple[list[bytes], Exception | None]:
-        """Sends commands, and reads so many replies: their first lines, and those of the elements
-        of an array behind it. Fewer of them with the error that broke the connection."""
+        """Sends commands and reads `replies` replies: their first lines, and after an array's line
+        those of its elements. After a broken connection, returns fewer with the error."""
         received: list[bytes] = []
         try:
             self._connection.connect()
@@ -89,40 +89,40 @@ class Link:
             raise
         return received, None
 
-    def _receive(self, received: list[bytes], wanted: int) -> None:
-        connected = self._connection._get_socket()
-        assert connected is not None, "it was sent to just now"
+    def _receive(self, received: list[bytes], expected: int) -> None:
+        sock = self._connection._get_socket()
+        assert sock is not None, "it was sent to just now"
         rest, in_bulk = b"", False
-        while len(received) < wanted:
-            data = connected.recv(_READ_BYTES)
+        while len(received) < expected:
+            data = sock.recv(_READ_BYTES)
             if not data:
                 raise Broken("The server closed the connection")
             lines = (rest + data).split(_CRLF)
             rest = lines.pop()
             for line in lines:
                 if in_bulk:
-                    in_bulk = False  # what a reply holds does not matter: ids of entries
+                    in_bulk = False  # ignore contents, which are ids of entries
                     continue
                 kind = line[0]
                 if kind == 36:  # $
                     in_bulk = line != b"$-1"
                 elif kind == 42 and line != b"*-1":  # *
-                    wanted += int(line[1:])
+                    expected += int(line[1:])
                 received.append(line)
 
     def send(self, *words: bytes) -> None:
-        """Sends a command, whose reply `receive` returns. Raises RedisError or OSError."""
+        """Sends a command; `receive` returns its reply. Raises RedisError or OSError."""
         try:
             if not self._connection.is_connected:
                 self._connection.connect()
-                self._replies = Replies(self._more)
+                self._replies = Replies(self._receive_bytes)
             self._connection.send_packed_command([pack(*words)], check_health=False)
         except BaseException:
             self.close()
             raise
 
     def receive(self) -> Any:
-        """The next reply. Raises Answered, or RedisError or OSError where the connection breaks."""
+        """The next reply. Raises Answered; RedisError or OSError for a broken connection."""
         try:
             value = self._replies.value()
         except BaseException:
@@ -133,22 +133,22 @@ class Link:
         return value
 
     def call(self, *words: bytes) -> Any:
-        """The reply to a command."""
+        """Sends a command and returns its reply."""
         self.send(*words)
         return self.receive()
 
     def can_receive(self, wait_s: float) -> bool:
-        """Whether there is a reply, or something of it, within so many seconds."""
-        connected = self._connection._get_socket()
-        if connected is None or self._replies.has_more():
+        """Whether part of a reply arrives within `wait_s`."""
+        sock = self._connection._get_socket()
+        if sock is None or self._replies.has_more():
             return True
-        if isinstance(connected, ssl.SSLSocket) and connected.pending():
+        if isinstance(sock, ssl.SSLSocket) and sock.pending():
             return True
-        return bool(select.select([connected], [], [], wait_s)[0])
+        return bool(select.select([sock], [], [], wait_s)[0])
 
-    def _more(self) -> bytes:
-        connected = self._connection._get_socket()
-        data = connected.recv(_REPLY_BYTES) if connected is not None else b""
+    def _receive_bytes(self) -> bytes:
+        sock = self._connection._get_socket()
+        data = sock.recv(_REPLY_BYTES) if sock is not None else b""
         if not data:
             raise Broken("The server closed the connection")
         return bytes(data)

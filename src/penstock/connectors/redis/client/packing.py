@@ -1,10 +1,10 @@
-"""Commands as they are sent (RESP)."""
+"""The encoding of commands (RESP)."""
 
 from __future__ import annotations
 
 
 def pack(*words: bytes) -> bytes:
-    """A command as it is sent.
+    """Encodes a command.
 
     >>> pack(b"GET", b"k")
     b'*2\\r\\n$3\\r\\nGET\\r\\n$1\\r\\nk\\r\\n'
@@ -13,17 +13,17 @@ def pack(*words: bytes) -> bytes:
 
 
 def unpack(data: bytes) -> list[bytes]:
-    """The words of a packed command.
+    """Decodes a packed command.
 
     >>> unpack(pack(b"GET", b"k"))
     [b'GET', b'k']
     """
     end = data.index(b"\r\n")
-    count, at = int(data[1:end]), end + 2
+    count, position = int(data[1:end]), end + 2
     words = []
     for _ in range(count):
-        end = data.index(b"\r\n", at)
-        size, at = int(data[at + 1 : end]), end + 2
-        words.append(data[at : at + size])
-        at += size + 2
+        end = data.index(b"\r\n", position)
+        size, position = int(data[position + 1 : end]), end + 2
+        words.append(data[position : position + size])
+        position += size + 2
     return words

@@ -1,4 +1,4 @@
-"""Reads the replies of servers (RESP 2), of any shape."""
+"""A parser for replies of any shape (RESP 2)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Replies:
         self._at = 0
 
     def value(self) -> Any:
-        """The next reply: bytes, an int, a list, None, or an Answered where it is an error."""
+        """The next reply: bytes, an int, a list, None, or an Answered for an error."""
         line = self._line()
         kind = line[0]
         if kind == 36:  # $
@@ -36,24 +36,24 @@ class Replies:
         return line[1:]
 
     def has_more(self) -> bool:
-        """Whether bytes are there that were not read."""
+        """Whether there are unread bytes."""
         return self._at < len(self._data)
 
     def _list(self, count: int) -> list[Any] | None:
         if count < 0:
             return None
-        found: list[Any] = []
-        add = found.append
+        items: list[Any] = []
+        add = items.append
         data, at = self._data, self._at
-        have = len(data)
+        available = len(data)
         for _ in range(count):
-            # Most elements are texts or lists whose begin is there already.
+            # Most elements are strings or lists that have begun to arrive.
             end = data.find(b"\r\n", at)
             if end > at:
                 if data[at] == 36:  # $
                     start = end + 2
                     stop = start + int(data[at + 1 : end])
-                    if start <= stop and stop + 2 <= have:
+                    if start <= stop and stop + 2 <= available:
                         add(data[start:stop])
                         at = stop + 2
                         continue
@@ -61,14 +61,14 @@ class Replies:
                     self._at = end + 2
                     add(self._list(int(data[at + 1 : end])))
                     data, at = self._data, self._at
-                    have = len(data)
+                    available = len(data)
                     continue
             self._at = at
             add(self.value())
             data, at = self._data, self._at
-            have = len(data)
+            available = len(data)
         self._at = at
-        return found
+        return items
 
     def _bulk(self, size: int) -> bytes | None:
         if size < 0:
@@ -93,7 +93,7 @@ class Replies:
             self._more(missing)
 
     def _more(self, size: int) -> None:
-        """Adds at least so many bytes; forgets what is read."""
+        """Receives at least `size` bytes; discards the ones already read."""
         parts = [self._data[self._at :]]
         while size > 0:
             parts.append(self._receive())

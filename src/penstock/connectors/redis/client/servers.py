@@ -1,8 +1,7 @@
-"""The servers that hold the keys: one, the primary that sentinels name, or those of a cluster."""
+"""The servers that hold the keys: a single one, the primary of sentinels, or a cluster's."""
 
 from __future__ import annotations
 
-import logging
 from binascii import crc_hqx
 from bisect import bisect_right
 from collections.abc import Callable
@@ -12,15 +11,13 @@ import redis
 
 from penstock.connectors.redis.client.access import Access, Address, Mode
 from penstock.connectors.redis.client.errors import RedisRefused, RedisUnavailable, error_of
-from penstock.connectors.redis.client.link import Link, connecting
-
-log = logging.getLogger(__name__)
+from penstock.connectors.redis.client.link import Link, connection_class
 
 SLOTS: Final = 16_384
 
 
 def slot_of(key: bytes) -> int:
-    """The slot of a key; of the part in braces, if it has one.
+    """The slot of a key, or of its part in braces.
 
     >>> slot_of(b"{user1000}.following") == slot_of(b"{user1000}.followers")
     True
@@ -40,12 +37,12 @@ class Node:
         self.access = access
         self.address = address
         self.link = Link(access, address)
-        kind, options = connecting(access, address)
+        kind, options = connection_class(access, address)
         pool = redis.ConnectionPool(connection_class=kind, **options)
         self.client = redis.Redis(connection_pool=pool)
 
     def ask(self, *words: str) -> Any:
-        """The reply to one command, as the server gives it, on a connection of its own."""
+        """The raw reply to one command, on a separate connection."""
         return _ask(self.access, self.address, *words)
 
     def close(self) -> None:
@@ -56,7 +53,7 @@ class Node:
 
 
 def _ask(access: Access, address: Address, *words: str, to_sentinel: bool = False) -> Any:
-    kind, options = connecting(access, address, to_sentinel=to_sentinel)
+    kind, options = connection_class(access, address, to_sentinel=to_sentinel)
     connection = kind(**options)
     try:
         connection.connect()
@@ -67,10 +64,10 @@ def _ask(access: Access, address: Address, *words: str, to_sentinel: bool = Fals
 
 
 class Servers:
-    """Finds the servers when they are needed first, and again after `refresh`. One thread."""
+    """Discovers the servers on first use, and again after `refresh`. For one thread."""
 
     def __init__(self, access: Access, wait: Callable[[float], bool] = lambda seconds: False):
-        """`wait` waits so many seconds, and returns True where the task is to end."""
+        """`wait` waits for some seconds; it returns True if the task is stopping."""
         self.access = access
         self._wait = wait
         self._starts: list[int] = []
@@ -84,7 +81,7 @@ class Servers:
     def node(self, key: bytes) -> Node:
         """The server that holds a key."""
         if not self._nodes:
-            self._find()
+            self._discover()
         if len(self._nodes) == 1:
             return self._nodes[0]
         return self._nodes[bisect_right(self._starts, slot_of(key)) - 1]
@@ -92,19 +89,19 @@ class Servers:
     def primaries(self) -> list[Node]:
         """The servers that hold keys."""
         if not self._nodes:
-            self._find()
+            self._discover()
         return list(dict.fromkeys(self._nodes))
 
-    def at(self, host: str, port: int, told_by: Node) -> Node:
-        """The server that another one names."""
-        return self._known_node(Address(host or told_by.address.host, port))
+    def at(self, host: str, port: int, redirected_by: Node) -> Node:
+        """The server in a redirection by another one."""
+        return self._known_node(Address(host or redirected_by.address.host, port))
 
     def refresh(self) -> None:
-        """Has the servers be found again."""
+        """Makes the next use discover the servers again."""
         self._nodes = []
 
     def close(self) -> None:
-        """Disconnects from all of them."""
+        """Disconnects from all servers."""
         for node in self._known.values():
             node.close()
         self._known, self._nodes = {}, []
@@ -114,7 +111,7 @@ class Servers:
             self._known[address] = Node(self.access, address)
         return self._known[address]
 
-    def _find(self) -> None:
+    def _discover(self) -> None:
         ranges = self._ranges()
         self._starts = [start for start, _ in ranges]
         self._nodes = [self._known_node(address) for _, address in ranges]
@@ -124,7 +121,7 @@ class Servers:
             self._known.pop(address).close()
 
     def _ranges(self) -> list[tuple[int, Address]]:
-        """The first slot of each range, with its server."""
+        """The first slot and the server of each range."""
         access = self.access
         if access.mode is Mode.STANDALONE:
             return [(0, access.addresses[0])]
@@ -145,33 +142,33 @@ class Servers:
                     if isinstance(failure, RedisRefused):
                         raise failure from error
                     problems.append(str(failure))
-        what = "sentinel" if access.mode is Mode.SENTINEL else "node of the cluster"
+        role = "sentinel" if access.mode is Mode.SENTINEL else "node of the cluster"
         raise RedisUnavailable(
-            f"No {what} answers ({access.blame}): {'; '.join(dict.fromkeys(problems))}"
+            f"No {role} answers ({access.blame}): {'; '.join(dict.fromkeys(problems))}"
         )
 
     def _primary(self, sentinel: Address) -> Address:
         name = self.access.master
         words = ("SENTINEL", "get-master-addr-by-name", name)
-        found = _ask(self.access, sentinel, *words, to_sentinel=True)
-        if not found:
+        reply = _ask(self.access, sentinel, *words, to_sentinel=True)
+        if not reply:
             raise RedisUnavailable(f"The sentinel {sentinel} knows no primary '{name}'")
-        return Address(found[0].decode(), int(found[1]))
+        return Address(reply[0].decode(), int(reply[1]))
 
     def _slots(self, address: Address) -> list[tuple[int, Address]]:
-        found: list[tuple[int, Address]] = []
-        free = 0
+        ranges: list[tuple[int, Address]] = []
+        covered = 0
         for start, stop, primary, *_ in sorted(_ask(self.access, address, "CLUSTER", "SLOTS")):
-            if start > free:
+            if start > covered:
                 break
-            free = stop + 1
+            covered = stop + 1
             host = (primary[0] or b"").decode()
-            found.append(
+            ranges.append(
                 (start, Address(host if host not in ("", "?") else address.host, primary[1]))
             )
-        if free < SLOTS:
+        if covered < SLOTS:
             raise RedisUnavailable(
-                f"The cluster covers only {free} of its {SLOTS} slots from the first on, by what "
-                f"{address} knows"
+                f"The cluster covers only {covered} of its {SLOTS} slots from the first on, by "
+                f"what {address} knows"
             )
-        return found
+        return ranges

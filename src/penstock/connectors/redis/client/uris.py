@@ -3,7 +3,7 @@
     redis://[[user:]password@]host[:port][/database][?option=…]      rediss:// with TLS
     redis://host:port,host:port                                      several nodes of a cluster
     redis-sentinel://[password@]host[:port],…[/database]#master      rediss-sentinel:// with TLS
-    redis-socket:///path[?database=1], unix:///path[?db=1]           a socket of this machine
+    redis-socket:///path[?database=1], unix:///path[?db=1]           a local socket
     host:port,host:port                                              the same, without a scheme
 
 >>> parse_uri("redis://:secret@db.example.org/2").addresses
@@ -40,13 +40,13 @@ _IGNORED: Final = frozenset({"libraryname", "libraryversion", "protocol"})
 
 
 class UriInvalid(ValueError):
-    """A URI that names no server; the text says what is wrong with it, without its secrets."""
+    """An invalid URI; the message has the problem, without secrets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Uri:
-    """What a URI says. `verifies`: whether the server's certificate is checked; `checks_name`:
-    whether it has to be that of the host."""
+    """A parsed URI. `verifies`: check the server's certificate; `checks_name`: also check that it
+    is the host's."""
 
     mode: Mode
     addresses: tuple[Address, ...]
@@ -62,7 +62,7 @@ class Uri:
 
 
 def parse_uri(text: str) -> Uri:
-    """Reads a URI, or a list of `host:port`. Raises UriInvalid."""
+    """Parses a URI, or a list of `host:port`. Raises UriInvalid."""
     scheme, separator, rest = text.strip().partition("://")
     if not separator:
         return Uri(Mode.STANDALONE, _addresses(scheme, DEFAULT_PORT))
@@ -75,15 +75,15 @@ def parse_uri(text: str) -> Uri:
     rest, _, fragment = rest.partition("#")
     rest, _, query = rest.partition("?")
     options = {name.lower(): value for name, value in parse_qsl(query, keep_blank_values=True)}
-    user, at, place = rest.rpartition("@")
+    user, at, location = rest.rpartition("@")
     username, password = _user(user, scheme) if at else ("", "")
     addresses: tuple[Address, ...]
     if scheme in _SOCKET:
-        if not place.startswith("/"):
+        if not location.startswith("/"):
             raise UriInvalid("It names no path: redis-socket:///path/to/redis.sock")
-        mode, addresses, path = Mode.STANDALONE, (Address(unquote(place), 0),), ""
+        mode, addresses, path = Mode.STANDALONE, (Address(unquote(location), 0),), ""
     else:
-        hosts, _, path = place.partition("/")
+        hosts, _, path = location.partition("/")
         mode = Mode.SENTINEL if scheme in _SENTINEL else Mode.STANDALONE
         addresses = _addresses(hosts, SENTINEL_PORT if mode is Mode.SENTINEL else DEFAULT_PORT)
     master = unquote(fragment) or options.pop("sentinelmasterid", "")
@@ -105,14 +105,16 @@ def _user(text: str, scheme: str) -> tuple[str, str]:
     name, colon, password = text.partition(":")
     if colon or scheme == "unix":
         return unquote(name), unquote(password)
-    return "", unquote(name)  # Lettuce: what stands alone is the password
+    return "", unquote(name)  # Lettuce: a single word is the password
 
 
 def _addresses(text: str, port: int) -> tuple[Address, ...]:
-    found = tuple(_address(each.strip(), port) for each in text.split(",") if each.strip())
-    if not found:
+    addresses = tuple(
+        _address(address.strip(), port) for address in text.split(",") if address.strip()
+    )
+    if not addresses:
         raise UriInvalid("It names no host")
-    return found
+    return addresses
 
 
 def _address(text: str, port: int) -> Address:
@@ -131,30 +133,30 @@ def _address(text: str, port: int) -> Address:
 
 
 def _database(path: str, options: dict[str, str]) -> int | None:
-    found = [path.strip("/")] if path.strip("/") else []
-    found += [options.pop(name) for name in ("database", "db") if name in options]
-    if not found:
+    numbers = [path.strip("/")] if path.strip("/") else []
+    numbers += [options.pop(name) for name in ("database", "db") if name in options]
+    if not numbers:
         return None
-    if not (found[-1].isascii() and found[-1].isdecimal()):
-        raise UriInvalid(f"'{found[-1]}' is not the number of a database")
-    return int(found[-1])
+    if not (numbers[-1].isascii() and numbers[-1].isdecimal()):
+        raise UriInvalid(f"'{numbers[-1]}' is not the number of a database")
+    return int(numbers[-1])
 
 
 def _options(options: dict[str, str]) -> dict[str, object]:
-    read: dict[str, object] = {}
+    fields: dict[str, object] = {}
     for name, value in options.items():
         if name == "timeout":
-            read["timeout_s"] = _seconds(value)
+            fields["timeout_s"] = _seconds(value)
         elif name == "clientname":
-            read["client_name"] = value
+            fields["client_name"] = value
         elif name == "verifypeer":
             if value.upper() not in ("NONE", "CA", "FULL", "TRUE", "FALSE"):
                 raise UriInvalid(f"verifyPeer can be NONE, CA or FULL, not '{value}'")
-            read["verifies"] = value.upper() not in ("NONE", "FALSE")
-            read["checks_name"] = value.upper() in ("FULL", "TRUE")
+            fields["verifies"] = value.upper() not in ("NONE", "FALSE")
+            fields["checks_name"] = value.upper() in ("FULL", "TRUE")
         elif name not in _IGNORED:
             raise UriInvalid(f"The option '{name}' is not known")
-    return read
+    return fields
 
 
 def _seconds(text: str) -> float:

@@ -1,7 +1,6 @@
-"""Reads keys: those that exist, and those that change, by keyspace notifications (connectors.md
-§8).
+"""Reads existing keys, and changed keys by keyspace notifications (connectors.md §8).
 
-Notifications are not kept by the server: what happens while nobody listens is not told. After a
+The server does not store notifications: changes while the reader is disconnected are lost. After a
 broken connection a LIVE reader reads all keys again.
 """
 
@@ -47,7 +46,7 @@ VALUE: Final = struct(
 PARTITION: Final[dict[str, str]] = {}
 
 _SLICE_S: Final = 0.2
-_HELD: Final = 1_000_000  # keys that changed; beyond, the reader does not listen
+_HELD: Final = 1_000_000  # changed keys, above which the reader stops listening
 _JSON: Final = "ReJSON-RL"
 _FIRST_SIZE: Final = 1_000
 
@@ -63,7 +62,7 @@ _READS: Final[dict[str, tuple[bytes, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class KeysPlan:
-    """What is read; `scans`: keys that exist, too."""
+    """The plan of a task; `scans`: also read existing keys."""
 
     topic: str
     pattern: str
@@ -82,61 +81,61 @@ class KeysReader(SourceReader):
         self._access = access
         self._context = context
         self._servers = Servers(access, context.wait)
-        self._listening: dict[Node, Link] = {}
+        self._subscriptions: dict[Node, Link] = {}
         self._cursors: dict[Node, bytes] = {}
         self._changed: dict[bytes, Node] = {}
         self._size = float(_FIRST_SIZE)
         self._prefix = f"__keyspace@{plan.database}__:".encode()
 
     def poll(self, max_bytes: int, wait_ms: int) -> Polled | None:
-        until = time.monotonic() + wait_ms / 1000
+        deadline = time.monotonic() + wait_ms / 1000
         count = max(1, min(self._plan.batch, int(max_bytes / self._size)))
         try:
             while True:
-                if not self._listening:
-                    self._listen()
-                self._hear(0)
+                if not self._subscriptions:
+                    self._subscribe()
+                self._receive_notifications(0)
                 if len(self._changed) < count:
                     self._scan(count)
                 if self._changed:
                     return self._polled(count)
-                left_s = until - time.monotonic()
+                remaining_s = deadline - time.monotonic()
                 if self._cursors:
                     continue
-                if left_s <= 0 or not self._context.is_running:
+                if remaining_s <= 0 or not self._context.is_running:
                     return None
-                self._hear(min(left_s, _SLICE_S))
+                self._receive_notifications(min(remaining_s, _SLICE_S))
         except Exception as error:
-            self._forget()
+            self._unsubscribe()
             raise error_of(error, "Cannot read keys") from error
 
     def close(self) -> None:
-        self._forget()
+        self._unsubscribe()
         self._servers.close()
 
-    def _forget(self) -> None:
-        """Ends the subscriptions; the next poll subscribes, and reads all keys again."""
-        for node, link in self._listening.items():
+    def _unsubscribe(self) -> None:
+        """Ends the subscriptions; the next poll subscribes and reads all keys again."""
+        for node, link in self._subscriptions.items():
             link.close()
             node.link.close()
-        self._listening = {}
+        self._subscriptions = {}
         self._cursors = {}
         self._servers.refresh()
 
-    def _listen(self) -> None:
-        """Subscribes at every primary, and then begins with the keys that exist."""
+    def _subscribe(self) -> None:
+        """Subscribes at every primary; then starts the scan of existing keys."""
         pattern = self._prefix + self._plan.pattern.encode()
         for node in self._servers.primaries():
             link = Link(self._access, node.address)
-            self._listening[node] = link
+            self._subscriptions[node] = link
             link.call(b"PSUBSCRIBE", pattern)
         if self._plan.scans:
-            self._cursors = dict.fromkeys(self._listening, b"0")
+            self._cursors = dict.fromkeys(self._subscriptions, b"0")
 
-    def _hear(self, wait_s: float) -> None:
-        """Takes the notifications that are there, waiting for one."""
-        share_s = wait_s / len(self._listening)
-        for node, link in self._listening.items():
+    def _receive_notifications(self, wait_s: float) -> None:
+        """Receives notifications; waits up to `wait_s` for the first."""
+        share_s = wait_s / len(self._subscriptions)
+        for node, link in self._subscriptions.items():
             while len(self._changed) < _HELD and link.can_receive(share_s):
                 message = link.receive()
                 share_s = 0.0
@@ -144,35 +143,35 @@ class KeysReader(SourceReader):
                     self._changed.setdefault(message[2][len(self._prefix) :], node)
 
     def _scan(self, count: int) -> None:
-        """Takes some of the keys that exist."""
+        """Scans existing keys, until there are `count` keys to read."""
         for node, cursor in list(self._cursors.items()):
             words = [b"MATCH", self._plan.pattern.encode(), b"COUNT", b"%d" % max(count, 10)]
-            following, keys = node.link.call(b"SCAN", cursor, *words)
+            next_cursor, keys = node.link.call(b"SCAN", cursor, *words)
             for key in keys:
                 self._changed.setdefault(key, node)
-            if following == b"0":
+            if next_cursor == b"0":
                 del self._cursors[node]
             else:
-                self._cursors[node] = following
+                self._cursors[node] = next_cursor
             if len(self._changed) >= count:
                 return
 
     def _polled(self, count: int) -> Polled:
-        chosen = list(self._changed.items())[:count]
+        batch = list(self._changed.items())[:count]
         values: list[dict[str, Any]] = []
         by_node: dict[Node, list[bytes]] = {}
-        for key, node in chosen:
+        for key, node in batch:
             by_node.setdefault(node, []).append(key)
         for node, keys in by_node.items():
             values += _values(node.link, keys)
-        for key, _ in chosen:
+        for key, _ in batch:
             del self._changed[key]
-        size = sum(100 + len(repr(each)) for each in values)
+        size = sum(100 + len(repr(value)) for value in values)
         self._size = max(1.0, 0.5 * self._size + 0.5 * size / len(values))
         records = Records.of(
             self._plan.topic,
             values,
-            keys=[each["key"] for each in values],
+            keys=[value["key"] for value in values],
             schema=VALUE,
             key_schema=STRING,
         )
@@ -180,25 +179,25 @@ class KeysReader(SourceReader):
 
 
 def _values(link: Link, keys: Sequence[bytes]) -> list[dict[str, Any]]:
-    """The values of keys, as records have them."""
+    """Reads the record values of keys."""
     for key in keys:
         link.send(b"TYPE", key)
         link.send(b"PTTL", key)
-    about = [(link.receive().decode(), link.receive()) for _ in keys]
-    readable = [(key, kind) for key, (kind, _) in zip(keys, about, strict=True) if kind in _READS]
+    infos = [(link.receive().decode(), link.receive()) for _ in keys]
+    readable = [(key, kind) for key, (kind, _) in zip(keys, infos, strict=True) if kind in _READS]
     for key, kind in readable:
-        command, *more = _READS[kind]
-        link.send(command, key, *more)
-    found: dict[bytes, Any] = {}
+        command, *arguments = _READS[kind]
+        link.send(command, key, *arguments)
+    replies: dict[bytes, Any] = {}
     for key, _ in readable:
         try:
-            found[key] = link.receive()
+            replies[key] = link.receive()
         except Answered as error:
-            # Another type by now: there is a notification of it, too.
+            # It has another type now; a notification of that follows.
             log.debug("%r changed while it was read: %s", key, error)
     return [
-        _value(key, kind, ttl_ms, found.get(key))
-        for key, (kind, ttl_ms) in zip(keys, about, strict=True)
+        _value(key, kind, ttl_ms, replies.get(key))
+        for key, (kind, ttl_ms) in zip(keys, infos, strict=True)
     ]
 
 

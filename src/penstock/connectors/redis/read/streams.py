@@ -1,7 +1,7 @@
 """Reads a stream as a consumer of a group (connectors.md §8).
 
-A reader begins with the entries that were delivered to its consumer and not acknowledged, which a
-task before it may not have got to Kafka. Entries are acknowledged when `committed` is called.
+A reader begins with the unacknowledged entries of its consumer, which an earlier task may not have
+produced to Kafka. `committed` acknowledges entries.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ VALUE: Final = struct(
 )
 OFFSET: Final = "offset"
 PARTITION: Final[dict[str, str]] = {}
-"""The source partition, which is that of the JVM connector: nothing names the stream."""
+"""The source partition, as in the JVM connector: it does not name the stream."""
 
-_SLICE_MS: Final = 200  # a wait can be ended by a stop of the task so often
+_SLICE_MS: Final = 200  # how often a wait checks for a stop of the task
 _FIRST_SIZE: Final = 1_000
 _ACKS: Final = 1_000
 _NEW: Final = b">"
@@ -51,8 +51,8 @@ _NEW: Final = b">"
 
 @dataclass(frozen=True, slots=True)
 class StreamPlan:
-    """What is read. `start`: the entry after which a new group begins; `acknowledges`: entries are
-    acknowledged when they are committed, not when they are read."""
+    """The plan of a task. `start`: the entry after which a new group begins; `acknowledges`:
+    acknowledge entries when committed, not when read."""
 
     stream: str
     topic: str
@@ -65,7 +65,7 @@ class StreamPlan:
 
 
 class StreamReader(SourceReader):
-    """Reads the entries that the group gives to its consumer."""
+    """Reads the entries that the group delivers to its consumer."""
 
     idle_ms = 0
 
@@ -77,65 +77,67 @@ class StreamReader(SourceReader):
         stored = context.stored_offset(PARTITION) or {}
         self._start = str(stored.get(OFFSET) or plan.start)
         self._has_group = False
-        self._after = b"0-0"  # of what was delivered before; `_NEW`: that is done
+        self._after = b"0-0"  # the position in entries delivered earlier; `_NEW`: after them
         self._last = b""
         self._held: deque[tuple[bytes, list[bytes] | None]] = deque()
         self._size = float(_FIRST_SIZE)
         self._polled: deque[tuple[str, list[bytes]]] = deque()
-        self._read: list[bytes] = []  # acknowledged next
+        self._to_acknowledge: list[bytes] = []  # ids to acknowledge next
 
     def poll(self, max_bytes: int, wait_ms: int) -> Polled | None:
-        until = time.monotonic() + wait_ms / 1000
-        if self._read:
+        deadline = time.monotonic() + wait_ms / 1000
+        if self._to_acknowledge:
             self._acknowledge()
         while True:
             if not self._held:
-                left_ms = int((until - time.monotonic()) * 1000)
-                self._fetch(max_bytes, min(left_ms, _SLICE_MS))
+                remaining_ms = int((deadline - time.monotonic()) * 1000)
+                self._fetch(max_bytes, min(remaining_ms, _SLICE_MS))
             entries = self._take(max_bytes)
             if entries:
                 return self._records(entries)
-            if time.monotonic() >= until or not self._context.is_running:
+            if time.monotonic() >= deadline or not self._context.is_running:
                 return None
 
     def committed(self, offsets: Offsets) -> None:
         reached = {
-            str(each.offset[OFFSET]) for each in offsets if each.offset and OFFSET in each.offset
+            str(source_offset.offset[OFFSET])
+            for source_offset in offsets
+            if source_offset.offset and OFFSET in source_offset.offset
         }
         done = [number for number, (last, _) in enumerate(self._polled) if last in reached]
         for _ in range(done[-1] + 1 if done else 0):
-            self._read += self._polled.popleft()[1]
+            self._to_acknowledge += self._polled.popleft()[1]
         self._acknowledge()
 
     def close(self) -> None:
         self._servers.close()
 
     def _fetch(self, max_bytes: int, wait_ms: int) -> None:
-        """Holds the next entries, if there are any, waiting for new ones."""
+        """Fetches the next entries, if any; waits for new ones."""
         try:
             if not self._has_group:
                 self._make_group()
-            found = self._entries(max_bytes, wait_ms)
-            if not found and self._after != _NEW:
+            entries = self._entries(max_bytes, wait_ms)
+            if not entries and self._after != _NEW:
                 self._after = _NEW
-                found = self._entries(max_bytes, wait_ms)
+                entries = self._entries(max_bytes, wait_ms)
         except Exception as error:
             self._servers.refresh()
             if self._after == _NEW:
-                # Entries may have been delivered whose reply was lost.
+                # The reply with delivered entries may be lost.
                 self._after = self._last or b"0-0"
             if isinstance(error, Answered) and error.text.startswith("NOGROUP"):
                 log.warning("The stream or its group is gone, and made anew: %s", error)
                 self._has_group = False
                 return
             raise self._error(error, "Cannot read") from error
-        if found and self._after != _NEW:
-            self._after = found[-1][0]
-            gone = [id for id, fields in found if fields is None]
-            if gone:  # deleted from the stream meanwhile
-                self._read += gone
-                found = [each for each in found if each[1] is not None]
-        self._held += found
+        if entries and self._after != _NEW:
+            self._after = entries[-1][0]
+            deleted = [id for id, fields in entries if fields is None]
+            if deleted:  # from the stream, since their delivery
+                self._to_acknowledge += deleted
+                entries = [entry for entry in entries if entry[1] is not None]
+        self._held += entries
 
     def _entries(self, max_bytes: int, wait_ms: int) -> list[tuple[bytes, list[bytes] | None]]:
         plan = self._plan
@@ -152,17 +154,17 @@ class StreamReader(SourceReader):
         return [(id, fields) for id, fields in reply[0][1]] if reply else []
 
     def _make_group(self) -> None:
-        """Has the group exist. After the loss of it, it goes on after the last entry, if the
+        """Creates the group if it is missing. A lost group resumes after the last entry, if the
         stream is the same."""
         call = self._servers.node(self._stream).link.call
         start = self._start.encode()
         if self._last:
             try:
-                about = call(b"XINFO", b"STREAM", self._stream)
-                newest = dict(zip(about[::2], about[1::2], strict=False))[b"last-generated-id"]
+                info = call(b"XINFO", b"STREAM", self._stream)
+                newest = dict(zip(info[::2], info[1::2], strict=False))[b"last-generated-id"]
                 start = self._last if _order(newest) >= _order(self._last) else b"0-0"
             except Answered:
-                start = b"0-0"  # the stream is gone: what it will hold is new
+                start = b"0-0"  # the stream is gone: all future entries are new
         try:
             call(b"XGROUP", b"CREATE", self._stream, self._plan.group.encode(), start, b"MKSTREAM")
         except Answered as error:
@@ -171,17 +173,17 @@ class StreamReader(SourceReader):
         self._has_group = True
 
     def _take(self, max_bytes: int) -> list[tuple[bytes, list[bytes]]]:
-        """The entries of a poll."""
-        taken: list[tuple[bytes, list[bytes]]] = []
+        """Removes and returns the entries of a poll."""
+        entries: list[tuple[bytes, list[bytes]]] = []
         size = 0
-        while self._held and (not taken or size < max_bytes):
+        while self._held and (not entries or size < max_bytes):
             id, fields = self._held.popleft()
             assert fields is not None, "entries that are gone are not held"
-            taken.append((id, fields))
+            entries.append((id, fields))
             size += 50 + sum(map(len, fields))
-        if taken:
-            self._size = max(1.0, 0.5 * self._size + 0.5 * size / len(taken))
-        return taken
+        if entries:
+            self._size = max(1.0, 0.5 * self._size + 0.5 * size / len(entries))
+        return entries
 
     def _records(self, entries: Sequence[tuple[bytes, list[bytes]]]) -> Polled:
         stream = self._plan.stream
@@ -204,14 +206,14 @@ class StreamReader(SourceReader):
         return Polled(records, [SourceOffset(PARTITION, {OFFSET: keys[-1]})])
 
     def _acknowledge(self) -> None:
-        """Acknowledges what is stored. What fails is done with the next poll; until then the
-        entries stay pending, no more."""
+        """Acknowledges stored entries. After a failure the next poll repeats it; until then the
+        entries merely stay pending."""
         group = self._plan.group.encode()
         try:
-            while self._read:
-                some = self._read[:_ACKS]
-                self._servers.node(self._stream).link.call(b"XACK", self._stream, group, *some)
-                del self._read[:_ACKS]
+            while self._to_acknowledge:
+                ids = self._to_acknowledge[:_ACKS]
+                self._servers.node(self._stream).link.call(b"XACK", self._stream, group, *ids)
+                del self._to_acknowledge[:_ACKS]
         except Exception as error:
             self._servers.refresh()
             failure = self._error(error, "Cannot acknowledge entries of")
@@ -219,8 +221,8 @@ class StreamReader(SourceReader):
                 raise failure from error
             log.warning("%s; tried again with the next poll", failure)
 
-    def _error(self, error: Exception, what: str) -> PenstockError:
-        text = f"{what} the stream '{self._plan.stream}' (redis.stream.name)"
+    def _error(self, error: Exception, action: str) -> PenstockError:
+        text = f"{action} the stream '{self._plan.stream}' (redis.stream.name)"
         if (
             isinstance(error, Answered)
             and meaning_of(error.text) is Meaning.MOVED
@@ -231,7 +233,7 @@ class StreamReader(SourceReader):
 
 
 def _order(id: bytes) -> tuple[int, int]:
-    """What entries are ordered by."""
+    """The sort key of an entry id."""
     ms, _, number = id.partition(b"-")
     return int(ms), int(number or 0)
 
@@ -244,17 +246,17 @@ def _texts(words: Sequence[bytes]) -> list[str]:
 
 
 def move_group(access: Access, plan: StreamPlan, offset: str | None) -> None:
-    """Has the group of a stopped connector go on after an entry; None: from its begin."""
+    """Moves the group of a stopped connector to an entry; None: to the configured start."""
     servers = Servers(access)
     stream, group = plan.stream.encode(), plan.group.encode()
     try:
         link = servers.node(stream).link
         link.call(b"XGROUP", b"SETID", stream, group, (offset or plan.start).encode())
     except Answered as error:
-        # Where there is no group yet, it begins after the stored offset.
+        # A missing group will begin after the stored offset.
         if "requires the key" not in error.text and not error.text.startswith("NOGROUP"):
-            what = "Cannot move the group (redis.stream.consumer.group)"
-            raise error_of(error, what) from error
+            action = "Cannot move the group (redis.stream.consumer.group)"
+            raise error_of(error, action) from error
     except Exception as error:
         raise error_of(error, f"Cannot reach {access.text}") from error
     finally:

@@ -1,4 +1,4 @@
-"""The settings of the connection that Redis' sink and sources share (connectors.md §8)."""
+"""Connection settings of Redis' sink and sources (connectors.md §8)."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ _TLS_NAMES: Final = {
 
 
 def connection_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
-    """What several settings say together."""
+    """Problems of several settings together."""
     uri, clustered = _parsed(parsed.get(URI.name)), bool(parsed.get(CLUSTER.name))
     if (
         uri is not None
@@ -190,8 +190,8 @@ def connection_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
         text = f"{KEY_FILE.name} and {KEY_CERT.name} have to be set together"
         yield KEY_CERT.name, text
     password = parsed.get(PASSWORD_KEY.name)
-    given = isinstance(password, Secret) and password.value
-    if parsed.get(USERNAME.name) and not given and not (uri is not None and uri.password):
+    has_password = isinstance(password, Secret) and password.value
+    if parsed.get(USERNAME.name) and not has_password and not (uri is not None and uri.password):
         yield (
             USERNAME.name,
             invalid(
@@ -204,16 +204,16 @@ def _parsed(text: object) -> Uri | None:
     try:
         return parse_uri(text) if isinstance(text, str) and text.strip() else None
     except UriInvalid:
-        return None  # told by its own check
+        return None  # its own check reports it
 
 
 def access_of(config: Config) -> Access:
-    """How the servers are reached."""
+    """Connection parameters of the servers."""
     text = config[URI].strip()
     uri = parse_uri(text) if text else Uri(
         Mode.STANDALONE, (Address(config[HOST].strip(), config[PORT]),)
     )  # fmt: skip
-    own = config[PASSWORD_KEY].value
+    password = config[PASSWORD_KEY].value
     with_tls = uri.tls or config[TLS]
     tls = Tls(
         {"ssl.key.password": config[KEY_PASSWORD].value},
@@ -233,8 +233,8 @@ def access_of(config: Config) -> Access:
         Mode.CLUSTER if config[CLUSTER] else uri.mode,
         uri.addresses,
         database=uri.database or 0,
-        username=config[USERNAME] if own and config[USERNAME] else uri.username,
-        password=Secret(own or uri.password),
+        username=config[USERNAME] if password and config[USERNAME] else uri.username,
+        password=Secret(password or uri.password),
         master=uri.master,
         tls=tls if with_tls else None,
         timeout_s=timeout_s,

@@ -221,7 +221,7 @@ JCUSTENBORDER_SINK: Final = ConfigDef(
 
 
 def access_of(config: Config) -> Access:
-    """How the servers are reached."""
+    """Connection parameters of the servers."""
     uri = parse_uri(",".join(config[HOSTS]))
     clustered = config[CLIENT_MODE] == "Cluster"
     tls = Tls(
@@ -264,11 +264,11 @@ def access_of(config: Config) -> Access:
 
 
 def _type(setting: str, path: str) -> dict[str, str]:
-    """The kind of a store, which the connector has no setting for, by its name."""
+    """The type of a store by its file name; the connector has no setting for it."""
     return {setting: "PEM"} if path.lower().endswith((".pem", ".crt", ".key")) else {}
 
 
 def sink_plan(config: Config) -> SinkPlan:
-    """What the task does."""
+    """The plan of a task."""
     plan = KeyedPlan(Kind.STRING, charset_of(config[CHARSET]), plain=True)
     return SinkPlan(KeyedMaker(plan), limits_of(config), offsets=OFFSETS)

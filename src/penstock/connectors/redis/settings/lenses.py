@@ -218,12 +218,12 @@ LENSES_SINK: Final = ConfigDef(
 
 
 def access_of(config: Config) -> Access:
-    """How the servers are reached."""
+    """Connection parameters of the servers."""
     text = config[HOST].strip()
     if "://" not in text and text.count(":") == 0:
         text = f"{text}:{config[PORT]}"
     uri = parse_uri(text)
-    own = config[PASSWORD_KEY]
+    password = config[PASSWORD_KEY]
     settings = {name: value for name, value in config.props.items() if name.startswith("ssl.")}
     tls = Tls(settings, {}, {}, verifies=uri.verifies, checks_name=uri.checks_name)
     return Access(
@@ -231,7 +231,7 @@ def access_of(config: Config) -> Access:
         uri.addresses,
         database=0 if config[CLUSTER] else uri.database or 0,
         username=config[USERNAME] or uri.username,
-        password=Secret((own.value if own is not None else "") or uri.password),
+        password=Secret((password.value if password is not None else "") or uri.password),
         master=uri.master,
         tls=tls if config[TLS] or uri.tls else None,
         client_name=uri.client_name,
@@ -241,7 +241,7 @@ def access_of(config: Config) -> Access:
 
 
 def sink_plan(config: Config) -> SinkPlan:
-    """What the task does."""
+    """The plan of a task."""
     maker = LensesMaker(parse_kcql(config[KCQL]), config[DELIMITER])
     drops = config[ERROR_POLICY].upper() == "NOOP"
     return SinkPlan(maker, limits_of(config), drops_refused=drops)

@@ -1,4 +1,4 @@
-"""The settings of Redis' own sink, those of its versions before 1.0 too (connectors.md §8)."""
+"""The settings of Redis' own sink, including versions before 1.0 (connectors.md §8)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ COMMANDS: Final[Mapping[str, Kind]] = {
     "ZADD": Kind.ZSET,
     "DEL": Kind.DELETE,
 }
-"""What versions before 1.0 said in place of types."""
+"""The values of `redis.command`, used instead of types before version 1.0."""
 
 _TRANSACTIONS: Final = ("STREAM", "LIST", "SET", "ZSET")
 
@@ -173,7 +173,7 @@ REDIS_SINK: Final = ConfigDef(
 
 
 def kind_of(config: Config) -> Kind:
-    """What records become."""
+    """The structure that records are written to."""
     command = config[COMMAND]
     if command is not None and TYPE.name not in config.props:
         return COMMANDS[command]
@@ -181,11 +181,11 @@ def kind_of(config: Config) -> Kind:
 
 
 def sink_plan(config: Config) -> SinkPlan:
-    """What the task does."""
-    old = config[OLD_KEYSPACE]
+    """The plan of a task."""
+    old_keyspace = config[OLD_KEYSPACE]
     keyspace = config[KEYSPACE]
-    if old is not None and KEYSPACE.name not in config.props:
-        keyspace = old
+    if old_keyspace is not None and KEYSPACE.name not in config.props:
+        keyspace = old_keyspace
     plan = KeyedPlan(
         kind_of(config),
         charset_of(config[CHARSET]),

@@ -1,4 +1,4 @@
-"""What the settings of several connectors have in common."""
+"""Settings and checks common to several connectors."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def _charset_problem(name: str | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class ServersCheck:
-    """A check of what names servers: `find` returns the problem of a value, or None. Messages do
-    not show a value with a user, which may have a password."""
+    """A check of server names: `find` returns the problem of a value, or None. Messages hide values
+    with a user, which may contain a password."""
 
     description: str
     find: Callable[[Any], str | None]
@@ -83,12 +83,12 @@ PIPELINE_KEYS: Final = (PIPELINE_RECORDS, PIPELINE_BYTES)
 
 
 def limits_of(config: Config) -> Limits:
-    """How much a pipeline holds."""
+    """The size limits of a pipeline."""
     return Limits(config[PIPELINE_RECORDS], config[PIPELINE_BYTES])
 
 
 def charset_of(name: str) -> Charset:
-    """The charset of a name that was checked."""
+    """The charset with a valid name."""
     return Charset(name.strip())
 
 
@@ -101,7 +101,7 @@ def ignored(
     importance: Importance = LOW,
     group: str | None = None,
 ) -> Key[object]:
-    """A setting that has no meaning outside of the JVM, or none here: accepted, with a note."""
+    """A setting without effect here, accepted with a note."""
     kinds = {"boolean": BOOLEAN, "int": INT, "string": STRING}
     return Key(
         name,

@@ -1,4 +1,4 @@
-"""TLS contexts of what the connectors' settings say, and errors that name these settings."""
+"""TLS contexts from the connectors' settings, and errors that name these settings."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from penstock.api.tls import TlsSettings, client_context
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Tls:
-    """Makes TLS contexts. `settings` are Java's `ssl.*`; `files` those whose values are read from
-    a file first; `names` what messages call them. `verifies`: whether the server's certificate is
-    checked; `checks_name`: whether it has to be that of the host."""
+    """Makes TLS contexts. `settings`: Java's `ssl.*`; `files`: settings whose values are read from
+    files; `names`: their names in messages. `verifies`: check the server's certificate;
+    `checks_name`: also check that it is the host's."""
 
     settings: Mapping[str, str]
     files: Mapping[str, str]
@@ -25,11 +25,11 @@ class Tls:
     checks_name: bool = True
 
     def __call__(self) -> ssl.SSLContext:
-        """A context. Raises ConfigInvalid, which names the setting."""
-        read = {name: self._content(name, path) for name, path in self.files.items() if path}
-        given = {name: value for name, value in self.settings.items() if value}
+        """Makes a context. Raises ConfigInvalid, which names the setting."""
+        contents = {name: self._content(name, path) for name, path in self.files.items() if path}
+        settings = {name: value for name, value in self.settings.items() if value}
         try:
-            context = client_context(TlsSettings({**given, **read}))
+            context = client_context(TlsSettings({**settings, **contents}))
         except ConfigInvalid as error:
             raise ConfigInvalid([self._renamed(text) for text in error.problems]) from error
         context.check_hostname = context.check_hostname and self.verifies and self.checks_name
@@ -47,6 +47,6 @@ class Tls:
             ) from error
 
     def _renamed(self, text: str) -> str:
-        for name, own in sorted(self.names.items(), key=lambda each: -len(each[0])):
+        for name, own in sorted(self.names.items(), key=lambda pair: -len(pair[0])):
             text = text.replace(f" {name}", f" {own}")
         return text

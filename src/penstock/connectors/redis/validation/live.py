@@ -1,5 +1,5 @@
-"""What the servers say of a configuration: whether they answer, to this user, and know the commands
-that it needs."""
+"""Checks of a configuration against the servers: that they answer, accept the user, and know the
+commands that it needs."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def findings(
     *,
     notifies: bool = False,
 ) -> Iterable[Finding]:
-    """The findings. `commands` are those that the connector sends; one that the server does not
-    know, or not allow, is the fault of `setting`, or of the user."""
+    """Connects and checks the servers. `commands`: the connector's commands; an unknown one blames
+    `setting`, a forbidden one the user."""
     from penstock.connectors.redis.client.errors import RedisRefused, error_of, not_alone
     from penstock.connectors.redis.client.servers import Servers
 
@@ -41,7 +41,7 @@ def findings(
     servers = Servers(brief)
     try:
         if access.tls is not None:
-            access.tls()  # names its own settings
+            access.tls()  # its errors name their settings
         node = servers.primaries()[0]
         node.ask("PING")
         if access.mode is not Mode.CLUSTER and _is_clustered(node.ask):
@@ -66,10 +66,10 @@ def _notifications(ask: Callable[..., Any], setting: str) -> Iterable[Finding]:
     from redis.exceptions import RedisError
 
     try:
-        told = ask("CONFIG", "GET", "notify-keyspace-events")
+        reply = ask("CONFIG", "GET", "notify-keyspace-events")
     except RedisError:
-        return  # the user may not ask that, as with most services
-    flags = told[1].decode() if len(told) > 1 else ""
+        return  # the user may not read it, as with most services
+    flags = reply[1].decode() if len(reply) > 1 else ""
     if "K" not in flags or len(flags) < 2:
         yield Finding(
             setting,
@@ -84,21 +84,21 @@ def _is_clustered(ask: Callable[..., Any]) -> bool:
     try:
         return b"cluster_enabled:1" in ask("INFO", "cluster")
     except RedisError:
-        return False  # the user may not ask that
+        return False  # the user may not read it
 
 
 def _commands(ask: Callable[..., Any], commands: Sequence[str], setting: str) -> Iterable[Finding]:
     from redis.exceptions import RedisError
 
     try:
-        known = ask("COMMAND", "INFO", *commands) if commands else []
+        infos = ask("COMMAND", "INFO", *commands) if commands else []
     except RedisError:
-        return  # the user may not ask that, or the server does not tell
-    absent = [name for name, about in zip(commands, known, strict=False) if not about]
-    if absent:
+        return  # the user may not ask, or the server does not answer
+    unknown = [name for name, info in zip(commands, infos, strict=False) if not info]
+    if unknown:
         yield Finding(
             setting,
-            f"The server does not know {', '.join(absent)}, which {setting} needs: JSON and time "
+            f"The server does not know {', '.join(unknown)}, which {setting} needs: JSON and time "
             "series need Redis 8 or Redis Stack",
         )
 
@@ -118,6 +118,6 @@ def _about(setting: str, text: str) -> str:
 
 
 def _named(text: str) -> str:
-    """The setting that a message begins with."""
+    """The setting at the start of a message."""
     words = text.removeprefix("Invalid value ").split()
     return next((word.strip(":,'") for word in words if "." in word and "/" not in word), "")

@@ -1,1 +1,1 @@
-"""Records into commands."""
+"""Commands for records."""

@@ -1,5 +1,5 @@
-"""Values as the words of commands: texts in the charset, bytes as they are, and all else as Java
-prints it, for that is what JVM connectors wrote (plugins.md, "Values").
+"""Values as words of commands: strings in the charset, bytes unchanged, other values as Java prints
+them, like JVM connectors (plugins.md, "Values").
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from penstock.api.schema import Schema, Type, Value, pairs, text_of
 
 Word = Callable[[Value], bytes]
 
-_NAMES: Final = 10_000  # names of fields that are kept encoded
+_NAMES: Final = 10_000  # cached encoded field names
 
 _ANY_TEXT: Final = text_of(None)
 _INTEGERS: Final = frozenset({Type.INT8, Type.INT16, Type.INT32, Type.INT64})
 
 
 class Charset:
-    """How texts are encoded; what it lacks is `?`, as in Java."""
+    """The encoding of strings; characters it lacks become `?`, as in Java."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._is_utf8 = name.lower().replace("_", "-") in ("utf-8", "utf8")
 
     def encode(self, text: str) -> bytes:
-        """The bytes of a text."""
+        """Encodes a string."""
         if self._is_utf8:
             try:
                 return text.encode()
@@ -36,20 +36,20 @@ class Charset:
                 return text.encode("utf-8", "replace")
         return text.encode(self.name, "replace")
 
-    def text_or_bytes(self, value: Value, what: str) -> bytes:
-        """The bytes of a text or of bytes. Raises DataError for what is neither; `what` says what
-        it is of a record."""
+    def text_or_bytes(self, value: Value, part: str) -> bytes:
+        """Encodes a string; returns bytes unchanged. Raises DataError for other values; `part`: key
+        or value, for the message."""
         if type(value) is str:
             return self.encode(value)
         if isinstance(value, bytes):
             return value
         raise DataError(
-            f"The {what} of the record has to be a text or bytes, it is {_kind(value)}. Use the "
-            f"StringConverter or the ByteArrayConverter ({what}.converter), or a transform"
+            f"The {part} of the record has to be a text or bytes, it is {_kind(value)}. Use the "
+            f"StringConverter or the ByteArrayConverter ({part}.converter), or a transform"
         )
 
     def word(self, schema: Schema | None) -> Word:
-        """The function that makes words of values of a schema. Null is `null`."""
+        """The function that encodes values of a schema. Null is `null`."""
         encode = self.encode
         if schema is None:
             return self._any
@@ -77,13 +77,13 @@ class Charset:
 
 
 Fields = Callable[[Any], tuple[int, bytes]]
-"""The number of words, and the words as they are sent, of a value's fields."""
+"""Encodes a value's fields: the number of words, and their bytes."""
 
 
 def fields_of(schema: Schema | None, charset: Charset) -> Fields:
-    """The function that makes names and words of the fields of structs, or of the entries of maps
-    whose keys are texts. A null field of a struct is empty, a null entry of a map is `null`. It
-    raises DataError for other values."""
+    """The function that encodes names and values of a struct's fields, or the entries of a map with
+    string keys. A null field of a struct is empty, a null entry of a map is `null`. It raises
+    DataError for other values."""
     if schema is not None and schema.type is Type.STRUCT:
         return _struct(schema, charset)
     if schema is not None and schema.type is not Type.MAP:
@@ -104,10 +104,10 @@ def _map(schema: Schema | None, charset: Charset) -> Fields:
         if type(name) is not str:
             raise DataError(f"A field's name has to be a text, it is {_kind(name)}")
         word = charset.encode(name)
-        found = b"$%d\r\n%b\r\n" % (len(word), word)
+        encoded = b"$%d\r\n%b\r\n" % (len(word), word)
         if len(heads) < _NAMES:
-            heads[name] = found
-        return found
+            heads[name] = encoded
+        return encoded
 
     def entries(value: Any) -> tuple[int, bytes]:
         if type(value) is not dict:
@@ -115,8 +115,8 @@ def _map(schema: Schema | None, charset: Charset) -> Fields:
                 raise DataError(_not_fields(_kind(value)))
             value = dict(pairs(value))
         parts = []
-        for name, each in value.items():
-            word = of_value(each)
+        for name, cell in value.items():
+            word = of_value(cell)
             parts.append(b"%b$%d\r\n%b\r\n" % (heads.get(name) or head(name), len(word), word))
         return 2 * len(value), b"".join(parts)
 
@@ -124,18 +124,18 @@ def _map(schema: Schema | None, charset: Charset) -> Fields:
 
 
 def _struct(schema: Schema, charset: Charset) -> Fields:
-    work = []
+    fields = []
     for field in schema.fields:
         name = charset.encode(field.name)
         word, default = charset.word(field.schema), field.schema.default
         null = b"" if default is None else word(default)
-        work.append((field.name, b"$%d\r\n%b\r\n" % (len(name), name), word, null))
-    count = 2 * len(work)
+        fields.append((field.name, b"$%d\r\n%b\r\n" % (len(name), name), word, null))
+    count = 2 * len(fields)
 
     def struct(value: Any) -> tuple[int, bytes]:
         get = value.get
         parts = []
-        for name, head, word, null in work:
+        for name, head, word, null in fields:
             cell = get(name)
             data = null if cell is None else word(cell)
             parts.append(b"%b$%d\r\n%b\r\n" % (head, len(data), data))
@@ -144,18 +144,18 @@ def _struct(schema: Schema, charset: Charset) -> Fields:
     return struct
 
 
-def number(value: Value, what: str) -> float:
-    """A number. Raises DataError."""
+def number(value: Value, part: str) -> float:
+    """Converts a number to a float. Raises DataError."""
     if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
         return float(value)
     raise DataError(
-        f"The {what} of the record has to be a number, it is {_kind(value)}. Use a transform that "
+        f"The {part} of the record has to be a number, it is {_kind(value)}. Use a transform that "
         "takes it from the record"
     )
 
 
 def double(value: float) -> bytes:
-    """A number as commands have it.
+    """Encodes a number for commands.
 
     >>> double(1.0), double(0.1), double(float("-inf"))
     (b'1', b'0.1', b'-inf')
@@ -189,10 +189,10 @@ TYPES: Final[tuple[tuple[str, str], ...]] = (
     ("Date, Time, Timestamp", "as Java prints it, `Sat Jan 31 12:30:00 UTC 2026`"),
     ("null", "empty in a struct, `null` in a map"),
 )
-"""What a field of a hash or of an entry holds, for the docs."""
+"""The contents of fields of hashes and entries, for the docs."""
 
 
 def types_table() -> str:
-    """The table, as the docs have it."""
+    """The table in Markdown, for the docs."""
     rows = [f"| {connect} | {word} |" for connect, word in TYPES]
     return "\n".join(["| Connect | in Redis |", "|---|---|", *rows])

@@ -10,11 +10,11 @@ from penstock.connectors.redis.client.packing import pack
 
 @dataclass(slots=True)
 class Commands:
-    """What is sent: of each command its row, its key and its bytes. `more` are second commands by
-    the number of the first: they follow at once, and are of the same key.
+    """Packed commands with their rows and keys. `more`: second commands by the number of the first
+    one, which they follow at once, with the same key.
 
-    `once`: the numbers of those that must not be repeated without need, such as an entry of a list.
-    `replaces`: each one replaces or deletes all that its key holds.
+    `once`: the numbers of commands that must not be repeated needlessly, such as entries of lists.
+    `replaces`: each command replaces or deletes the whole value of its key.
     """
 
     rows: list[int] = field(default_factory=list)
@@ -25,7 +25,7 @@ class Commands:
     replaces: bool = False
 
     def add(self, row: int, key: bytes, data: bytes, *, ttl_s: int = 0, once: bool = False) -> None:
-        """Adds a command; with a `ttl_s`, the key expires after so many seconds."""
+        """Adds a command; with `ttl_s`, also the expiry of its key."""
         if ttl_s > 0:
             self.more[len(self.rows)] = pack(b"EXPIRE", key, b"%d" % ttl_s)
         if once:
@@ -38,35 +38,36 @@ class Commands:
         return len(self.rows)
 
     def size(self, number: int) -> int:
-        """How many bytes are sent for a command."""
+        """The size of a command in bytes."""
         return len(self.data[number]) + len(self.more.get(number, b""))
 
     def replies(self, number: int) -> int:
-        """How many replies there are to a command."""
+        """The number of replies to a command."""
         return 2 if number in self.more else 1
 
     def bytes_of(self, numbers: Sequence[int]) -> list[bytes]:
-        """What is sent for these."""
+        """The bytes of these commands."""
         if not self.more:
             data = self.data
             return [data[number] for number in numbers]
-        sent = []
+        parts = []
         for number in numbers:
-            sent.append(self.data[number])
+            parts.append(self.data[number])
             if number in self.more:
-                sent.append(self.more[number])
-        return sent
+                parts.append(self.more[number])
+        return parts
 
     def cut(self, numbers: Sequence[int], records: int, size: int) -> list[Sequence[int]]:
-        """The numbers of each pipeline: so many at most, and so many bytes unless it is one."""
+        """Splits numbers into pipelines of at most `records` commands and, unless it is a single
+        one, `size` bytes."""
         cuts: list[Sequence[int]] = []
-        start = held = 0
-        for at, number in enumerate(numbers):
-            more = self.size(number)
-            if at > start and (at - start >= records or held + more > size):
-                cuts.append(numbers[start:at])
-                start, held = at, 0
-            held += more
+        start = total = 0
+        for index, number in enumerate(numbers):
+            added = self.size(number)
+            if index > start and (index - start >= records or total + added > size):
+                cuts.append(numbers[start:index])
+                start, total = index, 0
+            total += added
         if start < len(numbers):
             cuts.append(numbers[start:])
         return cuts

@@ -1,4 +1,4 @@
-"""Values as JSON, as the JsonConverter without schemas writes it, or as Lenses' connectors do.
+"""Values as JSON, like the JsonConverter without schemas, or like Lenses' connectors.
 
 type                 JsonConverter                    Lenses
 Decimal              base64 of the unscaled value     a number
@@ -6,7 +6,7 @@ Date                 days since 1970                  "2026-01-31T00:00:00.000Z"
 Time                 ms of the day                    "12:30:00.000+0000"
 Timestamp            ms since the epoch               the same
 BYTES                base64                           base64
-MAP of texts         an object                        an object
+MAP of strings       an object                        an object
 other MAPs           an array of pairs                an array of pairs
 NaN, infinite        "NaN", "Infinity", "-Infinity"   the same
 """
@@ -34,7 +34,7 @@ from penstock.connectors.keyed.documents import LOGICAL, Node, any_node, bytes_n
 
 @lru_cache(maxsize=1_000)
 def node_of(schema: Schema | None, *, lenses: bool) -> Node:
-    """The function that makes nodes of a schema's values; it raises DataError."""
+    """The function that converts values of a schema to JSON nodes; it raises DataError."""
     node = any_node if schema is None else _node(schema, lenses)
 
     def write(value: Value) -> Any:
@@ -84,7 +84,7 @@ def _plain(schema: Schema, lenses: bool) -> Node:
             return _map(schema, lenses)
         case Type.ARRAY:
             element = _inner(schema.value_schema, lenses)
-            return lambda value: [element(each) for each in value]
+            return lambda value: [element(item) for item in value]
         case Type.BYTES:
             return bytes_node
         case Type.FLOAT32 | Type.FLOAT64:
@@ -99,5 +99,5 @@ def _inner(schema: Schema | None, lenses: bool) -> Node:
 def _map(schema: Schema, lenses: bool) -> Node:
     keys, values = _inner(schema.key_schema, lenses), _inner(schema.value_schema, lenses)
     if schema.key_schema is not None and schema.key_schema.type is Type.STRING:
-        return lambda value: {keys(key): values(each) for key, each in pairs(value)}
-    return lambda value: [[keys(key), values(each)] for key, each in pairs(value)]
+        return lambda value: {keys(key): values(item) for key, item in pairs(value)}
+    return lambda value: [[keys(key), values(item)] for key, item in pairs(value)]

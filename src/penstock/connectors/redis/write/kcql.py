@@ -1,9 +1,9 @@
-"""The part of Lenses' KCQL that its Redis sink knows (connectors.md §8).
+"""The subset of Lenses' KCQL for its Redis sink (connectors.md §8).
 
     [INSERT|UPSERT INTO target] SELECT * | field [AS name], … FROM topic [IGNORE field, …]
         [PK field, …] [STOREAS kind [(name=value, …)]] [TTL = seconds] [; …]
 
-Clauses after FROM are in any order; those that have no meaning for Redis are read and left out.
+Clauses after FROM are in any order; those without meaning for Redis are parsed and ignored.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from penstock.connectors.kcql import Dialect, KcqlInvalid
 
 
 class Store(Enum):
-    """What a statement writes."""
+    """The structure that a statement writes to."""
 
     CACHE = "cache"  # a string for each key
     SORTED_SET = "sortedset"
@@ -29,7 +29,7 @@ class Store(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """A field that is written: its path in the record, and the name it gets. `*` is all."""
+    """A selected field: its path in the record, and its new name. `*`: all fields."""
 
     path: tuple[str, ...]
     name: str
@@ -37,8 +37,8 @@ class Selected:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One statement. Without `fields` all but the `ignored` are written; paths begin with `_key`,
-    `_header` or `_value`, else they are of the value."""
+    """One statement. Empty `fields`: all but the `ignored`. Paths begin with `_key`, `_header` or
+    `_value`; else they belong to the value."""
 
     topic: str
     store: Store
@@ -50,7 +50,7 @@ class Statement:
     ttl_s: int = 0
 
     def parameter(self, name: str, default: str) -> tuple[str, ...]:
-        """The path that a parameter of STOREAS names, in any case."""
+        """The path in a parameter of STOREAS, whose name is case-insensitive."""
         return tuple(self.parameters.get(name.lower(), default).split("."))
 
 
@@ -83,33 +83,33 @@ _DIALECT: Final = Dialect(
     source="topic",
     quotes="`'\"",
 )
-_STORES: Final = {each.value: each for each in Store if each is not Store.CACHE}
+_STORES: Final = {store.value: store for store in Store if store is not Store.CACHE}
 
 
 def parse_kcql(text: str) -> tuple[Statement, ...]:
-    """The statements of a text, in order. Raises KcqlInvalid."""
-    return tuple(_statement(each) for each in kcql.parse(text, _DIALECT))
+    """Parses statements, in order. Raises KcqlInvalid."""
+    return tuple(_statement(parsed) for parsed in kcql.parse(text, _DIALECT))
 
 
-def _statement(given: kcql.Statement) -> Statement:
-    everything = [each.name for each in given.fields] == ["*"]
-    fields = () if everything else given.fields
+def _statement(parsed: kcql.Statement) -> Statement:
+    everything = [field.name for field in parsed.fields] == ["*"]
+    fields = () if everything else parsed.fields
     statement = Statement(
-        topic=given.source,
-        store=_store(given),
-        target=given.target,
-        fields=tuple(Selected(tuple(each.name.split(".")), each.alias) for each in fields),
-        ignored=frozenset(given.names("IGNORE")),
-        keys=tuple(tuple(each.split(".")) for each in given.names("PK")),
-        parameters={name.lower(): value for name, value in given.pairs("STOREAS").items()},
-        ttl_s=given.number("TTL"),
+        topic=parsed.source,
+        store=_store(parsed),
+        target=parsed.target,
+        fields=tuple(Selected(tuple(field.name.split(".")), field.alias) for field in fields),
+        ignored=frozenset(parsed.names("IGNORE")),
+        keys=tuple(tuple(path.split(".")) for path in parsed.names("PK")),
+        parameters={name.lower(): value for name, value in parsed.pairs("STOREAS").items()},
+        ttl_s=parsed.number("TTL"),
     )
     _check(statement)
     return statement
 
 
-def _store(given: kcql.Statement) -> Store:
-    kind = given.word("STOREAS")
+def _store(parsed: kcql.Statement) -> Store:
+    kind = parsed.word("STOREAS")
     if not kind:
         return Store.CACHE
     if kind.lower() not in _STORES:

@@ -1,4 +1,4 @@
-"""Records as commands, one each: jcustenborder's sink and Redis' (connectors.md §8)."""
+"""One command per record: for jcustenborder's sink and Redis' (connectors.md §8)."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _ALONE: Final = frozenset({Kind.STRING, Kind.JSON, Kind.DELETE})
 _ONCE: Final = frozenset({Kind.STREAM, Kind.LIST, Kind.LIST_HEAD})
 
 Make = Callable[[bytes, Value, Value], bytes | None]
-"""The command of a target key, a record's key and its value; None: nothing is to be done."""
+"""Makes the command for a target key, a record's key and its value; None: no command."""
 
 
 class KeyedMaker:
-    """Makes one command of each record."""
+    """Makes one command for each record."""
 
     def __init__(self, plan: KeyedPlan) -> None:
         self._plan = plan
@@ -43,12 +43,12 @@ class KeyedMaker:
         once = plan.kind in _ONCE
         target: Callable[[int], bytes]
         for schema, start, stop in records.values.slices():
-            make = self._making(schema)
+            make = self._make_for(schema)
             for key_schema, first, last in records.keys.slices():
                 low, high = max(start, first), min(stop, last)
                 if low >= high:
                     continue
-                target = self._targets(key_schema, keys, topics)
+                target = self._key_for(key_schema, keys, topics)
                 for row in range(low, high):
                     value = values[row]
                     try:
@@ -66,10 +66,10 @@ class KeyedMaker:
                         commands.add(row, key, data, ttl_s=ttl_s, once=once)
         return commands
 
-    def _targets(
+    def _key_for(
         self, schema: Schema | None, keys: Sequence[Value], topics: Sequence[str]
     ) -> Callable[[int], bytes]:
-        """The function that tells a row's key in Redis."""
+        """The function for a row's key in Redis."""
         plan, charset = self._plan, self._charset
         if plan.kind.is_collection:
             return lambda row: self._keyspace(topics[row])
@@ -104,11 +104,11 @@ class KeyedMaker:
         return self._collections[topic]
 
     def _ttl(self, headers: Sequence[Header]) -> int:
-        """The seconds after which a record's key expires; 0 or less: it does not."""
-        for each in headers:
-            if each.name != TTL_HEADER:
+        """The time to live of a record's key, in seconds; 0: none."""
+        for header in headers:
+            if header.name != TTL_HEADER:
                 continue
-            raw = each.value
+            raw = header.value
             text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else str(raw)
             try:
                 ttl_s = int(text)
@@ -120,7 +120,7 @@ class KeyedMaker:
         return max(self._plan.ttl_s, 0)
 
     def _delete(self, key: bytes, member: Value) -> bytes | None:
-        """The command of a record without a value."""
+        """The command for a record without a value; None: no command."""
         match self._plan.kind:
             case Kind.STRING | Kind.HASH | Kind.JSON | Kind.DELETE:
                 return pack(b"DEL", key)
@@ -130,9 +130,9 @@ class KeyedMaker:
                 return pack(b"ZREM", key, self._charset.text_or_bytes(member, "key"))
             case Kind.LIST | Kind.LIST_HEAD:
                 return pack(b"LREM", key, b"0", self._charset.text_or_bytes(member, "key"))
-        return None  # an entry or a sample has no name to be removed by
+        return None  # entries and samples have no name to delete by
 
-    def _making(self, schema: Schema | None) -> Make:
+    def _make_for(self, schema: Schema | None) -> Make:
         charset = self._charset
         match self._plan.kind:
             case Kind.STRING:
@@ -174,8 +174,8 @@ class KeyedMaker:
         return document
 
     def _member(self, command: bytes) -> Make:
-        of = self._charset.text_or_bytes
-        return lambda key, member, value: pack(command, key, of(member, "key"))
+        encode = self._charset.text_or_bytes
+        return lambda key, member, value: pack(command, key, encode(member, "key"))
 
     def _scored(self, key: bytes, member: Value, value: Value) -> bytes:
         score = double(number(value, "value"))
@@ -205,6 +205,6 @@ def _sample(key: bytes, member: Value, value: Value) -> bytes:
             "The key of the record has to be a whole number, the time of the sample in ms; use a "
             "transform, or the LongConverter (key.converter)"
         )
-    # What is written again replaces itself; without it the server would refuse it.
+    # A repeated sample replaces itself; without this the server would refuse it.
     sample = double(number(value, "value"))
     return pack(b"TS.ADD", key, b"%d" % member, sample, b"ON_DUPLICATE", b"LAST")

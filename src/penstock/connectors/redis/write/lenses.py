@@ -1,4 +1,4 @@
-"""Records as the commands of KCQL statements (connectors.md §8)."""
+"""Commands for records according to KCQL statements (connectors.md §8)."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ Typed = tuple[Schema | None, Value]
 
 
 class LensesMaker:
-    """Makes a command of each record for each statement of its topic."""
+    """Makes a command for each record and each statement of its topic."""
 
     def __init__(self, statements: Sequence[Statement], delimiter: str) -> None:
         self._statements: dict[str, list[Statement]] = {}
-        for each in statements:
-            self._statements.setdefault(each.topic, []).append(each)
+        for statement in statements:
+            self._statements.setdefault(statement.topic, []).append(statement)
         self._delimiter = delimiter
-        self._replaces = all(each.store is Store.CACHE for each in statements)
+        self._replaces = all(statement.store is Store.CACHE for statement in statements)
         self._unknown: set[str] = set()
 
     def make(self, records: Records, failed: Failed) -> Commands:
@@ -51,14 +51,14 @@ class LensesMaker:
                 records.headers[row] if records.headers else (),
             )
             try:
-                made = [self._command(each, record) for each in statements]
+                record_commands = [self._command(statement, record) for statement in statements]
             except DataError as error:
                 failed[row] = error
                 continue
-            for each, command in zip(statements, made, strict=True):
+            for statement, command in zip(statements, record_commands, strict=True):
                 if command is not None:
                     key, data, ttl_s = command
-                    commands.add(row, key, data, ttl_s=ttl_s, once=each.store in _ONCE)
+                    commands.add(row, key, data, ttl_s=ttl_s, once=statement.store in _ONCE)
         return commands
 
     def _skip(self, topic: str) -> None:
@@ -74,7 +74,7 @@ class LensesMaker:
             return key, pack(b"DEL", key), 0
         record.read_json()
         if statement.store is Store.STREAM:
-            return _entry(statement, record)
+            return _stream_command(statement, record)
         if statement.store is Store.PUBSUB:
             channel = record.text(statement.parameter("channel", "channel"))
             name = _UTF8.encode(channel)
@@ -91,10 +91,10 @@ class LensesMaker:
             score = record.number(path)
             payload = _payload(statement, record, path if statement.keys else None)
             return key, pack(b"ZADD", key, double(score), payload), statement.ttl_s
-        return _place(statement, record, key)
+        return _geo_command(statement, record, key)
 
     def _key_of_tombstone(self, statement: Statement, record: _Record) -> str:
-        """The key that a record without a value deletes: of the fields of its key, or its key."""
+        """The key that a record without a value deletes: from fields of its key, or its key."""
         schema, key = record.key
         if isinstance(key, dict):
             names = [path[1:] if path[0] == "_key" else path for path in statement.keys]
@@ -108,7 +108,7 @@ class LensesMaker:
 
 
 class _Record:
-    """A record whose parts are asked for by paths."""
+    """A record with access to its parts by paths."""
 
     def __init__(self, key: Typed, value: Typed, headers: Sequence[Header]) -> None:
         self.key = key
@@ -116,7 +116,7 @@ class _Record:
         self._headers = headers
 
     def read_json(self) -> None:
-        """Makes a value that is a text with JSON what that says."""
+        """Parses the value if it is JSON in a string. Raises DataError if it is not an object."""
         value = self.value[1]
         if isinstance(value, (str, bytes)):
             try:
@@ -131,16 +131,16 @@ class _Record:
             )
 
     def at(self, path: tuple[str, ...]) -> Typed:
-        """What is at a path. Raises DataError where there is nothing of that name."""
+        """The schema and value at a path. Raises DataError if there is none."""
         rest = path
         if path[0] == "_key":
             schema, value = self.key
             rest = path[1:]
         elif path[0] == "_header" and len(path) > 1:
-            found = [each for each in self._headers if each.name == path[1]]
-            if not found:
+            matching = [header for header in self._headers if header.name == path[1]]
+            if not matching:
                 raise DataError(f"The record has no header '{path[1]}'")
-            schema, value = found[-1].schema, found[-1].value
+            schema, value = matching[-1].schema, matching[-1].value
             rest = path[2:]
         else:
             schema, value = self.value
@@ -150,14 +150,14 @@ class _Record:
         return schema, value
 
     def text(self, path: tuple[str, ...]) -> str:
-        """The text of what is at a path, which may not be null."""
+        """The text of the value at a path. Raises DataError if it is null."""
         schema, value = self.at(path)
         if value is None:
             raise DataError(f"The field '{'.'.join(path)}' of the record is null")
         return text_of(schema)(value)
 
     def number(self, path: tuple[str, ...]) -> float:
-        """The number at a path."""
+        """The number at a path. Raises DataError."""
         text = self.text(path)
         try:
             return float(text)
@@ -186,24 +186,24 @@ def _member(schema: Schema | None, value: Any, name: str, path: tuple[str, ...])
 
 
 def _selected(
-    statement: Statement, record: _Record, more: tuple[str, ...] | None = None
+    statement: Statement, record: _Record, extra: tuple[str, ...] | None = None
 ) -> dict[str, Any]:
-    """The fields that a statement writes, as nodes of JSON."""
-    found: dict[str, Any] = {}
+    """The fields that a statement writes, as JSON nodes."""
+    nodes: dict[str, Any] = {}
     if not statement.fields:
-        found = dict(_fields(record.value))
+        nodes = dict(_fields(record.value))
         for name in statement.ignored:
-            found.pop(name, None)
-    for each in statement.fields:
-        if each.path[-1] == "*":
-            found.update(_fields(record.at(each.path[:-1]) if each.path[:-1] else record.value))
+            nodes.pop(name, None)
+    for field in statement.fields:
+        if field.path[-1] == "*":
+            nodes.update(_fields(record.at(field.path[:-1]) if field.path[:-1] else record.value))
         else:
-            schema, value = record.at(each.path)
-            found[each.name] = node_of(schema, lenses=True)(value)
-    if more is not None and more[-1] not in found:
-        schema, value = record.at(more)
-        found[more[-1]] = node_of(schema, lenses=True)(value)
-    return found
+            schema, value = record.at(field.path)
+            nodes[field.name] = node_of(schema, lenses=True)(value)
+    if extra is not None and extra[-1] not in nodes:
+        schema, value = record.at(extra)
+        nodes[extra[-1]] = node_of(schema, lenses=True)(value)
+    return nodes
 
 
 def _fields(typed: Typed) -> Mapping[str, Any]:
@@ -214,11 +214,11 @@ def _fields(typed: Typed) -> Mapping[str, Any]:
     return node
 
 
-def _payload(statement: Statement, record: _Record, more: tuple[str, ...] | None = None) -> bytes:
-    return dump(_selected(statement, record, more))
+def _payload(statement: Statement, record: _Record, extra: tuple[str, ...] | None = None) -> bytes:
+    return dump(_selected(statement, record, extra))
 
 
-def _entry(statement: Statement, record: _Record) -> tuple[bytes, bytes, int]:
+def _stream_command(statement: Statement, record: _Record) -> tuple[bytes, bytes, int]:
     key = _UTF8.encode(statement.target)
     words: list[bytes] = []
     for name, node in _selected(statement, record).items():
@@ -230,7 +230,9 @@ def _entry(statement: Statement, record: _Record) -> tuple[bytes, bytes, int]:
     return key, pack(b"XADD", key, b"*", *words), 0
 
 
-def _place(statement: Statement, record: _Record, key: bytes) -> tuple[bytes, bytes, int] | None:
+def _geo_command(
+    statement: Statement, record: _Record, key: bytes
+) -> tuple[bytes, bytes, int] | None:
     paths = (
         statement.parameter("longitudeField", "longitude"),
         statement.parameter("latitudeField", "latitude"),

@@ -1,6 +1,6 @@
-"""Offsets in Redis, as jcustenborder's sink and Redis' keep them: how far each topic partition is
-written, beside what was written. A server that has lost its data has lost them, too, or has older
-ones, and gets the records again.
+"""Offsets in Redis, like jcustenborder's sink and Redis' store them: next to the data of each topic
+partition. A server that has lost data has also lost its offsets, or has older ones, and receives
+the records again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def key_of(prefix: str, topic: str, partition: int) -> bytes:
 
 
 def written(topic: str, partition: int, offset: int) -> bytes:
-    """What is stored of an offset.
+    """The stored form of an offset.
 
     >>> written("orders", 3, 17)
     b'{"topic":"orders","partition":3,"offset":17}'
@@ -36,38 +36,38 @@ def written(topic: str, partition: int, offset: int) -> bytes:
 def read_offsets(
     servers: Servers, prefix: str, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """The stored offsets; 0 for a partition that has none. Raises RedisUnavailable, and
-    PenstockError for a key that holds something else."""
-    found: dict[TopicPartition, int] = {}
-    for at in partitions:
-        key = key_of(prefix, at.topic, at.partition)
+    """The stored offsets; 0 for a partition without one. Raises RedisUnavailable, and
+    PenstockError for a key with other contents."""
+    offsets: dict[TopicPartition, int] = {}
+    for topic_partition in partitions:
+        key = key_of(prefix, topic_partition.topic, topic_partition.partition)
         try:
             data: Any = servers.node(key).client.get(key)
         except Exception as error:
             servers.refresh()
             raise error_of(error, f"Cannot read the offset in '{key.decode()}'") from error
         try:
-            found[at] = 0 if data is None else int(orjson.loads(data)["offset"])
+            offsets[topic_partition] = 0 if data is None else int(orjson.loads(data)["offset"])
         except (ValueError, TypeError, KeyError) as error:
             raise PenstockError(
                 f"The key '{key.decode()}' holds no offset: {data!r}. Delete it to have the "
                 "partition written from its begin"
             ) from error
-    return found
+    return offsets
 
 
 def store_offsets(
     servers: Servers, prefix: str, offsets: Mapping[TopicPartition, int | None]
 ) -> None:
     """Stores offsets; None deletes one. Raises RedisUnavailable or RedisRefused."""
-    for at, offset in offsets.items():
-        key = key_of(prefix, at.topic, at.partition)
+    for topic_partition, offset in offsets.items():
+        key = key_of(prefix, topic_partition.topic, topic_partition.partition)
         try:
             client = servers.node(key).client
             if offset is None:
                 client.delete(key)
             else:
-                client.set(key, written(at.topic, at.partition, offset))
+                client.set(key, written(topic_partition.topic, topic_partition.partition, offset))
         except Exception as error:
             servers.refresh()
             raise error_of(error, f"Cannot store the offset in '{key.decode()}'") from error

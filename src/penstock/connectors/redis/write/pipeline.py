@@ -1,8 +1,7 @@
-"""Sends commands in pipelines, and sorts the replies."""
+"""Sends commands in pipelines, and evaluates the replies."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -21,8 +20,6 @@ from penstock.connectors.redis.client.servers import Node, Servers
 from penstock.connectors.redis.write.commands import Commands
 from penstock.connectors.redis.write.plan import Limits
 
-log = logging.getLogger(__name__)
-
 _MULTI: Final = pack(b"MULTI")
 _EXEC: Final = pack(b"EXEC")
 _ASKING: Final = pack(b"ASKING")
@@ -32,8 +29,8 @@ _PROTOCOL_ERROR: Final = "ERR Protocol error"
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of commands, by number: `refused` with the reason, `again` those that are to be
-    sent again, with `why`; `waits`: not before some time has passed; `broken`: a connection was."""
+    """The results of commands, by number: `refused` with the reason; `again`: to be repeated,
+    because of `why`; `waits`: only after a pause; `broken`: a connection was broken."""
 
     refused: dict[int, str] = field(default_factory=dict)
     again: list[int] = field(default_factory=list)
@@ -51,8 +48,8 @@ class Pipeline:
         self._unconfirmed: dict[Node, None] = {}
 
     def send(self, commands: Commands, numbers: Sequence[int]) -> Outcome:
-        """Sends these commands, those of a key in order. Raises RedisRefused where the server
-        refuses all of their kind, and RedisUnavailable where no server is found."""
+        """Sends these commands, in order for each key. Raises RedisRefused if the server refuses
+        all commands of a kind, RedisUnavailable if no server is found."""
         outcome = Outcome()
         for node, own in self._by_node(commands, numbers):
             self._unconfirmed[node] = None
@@ -63,8 +60,8 @@ class Pipeline:
         return outcome
 
     def confirm(self) -> None:
-        """Returns when the replicas have everything; raises RedisUnavailable where they do not
-        in time."""
+        """Waits until the replicas have all writes. Raises RedisUnavailable if they do not in
+        time."""
         limits = self._limits
         if not limits.replicas:
             self._unconfirmed = {}
@@ -86,29 +83,32 @@ class Pipeline:
         servers, keys = self._servers, commands.keys
         if not servers.is_cluster:
             return [(servers.node(b""), numbers)]
-        found: dict[Node, list[int]] = {}
+        by_node: dict[Node, list[int]] = {}
         for number in numbers:
-            found.setdefault(servers.node(keys[number]), []).append(number)
-        return list(found.items())
+            by_node.setdefault(servers.node(keys[number]), []).append(number)
+        return list(by_node.items())
 
     def _send_to(
         self, node: Node, commands: Commands, numbers: Sequence[int], outcome: Outcome
     ) -> Sequence[int]:
-        """Sends commands to one server; returns those that are left after one of them has broken
-        the connection."""
+        """Sends commands to one server; returns the remaining ones if a command has broken the
+        connection."""
         limits = self._limits
         pipelines = commands.cut(numbers, limits.records, limits.bytes)
-        for at, pipeline in enumerate(pipelines):
+        for index, pipeline in enumerate(pipelines):
             if limits.transactions:
                 errors, answered, broken = self._transact(node, commands, pipeline)
             else:
                 errors, answered, broken = self._exchange(node, commands, pipeline)
-            self._sort(node, commands, errors, outcome)
+            self._evaluate(node, commands, errors, outcome)
             if broken is None:
                 continue
-            rest = [*pipeline[answered:], *(n for each in pipelines[at + 1 :] for n in each)]
+            rest = [
+                *pipeline[answered:],
+                *(number for later in pipelines[index + 1 :] for number in later),
+            ]
             if any(text.startswith(_PROTOCOL_ERROR) for _, text in errors):
-                return rest  # the connection is closed for what one command holds
+                return rest  # one command's contents made the server close the connection
             self._servers.refresh()
             outcome.again += rest
             outcome.waits = outcome.broken = True
@@ -119,7 +119,7 @@ class Pipeline:
     def _exchange(
         self, node: Node, commands: Commands, numbers: Sequence[int]
     ) -> tuple[list[tuple[int, str]], int, Exception | None]:
-        """The errors by number, how many were answered, and what broke the connection."""
+        """The errors by number, the number of answered commands, and the connection's error."""
         if not commands.more:
             received, broken = node.link.exchange(commands.bytes_of(numbers), len(numbers))
             errors = [
@@ -128,8 +128,8 @@ class Pipeline:
                 if reply[0] == _ERROR
             ]
             return errors, len(received), broken
-        wanted = sum(commands.replies(number) for number in numbers)
-        received, broken = node.link.exchange(commands.bytes_of(numbers), wanted)
+        expected = sum(commands.replies(number) for number in numbers)
+        received, broken = node.link.exchange(commands.bytes_of(numbers), expected)
         return (*_grouped(commands, numbers, received), broken)
 
     def _transact(
@@ -139,16 +139,16 @@ class Pipeline:
         queued = len(data) - 2
         received, broken = node.link.exchange(data, len(data))
         if broken is not None:
-            # It was done as a whole, or not at all; nobody knows.
+            # The transaction may be complete, or not executed at all.
             return [], 0, broken
         if received[queued + 1][0] != _ERROR:
             return (*_grouped(commands, numbers, received[queued + 2 :]), None)
         refused, _ = _grouped(commands, numbers, received[1 : queued + 1])
-        told = dict(refused)
+        reasons = dict(refused)
         aborted = _text(received[queued + 1])
-        return [(number, told.get(number, aborted)) for number in numbers], len(numbers), None
+        return [(number, reasons.get(number, aborted)) for number in numbers], len(numbers), None
 
-    def _sort(
+    def _evaluate(
         self,
         node: Node,
         commands: Commands,
@@ -180,10 +180,10 @@ class Pipeline:
     def _ask(
         self, node: Node, commands: Commands, number: int, text: str, outcome: Outcome
     ) -> None:
-        """Sends a command to where its key is going."""
-        other = self._servers.at(*target_of(text), told_by=node)
-        data = [part for each in commands.bytes_of([number]) for part in (_ASKING, each)]
-        received, broken = other.link.exchange(data, len(data))
+        """Sends a command to the node that its key is moved to."""
+        target = self._servers.at(*target_of(text), redirected_by=node)
+        data = [part for packed in commands.bytes_of([number]) for part in (_ASKING, packed)]
+        received, broken = target.link.exchange(data, len(data))
         error = next((_text(reply) for reply in received if reply[0] == _ERROR), None)
         if broken is not None or (error is not None and meaning_of(error) is not Meaning.RECORD):
             outcome.again.append(number)
@@ -200,12 +200,12 @@ def _text(reply: bytes) -> str:
 def _grouped(
     commands: Commands, numbers: Sequence[int], received: Sequence[bytes]
 ) -> tuple[list[tuple[int, str]], int]:
-    """The errors by number, the first of each; and how many commands were answered in full."""
+    """The first error of each command by number, and the number of fully answered commands."""
     errors: list[tuple[int, str]] = []
-    at = 0
+    position = 0
     for answered, number in enumerate(numbers):
         count = commands.replies(number)
-        own = received[at : at + count]
+        own = received[position : position + count]
         error = next((_text(reply) for reply in own if reply[0] == _ERROR), None)
         if error is not None and error.startswith(_PROTOCOL_ERROR):
             return [*errors, (number, error)], answered + 1
@@ -213,5 +213,5 @@ def _grouped(
             return errors, answered
         if error is not None:
             errors.append((number, error))
-        at += count
+        position += count
     return errors, len(numbers)

@@ -1,4 +1,4 @@
-"""What a sink task does, as values."""
+"""The plan of a sink task."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from penstock.connectors.redis.write.commands import Commands
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much a pipeline holds, and what is asked of it: `transactions` has each one done as a
-    whole, `replicas` have to have the writes within `replicas_ms`."""
+    """The size limits of a pipeline, and its guarantees. `transactions`: each is atomic;
+    `replicas`: so many must have the writes within `replicas_ms`."""
 
     records: int
     bytes: int
@@ -24,7 +24,7 @@ class Limits:
 
 
 class Kind(Enum):
-    """What records become."""
+    """The structure that records are written to."""
 
     STRING = "STRING"
     HASH = "HASH"
@@ -50,9 +50,9 @@ _COLLECTIONS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class KeyedPlan:
-    """Each record is one command. `keyspace` is the key of collections, and what other keys begin
-    with; empty: keys are the records' own, which have to be texts or bytes. `plain`: keys must not
-    be empty (jcustenborder's)."""
+    """One command per record. `keyspace`: the key of collections, and the prefix of other keys;
+    empty: the records' own keys, which must be strings or bytes. `plain`: keys must not be empty
+    (jcustenborder's)."""
 
     kind: Kind
     charset: Charset
@@ -63,18 +63,17 @@ class KeyedPlan:
 
 
 class Maker(Protocol):
-    """Makes commands of records."""
+    """Makes the commands for records."""
 
     def make(self, records: Records, failed: Failed) -> Commands:
-        """The commands, in the order of the records; those that have none are in `failed`, or are
-        left out on purpose."""
+        """The commands, in the order of the records. Records without one are in `failed` or
+        skipped."""
 
 
 @dataclass(frozen=True, slots=True)
 class SinkPlan:
-    """What the writer needs to know beside how commands are made. `offsets`: what the keys of
-    offsets begin with; empty: none are stored. `drops_refused`: records that the server refuses
-    are logged and left out."""
+    """The plan of the writer. `offsets`: the prefix of keys of offsets; empty: store none.
+    `drops_refused`: log and skip records that the server refuses."""
 
     maker: Maker
     limits: Limits

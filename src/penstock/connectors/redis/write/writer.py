@@ -1,9 +1,9 @@
 """Writes the records of one sink task.
 
-A batch is sent in pipelines. What the server refuses costs only its record; what it cannot take now
-(it is busy, full, loading, or a replica) is sent again, and after a while the engine repeats the
-batch: then only what was not answered is sent. Of several values of a key only the last is sent,
-where each replaces the whole.
+A batch is sent in pipelines. A command that the server refuses fails its record alone. Commands
+that it cannot execute now (it is busy, full, loading, or a replica) are sent again. After a while
+the engine repeats the batch: then only the unanswered commands are sent. If each command replaces
+the whole value of its key, only the last one of each key is sent.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ log = logging.getLogger(__name__)
 _LONGEST_MS: Final = 2_000
 _OFFSET_ATTEMPTS: Final = 5
 _OFFSET_WAIT_S: Final = 0.5
-_MOVES: Final = 2  # how often keys are looked for elsewhere at once
+_MOVES: Final = 2  # redirections of keys without a pause
 
-Place = tuple[str, int | None, int, int, int]
+BatchId = tuple[str, int | None, int, int, int]
 
 
 @dataclass(slots=True)
 class _Left:
-    """Of a batch that is to be repeated: the commands that were not done, and the refused ones."""
+    """The unfinished commands of a batch to be repeated, and the refused ones."""
 
-    place: Place
+    batch_id: BatchId
     numbers: list[int]
     refused: dict[int, str]
 
@@ -63,22 +63,26 @@ class RedisWriter(SinkWriter):
         self._access = access
         self._servers = Servers(access, context.wait)
         self._pipeline = Pipeline(self._servers, plan.limits)
-        self._left: _Left | None = None
+        self._unfinished: _Left | None = None
         self._stored: dict[TopicPartition, int] = {}
 
     def assigned(self, partitions: Mapping[TopicPartition, int]) -> None:
         if not self._plan.offsets or not partitions:
             return
-        found = self._offsets(partitions)
-        self._stored.update(found)
-        elsewhere = {at: found[at] for at in partitions if found[at] != partitions[at]}
-        if elsewhere:
-            for at, offset in elsewhere.items():
-                log.info("Redis has %s up to offset %d: going on there", at, offset)
-            self._context.seek(elsewhere)
+        stored = self._offsets(partitions)
+        self._stored.update(stored)
+        seeks = {
+            topic_partition: stored[topic_partition]
+            for topic_partition in partitions
+            if stored[topic_partition] != partitions[topic_partition]
+        }
+        if seeks:
+            for topic_partition, offset in seeks.items():
+                log.info("Redis has %s up to offset %d: going on there", topic_partition, offset)
+            self._context.seek(seeks)
 
     def _offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offsets in Redis, tried some times: here an error fails the task."""
+        """The offsets in Redis. Retries, since an error here fails the task."""
         for _ in range(_OFFSET_ATTEMPTS):
             try:
                 return read_offsets(self._servers, self._plan.offsets, partitions)
@@ -88,27 +92,27 @@ class RedisWriter(SinkWriter):
         return read_offsets(self._servers, self._plan.offsets, partitions)
 
     def revoked(self, partitions: frozenset[TopicPartition], *, lost: bool) -> None:
-        for at in partitions if lost else ():
-            self._stored.pop(at, None)
+        for topic_partition in partitions if lost else ():
+            self._stored.pop(topic_partition, None)
 
     def write(self, records: Records, failed: Failed) -> None:
         if not len(records):
             return
         commands = self._plan.maker.make(records, failed)
-        place = _place(records)
-        left, self._left = self._left, None
-        before: dict[int, int | None] = {}
+        batch_id = _batch_id(records)
+        unfinished, self._unfinished = self._unfinished, None
+        earlier_of: dict[int, int | None] = {}
         if commands.replaces:
-            before = last_ones(commands.keys)
-        if left is None or left.place != place:
-            numbers = list(before) if commands.replaces else list(range(len(commands)))
-            left = _Left(place, numbers, {})
+            earlier_of = last_ones(commands.keys)
+        if unfinished is None or unfinished.batch_id != batch_id:
+            numbers = list(earlier_of) if commands.replaces else list(range(len(commands)))
+            unfinished = _Left(batch_id, numbers, {})
         attempt = 0
         try:
-            while left.numbers:
-                outcome = self._pipeline.send(commands, left.numbers)
-                _account(commands, left, outcome, before)
-                if not left.numbers:
+            while unfinished.numbers:
+                outcome = self._pipeline.send(commands, unfinished.numbers)
+                _account(commands, unfinished, outcome, earlier_of)
+                if not unfinished.numbers:
                     break
                 attempt += 1
                 if outcome.waits or attempt > _MOVES:
@@ -116,16 +120,20 @@ class RedisWriter(SinkWriter):
             self._pipeline.confirm()
         except PenstockError as error:
             if error.retriable:
-                self._left = left
+                self._unfinished = unfinished
             raise
-        for number, text in left.refused.items():
+        for number, text in unfinished.refused.items():
             self._refuse(commands.rows[number], text, records, failed)
 
     def pre_commit(self, reached: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """Stores the offsets, if they are kept in Redis; commits nothing where that fails."""
+        """Stores the offsets if the plan keeps them in Redis; if that fails, commits nothing."""
         if not self._plan.offsets:
             return reached
-        new = {at: offset for at, offset in reached.items() if self._stored.get(at) != offset}
+        new = {
+            topic_partition: offset
+            for topic_partition, offset in reached.items()
+            if self._stored.get(topic_partition) != offset
+        }
         try:
             store_offsets(self._servers, self._plan.offsets, new)
         except PenstockError as error:
@@ -140,13 +148,16 @@ class RedisWriter(SinkWriter):
         self._servers.close()
 
     def _back_off(self, attempt: int, outcome: Outcome) -> None:
-        """Waits before the next attempt, longer each time. Raises RedisUnavailable when there
-        were enough."""
+        """Waits before the next attempt, longer each time. Raises RedisUnavailable after the
+        last one."""
         plan, access = self._plan, self._access
-        enough, most_s = plan.busy_attempts, min(plan.backoff_ms * 2**attempt, _LONGEST_MS) / 1000
+        most_attempts, pause_s = (
+            plan.busy_attempts,
+            min(plan.backoff_ms * 2**attempt, _LONGEST_MS) / 1000,
+        )
         if outcome.broken:
-            enough, most_s = access.attempts, access.delay_s
-        if attempt >= enough or self._context.wait(most_s * random.uniform(0.5, 1)):
+            most_attempts, pause_s = access.attempts, access.delay_s
+        if attempt >= most_attempts or self._context.wait(pause_s * random.uniform(0.5, 1)):
             raise RedisUnavailable(outcome.why)
 
     def _refuse(self, row: int, text: str, records: Records, failed: Failed) -> None:
@@ -160,37 +171,37 @@ class RedisWriter(SinkWriter):
 
 
 def _account(
-    commands: Commands, left: _Left, outcome: Outcome, before: dict[int, int | None]
+    commands: Commands, unfinished: _Left, outcome: Outcome, earlier_of: dict[int, int | None]
 ) -> None:
-    """Takes what was done from what is left."""
-    again = set(outcome.again)
-    left.refused.update(outcome.refused)
+    """Updates the unfinished commands after an outcome."""
+    repeated = set(outcome.again)
+    unfinished.refused.update(outcome.refused)
     for number in outcome.refused:
-        earlier = before.get(number)
+        earlier = earlier_of.get(number)
         if earlier is not None:
-            again.add(earlier)  # the last value of the key that may count
-            before.setdefault(earlier, _earlier(commands, earlier))
-    if again and not commands.replaces:
-        # What follows a repeated command of a key is repeated, too: the last one counts.
+            repeated.add(earlier)  # now the last value of the key
+            earlier_of.setdefault(earlier, _earlier(commands, earlier))
+    if repeated and not commands.replaces:
+        # Repeat all later commands of a repeated one's key, too: the last one must win.
         firsts: dict[bytes, int] = {}
-        for number in sorted(again - commands.once):
+        for number in sorted(repeated - commands.once):
             firsts.setdefault(commands.keys[number], number)
-        again.update(
+        repeated.update(
             number
-            for number in left.numbers
+            for number in unfinished.numbers
             if number not in commands.once
             and number not in outcome.refused
             and firsts.get(commands.keys[number], number) < number
         )
-    left.numbers = sorted(again)
+    unfinished.numbers = sorted(repeated)
 
 
 def _earlier(commands: Commands, number: int) -> int | None:
     key = commands.keys[number]
-    return next((each for each in range(number - 1, -1, -1) if commands.keys[each] == key), None)
+    return next((other for other in range(number - 1, -1, -1) if commands.keys[other] == key), None)
 
 
-def _place(records: Records) -> Place:
+def _batch_id(records: Records) -> BatchId:
     last = len(records) - 1
     return (
         records.topics[0],
@@ -201,8 +212,8 @@ def _place(records: Records) -> Place:
     )
 
 
-class ToldWriter(SinkWriter):
-    """Connects to nothing, and tells the commands, a line each."""
+class PreviewWriter(SinkWriter):
+    """Shows the commands, one per line, without connecting."""
 
     def __init__(self, maker: Maker, tell: Callable[[str], None]) -> None:
         self._maker = maker
@@ -216,7 +227,7 @@ class ToldWriter(SinkWriter):
 
 
 def shown(words: Iterable[bytes]) -> str:
-    """A command as redis-cli takes it.
+    """A command in the syntax of redis-cli.
 
     >>> shown([b"SET", b"a key", b"5"])
     'SET "a key" 5'
@@ -226,6 +237,6 @@ def shown(words: Iterable[bytes]) -> str:
 
 def _shown(word: bytes) -> str:
     text = word.decode("utf-8", "backslashreplace")
-    if text and all(each.isprintable() and each not in " \"'" for each in text):
+    if text and all(char.isprintable() and char not in " \"'" for char in text):
         return text
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
