@@ -95,7 +95,7 @@ test-fast: check ## everything but parity, faults and what takes long: under six
 	@$(BIN)/pytest -q $(ALONE)
 
 soak: $(READY) ## at length what `make test` does a little of: random faults for SOAK_S seconds, SEEDS seeds, KILLS kills, EXAMPLES examples
-	@$(BIN)/python -m penstock.testing.sim_chaos --seeds $(SEEDS) --jobs $(JOBS)
+	@$(BIN)/python -m penstock.testing.sim.chaos --seeds $(SEEDS) --jobs $(JOBS)
 	@PENSTOCK_EXAMPLES=$(EXAMPLES) $(BIN)/pytest -q -n auto --timeout=3600 tests/property
 	@PENSTOCK_SOAK_S=$(SOAK_S) PENSTOCK_KILLS=$(KILLS) $(BIN)/pytest -q -s tests/sim/test_scale.py \
 	  tests/e2e/test_churn.py tests/e2e/test_exactly_once.py tests/e2e/test_files_kills.py

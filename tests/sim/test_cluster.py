@@ -27,13 +27,11 @@ from penstock.cluster.records import (
 )
 from penstock.cluster.statuses import StatusState
 from penstock.ids import TaskId
-from penstock.testing import sim as sim_module
-from penstock.testing import sim_chaos
-from penstock.testing.sim import Sim
-from penstock.testing.sim_chaos import kind_of, survive
-from penstock.testing.sim_connectors import config
-from penstock.testing.sim_faults import NO_FAULTS, Broken
-from penstock.testing.sim_worker import LEADER
+from penstock.testing.sim import Sim, chaos, simulation
+from penstock.testing.sim.chaos import kind_of, survive
+from penstock.testing.sim.connectors import config
+from penstock.testing.sim.faults import NO_FAULTS, Broken
+from penstock.testing.sim.tasks import LEADER
 
 
 def cluster(
@@ -64,7 +62,7 @@ FIRST, SEEDS, AT_ONCE = 0, 100, 25
 
 @pytest.mark.parametrize("first", range(FIRST, FIRST + SEEDS, AT_ONCE))
 def test_a_cluster_survives_two_minutes_of_trouble(first: int) -> None:
-    commits = sum(survive(seed).commits for seed in range(first, first + AT_ONCE))
+    commits = sum(survive(seed).transactions.commits for seed in range(first, first + AT_ONCE))
     assert commits > 5_000  # of the seeds that deliver exactly once
 
 
@@ -97,7 +95,7 @@ def test_seeds_that_once_failed(seed: int, protocol: str, what: str) -> None:
 
 @pytest.mark.parametrize(("arguments", "code"), [((), 0), (("--protocol", "nonsense"), 2)])
 def test_the_command_says_how_many_passed(arguments: tuple[str, ...], code: int) -> None:
-    command = [sys.executable, "-m", "penstock.testing.sim_chaos", "--seeds", "2", *arguments]
+    command = [sys.executable, "-m", "penstock.testing.sim.chaos", "--seeds", "2", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == code
     assert ("2 of 2 seeds passed, 0 failed" in done.stdout) == (code == 0)
@@ -107,8 +105,8 @@ def test_the_command_names_the_seed_that_failed(monkeypatch: pytest.MonkeyPatch)
     def fails(seed: int, protocol: str | None, exactly_once: bool | None) -> None:
         raise AssertionError(f"seed {seed}: c1-0 runs on w1 and w2")
 
-    monkeypatch.setattr(sim_chaos, "survive", fails)
-    job, error = sim_chaos._outcome((7, None, None))
+    monkeypatch.setattr(chaos, "survive", fails)
+    job, error = chaos._outcome((7, None, None))
     assert job == (7, None, None)
     assert error == "seed 7: c1-0 runs on w1 and w2"
 
@@ -212,8 +210,8 @@ def test_a_worker_that_starts_after_compaction_sees_what_the_others_see() -> Non
     sim.run_until(sim.balanced)
     written = len(sim.configs)
     sim.compact(1.0)
-    left = [at for at, _, _ in sim.configs.read(0, written)]
-    assert left != list(range(len(left)))  # the offsets have gaps
+    offsets = [offset for offset, _, _ in sim.configs.read(0, written)]
+    assert offsets != list(range(len(offsets)))  # they have gaps
     sim.start("w3")
     sim.run_until(sim.balanced)
     assert not sim.workers["w3"].whole
@@ -247,7 +245,7 @@ def test_users_that_write_to_all_workers_at_once_get_one_outcome() -> None:
     sim.request("w2", e.SetTarget("c1", Target.PAUSED))
     sim.request("w1", e.RestartAll("c1", include_tasks=True, only_failed=False))
     sim.run_until(sim.balanced)
-    assert all(each.result is not None for each in sim.requests)
+    assert all(request.result is not None for request in sim.requests)
 
 
 @pytest.mark.parametrize("ms", [-60_000, 60_000])
@@ -374,9 +372,9 @@ def test_a_task_that_is_gone_is_not_shown_again_by_compaction() -> None:
 
 
 def generation(sim: Sim, connector: str = "c1") -> int:
-    found = sim.cluster().generation(connector)
-    assert found is not None
-    return found
+    count = sim.cluster().generation(connector)
+    assert count is not None
+    return count
 
 
 def reconfigured(sim: Sim, name: str, tasks: int, version: int = 3) -> None:
@@ -402,9 +400,9 @@ def test_a_zombies_transaction_is_refused_once_its_successor_has_begun() -> None
     sim.hang(name, 90_000)
     sim.advance(80_000)  # expelled, and the delay is over: others have begun
     assert sum(len(worker.live) for worker in sim.workers.values() if worker.name != name) == 3
-    fenced = sim.fenced
+    fenced = sim.transactions.fenced
     sim.advance(15_000)  # it goes on, and tries to commit what it had
-    assert sim.fenced - fenced == len(lost) > 0
+    assert sim.transactions.fenced - fenced == len(lost) > 0
     sim.run_until(sim.balanced)
 
 
@@ -412,12 +410,12 @@ def test_tasks_of_a_larger_set_are_fenced_although_no_successor_takes_their_ids(
     sim = cluster(3, connectors=1, exactly_once=True)
     name = other_than(sim, leader_of(sim))
     lost = [task for task in owned(sim, name) if task.number > 0] or [TaskId("c1", 2)]
-    epochs = {task: sim.epochs[str(task)] for task in lost}
+    epochs = {task: sim.transactions.epochs[str(task)] for task in lost}
     sim.hang(name, 60_000)
     reconfigured(sim, leader_of(sim), 1)
     sim.advance(30_000)
     assert sim.cluster().fencing_count("c1") == 1
-    assert all(sim.epochs[str(task)] > epoch for task, epoch in epochs.items())
+    assert all(sim.transactions.epochs[str(task)] > epoch for task, epoch in epochs.items())
     sim.advance(60_000)  # the hanging worker is back; whatever it commits would be noticed
     sim.run_until(sim.balanced)
 
@@ -429,10 +427,11 @@ def test_a_round_whose_leader_is_gone_is_done_again_by_the_next(stage: Stage, di
     old = leader_of(sim)
     sim.request(old, e.PutConfig("c1", config("c1", 2, 3)))
 
-    def there() -> bool:
-        return any(each.stage is stage for each in sim.workers[old].state.fencing.rounds.values())
+    def is_reached() -> bool:
+        rounds = sim.workers[old].state.fencing.rounds
+        return any(fencing.stage is stage for fencing in rounds.values())
 
-    while not there():
+    while not is_reached():
         sim.advance(1)
     if dies:
         sim.crash(old)
@@ -490,24 +489,24 @@ def test_a_commit_after_a_successor_has_begun_is_noticed() -> None:
     task = TaskId("c1", 0)
     zombie = sim.workers["w1"].live[task]
     successor = replace(zombie, epoch=zombie.epoch)
-    sim.begin(task, successor)
+    sim.transactions.begin(task, successor)
     with pytest.raises(Broken, match="c1-0 commits after its successor has started"):
-        sim.commit(task, zombie)
+        sim.transactions.commit(task, zombie)
 
 
 def test_a_commit_of_an_older_set_is_noticed() -> None:
     sim = cluster(1, connectors=1, tasks=2, exactly_once=True)
     live = sim.workers["w1"].live
-    sim.begin(TaskId("c1", 1), replace(live[TaskId("c1", 1)], task_set=2))
+    sim.transactions.begin(TaskId("c1", 1), replace(live[TaskId("c1", 1)], task_set=2))
     with pytest.raises(Broken, match="c1-0 of an older task set commits"):
-        sim.commit(TaskId("c1", 0), live[TaskId("c1", 0)])
+        sim.transactions.commit(TaskId("c1", 0), live[TaskId("c1", 0)])
 
 
 def test_a_leader_that_was_fenced_does_not_write() -> None:
     sim = cluster(1, connectors=1, exactly_once=True)
     worker, length = sim.workers["w1"], len(sim.configs)
-    sim.take_id(LEADER)
-    sim.append_config(worker, e.AppendConfig(0, (TaskCommit("c1", 0),), as_leader=True))
+    sim.transactions.init_producer(LEADER)
+    worker.producers.append_config(e.AppendConfig(0, (TaskCommit("c1", 0),), as_leader=True))
     assert len(sim.configs) == length
 
 
@@ -529,9 +528,9 @@ def test_a_worker_whose_statuses_are_not_the_topics_is_a_problem() -> None:
     sim = cluster(2, connectors=1)
     worker = sim.workers["w1"]
     worker.state = replace(worker.state, statuses=StatusState())
-    found = sim.problems()
-    assert len(found) == 4
-    assert found[0].startswith("w1 sees None as the status of c1, which is Status(")
+    problems = sim.problems()
+    assert len(problems) == 4
+    assert problems[0].startswith("w1 sees None as the status of c1, which is Status(")
 
 
 def test_a_task_set_that_is_counted_down_is_noticed() -> None:
@@ -540,7 +539,7 @@ def test_a_task_set_that_is_counted_down_is_noticed() -> None:
     before = worker.state.cluster
     later = replace(before.entries["c1"], generation=5)
     with pytest.raises(Broken, match="w1 counts c1's task sets down: 5, 0"):
-        sim.check_config(worker, replace(before, offset=0, entries={"c1": later}))
+        worker.check_config(replace(before, offset=0, entries={"c1": later}))
 
 
 def test_a_generation_that_goes_back_is_noticed() -> None:
@@ -560,7 +559,7 @@ def test_a_status_of_an_earlier_generation_is_noticed() -> None:
 
 def test_a_cluster_that_never_rests_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     sim = cluster(1, connectors=1)
-    monkeypatch.setattr(sim_module, "MOST_STEPS", sim.steps + 3)
+    monkeypatch.setattr(simulation, "MOST_STEPS", sim.steps + 3)
     sim.request("w1", e.PutConfig("c1", config("c1", 1, 3)))
     with pytest.raises(Broken, match="does not come to rest"):
         sim.advance(60_000)
@@ -570,6 +569,6 @@ def test_work_that_begins_at_another_offset_than_was_agreed_on_is_noticed() -> N
     sim = cluster(1, connectors=1)
     worker = sim.workers["w1"]
     offset = worker.state.cluster.offset
-    worker._given = Assignment("m1", "http://w1:8083/", offset + 1)
+    worker._assignment = Assignment("m1", "http://w1:8083/", offset + 1)
     with pytest.raises(Broken, match=f"w1 begins work at offset {offset}, but was given"):
         worker._check_agreement()

@@ -14,7 +14,7 @@ from penstock.cluster.assign import Memory, assign_cooperative, assign_eager
 from penstock.cluster.protocol import Assignment, MemberMetadata, Work
 from penstock.ids import TaskId
 from penstock.testing.sim import Sim
-from penstock.testing.sim_connectors import config
+from penstock.testing.sim.connectors import config
 
 TASKS = 10  # of each connector
 WORKERS, CONNECTORS = (50, 1_000) if "PENSTOCK_SOAK_S" in os.environ else (20, 300)
@@ -66,8 +66,8 @@ def members(work: Work, count: int = 10) -> dict[str, MemberMetadata]:
         for number in range(count - 1)
     ]
     return {
-        f"m{number}": MemberMetadata("u", 1, Assignment("m0", "u", 1, each))
-        for number, each in enumerate([*held, Work()])
+        f"m{number}": MemberMetadata("u", 1, Assignment("m0", "u", 1, part))
+        for number, part in enumerate([*held, Work()])
     }
 
 

@@ -1,5 +1,5 @@
-"""A small Azure Blob Storage for tests: what of its REST API a sink and a source need, as it is
-documented, with signatures by the account's key.
+"""A small Azure Blob Storage for tests: the part of its documented REST API that sinks and sources
+use, with signatures by the account's key.
 
     python -m penstock.testing.azure_server PORT CONTAINER...
 """
@@ -25,7 +25,7 @@ ACCOUNT: Final = "devstoreaccount1"
 KEY: Final = (
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 )
-_PAGE: Final = 200  # at most 5,000 in Azure's
+_PAGE: Final = 200  # at most 5,000 in Azure's store
 _SIGNED: Final = (
     *("content-encoding", "content-language", "content-length", "content-md5", "content-type"),
     *("date", "if-modified-since", "if-match", "if-none-match", "if-unmodified-since", "range"),
@@ -42,7 +42,7 @@ class _Blob:
 
 
 class AzureStore(RestStore):
-    """Containers, by their names."""
+    """Containers by name."""
 
     def __init__(self, containers: list[str]) -> None:
         self._containers: dict[str, dict[str, _Blob]] = {name: {} for name in containers}
@@ -70,20 +70,20 @@ class AzureStore(RestStore):
             case "PUT", None:
                 return self._store(request, container, name, request.body, {})
             case "DELETE", None:
-                if failed := self._differs(request, container, name):
+                if failed := self._check(request, container, name):
                     return failed
                 del self._containers[container][name]
                 return Answer(202)
         return self._get(request, container, name)
 
     def _commit(self, request: Request, container: str, name: str) -> Answer:
-        present = self._containers[container].get(name)
-        known = dict(present.blocks) if present is not None else {}
-        known |= self._staged.get((container, name), {})
-        wanted = [each.text or "" for each in ElementTree.fromstring(request.body)]
-        if any(each not in known for each in wanted):
+        committed = self._containers[container].get(name)
+        available = dict(committed.blocks) if committed is not None else {}
+        available |= self._staged.get((container, name), {})
+        ids = [element.text or "" for element in ElementTree.fromstring(request.body)]
+        if any(id not in available for id in ids):
             return _error(400, "InvalidBlockList", "The specified block list is invalid.")
-        blocks = {each: known[each] for each in wanted}
+        blocks = {id: available[id] for id in ids}
         return self._store(request, container, name, b"".join(blocks.values()), blocks)
 
     def _store(
@@ -91,43 +91,43 @@ class AzureStore(RestStore):
     ) -> Answer:
         if request.headers.get("if-none-match") == "*" and name in self._containers[container]:
             return _error(409, "BlobAlreadyExists", "The specified blob already exists.")
-        begins = "x-ms-meta-"
+        prefix = "x-ms-meta-"
         metadata = {
-            header.removeprefix(begins): value
+            header.removeprefix(prefix): value
             for header, value in request.headers.items()
-            if header.startswith(begins)
+            if header.startswith(prefix)
         }
-        made = _Blob(data, f'"0x{next(self._numbers):08X}"', metadata, blocks)
-        self._containers[container][name] = made
-        self._staged.pop((container, name), None)  # whoever has staged them
-        return Answer(201, b"", {"ETag": made.etag, "Last-Modified": made.modified})
+        blob = _Blob(data, f'"0x{next(self._numbers):08X}"', metadata, blocks)
+        self._containers[container][name] = blob
+        self._staged.pop((container, name), None)  # of all clients
+        return Answer(201, b"", {"ETag": blob.etag, "Last-Modified": blob.modified})
 
-    def _differs(self, request: Request, container: str, name: str) -> Answer | None:
-        found = self._containers[container].get(name)
-        if found is None:
+    def _check(self, request: Request, container: str, name: str) -> Answer | None:
+        blob = self._containers[container].get(name)
+        if blob is None:
             return _error(404, "BlobNotFound", "The specified blob does not exist.")
-        wanted = request.headers.get("if-match")
-        if wanted is not None and wanted not in ("*", found.etag):
+        etag = request.headers.get("if-match")
+        if etag is not None and etag not in ("*", blob.etag):
             return _error(412, "ConditionNotMet", "The condition is not met.")
         return None
 
     def _get(self, request: Request, container: str, name: str) -> Answer:
-        if failed := self._differs(request, container, name):
+        if failed := self._check(request, container, name):
             return failed
-        found = self._containers[container][name]
+        blob = self._containers[container][name]
         headers = {
-            "ETag": found.etag,
-            "Last-Modified": found.modified,
+            "ETag": blob.etag,
+            "Last-Modified": blob.modified,
             "x-ms-blob-type": "BlockBlob",
-            **{f"x-ms-meta-{each}": value for each, value in found.metadata.items()},
+            **{f"x-ms-meta-{key}": value for key, value in blob.metadata.items()},
         }
-        wanted = request.headers.get("x-ms-range") or request.headers.get("range")
-        if wanted is None:
-            return Answer(200, found.data, headers)
-        begin, _, end = wanted.removeprefix("bytes=").partition("-")
-        data = found.data[int(begin) : int(end) + 1 if end else None]
-        about = f"bytes {begin}-{int(begin) + len(data) - 1}/{len(found.data)}"
-        return Answer(206, data, {**headers, "Content-Range": about})
+        span = request.headers.get("x-ms-range") or request.headers.get("range")
+        if span is None:
+            return Answer(200, blob.data, headers)
+        begin, _, end = span.removeprefix("bytes=").partition("-")
+        data = blob.data[int(begin) : int(end) + 1 if end else None]
+        content_range = f"bytes {begin}-{int(begin) + len(data) - 1}/{len(blob.data)}"
+        return Answer(206, data, {**headers, "Content-Range": content_range})
 
     def _list(self, request: Request, container: str) -> Answer:
         query = request.query
@@ -136,7 +136,7 @@ class AzureStore(RestStore):
         items: list[str] = []
         folders: dict[str, None] = {}
         marker = ""
-        for name, each in sorted(self._containers[container].items()):
+        for name, blob in sorted(self._containers[container].items()):
             if not name.startswith(prefix) or name < query.get("marker", ""):
                 continue
             if len(items) + len(folders) == most:
@@ -146,8 +146,8 @@ class AzureStore(RestStore):
             if delimiter and delimiter in rest:
                 folders[prefix + rest[: rest.index(delimiter) + 1]] = None
             else:
-                items.append(_item(name, each))
-        items += [f"<BlobPrefix><Name>{escape(each)}</Name></BlobPrefix>" for each in folders]
+                items.append(_item(name, blob))
+        items += [f"<BlobPrefix><Name>{escape(folder)}</Name></BlobPrefix>" for folder in folders]
         text = (
             '<?xml version="1.0" encoding="utf-8"?>'
             f'<EnumerationResults ContainerName="{container}">'

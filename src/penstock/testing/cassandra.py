@@ -1,7 +1,7 @@
 """A Cassandra for tests: a node of one process on the loopback.
 
-It starts in some fifteen seconds, so `shared` has the tests of a run use one. What it has
-acknowledged is on the disk, so that it survives `kill`.
+It starts in some fifteen seconds, so the tests of a run share one (`shared`). Acknowledged writes
+are on the disk, so they survive `kill`.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ _EXPORTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """How a server encrypts: PKCS #12 files of its key and of the certificates it trusts, with one
-    password; whether clients have to have a certificate."""
+    """TLS of a server: PKCS #12 files of its key and of the certificates it trusts, with one
+    password; whether clients need a certificate."""
 
     key_store: Path
     trust_store: Path
@@ -109,7 +109,7 @@ class CassandraServer:
         (conf / "cassandra.yaml").write_bytes(orjson.dumps(self._yaml(folder)))
         (conf / "logback.xml").write_text(_LOGBACK)
         classes = sorted(jars.folder("cassandra").glob("*.jar"))
-        agent = next(each for each in classes if each.name.startswith("jamm-"))
+        agent = next(jar for jar in classes if jar.name.startswith("jamm-"))
         command = [jars.java(), *self._options, *_modules(), f"-javaagent:{agent}"]
         command += [
             "-Djdk.attach.allowAttachSelf=true",
@@ -137,7 +137,7 @@ class CassandraServer:
 
     @property
     def access(self) -> Access:
-        """How the first user reaches it."""
+        """Connection parameters of the first user."""
         context = None
         if self._tls is not None:
             context = client_context(
@@ -163,13 +163,13 @@ class CassandraServer:
         )
 
     def kill(self) -> None:
-        """Ends it at once."""
+        """Kills it."""
         self._disconnect()
         if self._process is not None and self._process.alive:
             self._process.kill()
 
     def close(self) -> None:
-        """Ends it, and forgets its rows."""
+        """Kills it, and deletes its rows."""
         self.kill()
         self._folder.cleanup()
 
@@ -177,7 +177,7 @@ class CassandraServer:
     def session(self) -> Any:
         """A session of the driver, as the first user."""
         if self._session is None:
-            self._session = self._connect()
+            self._session = self.access.session()
         return self._session
 
     def execute(self, statement: str, values: Sequence[Any] | None = None) -> list[Any]:
@@ -187,13 +187,10 @@ class CassandraServer:
     def _answers(self) -> bool:
         try:
             self.session.execute("SELECT release_version FROM system.local", timeout=5.0)
-        except Exception:  # of the driver, which may be in any state then
+        except Exception:  # of the driver, which may be in any state
             self._disconnect()
             return False
         return True
-
-    def _connect(self) -> Any:
-        return self.access.session()
 
     def _disconnect(self) -> None:
         session, self._session = self._session, None
@@ -268,7 +265,7 @@ class CassandraServer:
 
 
 def _modules() -> list[str]:
-    """What of Java's own the server uses."""
+    """Options that open the packages of Java that the server uses."""
     return [
         f"{option}={module}/{package}=ALL-UNNAMED"
         for option, table in (("--add-opens", _OPENS), ("--add-exports", _EXPORTS))

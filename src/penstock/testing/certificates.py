@@ -37,7 +37,7 @@ class Issued:
     issuer: x509.Certificate
 
     def key_pem(self, password: str | None = None) -> str:
-        """The key; encrypted when there is a password."""
+        """The key; encrypted if there is a password."""
         return self.key.private_bytes(
             Encoding.PEM, PrivateFormat.PKCS8, _encryption(password)
         ).decode()
@@ -47,18 +47,18 @@ class Issued:
         return _pem(self.certificate) + _pem(self.issuer)
 
     def pem(self, password: str | None = None) -> str:
-        """Key and certificates, as a PEM key store has them."""
+        """A PEM key store of key and certificates."""
         return self.key_pem(password) + self.chain_pem()
 
     def pkcs12(self, password: str) -> bytes:
-        """Key and certificates, as a PKCS12 key store has them."""
+        """A PKCS12 key store of key and certificates."""
         return pkcs12.serialize_key_and_certificates(
             b"own", self.key, self.certificate, [self.issuer], _encryption(password)
         )
 
 
 class Authority:
-    """An authority of its own making."""
+    """A self-signed authority."""
 
     def __init__(self, name: str = "authority") -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
@@ -71,21 +71,21 @@ class Authority:
 
     def issue(self, name: str, *hosts: str, key: Key | None = None) -> Issued:
         """A certificate for these host names and addresses, with a new key unless one is given."""
-        own: Key = key or ec.generate_private_key(ec.SECP256R1())
+        issued: Key = key or ec.generate_private_key(ec.SECP256R1())
         names = x509.SubjectAlternativeName([_host(host) for host in hosts or (name,)])
         certificate = (
-            _builder(_named(name), self._name, own)
+            _builder(_named(name), self._name, issued)
             .add_extension(names, critical=False)
             .sign(self._key, hashes.SHA256())
         )
-        return Issued(own, certificate, self.certificate)
+        return Issued(issued, certificate, self.certificate)
 
     def pem(self) -> str:
-        """Its certificate, as a PEM trust store has it."""
+        """A PEM trust store of its certificate."""
         return _pem(self.certificate)
 
     def pkcs12(self, password: str) -> bytes:
-        """Its certificate, as a PKCS12 trust store of Java's has it."""
+        """A PKCS12 trust store of its certificate, as Java reads it."""
         trusted = [pkcs12.PKCS12Certificate(self.certificate, b"authority")]
         return pkcs12.serialize_java_truststore(trusted, _encryption(password))
 

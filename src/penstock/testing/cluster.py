@@ -6,7 +6,7 @@ and stalls:
 
     with Watch(topics, cluster, flows) as watch:
         with watch.trial() as trial:
-            ...  # whatever may happen to a cluster
+            ...  # faults of a cluster
         assert trial.repeats["orders"] == Repeats(sent=0, written=0)
         assert trial.stall_s < 10
 
@@ -40,21 +40,21 @@ from penstock.testing.waiting import wait_until
 WIDTH: Final = 64  # bytes of a line, its end included
 SETTLE_S: Final = 180.0
 _DIGITS: Final = 9
-_LOOK_S: Final = 0.05
-_ASK_S: Final = 0.2  # between two questions to the broker or a worker
+_CONSUME_S: Final = 0.05
+_POLL_S: Final = 0.2  # between two requests to the broker or a worker
 _PACE_S: Final = 1.0
 _SPIN_S: Final = 0.01
 _STARTED: Final = re.compile(r"^\[[^]]*\] INFO \[\S+\] Creating task (\S+): ", re.MULTILINE)
 
 
 def line(number: int) -> bytes:
-    """A line as a growing file has it; it begins with its number."""
+    """A line of a growing file; it begins with its number."""
     return b"%0*d" % (_DIGITS, number) + b"." * (WIDTH - _DIGITS - 1) + b"\n"
 
 
 class GrowingFile:
-    """A file that gets `lines_s` lines a second, in pieces that end anywhere, in a thread of its
-    own; `hold` ends the last line and lets it rest, `go_on` has it grow again."""
+    """A file that grows by `lines_s` lines a second, in pieces that end anywhere, in a thread of
+    its own; `hold` ends the last line and pauses it, `go_on` resumes."""
 
     def __init__(self, file: Path, *, lines_s: int, piece_s: float, seed: int = 0) -> None:
         self.file = file
@@ -65,7 +65,7 @@ class GrowingFile:
         self._rest = b""
         self._lock = threading.Lock()
         self._growing = threading.Event()
-        self._over = threading.Event()
+        self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"grow-{file.name}", daemon=True)
         file.touch()
         self._growing.set()
@@ -73,12 +73,12 @@ class GrowingFile:
 
     @property
     def lines(self) -> int:
-        """How many lines it has, the one included that is not whole yet."""
+        """How many lines it has, including an incomplete last one."""
         with self._lock:
             return self._lines
 
     def hold(self) -> None:
-        """Stops growing; the file ends with a line's end when this returns."""
+        """Pauses; the file ends with a complete line when this returns."""
         with self._lock:
             self._growing.clear()
             self._append(self._rest)
@@ -89,15 +89,15 @@ class GrowingFile:
 
     def stop(self) -> None:
         self.hold()
-        self._over.set()
+        self._stopped.set()
         self._growing.set()
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._over.wait(self._random.uniform(0.5, 1.5) * self._piece_s):
+        while not self._stopped.wait(self._random.uniform(0.5, 1.5) * self._piece_s):
             self._growing.wait()
             with self._lock:
-                if self._growing.is_set() and not self._over.is_set():
+                if self._growing.is_set() and not self._stopped.is_set():
                     self._grow(int(self._lines_s * self._piece_s))
 
     def _grow(self, lines: int) -> None:
@@ -136,18 +136,17 @@ class Flow:
 
     def source_config(self, **more: str) -> dict[str, str]:
         """In the names of further settings an underscore stands for a dot."""
-        own = {"connector.class": "FileStreamSource", "tasks.max": "1", "topic": self.topic}
-        return {**own, "file": str(self.growing.file), **_dotted(more)}
+        common = {"connector.class": "FileStreamSource", "tasks.max": "1", "topic": self.topic}
+        return {**common, "file": str(self.growing.file), **_dotted(more)}
 
     def sink_config(self, **more: str) -> dict[str, str]:
-        own = {"connector.class": "FileStreamSink", "tasks.max": "1", "topics": self.topic}
-        return {**own, "file": str(self.target), **_dotted(more)}
+        common = {"connector.class": "FileStreamSink", "tasks.max": "1", "topics": self.topic}
+        return {**common, "file": str(self.target), **_dotted(more)}
 
 
 @dataclass(frozen=True, slots=True)
 class Repeats:
-    """How many lines are in the topic for a further time, and how many of the topic's records are
-    in the target for a further time."""
+    """Duplicate lines in the topic, and duplicates of the topic's records in the target."""
 
     sent: int
     written: int
@@ -192,15 +191,15 @@ class Arrivals:
 
 @dataclass
 class Trial:
-    """What happened between two moments at which everything was through.
+    """What happened between two moments at which every line had arrived.
 
-    `slowness` is how much longer a moment's work took meanwhile than on a processor that has
-    nothing else to do; bounds for what is work, and not waiting, are to be stretched by it.
+    `slowness` is how many times longer a computation took meanwhile than on an idle processor;
+    bounds for work, as opposed to waiting, must be stretched by it.
     """
 
     slowness: float = 1.0
     before: dict[str, Repeats] = field(default_factory=dict)  # all repeats until it began
-    went_back: dict[str, int] = field(default_factory=dict)  # stored positions, how often
+    went_back: dict[str, int] = field(default_factory=dict)  # how often stored offsets regressed
     repeats: dict[str, Repeats] = field(default_factory=dict)
     topic_stall_s: dict[str, float] = field(default_factory=dict)
     target_stall_s: dict[str, float] = field(default_factory=dict)
@@ -211,18 +210,18 @@ class Trial:
         return max([*self.topic_stall_s.values(), *self.target_stall_s.values()])
 
     def sent_again(self) -> int:
-        return sum(each.sent for each in self.repeats.values())
+        return sum(repeats.sent for repeats in self.repeats.values())
 
     def written_again(self) -> int:
-        return sum(each.written for each in self.repeats.values())
+        return sum(repeats.written for repeats in self.repeats.values())
 
     def steps_back(self) -> int:
         return sum(self.went_back.values())
 
 
 class Watch:
-    """Sees what arrives in the topics and targets of `flows`, in a thread of its own, from when it
-    is entered; the files are stopped when it is left."""
+    """Records what arrives in the topics and targets of `flows`, in a thread of its own, while
+    entered; leaving it stops the files."""
 
     def __init__(self, topics: Topics, cluster: str, flows: Sequence[Flow]) -> None:
         self.flows = {flow.name: flow for flow in flows}
@@ -230,10 +229,10 @@ class Watch:
         self._cluster = cluster
         self._in_topic = {flow.name: Arrivals(flow.partitions == 1) for flow in flows}
         self._in_target = {flow.name: Arrivals(flow.partitions == 1) for flow in flows}
-        self._tails = dict.fromkeys(self.flows, 0)
+        self._read_bytes = dict.fromkeys(self.flows, 0)  # of each target
         self._by_topic = {flow.topic: flow.name for flow in flows}
         self._lock = threading.Lock()
-        self._over = threading.Event()
+        self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
         self._pace = threading.Thread(target=self._measure, name="pace", daemon=True)
         self._spins: list[float] = []
@@ -247,13 +246,13 @@ class Watch:
     def __exit__(self, *_: object) -> None:
         for flow in self.flows.values():
             flow.growing.stop()
-        self._over.set()
+        self._stopped.set()
         self._thread.join()
         self._pace.join()
 
     @contextlib.contextmanager
     def trial(self) -> Iterator[Trial]:
-        """Raises AssertionError when a line did not come, or came altered or out of order."""
+        """Raises AssertionError if a line is missing, altered or out of order."""
         trial = Trial()
         self.settle()
         with self._lock:
@@ -262,8 +261,8 @@ class Watch:
         self.go_on()
         self.arriving()
         with self._lock:
-            for place in (*self._in_topic.values(), *self._in_target.values()):
-                place.arrived_at, place.stall_s = time.monotonic(), 0.0
+            for arrivals in (*self._in_topic.values(), *self._in_target.values()):
+                arrivals.arrived_at, arrivals.stall_s = time.monotonic(), 0.0
         self._spins.clear()
         yield trial
         spins = list(self._spins)
@@ -273,52 +272,54 @@ class Watch:
             trial.target_stall_s = _stalls(self._in_target)
         self.settle()
         with self._lock:
-            for name, now in self._repeats().items():
-                was = trial.before[name]
-                trial.repeats[name] = Repeats(now.sent - was.sent, now.written - was.written)
+            for name, after in self._repeats().items():
+                before = trial.before[name]
+                sent, written = after.sent - before.sent, after.written - before.written
+                trial.repeats[name] = Repeats(sent, written)
         trial.went_back = {
             name: steps - went_back[name] for name, steps in self._steps_back().items()
         }
         self.go_on()
 
     def settle(self) -> None:
-        """Holds the files, waits until everything is through and stored as done, and checks it."""
+        """Pauses the files, waits until every line has arrived and all offsets are stored, and
+        checks the lines."""
         for flow in self.flows.values():
             flow.growing.hold()
         try:
-            wait_until(self._is_through, SETTLE_S, "everything to be through", _ASK_S)
+            wait_until(self._is_through, SETTLE_S, "everything to be through", _POLL_S)
         except TimeoutError as error:
-            raise AssertionError(f"{error}: {self._told()}") from None
+            raise AssertionError(f"{error}: {self._progress()}") from None
         with self._lock:
-            for places in (self._in_topic, self._in_target):
-                for name, place in places.items():
-                    assert not place.wrong, (name, place.wrong[:5], len(place.wrong))
+            for side in (self._in_topic, self._in_target):
+                for name, arrivals in side.items():
+                    assert not arrivals.wrong, (name, arrivals.wrong[:5], len(arrivals.wrong))
 
     def go_on(self) -> None:
         with self._lock:
-            for place in (*self._in_topic.values(), *self._in_target.values()):
-                place.arrived_at = time.monotonic()
+            for arrivals in (*self._in_topic.values(), *self._in_target.values()):
+                arrivals.arrived_at = time.monotonic()
         for flow in self.flows.values():
             flow.growing.go_on()
 
     def arriving(self, timeout_s: float = SETTLE_S) -> None:
-        """Returns when every flow has brought something new to its target since the call."""
+        """Waits until every target has new lines."""
         with self._lock:
-            seen = {name: place.lines for name, place in self._in_target.items()}
+            before = {name: arrivals.lines for name, arrivals in self._in_target.items()}
 
         def more() -> bool:
             with self._lock:
-                return all(self._in_target[name].lines > lines for name, lines in seen.items())
+                return all(self._in_target[name].lines > lines for name, lines in before.items())
 
         wait_until(more, timeout_s, "something new in every target")
 
     def positions(self) -> dict[str, int]:
-        """By flow, how many of its file's lines are stored as done."""
+        """The stored offset of each flow's source, in lines."""
         stored = self._topics.latest(f"{self._cluster}-offset")
-        found = {name: stored.get(_offset_key(flow)) for name, flow in self.flows.items()}
+        offsets = {name: stored.get(_offset_key(flow)) for name, flow in self.flows.items()}
         return {
             name: int(orjson.loads(value)["position"]) // WIDTH if value else 0
-            for name, value in found.items()
+            for name, value in offsets.items()
         }
 
     def committed(self, flow: Flow) -> int:
@@ -326,10 +327,10 @@ class Watch:
         return self._committed()[flow.name]
 
     def _committed(self) -> dict[str, int]:
-        # Not asked of an admin client: after a restart of the broker it may get no answer for long.
+        # Not from an admin client: after a restart of the broker it may get no response for long.
         commits = read_group_log(self._topics).commits
         return {
-            name: sum(each[-1] for each in commits.get(f"connect-{flow.sink}", {}).values())
+            name: sum(offsets[-1] for offsets in commits.get(f"connect-{flow.sink}", {}).values())
             for name, flow in self.flows.items()
         }
 
@@ -356,7 +357,7 @@ class Watch:
             for name, flow in self.flows.items()
         )
 
-    def _told(self) -> str:
+    def _progress(self) -> str:
         stored = self.positions()
         with self._lock:
             return "; ".join(
@@ -369,7 +370,7 @@ class Watch:
             )
 
     def _steps_back(self) -> dict[str, int]:
-        """By flow and side of it, how often a stored offset was followed by a lower one.
+        """By source and sink of each flow, how often a stored offset was followed by a lower one.
 
         A task resumes at its predecessor's offset. If a zombie predecessor stored an offset after
         that, the offset would regress.
@@ -379,22 +380,22 @@ class Watch:
             if row.key in stored and row.value is not None:
                 stored[row.key].append(int(orjson.loads(row.value)["position"]))
         commits = read_group_log(self._topics).commits
-        found: dict[str, int] = {}
+        steps: dict[str, int] = {}
         for name, flow in self.flows.items():
             group = f"connect-{flow.sink}"
             assert group in commits, f"{group} has committed nothing"
-            each = {"source": [stored[_offset_key(flow)]], "sink": list(commits[group].values())}
-            for kind, positions in each.items():
-                found[f"{name} {kind}"] = sum(
+            sides = {"source": [stored[_offset_key(flow)]], "sink": list(commits[group].values())}
+            for kind, partitions in sides.items():
+                steps[f"{name} {kind}"] = sum(
                     later < earlier
-                    for one in positions
-                    for earlier, later in itertools.pairwise(one)
+                    for offsets in partitions
+                    for earlier, later in itertools.pairwise(offsets)
                 )
-        return found
+        return steps
 
     def _measure(self) -> None:
-        """Now and then works for a moment, and looks how long that takes."""
-        while not self._over.wait(_PACE_S):
+        """Now and then computes for a moment, and measures how long that takes."""
+        while not self._stopped.wait(_PACE_S):
             begin, used = time.monotonic(), time.thread_time()
             while time.thread_time() - used < _SPIN_S:
                 pass
@@ -404,7 +405,7 @@ class Watch:
         consumer = Consumer(
             {
                 "bootstrap.servers": self._topics.bootstrap,
-                "group.id": f"watch-of-{self._cluster}",  # librdkafka wants one; nothing joins it
+                "group.id": f"watch-of-{self._cluster}",  # required by librdkafka; nothing joins it
                 "enable.auto.commit": False,
                 "reconnect.backoff.max.ms": 500,
                 "log_level": 0,
@@ -418,41 +419,41 @@ class Watch:
                     for number in range(flow.partitions)
                 ]
             )
-            while not self._over.is_set():
-                self._look(consumer)
+            while not self._stopped.is_set():
+                self._consume(consumer)
         except BaseException as error:
             self._failure = error
         finally:
             consumer.close()
 
-    def _look(self, consumer: Consumer) -> None:
-        came: dict[str, list[bytes]] = {}
-        for message in consumer.consume(5_000, _LOOK_S):
+    def _consume(self, consumer: Consumer) -> None:
+        rows_by_flow: dict[str, list[bytes]] = {}
+        for message in consumer.consume(5_000, _CONSUME_S):
             if message.error() is None:
                 name = self._by_topic[message.topic() or ""]
-                came.setdefault(name, []).append((message.value() or b"") + b"\n")
+                rows_by_flow.setdefault(name, []).append((message.value() or b"") + b"\n")
         with self._lock:
-            for name, rows in came.items():
+            for name, rows in rows_by_flow.items():
                 self._in_topic[name].take(b"".join(rows))
             for name, flow in self.flows.items():
-                data = self._more_of(flow)
+                data = self._new_lines(flow)
                 if data:
                     self._in_target[name].take(data)
 
-    def _more_of(self, flow: Flow) -> bytes:
-        """Whole lines that were appended to the target since the last look."""
+    def _new_lines(self, flow: Flow) -> bytes:
+        """Whole lines that were appended to the target since the last call."""
         if not flow.target.exists():
             return b""
         with flow.target.open("rb") as file:
-            file.seek(self._tails[flow.name])
+            file.seek(self._read_bytes[flow.name])
             data = file.read()
         data = data[: len(data) - len(data) % WIDTH]
-        self._tails[flow.name] += len(data)
+        self._read_bytes[flow.name] += len(data)
         return data
 
 
 class Cluster:
-    """Some workers of one cluster, asked together. Dead ones may be among them."""
+    """Some workers of one cluster, dead ones included."""
 
     def __init__(self, workers: Sequence[WorkerProcess]) -> None:
         self.workers = list(workers)
@@ -460,25 +461,25 @@ class Cluster:
     def up(self) -> list[WorkerProcess]:
         return [worker for worker in self.workers if worker.alive]
 
-    def states(self, asked: WorkerProcess | None = None) -> dict[str, tuple[str, str]]:
-        """State and worker of every connector and task, as one worker knows them; nothing while it
-        does not answer."""
-        worker = asked or self.up()[0]
+    def states(self, via: WorkerProcess | None = None) -> dict[str, tuple[str, str]]:
+        """State and worker of every connector and task according to one worker; empty while it does
+        not answer."""
+        worker = via or self.up()[0]
         try:
             answer = worker.request("GET", "/connectors?expand=status")
         except httpx.TransportError:
             return {}
-        found: dict[str, tuple[str, str]] = {}
+        states: dict[str, tuple[str, str]] = {}
         for name, row in answer.json().items() if answer.status_code == 200 else ():
             status = row["status"]
-            found[name] = status["connector"]["state"], status["connector"]["worker_id"]
+            states[name] = status["connector"]["state"], status["connector"]["worker_id"]
             for task in status["tasks"]:
-                found[f"{name}-{task['id']}"] = task["state"], task["worker_id"]
-        return found
+                states[f"{name}-{task['id']}"] = task["state"], task["worker_id"]
+        return states
 
-    def owners(self, asked: WorkerProcess | None = None) -> dict[str, str]:
-        """Which worker runs what: connectors by name, tasks by name and number."""
-        states = self.states(asked).items()
+    def owners(self, via: WorkerProcess | None = None) -> dict[str, str]:
+        """The worker of every running connector and task: `connector` or `connector-number`."""
+        states = self.states(via).items()
         return {name: worker for name, (state, worker) in states if state == "RUNNING"}
 
     def await_shared(
@@ -486,37 +487,36 @@ class Cluster:
         items: int,
         workers: Sequence[WorkerProcess],
         timeout_s: float,
-        asked: WorkerProcess | None = None,
+        via: WorkerProcess | None = None,
     ) -> dict[str, str]:
-        """Waits until so many connectors and tasks run, on exactly these workers, none of which
-        has two tasks or two connectors more than another, so that nothing is left to be moved;
-        who runs what."""
+        """Waits until this number of connectors and tasks runs on exactly these workers, none of
+        which has two tasks or two connectors more than another. Returns their `owners`."""
         ids = {worker.id for worker in workers}
-        seen: dict[str, str] = {}
+        owners: dict[str, str] = {}
 
         def shared() -> bool:
-            nonlocal seen
-            seen = self.owners(asked or workers[0])
+            nonlocal owners
+            owners = self.owners(via or workers[0])
             return (
-                len(seen) == items
-                and set(seen.values()) <= ids
+                len(owners) == items
+                and set(owners.values()) <= ids
                 and all(
-                    _even(ids, [owner for item, owner in seen.items() if is_task(item) is tasks])
+                    _even(ids, [owner for item, owner in owners.items() if is_task(item) is tasks])
                     for tasks in (True, False)
                 )
             )
 
         try:
-            wait_until(shared, timeout_s, f"{items} to run, shared by {sorted(ids)}", _ASK_S)
+            wait_until(shared, timeout_s, f"{items} to run, shared by {sorted(ids)}", _POLL_S)
         except TimeoutError as error:
-            states = self.states(asked or workers[0])
-            traces = "\n".join(self._traces(asked or workers[0]))
+            states = self.states(via or workers[0])
+            traces = "\n".join(self._traces(via or workers[0]))
             raise TimeoutError(f"{error}; states: {states}\n{traces}") from None
-        return seen
+        return owners
 
-    def _traces(self, asked: WorkerProcess) -> list[str]:
+    def _traces(self, via: WorkerProcess) -> list[str]:
         """Why tasks have failed."""
-        answer = asked.request("GET", "/connectors?expand=status")
+        answer = via.request("GET", "/connectors?expand=status")
         rows = answer.json().items() if answer.status_code == 200 else ()
         return [
             f"{name}-{task['id']}: {task['trace']}"
@@ -526,15 +526,15 @@ class Cluster:
         ]
 
     def starts(self) -> Counter[str]:
-        """How often each task was started so far, by what the workers' logs say."""
-        found: Counter[str] = Counter()
+        """How often each task was started so far, according to the workers' logs."""
+        starts: Counter[str] = Counter()
         for worker in self.workers:
-            found.update(_STARTED.findall(worker.log_text()))
-        return found
+            starts.update(_STARTED.findall(worker.log_text()))
+        return starts
 
 
 def is_task(item: str) -> bool:
-    """Whether it is a task's name, which ends with its number, and not a connector's."""
+    """Whether this is the name of a task, which ends with its number, not of a connector."""
     return item.rpartition("-")[2].isdigit()
 
 
@@ -544,9 +544,11 @@ def _even(workers: set[str], owners: Sequence[str]) -> bool:
     return max(loads.values()) - min(loads.values()) <= 1
 
 
-def _stalls(places: Mapping[str, Arrivals]) -> dict[str, float]:
+def _stalls(side: Mapping[str, Arrivals]) -> dict[str, float]:
     now = time.monotonic()
-    return {name: max(place.stall_s, now - place.arrived_at) for name, place in places.items()}
+    return {
+        name: max(arrivals.stall_s, now - arrivals.arrived_at) for name, arrivals in side.items()
+    }
 
 
 def _offset_key(flow: Flow) -> bytes:

@@ -47,17 +47,18 @@ class Case(ABC):
     def _props(self) -> dict[str, str]:
         """The complete settings of the connector, including the common ones."""
         plugin = self._connector_class().plugin
-        whole = {"name": "conformance", "connector.class": plugin.class_name, "tasks.max": "1"}
-        return {**whole, **self.config()}
+        common = {"name": "conformance", "connector.class": plugin.class_name, "tasks.max": "1"}
+        return {**common, **self.config()}
 
     def _parsed(self) -> Config:
         return self._connector_class().plugin.config.parse(self._props())
 
     def _tasks(self, most: int = 1) -> list[Config]:
-        """The task configurations as `open` gets them: stored and read again."""
+        """The task configurations as `open` receives them: stored and read back."""
         connector = self._connector_class()
         planned = connector().plan_tasks(self._parsed(), most)
-        return [connector.plugin.config.parse(orjson.loads(orjson.dumps(dict(p)))) for p in planned]
+        stored = [orjson.loads(orjson.dumps(dict(props))) for props in planned]
+        return [connector.plugin.config.parse(props) for props in stored]
 
     def _connector_class(self) -> type[SourceConnector] | type[SinkConnector]:
         return cast("type[SourceConnector] | type[SinkConnector]", type(self).connector)  # type: ignore[attr-defined]
@@ -88,12 +89,12 @@ def records_of(
     first: int = 0,
 ) -> Records:
     """A batch for a sink: records of one partition, from the offset `first` on."""
-    nothing: list[Value] = [None] * len(values)
+    nulls: list[Value] = [None] * len(values)
     return Records(
         topics=[topic] * len(values),
         partitions=[0] * len(values),
         timestamps=[1_700_000_000_000 + first + row for row in range(len(values))],
-        keys=Column.of([*(nothing if keys is None else keys)], key_schema),
+        keys=Column.of([*(nulls if keys is None else keys)], key_schema),
         values=Column.of([*values], schema),
         offsets=[first + row for row in range(len(values))],
     )
@@ -117,7 +118,7 @@ class SinkCase(Case):
 
     def records(self, numbers: range, *, schema: bool) -> Records | None:
         """One record for each number, with schemas or without; None if the sink takes only the
-        others. By default texts, with a text as the key."""
+        others. By default strings, with a string as the key."""
         kind = STRING if schema else None
         return records_of(
             [f"value {number}" for number in numbers],
@@ -128,7 +129,7 @@ class SinkCase(Case):
         )
 
     def expected(self, records: Records) -> list[Any]:
-        """What `contents` has of records that were written; by default their values."""
+        """The entries of `contents` for records that were written; by default their values."""
         return list(records.values.values)
 
     def bad_records(self) -> Records | None:
@@ -144,12 +145,12 @@ class SinkCase(Case):
 OTHER_RECORDS: Final = "the target has other records than were written; see `expected`"
 
 
-def compare(case: SinkCase, found: list[Any], expected: list[Any]) -> None:
-    """Fails when the target does not have what was written, or has it in another order."""
-    same = Counter(map(repr, found)) == Counter(map(repr, expected))
+def compare(case: SinkCase, contents: list[Any], expected: list[Any]) -> None:
+    """Fails unless the target has the records that were written, in their order."""
+    same = Counter(map(repr, contents)) == Counter(map(repr, expected))
     if case.ordered:
         hint = "; set `ordered = False` if the target does not keep the order of writes"
-        assert found == expected, (
+        assert contents == expected, (
             f"the target has the records in another order{hint}" if same else OTHER_RECORDS
         )
     else:
@@ -157,7 +158,7 @@ def compare(case: SinkCase, found: list[Any], expected: list[Any]) -> None:
 
 
 def either_records(case: SinkCase, numbers: range) -> tuple[Records, bool]:
-    """Records with schemas if the sink takes such, and whether they are."""
+    """Records with schemas if the sink takes those, and whether they have some."""
     for schema in (True, False):
         records = case.records(numbers, schema=schema)
         if records is not None:

@@ -28,7 +28,7 @@ from penstock.testing.conformance_case import Case
 from penstock.testing.contexts import SinkContextStub, SourceContextStub
 
 _IMPORT_S: Final = 60.0
-_ENDS_S: Final = 2.0  # how long a thread may take to end
+_END_S: Final = 2.0  # how long a thread may take to end
 
 
 class ConnectorChecks(Case):
@@ -42,21 +42,22 @@ class ConnectorChecks(Case):
         assert plugin.version.strip() == plugin.version != ""
 
     def test_every_setting_is_documented(self) -> None:
-        bare = [key.name for key in self._connector_class().plugin.config.keys if not key.doc]
-        assert not bare, f"settings without a `doc`: {bare}"
+        keys = self._connector_class().plugin.config.keys
+        undocumented = [key.name for key in keys if not key.doc]
+        assert not undocumented, f"settings without a `doc`: {undocumented}"
 
     def test_no_setting_takes_the_name_of_one_that_every_connector_has(self) -> None:
         is_source = issubclass(self._connector_class(), SourceConnector)
-        taken = {
+        reserved = {
             key.name
             for key in (connector_config.SOURCE if is_source else connector_config.SINK).keys
         }
         own = {key.name for key in self._connector_class().plugin.config.keys}
-        assert not own & taken, "these names belong to the framework; use other ones"
+        assert not own & reserved, "these names belong to the framework; use other ones"
 
     def test_the_configuration_is_valid(self) -> None:
         definition = self._connector_class().plugin.config
-        problems = {each.name: each.errors for each in definition.validate(self._props())}
+        problems = {setting.name: setting.errors for setting in definition.validate(self._props())}
         assert not {name: errors for name, errors in problems.items() if errors}
 
     def test_a_bad_configuration_is_refused_with_a_reason(self) -> None:
@@ -76,13 +77,13 @@ class ConnectorChecks(Case):
 
     def _refusal(self, props: Props) -> str | None:
         try:
-            self._begin(props)
+            self._open_task(props)
         except PenstockError as refused:
             return str(refused)
         return None
 
-    def _begin(self, props: Props) -> None:
-        """Everything that is done before the first record is moved."""
+    def _open_task(self, props: Props) -> None:
+        """Does everything up to the first record."""
         connector = self._connector_class()()
         planned = connector.plan_tasks(connector.plugin.config.parse(props), 1)
         config = connector.plugin.config.parse(planned[0])
@@ -117,7 +118,7 @@ class ConnectorChecks(Case):
 
     def test_nothing_is_open_when_tasks_are_planned(self) -> None:
         config = self._parsed()
-        check_lets_go(
+        check_releases(
             lambda: self._connector_class()().plan_tasks(config, 2), culprit="`plan_tasks`"
         )
 
@@ -126,26 +127,26 @@ class ConnectorChecks(Case):
     ) -> None:
         connector = self._connector_class()
         assert pickle.loads(pickle.dumps(connector)) is connector
-        done = _imported_elsewhere(connector)
+        done = _import_in_new_process(connector)
         assert done.returncode == 0, (
             f"'{connector.__module__}' cannot be imported in a new process; a connector has to be "
             f"in a module that Spark's Python workers can import:\n{done.stderr}"
         )
-        told = json.loads(done.stdout.splitlines()[-1])
-        assert told["class_name"] == connector.plugin.class_name
-        said = done.stdout.splitlines()[:-1] + done.stderr.splitlines()
-        assert not said, f"importing it prints: {said}"
-        assert not told["changed"], f"importing it changes: {told['changed']}"
+        result = json.loads(done.stdout.splitlines()[-1])
+        assert result["class_name"] == connector.plugin.class_name
+        output = done.stdout.splitlines()[:-1] + done.stderr.splitlines()
+        assert not output, f"importing it prints: {output}"
+        assert not result["changed"], f"importing it changes: {result['changed']}"
 
 
 @cache
-def _imported_elsewhere(connector: type[Connector]) -> subprocess.CompletedProcess[str]:
-    """What another process says of the class; once for all cases of a connector, for it takes a
+def _import_in_new_process(connector: type[Connector]) -> subprocess.CompletedProcess[str]:
+    """Imports the class in another process; once for all cases of a connector, as it takes a
     second."""
-    given = {"module": connector.__module__, "path": sys.path}
-    given["pickled"] = pickle.dumps(connector).hex()
+    request = {"module": connector.__module__, "path": sys.path}
+    request["pickled"] = pickle.dumps(connector).hex()
     return subprocess.run(
-        [sys.executable, "-c", _IMPORTING, json.dumps(given)],
+        [sys.executable, "-c", _IMPORT, json.dumps(request)],
         capture_output=True,
         text=True,
         timeout=_IMPORT_S,
@@ -153,78 +154,77 @@ def _imported_elsewhere(connector: type[Connector]) -> subprocess.CompletedProce
     )
 
 
-_IMPORTING: Final = """
+_IMPORT: Final = """
 import importlib, json, logging, os, pickle, signal, sys, threading
-given = json.loads(sys.argv[1])
-sys.path[:] = given["path"]
+request = json.loads(sys.argv[1])
+sys.path[:] = request["path"]
 for name in ("penstock.api", "penstock.api.schema", "penstock.api.settings"):
     importlib.import_module(name)
 
 def links():
     folder = "/proc/self/fd"
     names = os.listdir(folder) if os.path.isdir(folder) else []
-    found = (os.path.join(folder, name) for name in names)
-    return sorted(os.readlink(name) for name in found if os.path.lexists(name))
+    paths = (os.path.join(folder, name) for name in names)
+    return sorted(os.readlink(path) for path in paths if os.path.lexists(path))
 
-def seen():
+def state():
     return {
         "threads": sorted(thread.name for thread in threading.enumerate()),
         "open files": [name for name in links() if "/proc/" not in name],
         "the working folder": os.getcwd(),
         "the path of modules": list(sys.path),
         "signal handlers": [str(signal.getsignal(n)) for n in (signal.SIGTERM, signal.SIGINT)],
-        "handlers of the root logger": [str(each) for each in logging.root.handlers],
+        "handlers of the root logger": [str(handler) for handler in logging.root.handlers],
         "the level of the root logger": logging.root.level,
     }
 
-before = seen()
-importlib.import_module(given["module"])
-after = seen()
-found = pickle.loads(bytes.fromhex(given["pickled"]))
+before = state()
+importlib.import_module(request["module"])
+after = state()
+connector = pickle.loads(bytes.fromhex(request["pickled"]))
 changed = {name: [before[name], after[name]] for name in before if before[name] != after[name]}
-print(json.dumps({"class_name": found.plugin.class_name, "changed": changed}))
+print(json.dumps({"class_name": connector.plugin.class_name, "changed": changed}))
 """
 
 
-class _Held:
-    """What this process has open at a time, and which threads run in it."""
+class _Resources:
+    """The open files and running threads of this process at one moment."""
 
     def __init__(self) -> None:
         self._files = _open_files()
         self._threads = set(threading.enumerate())
 
-    def more_now(self) -> list[str]:
-        """What there is more now. What is less does not count: objects of tests before may be given
-        up at any time. A thread that was told to stop has a moment to do so."""
+    def added(self) -> list[str]:
+        """What has been added since. Threads that are stopping get a moment to end."""
         threads = set(threading.enumerate()) - self._threads
-        for each in threads:
-            each.join(_ENDS_S)
+        for thread in threads:
+            thread.join(_END_S)
         return [
             *(_open_files() - self._files).elements(),
-            *(f"the thread '{each.name}'" for each in threads if each.is_alive()),
+            *(f"the thread '{thread.name}'" for thread in threads if thread.is_alive()),
         ]
 
 
-def check_lets_go(act: Callable[[], object], culprit: str) -> None:
-    """Fails if files are open or threads run afterwards that were not before, twice in a row: what
-    is there once may be made once and for all, or be of another thread of the tests."""
-    more: list[str] = []
+def check_releases(act: Callable[[], object], culprit: str) -> None:
+    """Fails if `act` leaves open files or threads behind, twice in a row: the first time they may
+    be caches, or belong to another thread of the tests."""
+    added: list[str] = []
     for _ in range(2):
-        held = _Held()
+        before = _Resources()
         act()
-        more = held.more_now()
-        if not more:
+        added = before.added()
+        if not added:
             return
-    raise AssertionError(f"{culprit} leaves behind: {', '.join(more)}")
+    raise AssertionError(f"{culprit} leaves behind: {', '.join(added)}")
 
 
 def _open_files() -> Counter[str]:
     """The open files of this process, if the system lists them."""
     folder = "/proc/self/fd"
-    found: Counter[str] = Counter()
+    files: Counter[str] = Counter()
     for name in os.listdir(folder) if os.path.isdir(folder) else ():
         try:
-            found[os.readlink(os.path.join(folder, name))] += 1
-        except OSError:  # that of the listing itself
+            files[os.readlink(os.path.join(folder, name))] += 1
+        except OSError:  # the listing's own file
             continue
-    return found
+    return files

@@ -20,12 +20,12 @@ from penstock.api import (
 )
 from penstock.api.settings import Config
 from penstock.testing.conformance_case import OTHER_RECORDS, SinkCase, compare, either_records
-from penstock.testing.conformance_connector import ConnectorChecks, check_lets_go
+from penstock.testing.conformance_connector import ConnectorChecks, check_releases
 from penstock.testing.contexts import SinkContextStub
 
 
 class _SinkTask:
-    """A writer, called as a worker calls it."""
+    """A writer, driven as by a worker."""
 
     def __init__(self, connector: SinkConnector, config: Config) -> None:
         tolerance = config.props.get("errors.tolerance", "none")
@@ -41,40 +41,48 @@ class _SinkTask:
 
     def deliver(self, records: Records) -> Failed:
         failed: Failed = {}
-        first = dict(reversed(_places(records)))
-        if fresh := {place: at for place, at in first.items() if place not in self.reached}:
-            self.writer.assigned(fresh)
-            self.reached.update(fresh)
-            self._obey_seeks()
-        places = _places(records)
-        wanted = [row for row, (at, offset) in enumerate(places) if offset >= self.reached[at]]
+        positions = _positions(records)
+        first = dict(reversed(positions))
+        if assigned := {
+            partition: offset
+            for partition, offset in first.items()
+            if partition not in self.reached
+        }:
+            self.writer.assigned(assigned)
+            self.reached.update(assigned)
+            self._apply_seeks()
+        remaining = [
+            row
+            for row, (partition, offset) in enumerate(positions)
+            if offset >= self.reached[partition]
+        ]
         most = self.writer.batching.records or len(records) or 1
-        for start in range(0, len(wanted) or 1, most):
-            rows = wanted[start : start + most]
+        for start in range(0, len(remaining) or 1, most):
+            rows = remaining[start : start + most]
             part = records if len(rows) == len(records) else records.only(rows)
             refused: Failed = {}
             self.writer.write(part, refused)
             assert set(refused) <= set(range(len(part))), "`failed` has a row that does not exist"
             failed.update((rows[row], error) for row, error in refused.items())
-            self.reached.update((place, offset + 1) for place, offset in _places(part))
-            self._obey_seeks()
+            self.reached.update((partition, offset + 1) for partition, offset in _positions(part))
+            self._apply_seeks()
         return failed
 
-    def _obey_seeks(self) -> None:
-        """From here on only records from the offsets on that the writer has asked for are given."""
+    def _apply_seeks(self) -> None:
+        """Moves to the offsets that the writer has requested."""
         for offsets in self.context.sought:
             self.reached.update(offsets)
         self.context.sought.clear()
 
     def flush(self, records: Records) -> Failed:
-        """Flushes; returns those of `records` that were reported."""
+        """Flushes; returns the rows of `records` that were reported, with their errors."""
         self.writer.flush()
-        rows = {place: row for row, place in enumerate(_places(records))}
+        rows = {position: row for row, position in enumerate(_positions(records))}
         failed: Failed = {}
         for ref, error in self.context.reported:
-            place = (TopicPartition(ref.topic, ref.partition), ref.offset)
-            assert place in rows, f"{ref} was reported but not written"
-            failed[rows[place]] = error
+            position = (TopicPartition(ref.topic, ref.partition), ref.offset)
+            assert position in rows, f"{ref} was reported but not written"
+            failed[rows[position]] = error
         self.context.reported.clear()
         assert all(isinstance(error, Exception) for error in failed.values())
         return failed
@@ -86,10 +94,10 @@ class _SinkTask:
         assert allowed.keys() <= self.reached.keys(), (
             "offsets of partitions that are not in `reached`"
         )
-        for place, offset in allowed.items():
-            assert 0 <= offset <= self.reached[place], (
-                f"`pre_commit` allows {place} up to {offset}; only what is before "
-                f"{self.reached[place]} was written"
+        for partition, offset in allowed.items():
+            assert 0 <= offset <= self.reached[partition], (
+                f"`pre_commit` allows {partition} up to {offset}; only what is before "
+                f"{self.reached[partition]} was written"
             )
         return allowed
 
@@ -113,8 +121,8 @@ class _SinkTask:
             self.writer.close()
 
 
-def _places(records: Records) -> list[tuple[TopicPartition, int]]:
-    """Where each of the records was read."""
+def _positions(records: Records) -> list[tuple[TopicPartition, int]]:
+    """The topic partition and offset of each record."""
     cells = zip(records.topics, records.partitions, records.offsets, strict=True)
     return [(TopicPartition(topic, partition or 0), offset) for topic, partition, offset in cells]
 
@@ -124,7 +132,7 @@ class SinkConformance(ConnectorChecks, SinkCase):
 
     @pytest.fixture
     def task(self) -> Iterator[_SinkTask]:
-        """The one task there is."""
+        """The connector's only task."""
         task = self._open()
         yield task
         task.close()
@@ -145,25 +153,25 @@ class SinkConformance(ConnectorChecks, SinkCase):
                     f"records {'without schemas' if schema else 'with schemas'}"
                 )
             raise
-        self._holds(self.expected(records))
+        self._check_target(self.expected(records))
 
     def test_batches_are_written_one_after_the_other(self, task: _SinkTask) -> None:
-        batches = [self._some(range(first, first + 7)) for first in range(0, 35, 7)]
+        batches = [self._make_records(range(first, first + 7)) for first in range(0, 35, 7)]
         for batch in batches:
             task.deliver(batch)
         task.writer.flush()
-        self._holds([entry for batch in batches for entry in self.expected(batch)])
+        self._check_target([entry for batch in batches for entry in self.expected(batch)])
 
     def test_an_empty_batch_changes_nothing(self, task: _SinkTask) -> None:
-        task.write(self._some(range(3)))
+        task.write(self._make_records(range(3)))
         before = self.contents()
-        assert task.write(self._some(range(3)).only([])) == {}
+        assert task.write(self._make_records(range(3)).only([])) == {}
         assert self.contents() == before
 
     def test_flushing_again_changes_nothing(self, task: _SinkTask) -> None:
         task.writer.flush()
         assert task.pre_commit() == {}
-        task.write(self._some(range(3)))
+        task.write(self._make_records(range(3)))
         before = self.contents()
         task.writer.flush()
         task.pre_commit()
@@ -171,36 +179,38 @@ class SinkConformance(ConnectorChecks, SinkCase):
 
     def test_what_may_be_committed_is_not_needed_again(self) -> None:
         # The worker dies after a commit: only later records are written again.
-        records = self._some(range(10))
+        records = self._make_records(range(10))
         task = self._open()
         task.deliver(records)
         allowed = dict(task.pre_commit())
         task.close()
-        rest = [
-            row for row, (at, offset) in enumerate(_places(records)) if offset >= allowed.get(at, 0)
+        uncommitted = [
+            row
+            for row, (partition, offset) in enumerate(_positions(records))
+            if offset >= allowed.get(partition, 0)
         ]
-        another = self._open()
-        another.write(records.only(rest))
-        another.stop()
+        successor = self._open()
+        successor.write(records.only(uncommitted))
+        successor.stop()
         expected = Counter(map(repr, self.expected(records)))
         assert Counter(map(repr, self.contents())) >= expected, (
             "the target does not have all records whose offsets may be committed; see `expected`"
         )
 
     def test_partitions_may_go_and_come_back(self, task: _SinkTask) -> None:
-        records = self._some(range(10))
+        records = self._make_records(range(10))
         for lost, rows in ((False, range(4)), (True, range(4, 8)), (False, range(4, 10))):
             task.write(records.only(rows))
             task.revoke(lost=lost)
-        self._holds_again(records)
+        self._check_repeated(records)
 
     def test_another_writer_goes_on_where_the_last_one_stopped(self) -> None:
-        first, second = self._some(range(5)), self._some(range(5, 12))
+        first, second = self._make_records(range(5)), self._make_records(range(5, 12))
         for batch in (first, second):
             task = self._open()
             task.write(batch)
             task.stop()
-        self._holds([*self.expected(first), *self.expected(second)])
+        self._check_target([*self.expected(first), *self.expected(second)])
 
     def test_two_writers_write_side_by_side(self) -> None:
         # As several tasks do, each with partitions of its own.
@@ -209,26 +219,26 @@ class SinkConformance(ConnectorChecks, SinkCase):
         try:
             for number in range(4):
                 for task, first in ((one, number), (other, 100 + number)):
-                    batch = self._some(range(first, first + 1))
+                    batch = self._make_records(range(first, first + 1))
                     batch.partitions = [first // 100] * len(batch)
                     task.write(batch)
                     written += self.expected(batch)
         finally:
             one.close()
             other.close()
-        self._holds(written)
+        self._check_target(written)
 
     def test_records_that_are_written_again(self) -> None:
         # After a failure a task resumes at the last commit: records are written again.
-        records = self._some(range(10))
+        records = self._make_records(range(10))
         for start in (0, 4):
             task = self._open()
             task.write(records.only(range(start, 10)))
             task.stop()
-        self._holds_again(records)
+        self._check_repeated(records)
 
     def test_what_is_given_stays_as_it_is(self, task: _SinkTask) -> None:
-        records = self._some(range(5))
+        records = self._make_records(range(5))
         before = deepcopy(records)
         task.write(records)
         assert records == before
@@ -236,14 +246,14 @@ class SinkConformance(ConnectorChecks, SinkCase):
     def test_a_tombstone_is_written_or_refused_and_its_neighbours_are_written(
         self, task: _SinkTask
     ) -> None:
-        around = self._some(range(3))
-        values = [*around.values.values]
-        schemas = around.values.schemas()
+        records = self._make_records(range(3))
+        values = [*records.values.values]
+        schemas = records.values.schemas()
         values[1], schemas[1] = None, None
-        batch = around.with_values(Column.gather(values, schemas))
+        batch = records.with_values(Column.gather(values, schemas))
         failed = task.write(batch)
         assert set(failed) <= {1}, "a tombstone affected other records of its batch"
-        for neighbour in self.expected(around.only([0, 2])):
+        for neighbour in self.expected(records.only([0, 2])):
             assert neighbour in self.contents(), (
                 "the target does not have the neighbours of a tombstone; see `expected`"
             )
@@ -254,14 +264,14 @@ class SinkConformance(ConnectorChecks, SinkCase):
         bad = self.bad_records()
         if bad is None:
             pytest.skip("`bad_records` are not defined")
-        good = self._some(range(len(bad) + 1))
-        # Good and bad ones alternate, with a good one at both ends.
+        good = self._make_records(range(len(bad) + 1))
+        # Good and bad records alternate, with a good one at both ends.
         parts: list[Records] = []
         for row in range(len(good)):
             parts.append(good.only([row]))
             parts += [bad.only([row])] if row < len(bad) else []
-        for place, part in enumerate(parts):
-            part.origins = [place]
+        for row, part in enumerate(parts):
+            part.origins = [row]
         batch = Records.together(*parts)
         batch.offsets = list(range(len(batch)))
         failed = task.write(batch)
@@ -271,21 +281,21 @@ class SinkConformance(ConnectorChecks, SinkCase):
             "`bad_records` as the target refuses, or None if it accepts everything"
         )
         assert sorted(failed) == list(range(1, len(batch), 2)), "good records were refused"
-        self._holds(self.expected(good))
+        self._check_target(self.expected(good))
 
     def test_a_target_that_is_away_gets_the_batch_when_it_is_back(self) -> None:
         away = self.target_away()
         if away is None:
             pytest.skip("`target_away` is not defined")
-        records = self._some(range(5))
+        records = self._make_records(range(5))
         task = self._open()
-        held = False
+        delivered = False
 
         def write() -> None:
-            nonlocal held
-            if not held:
+            nonlocal delivered
+            if not delivered:
                 task.deliver(records)
-            held = True  # a `flush` that failed is called again, without the records
+            delivered = True  # a `flush` that failed is called again, without the records
             task.writer.flush()
 
         try:
@@ -301,17 +311,17 @@ class SinkConformance(ConnectorChecks, SinkCase):
             write()
         finally:
             task.close()
-        self._holds(self.expected(records))
+        self._check_target(self.expected(records))
 
     def test_closing_lets_go_of_everything(self) -> None:
-        self._open().close()  # what is made once and for all is made now
+        self._open().close()  # fills caches
 
         def run() -> None:
             task = self._open()
-            task.write(self._some(range(3)))
+            task.write(self._make_records(range(3)))
             task.stop()
 
-        check_lets_go(run, culprit="`stop`")
+        check_releases(run, culprit="`stop`")
 
     def test_offsets_may_be_set_by_users(self) -> None:
         connector, config = self.connector(), self._parsed()
@@ -322,25 +332,25 @@ class SinkConformance(ConnectorChecks, SinkCase):
     def _open(self) -> _SinkTask:
         return _SinkTask(self.connector(), self._tasks()[0])
 
-    def _some(self, numbers: range) -> Records:
+    def _make_records(self, numbers: range) -> Records:
         return either_records(self, numbers)[0]
 
-    def _holds(self, expected: list[Any]) -> None:
+    def _check_target(self, expected: list[Any]) -> None:
         compare(self, self.contents(), expected)
 
-    def _holds_again(self, records: Records) -> None:
+    def _check_repeated(self, records: Records) -> None:
         """Checks that the target has the records; duplicates only if allowed."""
         expected = Counter(map(repr, self.expected(records)))
-        found = Counter(map(repr, self.contents()))
+        contents = Counter(map(repr, self.contents()))
         if self.idempotent:
-            assert found.keys() == expected.keys(), OTHER_RECORDS
-            assert found == expected, (
+            assert contents.keys() == expected.keys(), OTHER_RECORDS
+            assert contents == expected, (
                 "a repeated write changed the target; set `idempotent = False` if records that are "
                 "written again may leave duplicates"
             )
         else:
-            assert found.keys() == expected.keys(), OTHER_RECORDS
-            assert all(found[entry] >= count for entry, count in expected.items())
+            assert contents.keys() == expected.keys(), OTHER_RECORDS
+            assert all(contents[entry] >= count for entry, count in expected.items())
 
 
 def _failure_of(act: Callable[[], None]) -> Exception | None:

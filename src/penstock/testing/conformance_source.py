@@ -23,12 +23,12 @@ from penstock.api import (
 from penstock.api.schema import check
 from penstock.api.settings import Config
 from penstock.testing.conformance_case import SourceCase
-from penstock.testing.conformance_connector import ConnectorChecks, check_lets_go
+from penstock.testing.conformance_connector import ConnectorChecks, check_releases
 from penstock.testing.contexts import SourceContextStub
 
-_MOST: Final = 1 << 20  # `max_bytes` of a worker's polls
+_MAX_BYTES: Final = 1 << 20  # of a worker's polls
 _RECORDS: Final = 200
-_COME_S: Final = 20.0  # how long a reader may take to find new records
+_ARRIVE_S: Final = 20.0  # how long a reader may take to find new records
 _PROMPT_S: Final = 2.0  # how long a poll may take that does not wait
 _WAIT_MS: Final = 200
 _REPEATS: Final = (
@@ -44,7 +44,7 @@ class _Step(NamedTuple):
 
 
 class _SourceTask:
-    """A reader, polled as a worker polls it."""
+    """A reader, driven as by a worker."""
 
     def __init__(self, case: SourceConformance, config: Config, stored: Offsets) -> None:
         connector = case.connector()
@@ -52,11 +52,11 @@ class _SourceTask:
         self.context = SourceContextStub(_stored(stored))
         self.reader = connector.open(config, self.context)
         self._case = case
-        self._whole = connector.defines_transactions(config)
-        self._known = {_name(each): each for each in stored}
+        self._defines_transactions = connector.defines_transactions(config)
+        self._known = {_name(offset): offset for offset in stored}
         self._closed = False
 
-    def polls(self, max_bytes: int = _MOST) -> Iterator[Polled]:
+    def polls(self, max_bytes: int = _MAX_BYTES) -> Iterator[Polled]:
         """Polls until there are no more records."""
         for _ in range(_RECORDS * 10):
             polled = self.reader.poll(max_bytes, self._case.wait_ms)
@@ -65,16 +65,16 @@ class _SourceTask:
             yield polled
         pytest.fail("polling a finite source does not end: `poll` never returns None")
 
-    def steps(self, max_bytes: int = _MOST, *, commit: bool = False) -> Iterator[_Step]:
+    def steps(self, max_bytes: int = _MAX_BYTES, *, commit: bool = False) -> Iterator[_Step]:
         """The units whose offsets are stored together: polls, or transactions if the connector
         defines them. With `commit`, calls `committed` for each."""
         rows: list[str] = []
         for polled in self.polls(max_bytes):
             rows += self.rows(polled)
-            self._known.update((_name(each), each) for each in polled.offsets)
+            self._known.update((_name(offset), offset) for offset in polled.offsets)
             if polled.transaction is Transaction.ABORTED:
                 rows = []
-            if self._whole and polled.transaction is Transaction.OPEN:
+            if self._defines_transactions and polled.transaction is Transaction.OPEN:
                 continue
             stored = _stored(self._known.values())
             if commit:
@@ -84,18 +84,18 @@ class _SourceTask:
             rows = []
         assert not rows, "the last transaction is neither complete nor aborted"
 
-    def read(self, max_bytes: int = _MOST) -> list[str]:
+    def read(self, max_bytes: int = _MAX_BYTES) -> list[str]:
         """All records that exist now."""
         return [row for step in self.steps(max_bytes) for row in step.rows]
 
     def await_more(self, *, commit: bool = False) -> list[str]:
         """All new records, once there are any."""
-        deadline = time.monotonic() + _COME_S
+        deadline = time.monotonic() + _ARRIVE_S
         while time.monotonic() < deadline:
             if rows := [row for step in self.steps(commit=commit) for row in step.rows]:
                 return rows
             self.context.wait(max(10, self.reader.idle_ms) / 1000)
-        pytest.fail(f"new records are not found within {_COME_S:.0f} s{_wait_hint(self._case)}")
+        pytest.fail(f"new records are not found within {_ARRIVE_S:.0f} s{_wait_hint(self._case)}")
 
     def rows(self, polled: Polled) -> list[str]:
         """The records of a poll; those of its parts are read by another reader."""
@@ -111,12 +111,12 @@ class _SourceTask:
         return self._known.values()
 
     def timed_poll(self, wait_ms: int) -> float:
-        """How many seconds a poll takes that returns nothing. One that returns offsets alone, for
-        what need not be remembered any more, may come before it."""
+        """How many seconds a poll takes that returns nothing. Polls that return offsets alone, to
+        drop source partitions, may precede it."""
         for _ in range(_RECORDS):
-            begun = time.monotonic()
-            polled = self.reader.poll(_MOST, wait_ms)
-            took = time.monotonic() - begun
+            start = time.monotonic()
+            polled = self.reader.poll(_MAX_BYTES, wait_ms)
+            took = time.monotonic() - start
             assert polled is None or not _has_records(polled), (
                 f"a record that was not added, or comes late{_wait_hint(self._case)}"
             )
@@ -181,10 +181,10 @@ class SourceConformance(ConnectorChecks, SourceCase):
         assert polls, f"`poll` returned no record although there are some{_wait_hint(self)}"
         for polled in polls:
             assert polled.offsets, "`poll` returned records without an offset"
-            for each in polled.offsets:
-                assert isinstance(each, SourceOffset)
-                assert each.offset is not None, "an offset of a partition that was read is None"
-                for cells in (each.partition, each.offset):
+            for stored in polled.offsets:
+                assert isinstance(stored, SourceOffset)
+                assert stored.offset is not None, "an offset of a partition that was read is None"
+                for cells in (stored.partition, stored.offset):
                     for name, cell in cells.items():
                         assert isinstance(name, str), f"the name {name!r} is not a string"
                         assert _is_storable(cell), (
@@ -209,29 +209,29 @@ class SourceConformance(ConnectorChecks, SourceCase):
             pytest.skip("reads in parts")
         sizes = [_size(polled.records) for polled in polls]
         self._check_count([row for polled in polls for row in _rows(polled.records)], _RECORDS)
-        asked = max(1, sum(sizes) // 10)
-        largest = max(_size(polled.records) for polled in self._open(config).polls(asked))
+        max_bytes = max(1, sum(sizes) // 10)
+        largest = max(_size(polled.records) for polled in self._open(config).polls(max_bytes))
         assert largest <= sum(sizes) / 2, (
-            f"`max_bytes` was {asked}, of {sum(sizes)} available, but `poll` returned {largest}"
+            f"`max_bytes` was {max_bytes}, of {sum(sizes)} available, but `poll` returned {largest}"
         )
 
     def test_another_reader_goes_on_exactly_after_the_stored_offsets(self) -> None:
         self._add(30)
         config = self._task()
-        whole = self._read(config)
-        self._check_count(whole, 30)
+        all_rows = self._read(config)
+        self._check_count(all_rows, 30)
         done = 0
         for rows, stored in self._open(config).steps(1):
             done += len(rows)
             rest = self._read(config, stored)
-            told = f"from {stored!r}, when {done} of {len(whole)} were done"
+            message = f"from {stored!r}, when {done} of {len(all_rows)} were done"
             if self._may_repeat:
-                assert Counter(rest) >= Counter(whole[done:]), told
+                assert Counter(rest) >= Counter(all_rows[done:]), message
             else:
-                if rest != whole[done:] and Counter(rest) >= Counter(whole[done:]):
-                    told += _REPEATS
-                assert rest == whole[done:], told
-        assert done == len(whole)
+                if rest != all_rows[done:] and Counter(rest) >= Counter(all_rows[done:]):
+                    message += _REPEATS
+                assert rest == all_rows[done:], message
+        assert done == len(all_rows)
 
     def test_what_was_read_but_not_stored_is_read_again_also_when_there_is_more(self) -> None:
         self._add(25)
@@ -326,7 +326,7 @@ class SourceConformance(ConnectorChecks, SourceCase):
     def test_closing_lets_go_of_everything(self) -> None:
         self._add(3)
         config = self._task()
-        self._read(config)  # what is made once and for all is made now
+        self._read(config)  # fills caches
 
         def run() -> None:
             self._open(config).close()  # never polled
@@ -334,7 +334,7 @@ class SourceConformance(ConnectorChecks, SourceCase):
             self._check_count(task.read(), 3)
             task.close()
 
-        check_lets_go(run, culprit="`close`")
+        check_releases(run, culprit="`close`")
 
     def test_offsets_of_its_own_may_be_set_by_users(self) -> None:
         self._add(3)
@@ -343,8 +343,8 @@ class SourceConformance(ConnectorChecks, SourceCase):
         self._check_count([row for step in steps for row in step.rows], 3)
         stored = steps[-1].stored
         assert connector.alter_offsets(config, stored) in (True, False)
-        gone = [SourceOffset(each.partition, None) for each in stored]
-        assert connector.alter_offsets(config, gone) in (True, False)
+        reset = [SourceOffset(offset.partition, None) for offset in stored]
+        assert connector.alter_offsets(config, reset) in (True, False)
 
     @property
     def _may_repeat(self) -> bool:
@@ -389,15 +389,15 @@ def _has_records(polled: Polled) -> bool:
 
 
 def _size(records: Records) -> int:
-    """About how many bytes the keys and values are."""
+    """The approximate size of keys and values in bytes."""
     cells = itertools.chain(records.keys.values, records.values.values)
     return sum(len(repr(cell)) for cell in cells)
 
 
 def _stored(offsets: Iterable[SourceOffset]) -> list[SourceOffset]:
-    """Offsets after they were stored and read again."""
-    cells = [[dict(each.partition), each.offset and dict(each.offset)] for each in offsets]
-    return [SourceOffset(*pair) for pair in orjson.loads(orjson.dumps(cells))]
+    """The offsets, stored and read back."""
+    pairs = [[dict(stored.partition), stored.offset and dict(stored.offset)] for stored in offsets]
+    return [SourceOffset(*pair) for pair in orjson.loads(orjson.dumps(pairs))]
 
 
 def _is_storable(cell: object) -> bool:

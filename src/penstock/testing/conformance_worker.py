@@ -71,8 +71,8 @@ class Running:
 
     def topics_of(self, name: str) -> list[str]:
         """The active topics of a connector."""
-        told = self.worker.request("GET", f"/connectors/{name}/topics").json()
-        return cast("list[str]", told.get(name, {}).get("topics", []))
+        answer = self.worker.request("GET", f"/connectors/{name}/topics").json()
+        return cast("list[str]", answer.get(name, {}).get("topics", []))
 
 
 class _EndToEnd(Case):
@@ -82,7 +82,7 @@ class _EndToEnd(Case):
     def running(
         self, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     ) -> Iterator[Running]:
-        """A worker that has the connector; the broker is that of a fixture `broker`, or its own."""
+        """A worker that has the connector, with the broker of a fixture `broker` or its own."""
         folder = tmp_path_factory.mktemp("worker")
         try:
             broker: Broker = request.getfixturevalue("broker")
@@ -137,20 +137,20 @@ class SourceEndToEnd(_EndToEnd, SourceCase):
         self.add(range(_RECORDS))
         config = {**self._props(), **_json_settings(schema=True), "name": name}
         self._create(running, name, config)
-        self._arrive(running, name, _RECORDS)
+        self._await_records(running, name, _RECORDS)
         running.restart()
         running.await_running(name)
         self.add(range(_RECORDS, _RECORDS + 20))
-        self._arrive(running, name, _RECORDS + 20)
+        self._await_records(running, name, _RECORDS + 20)
         # These records come after any that the restart repeated.
         self.add(range(_RECORDS + 20, _RECORDS + 21))
-        self._arrive(running, name, _RECORDS + 21)
+        self._await_records(running, name, _RECORDS + 21)
 
-    def _arrive(self, running: Running, name: str, count: int) -> None:
-        """Waits for so many different records in the topics, and no more than that many. Each comes
-        once, unless the connector says that it may repeat some."""
+    def _await_records(self, running: Running, name: str, count: int) -> None:
+        """Waits for exactly this number of different records in the topics, each once unless the
+        connector says that it may repeat some."""
 
-        def found() -> list[tuple[str, bytes | None, bytes | None]]:
+        def read() -> list[tuple[str, bytes | None, bytes | None]]:
             return [
                 (topic, row.key, row.value)
                 for topic in running.topics_of(name)
@@ -158,7 +158,7 @@ class SourceEndToEnd(_EndToEnd, SourceCase):
             ]
 
         def arrived() -> bool:
-            return len(set(found())) >= count
+            return len(set(read())) >= count
 
         wait_until(
             arrived,
@@ -167,7 +167,7 @@ class SourceEndToEnd(_EndToEnd, SourceCase):
             "`config` reads",
             poll_s=0.5,
         )
-        rows = found()
+        rows = read()
         assert len(set(rows)) == count, "records of different numbers have to be distinct"
         if self.connector().exactly_once(self._parsed()) is not False:
             assert len(rows) == count, (
@@ -188,11 +188,11 @@ class SinkEndToEnd(_EndToEnd, SinkCase):
         schema = either_records(self, range(1))[1]
         config = {**self._props(), **_json_settings(schema), "name": name, "topics": topic}
         self._create(running, name, config)
-        self._arrive(expected)
+        self._await_records(expected)
         running.restart()
         running.await_running(name)
         expected += self._send(running, topic, range(_RECORDS, _RECORDS + 20))
-        self._arrive(expected)
+        self._await_records(expected)
 
     def _send(self, running: Running, topic: str, numbers: range) -> list[Any]:
         """Produces records; returns their expected contents in the target."""
@@ -200,12 +200,14 @@ class SinkEndToEnd(_EndToEnd, SinkCase):
         converter = _json(schema)
         failed: Failed = {}
         columns = (records.keys, records.values)
-        keys, values = (converter.from_connect(records.topics, each, failed) for each in columns)
+        keys, values = (
+            converter.from_connect(records.topics, column, failed) for column in columns
+        )
         assert not failed, f"the records are no JSON: {failed}"
         running.append(topic, keys, values)
         return self.expected(records)
 
-    def _arrive(self, expected: list[Any]) -> None:
+    def _await_records(self, expected: list[Any]) -> None:
         wait_until(
             lambda: len(self.contents()) >= len(expected),
             _ARRIVE_S,

@@ -1,4 +1,4 @@
-"""Contexts of tasks without an engine, for tests that open a reader or a writer themselves.
+"""Task contexts without an engine, for tests that open a reader or a writer themselves.
 
 >>> from penstock.api import SourceOffset
 >>> context = SourceContextStub([SourceOffset({"file": "a"}, {"line": 3})])
@@ -61,7 +61,7 @@ class SinkContextStub(_TaskContextStub):
         self.paused: frozenset[TopicPartition] = frozenset()
         """The partitions that are paused now."""
         self.sought: list[Mapping[TopicPartition, int]] = []
-        """The offsets that the writer asked to go on at, in order."""
+        """The offsets that the writer has sought, in order."""
 
     @property
     def tolerates_errors(self) -> bool:
@@ -85,8 +85,8 @@ class SourceContextStub(_TaskContextStub):
 
     def __init__(self, stored_offsets: Offsets = (), task: TaskId = _TASK) -> None:
         super().__init__(task)
-        self._at_start = tuple(stored_offsets)
-        self._stored = list(self._at_start)
+        self._initial = tuple(stored_offsets)
+        self._stored = list(self._initial)
 
     def wait(self, seconds: float) -> bool:
         self._woken.wait(seconds)
@@ -100,12 +100,12 @@ class SourceContextStub(_TaskContextStub):
 
     @property
     def stored_offsets(self) -> Offsets:
-        return self._at_start
+        return self._initial
 
     def stored_offset(self, partition: Mapping[str, Primitive]) -> Mapping[str, Primitive] | None:
-        for known in reversed(self._stored):
-            if known.partition == partition:
-                return known.offset
+        for stored in reversed(self._stored):
+            if stored.partition == partition:
+                return stored.offset
         return None
 
     def store(self, offsets: Iterable[SourceOffset]) -> None:

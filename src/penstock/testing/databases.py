@@ -1,6 +1,6 @@
 """Real database servers for tests: processes on the loopback, each in a folder of its own.
 
-The programs are fetched as the jars are (`jars.lock`) and unpacked for each server, so that a test
+The programs are fetched like the jars (`jars.lock`) and unpacked for each server, so that a test
 needs nothing installed. Neither server runs as root; started by root, they run as `nobody`.
 """
 
@@ -11,7 +11,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tarfile
@@ -31,13 +30,13 @@ from penstock.host import jars
 from penstock.host.processes import Process
 from penstock.kafka.broker import free_port
 from penstock.testing.certificates import Issued
-from penstock.testing.waiting import wait_until
+from penstock.testing.waiting import is_listening, wait_until
 
 _READY_S: Final = 60.0
 _STOP_S: Final = 30.0
 _SETUP_S: Final = 120.0
 
-_AS_OTHER: Final = (
+_AS_USER: Final = (
     "import os, sys; user, group, *command = sys.argv[1:]; os.setgroups([]); "
     "os.setgid(int(group)); os.setuid(int(user)); os.chdir('/'); os.execv(command[0], command)"
 )
@@ -46,8 +45,8 @@ _AS_OTHER: Final = (
 class DatabaseServer(ABC):
     """A server with one user and one empty database; a context manager, which removes everything.
 
-    `stop` and `kill` leave its files, so that `start` goes on with them. With `tls`, its
-    certificate, clients may connect by TLS; none has to.
+    `stop` and `kill` keep its files for the next `start`. With `tls`, its certificate, clients may
+    connect by TLS, but need not.
     """
 
     user = "penstock"
@@ -84,7 +83,7 @@ class DatabaseServer(ABC):
         """The database's JDBC URL."""
 
     def settings(self) -> dict[str, str]:
-        """A connector's settings that name the database and the user."""
+        """Connection settings for a connector."""
         return {
             "connection.url": self.url,
             "connection.user": self.user,
@@ -97,14 +96,14 @@ class DatabaseServer(ABC):
 
     @property
     def log_text(self) -> str:
-        """What the server has said."""
+        """The server's log."""
         log = self._folder / "log"
         return log.read_text(errors="replace") if log.exists() else ""
 
     def start(self) -> None:
         """Starts the server, and returns when it answers."""
         self._process = Process(
-            self._as_other(self._command()),
+            self._as_nobody(self._command()),
             self._folder / "log",
             name=f"The server {type(self).__name__}",
         )
@@ -112,28 +111,28 @@ class DatabaseServer(ABC):
         self._await()
 
     def stop(self) -> None:
-        """Ends it in order; connections are cut."""
+        """Stops it gracefully; connections are closed."""
         if self._process is not None and self._process.alive:
             self._process.stop(_STOP_S)
 
     def kill(self) -> None:
-        """Ends it at once, as a power cut would, with the processes it has for its clients: as
-        long as one of them lives, the server does not start again."""
+        """Kills it, like a power cut, and the processes it has for its clients: while one of them
+        lives, the server does not start again."""
         process = self._process
         if process is None or process.pid is None or not process.alive:
             return
-        # They lead sessions of their own, so no signal to a group reaches them all.
+        # They lead sessions of their own, so no signal to a process group reaches them all.
         children = _children(process.pid)
         process.kill()
         for child in children:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
-        wait_until(lambda: not any(map(_lives, children)), _STOP_S, "the end of its processes")
+        wait_until(lambda: not any(map(_is_alive, children)), _STOP_S, "the end of its processes")
 
     def __enter__(self) -> DatabaseServer:
         try:
             self.start()
-            self._create()
+            self._create_database()
         except BaseException:
             self.close()
             raise
@@ -143,20 +142,20 @@ class DatabaseServer(ABC):
         self.close()
 
     def close(self) -> None:
-        """Ends it and removes its files. Safe to call twice."""
+        """Stops it and removes its files. Safe to call twice."""
         self.stop()
         self._remove()
 
     @abstractmethod
     def _install(self) -> None:
-        """Unpacks the programs, and makes the files of a server without databases."""
+        """Unpacks the programs, and initializes a server without databases."""
 
     @abstractmethod
     def _command(self) -> list[str]:
-        """What runs the server."""
+        """The server's command line."""
 
     @abstractmethod
-    def _create(self) -> None:
+    def _create_database(self) -> None:
         """Creates user and database."""
 
     def _await(self) -> None:
@@ -164,25 +163,24 @@ class DatabaseServer(ABC):
 
         def answers() -> bool:
             with contextlib.suppress(OSError):
-                socket.create_connection(("127.0.0.1", self.port), 1).close()
-                return self._takes_clients()
+                return is_listening(self.port) and self._accepts_clients()
             return False
 
         self._process.wait_for(answers, _READY_S, f"a server at port {self.port}")
 
-    def _takes_clients(self) -> bool:
-        """Whether it does more than listen."""
+    def _accepts_clients(self) -> bool:
+        """Whether it serves connections besides listening."""
         return True
 
-    def _as_other(self, command: Sequence[str]) -> list[str]:
+    def _as_nobody(self, command: Sequence[str]) -> list[str]:
         if os.getuid() != 0:
             return list(command)
         nobody = pwd.getpwnam("nobody")
         ids = [str(nobody.pw_uid), str(nobody.pw_gid)]
-        return [sys.executable, "-c", _AS_OTHER, *ids, *command]
+        return [sys.executable, "-c", _AS_USER, *ids, *command]
 
-    def _give_away(self) -> None:
-        """The folder belongs to whoever the server runs as."""
+    def _chown(self) -> None:
+        """Gives the folder to the user that the server runs as."""
         if os.getuid() == 0:
             nobody = pwd.getpwnam("nobody")
             for path in [self._folder, *self._folder.rglob("*")]:
@@ -190,7 +188,7 @@ class DatabaseServer(ABC):
 
     def _run(self, command: Sequence[str]) -> None:
         done = subprocess.run(
-            self._as_other(command),
+            self._as_nobody(command),
             capture_output=True,
             text=True,
             timeout=_SETUP_S,
@@ -216,7 +214,7 @@ class PostgresServer(DatabaseServer):
     def stop(self) -> None:
         process = self._process
         if process is not None and process.pid is not None and process.alive:
-            # Asked to end, it would wait for its clients to leave; this cuts them off.
+            # On SIGTERM it would wait for its clients to disconnect; SIGINT disconnects them.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGINT)
         super().stop()
@@ -229,7 +227,7 @@ class PostgresServer(DatabaseServer):
                 tar.extractall(self._folder / "programs", filter="tar")
         secret = self._folder / "password"
         secret.write_text(self.password)
-        self._give_away()
+        self._chown()
         self._run(
             [
                 str(self._folder / "programs" / "bin" / "initdb"),
@@ -257,21 +255,21 @@ class PostgresServer(DatabaseServer):
         return [
             str(self._folder / "programs" / "bin" / "postgres"),
             *("-D", str(self._folder / "data"), "-p", str(self.port)),
-            *(part for name, value in settings.items() for part in ("-c", f"{name}={value}")),
+            *(word for name, value in settings.items() for word in ("-c", f"{name}={value}")),
         ]
 
-    def _takes_clients(self) -> bool:
+    def _accepts_clients(self) -> bool:
         try:
             self._administer().close()
         except PenstockError:
-            return False  # it recovers, or starts
+            return False  # it is recovering or starting
         return True
 
     def _administer(self) -> Connection:
         url = f"jdbc:postgresql://127.0.0.1:{self.port}/postgres"
         return Database(parse(url, self.user, Secret(self.password)), attempts=1).connect()
 
-    def _create(self) -> None:
+    def _create_database(self) -> None:
         with self._administer() as connection:
             connection.execute(f"CREATE DATABASE {self.database}")
 
@@ -279,7 +277,7 @@ class PostgresServer(DatabaseServer):
 class MariaDbServer(DatabaseServer):
     """MariaDB 10.11."""
 
-    buffer_pool_mb: ClassVar[int] = 64  # half of what it has by itself
+    buffer_pool_mb: ClassVar[int] = 64  # half of its default
 
     @property
     def url(self) -> str:
@@ -290,8 +288,8 @@ class MariaDbServer(DatabaseServer):
         programs = self._folder / "programs"
         with zipfile.ZipFile(archive) as jar:
             for name in jar.namelist():
-                _, found, path = name.partition("/linux/")
-                if not found or not path or name.endswith("/") or not path.startswith(_NEEDED):
+                path = name.partition("/linux/")[2]
+                if not path or name.endswith("/") or not path.startswith(_NEEDED):
                     continue
                 target = programs / path
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -303,7 +301,7 @@ class MariaDbServer(DatabaseServer):
         self._bootstrap(programs)
 
     def _bootstrap(self, programs: Path) -> None:
-        """The tables of the server itself, as its own script makes them."""
+        """Creates the system tables, as the server's own script does."""
         share = programs / "share"
         script = self._folder / "bootstrap.sql"
         parts = ["CREATE DATABASE mysql;\nUSE mysql;\nSET @auth_root_socket=NULL;\n"]
@@ -318,10 +316,10 @@ class MariaDbServer(DatabaseServer):
             if (share / name).exists()
         ]
         script.write_text("".join(parts))
-        self._give_away()
+        self._chown()
         with script.open("rb") as statements:
             done = subprocess.run(
-                self._as_other([*self._command(), "--bootstrap", "--skip-networking"]),
+                self._as_nobody([*self._command(), "--bootstrap", "--skip-networking"]),
                 stdin=statements,
                 capture_output=True,
                 timeout=_SETUP_S,
@@ -354,7 +352,7 @@ class MariaDbServer(DatabaseServer):
             *(tls if self._tls is not None else ()),
         ]
 
-    def _create(self) -> None:
+    def _create_database(self) -> None:
         root = Database(parse(f"jdbc:mariadb://127.0.0.1:{self.port}/mysql", "root"), attempts=1)
         with root.connect() as connection:
             connection.execute(f"CREATE DATABASE {self.database} CHARACTER SET utf8mb4")
@@ -369,7 +367,7 @@ def _children(pid: int) -> list[int]:
     return [int(text) for text in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def _lives(pid: int) -> bool:
+def _is_alive(pid: int) -> bool:
     try:
         return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):

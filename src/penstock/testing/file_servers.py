@@ -4,43 +4,41 @@ own.
     with FtpServer(folder) as server:
         ...  # server.port; server.user, server.password
         server.stop()  # as if it were killed: connections break
-        server.start()  # at the same port
+        server.start()  # on the same port
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.kafka.broker import free_port
-from penstock.testing.waiting import wait_until
+from penstock.testing.waiting import is_listening, wait_until
 
 if TYPE_CHECKING:
     import asyncssh
 
 INSTALL: Final = "pip install pyftpdlib pyOpenSSL asyncssh"
-"""What installs the servers."""
+"""The command that installs the servers."""
 
 _HOST: Final = "127.0.0.1"
 _START_S: Final = 60.0
 _END_S: Final = 10.0
 
 Format = Callable[[str, Any], str]
-"""A line of a listing, from a name and what `os.stat` says."""
+"""A line of a listing, from a name and the result of `os.stat`."""
 
 
 def is_installed() -> bool:
-    """Whether there are servers to be started."""
+    """Whether the servers are installed."""
     return all(find_spec(name) for name in ("pyftpdlib", "OpenSSL", "asyncssh"))
 
 
@@ -78,8 +76,8 @@ class _Server:
 
 
 class FtpServer(_Server):
-    """An FTP server; with TLS if `certificate` is a PEM file of a key and certificates. `without`
-    are commands that it does not know, `line` formats what LIST sends."""
+    """An FTP server; with TLS if `certificate` is a PEM file of a key and certificates. It does not
+    know the commands `without`; `line` formats the lines of LIST."""
 
     def __init__(
         self,
@@ -98,11 +96,11 @@ class FtpServer(_Server):
         self.line = line
         self.bytes_per_s = bytes_per_s
         self.refuses = False
-        """Whether it lets nobody in."""
+        """Whether it refuses all logins."""
         self.cut_after: int | None = None
-        """Ends the next transfer, and the connection, after so many bytes."""
+        """Ends the next transfer, and the connection, after this number of bytes."""
         self.commands: list[str] = []
-        """What clients have sent, without passwords."""
+        """The commands of clients, without passwords."""
         self._loop: Any = None
         self._server: Any = None
         self._thread: threading.Thread | None = None
@@ -132,7 +130,7 @@ class FtpServer(_Server):
 
 
 def _handler(server: FtpServer) -> Any:
-    """The class of one client's connection."""
+    """The handler class of client connections."""
     from pyftpdlib.authorizers import AuthenticationFailed, DummyAuthorizer
     from pyftpdlib.filesystems import AbstractedFS
     from pyftpdlib.handlers import (
@@ -166,10 +164,10 @@ def _handler(server: FtpServer) -> Any:
         auto_sized_buffers = False
 
         def send(self, data: bytes) -> Any:
-            left = server.cut_after
-            if left is not None and self.cmd_channel.cutting:
-                data = data[:left]
-                server.cut_after = left - len(data)
+            remaining = server.cut_after
+            if remaining is not None and self.cmd_channel.cutting:
+                data = data[:remaining]
+                server.cut_after = remaining - len(data)
                 if not data:
                     server.cut_after = None
                     self.cmd_channel.close()
@@ -182,11 +180,11 @@ def _handler(server: FtpServer) -> Any:
         dtp_handler = Data
         auth_failed_timeout = 0
         unicode_errors = "surrogateescape"
-        use_sendfile = False  # which would not be cut
+        use_sendfile = False  # it would bypass `Data.send`
         cutting = False
         proto_cmds = {  # noqa: RUF012 - the library's
-            name: about
-            for name, about in (TLS_FTPHandler if secure else FTPHandler).proto_cmds.items()
+            name: command
+            for name, command in (TLS_FTPHandler if secure else FTPHandler).proto_cmds.items()
             if name not in server.without
         }
 
@@ -200,9 +198,9 @@ def _handler(server: FtpServer) -> Any:
             self.cutting = cmd == "RETR"
             super().pre_process_command(line, cmd, arg)
 
-        def respond(self, resp: str, *positional: Any, **named: Any) -> None:
-            readable = resp.encode("utf-8", "replace").decode()  # of names that are not UTF-8
-            super().respond(readable, *positional, **named)
+        def respond(self, resp: str, *args: Any, **kwargs: Any) -> None:
+            readable = resp.encode("utf-8", "replace").decode()  # names may not be UTF-8
+            super().respond(readable, *args, **kwargs)
 
     Client.authorizer.add_user(server.user, server.password, str(server.folder), perm="elrdfmw")
     if secure:
@@ -211,7 +209,7 @@ def _handler(server: FtpServer) -> Any:
 
 
 class SftpServer(_Server):
-    """An SFTP server. `authorized` are public keys that may log in, in OpenSSH's form."""
+    """An SFTP server. `authorized` are public keys that may log in, in OpenSSH's format."""
 
     def __init__(self, folder: Path, *, authorized: str = "") -> None:
         import asyncssh
@@ -220,7 +218,7 @@ class SftpServer(_Server):
         self.key = asyncssh.generate_private_key("ssh-ed25519")
         self.authorized = authorized
         self.cut_after: int | None = None
-        """Ends the connection that has read so many bytes from now on."""
+        """Ends the connection that reads the byte after this number of bytes from now on."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._acceptor: asyncssh.SSHAcceptor | None = None
@@ -228,7 +226,7 @@ class SftpServer(_Server):
 
     @property
     def known_hosts(self) -> str:
-        """A line for clients that are to know it."""
+        """Its line for `known_hosts` of clients."""
         return f"[{_HOST}]:{self.port} {self.key.export_public_key().decode()}"
 
     def start(self) -> None:
@@ -320,9 +318,7 @@ class ServerProcess:
 
         def answers() -> bool:
             assert self._process.poll() is None, "the server has ended"
-            with suppress(OSError), socket.create_connection((_HOST, self.port), 5):
-                return True
-            return False
+            return is_listening(self.port, 5)
 
         wait_until(answers, _START_S, "the server")
 

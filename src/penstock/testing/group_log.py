@@ -15,7 +15,7 @@ from penstock.testing.topics import Stored, Topics
 TOPIC: Final = "__consumer_offsets"
 _COMMIT_KEYS: Final = (0, 1)
 _GROUP_KEY: Final = 2
-_LAST_PLAIN: Final = 3  # a group's value is laid out as below up to this version
+_LAST_VERSION: Final = 3  # of group values in the layout below
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,34 +47,34 @@ class GroupLog:
 
 def read_group_log(topics: Topics) -> GroupLog:
     """Everything the coordinator has written so far."""
-    found = GroupLog()
+    log = GroupLog()
     for row in topics.read(TOPIC):
         if row.key is not None and row.value is not None:
-            _add(found, row, row.key, row.value)
-    return found
+            _add(log, row, row.key, row.value)
+    return log
 
 
-def _add(found: GroupLog, row: Stored, key: bytes, value: bytes) -> None:
+def _add(log: GroupLog, row: Stored, key: bytes, value: bytes) -> None:
     (kind,) = struct.unpack_from(">h", key)
     group, at = _text(key, 2)
     if kind in _COMMIT_KEYS:
         topic, at = _text(key, at)
         (partition,) = struct.unpack_from(">i", key, at)
-        (position,) = struct.unpack_from(">q", value, 2)
-        places = found.commits.setdefault(group or "", {})
-        places.setdefault((topic or "", partition), []).append(position)
+        (offset,) = struct.unpack_from(">q", value, 2)
+        partitions = log.commits.setdefault(group or "", {})
+        partitions.setdefault((topic or "", partition), []).append(offset)
     elif kind == _GROUP_KEY:
         (version,) = struct.unpack_from(">h", value)
-        assert version <= _LAST_PLAIN, f"offset {row.offset}: group metadata of version {version}"
+        assert version <= _LAST_VERSION, f"offset {row.offset}: group metadata of version {version}"
         _, at = _text(value, 2)  # the protocol type
         (generation,) = struct.unpack_from(">i", value, at)
         _, at = _text(value, at + 4)  # the protocol
         leader, _ = _text(value, at)
-        found.rounds.setdefault(group or "", []).append(Rebalance(generation, leader or ""))
+        log.rounds.setdefault(group or "", []).append(Rebalance(generation, leader or ""))
 
 
 def _text(data: bytes, at: int) -> tuple[str | None, int]:
-    """A nullable string, and where it ends."""
+    """A nullable string, and the position after it."""
     (length,) = struct.unpack_from(">h", data, at)
     at += 2
     if length < 0:

@@ -1,8 +1,8 @@
 """An HDFS for tests: Hadoop's MiniDFSCluster, one namenode and one datanode, in a process of its
-own on loopback. The jar is fetched as the others are (`jars.lock`); the rest of Hadoop is among
-Spark's.
+own on loopback. The jar is fetched like the others (`jars.lock`); the rest of Hadoop is among
+Spark's jars.
 
-Its superuser is `hdfs`, which tests are not; the root folder is everybody's.
+Its superuser is `hdfs`, which tests are not; everybody may write to the root folder.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from penstock.kafka.broker import free_port
 _START_S: Final = 240.0
 _ANSWER_S: Final = 120.0
 _STOP_S: Final = 20.0
-_SPARKS: Final = (
+_SPARK_JARS: Final = (
     *("hadoop-client-api", "hadoop-client-runtime", "slf4j-api", "jcl-over-slf4j"),
     *("log4j-api", "log4j-core", "log4j-slf4j2-impl"),
 )
@@ -56,19 +56,19 @@ class HadoopServer:
             raise
 
     def stop_namenode(self) -> None:
-        """Ends the namenode, as its machine's crash does for who writes."""
+        """Stops the namenode; to clients, it is as if its machine had crashed."""
         self._do("stop")
 
     def start_namenode(self) -> None:
-        """Starts the namenode again; returns when it takes files."""
+        """Starts the namenode again; returns when it accepts files."""
         self._do("start")
 
     def set_safe_mode(self, on: bool) -> None:
-        """Has the namenode change nothing, or again."""
+        """Makes the namenode read-only, or writable again."""
         self._do("safe", on)
 
     def stop_datanode(self) -> None:
-        """Ends the only datanode: what is being written is lost."""
+        """Stops the only datanode: files being written are lost."""
         self._do("stop-data")
 
     def start_datanode(self) -> None:
@@ -76,7 +76,7 @@ class HadoopServer:
         self._do("start-data")
 
     def make_folder(self, path: str, mode: str) -> None:
-        """Makes a folder of the superuser's, with an octal mode."""
+        """Makes a folder that belongs to the superuser, with an octal mode."""
         self._do("folder", path, mode)
 
     def close(self) -> None:
@@ -125,7 +125,7 @@ class _Cluster:
         unpacked = _web_folder(archives)
         user = "the HDFS for tests"
         self._jpype = java.jvm(user)
-        names = [str(unpacked), *map(str, archives), *java.spark_jars(_SPARKS, user)]
+        names = [str(unpacked), *map(str, archives), *java.spark_jars(_SPARK_JARS, user)]
         self._loader = java.loader_of(tuple(names))
         thread = self._jpype.JClass("java.lang.Thread").currentThread()
         thread.setContextClassLoader(self._loader)
@@ -144,20 +144,20 @@ class _Cluster:
         )
         self.cluster.waitActive()
         self._data: Any = None
-        self._mode("/", "777")
+        self._make_folder("/", "777")
 
     def _class(self, name: str) -> Any:
         return self._jpype.JClass(name, loader=self._loader)
 
-    def _mode(self, path: str, mode: str) -> None:
-        place = self._class("org.apache.hadoop.fs.Path")(path)
+    def _make_folder(self, path: str, mode: str) -> None:
+        folder = self._class("org.apache.hadoop.fs.Path")(path)
         permission = self._class("org.apache.hadoop.fs.permission.FsPermission")(int(mode, 8))
         system = self.cluster.getFileSystem()
-        system.mkdirs(place)
-        system.setPermission(place, permission)
+        system.mkdirs(folder)
+        system.setPermission(folder, permission)
 
-    def do(self, what: str, *more: Any) -> None:
-        match what:
+    def do(self, action: str, *arguments: Any) -> None:
+        match action:
             case "stop":
                 self.cluster.shutdownNameNode(0)
             case "start":
@@ -167,20 +167,20 @@ class _Cluster:
                 protocol = self.cluster.getNameNodeRpc(0)
                 constants = "org.apache.hadoop.hdfs.protocol.HdfsConstants"
                 actions = self._class(f"{constants}$SafeModeAction")
-                wanted = actions.SAFEMODE_ENTER if more[0] else actions.SAFEMODE_LEAVE
-                protocol.setSafeMode(wanted, False)
+                mode = actions.SAFEMODE_ENTER if arguments[0] else actions.SAFEMODE_LEAVE
+                protocol.setSafeMode(mode, False)
             case "stop-data":
                 self._data = self.cluster.stopDataNode(0)
             case "start-data":
                 self.cluster.restartDataNode(self._data, True)
                 self.cluster.waitActive()
             case "folder":
-                self._mode(*more)
+                self._make_folder(*arguments)
 
 
 def _web_folder(archives: list[Path]) -> Path:
-    """What Hadoop's web servers serve, as files: unpacking it from the jar takes them longer than
-    everything else."""
+    """The files of Hadoop's web servers, unpacked once: unpacking them from the jar would take the
+    servers longer than everything else."""
     folder = archives[0].parent.with_name(f"{archives[0].parent.name}-web")
     if not folder.is_dir():
         draft = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".web-"))

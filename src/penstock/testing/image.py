@@ -1,9 +1,9 @@
 """A Dockerfile's image without a container engine: its instructions run in folders, by `chroot`.
 
-`debootstrap` makes the base, of the packages of Debian that this machine is told to use. What the
-image's processes see is what an engine would show them: its root, read-only, a volume, a `/tmp` and
-a small `/dev/shm` of their own, the image's user and variables, and their own process numbers. They
-share the machine's network. Needs Linux and root.
+`debootstrap` makes the base, from the Debian mirror that this machine uses. The image's processes
+see what an engine would show them: its root, read-only, a volume, a `/tmp` and a small `/dev/shm`
+of their own, the image's user and variables, and their own process numbers. They use the machine's
+network. Needs Linux and root.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from penstock.errors import StartupFailed
 
 _RELEASE: Final = "bookworm"
 _PACKAGES: Final = ("ca-certificates", "python3", "python3-venv")  # python:3.11-slim has them
-_LEFT_OUT: Final = ("usr/share/doc", "usr/share/locale", "usr/share/man")  # as in slim images
+_EXCLUDED: Final = ("usr/share/doc", "usr/share/locale", "usr/share/man")  # as in slim images
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # of every base
 _STEP_S: Final = 900
 _AUTHORITIES: Final = Path("usr/local/share/ca-certificates")
@@ -53,11 +53,11 @@ def instructions(dockerfile: Path) -> list[tuple[str, str]]:
     """The keyword and the arguments of each instruction, continued lines joined."""
     text = re.sub(r"\\\n\s*", " ", dockerfile.read_text())
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
-    return [(keyword, rest.strip()) for keyword, _, rest in (each.partition(" ") for each in lines)]
+    return [(keyword, rest.strip()) for keyword, _, rest in (line.partition(" ") for line in lines)]
 
 
 def missing() -> str | None:
-    """Why no image can be made here; None: one can."""
+    """Why no image can be made here; None if one can."""
     if sys.platform != "linux" or os.geteuid() != 0:
         return "An image's root can be made by root on Linux only"
     absent = [name for name in ("debootstrap", "unshare", "chroot") if shutil.which(name) is None]
@@ -71,7 +71,7 @@ def missing() -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What the instructions of a stage have made."""
+    """The result of the instructions of a stage."""
 
     root: Path
     env: Mapping[str, str] = field(default_factory=dict)
@@ -94,12 +94,13 @@ class Image:
         return int(done.stdout.split()[0])
 
     def start_args(
-        self, data: Path, given: Mapping[str, str], *words: str
+        self, data: Path, env: Mapping[str, str], *words: str
     ) -> tuple[list[str], dict[str, str]]:
-        """The command and its variables that run `words` in a container, with `data` as its volume
-        and the variables that are `given`. It is the only child of that process."""
-        variables = [f"{name}={value}" for name, value in {**self.env, **given}.items()]
-        about = {
+        """The command that runs `words` in a container, and the command's own variables. In the
+        container, `data` is the volume and `env` are additional variables. Its process is the only
+        child of the command's."""
+        variables = [f"{name}={value}" for name, value in {**self.env, **env}.items()]
+        outer = {
             "ROOT": str(self.root),
             "DATA": str(data),
             "VOLUME": self.volume,
@@ -108,18 +109,18 @@ class Image:
             "PATH": os.environ["PATH"],
         }
         isolated = ["unshare", "--mount", "--pid", "--kill-child", "sh", "-c", _RUN, "sh"]
-        return [*isolated, *variables, *words], about
+        return [*isolated, *variables, *words], outer
 
 
 def build(dockerfile: Path, folder: Path) -> Image:
-    """The image of the last stage, with its files below `folder`; what is copied into it is beside
-    the Dockerfile. Raises StartupFailed with what a step says that fails."""
+    """The image of the last stage, with its files below `folder`; the build context is the
+    Dockerfile's folder. Raises StartupFailed with the output of a step that fails."""
     base = _base(folder / "base")
     stages: dict[str, Image] = {}
     image = Image(base)
     arguments: dict[str, str] = {}
     for keyword, rest in instructions(dockerfile):
-        seen = {**arguments, **image.env}
+        variables = {**arguments, **image.env}
         match keyword:
             case "FROM":
                 source, _, name = rest.partition(" AS ")
@@ -131,14 +132,14 @@ def build(dockerfile: Path, folder: Path) -> Image:
                 name, _, value = rest.partition("=")
                 arguments[name] = value
             case "ENV":
-                pairs = [each.partition("=") for each in shlex.split(rest)]
-                env = {name: Template(value).substitute(seen) for name, _, value in pairs}
+                pairs = [word.partition("=") for word in shlex.split(rest)]
+                env = {name: Template(value).substitute(variables) for name, _, value in pairs}
                 image = replace(image, env={**image.env, **env})
             case "WORKDIR":
                 (image.root / rest.lstrip("/")).mkdir(parents=True, exist_ok=True)
                 image = replace(image, folder=rest)
             case "RUN":
-                _build_step(image, rest, seen)
+                _build_step(image, rest, variables)
             case "COPY":
                 _copy(image, shlex.split(rest), stages, dockerfile.parent)
             case "USER":
@@ -161,17 +162,17 @@ def build(dockerfile: Path, folder: Path) -> Image:
 
 
 def _base(root: Path) -> Path:
-    """Debian with Python, and with this machine's way to its registries."""
-    listed = _run(["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)"])
-    found = [line.split() for line in listed.splitlines()]
-    mirrors = [uri for uri, *rest in found if rest == [_RELEASE, "main"]]
+    """Debian with Python, and with this machine's network settings and authorities."""
+    targets = _run(["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)"])
+    sources = [line.split() for line in targets.splitlines()]
+    mirrors = [uri for uri, *rest in sources if rest == [_RELEASE, "main"]]
     if not mirrors:
         raise StartupFailed(f"apt knows no mirror of Debian {_RELEASE}")
     include = f"--include={','.join(_PACKAGES)}"
     _run(["debootstrap", "--variant=minbase", include, _RELEASE, str(root), mirrors[0]])
-    for each in _LEFT_OUT:
-        shutil.rmtree(root / each)
-    excludes = "".join(f"path-exclude /{each}/*\n" for each in _LEFT_OUT)
+    for folder in _EXCLUDED:
+        shutil.rmtree(root / folder)
+    excludes = "".join(f"path-exclude /{folder}/*\n" for folder in _EXCLUDED)
     (root / "etc/dpkg/dpkg.cfg.d/slim").write_text(excludes)
     (root / "usr/local/bin/python").symlink_to("/usr/bin/python3")
     for name in ("etc/resolv.conf", "etc/hosts", "etc/pip.conf"):
@@ -185,12 +186,12 @@ def _base(root: Path) -> Path:
 
 
 def _build_step(image: Image, script: str, variables: Mapping[str, str]) -> None:
-    reach = {
+    network = {
         name: value
         for name, value in os.environ.items()
         if name.startswith("PIP_") or name.lower() in ("http_proxy", "https_proxy", "no_proxy")
     }
-    env = {"HOME": "/root", **reach, **variables, "ROOT": str(image.root)}
+    env = {"HOME": "/root", **network, **variables, "ROOT": str(image.root)}
     command = ["unshare", "--mount", "--pid", "--kill-child", "sh", "-c", _BUILD]
     _run([*command, f"cd {image.folder} && {script}"], env)
 
@@ -203,13 +204,13 @@ def _copy(image: Image, words: Sequence[str], stages: Mapping[str, Image], conte
     target = image.root / os.path.join(image.folder, to).lstrip("/")
     for name in names:
         path = source / name.lstrip("/")
-        place = target / path.name if to.endswith("/") and path.is_file() else target
-        place.parent.mkdir(parents=True, exist_ok=True)
+        copy = target / path.name if to.endswith("/") and path.is_file() else target
+        copy.parent.mkdir(parents=True, exist_ok=True)
         if path.is_dir():
-            left_out = shutil.ignore_patterns("__pycache__", "*.pyc") if source == context else None
-            shutil.copytree(path, place, symlinks=True, ignore=left_out, dirs_exist_ok=True)
+            ignore = shutil.ignore_patterns("__pycache__", "*.pyc") if source == context else None
+            shutil.copytree(path, copy, symlinks=True, ignore=ignore, dirs_exist_ok=True)
         else:
-            shutil.copy2(path, place)
+            shutil.copy2(path, copy)
 
 
 def _run(command: Sequence[str], env: Mapping[str, str] | None = None) -> str:
@@ -217,6 +218,6 @@ def _run(command: Sequence[str], env: Mapping[str, str] | None = None) -> str:
         command, env=env, capture_output=True, text=True, timeout=_STEP_S, check=False
     )
     if done.returncode != 0:
-        said = (done.stdout + done.stderr)[-3000:]
-        raise StartupFailed(f"{shlex.join(command)[-500:]} ends with {done.returncode}:\n{said}")
+        output = (done.stdout + done.stderr)[-3000:]
+        raise StartupFailed(f"{shlex.join(command)[-500:]} ends with {done.returncode}:\n{output}")
     return done.stdout

@@ -1,15 +1,13 @@
 """Servers for tests that speak MongoDB's protocol, each in a process of its own on the loopback:
 mongo-java-server, which keeps its documents in memory, and FerretDB, which keeps them in SQLite.
 
-They do reads and writes. The change streams of the first are not MongoDB's, and the second has
+They read and write. The change streams of the first differ from MongoDB's, and the second has
 none: a source is tested with `penstock.testing.change_streams`.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import socket
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +17,7 @@ from typing import Final
 from penstock.host import jars
 from penstock.host.processes import Process
 from penstock.kafka.broker import free_port
-from penstock.testing.waiting import wait_until
+from penstock.testing.waiting import is_listening, wait_until
 
 _SMALL: Final = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _START_S: Final = 60.0
@@ -44,7 +42,7 @@ public class MongoJavaServer {
 class MongoServer:
     """A server, started with `start` or as a context manager. It forgets everything when it ends;
     started again, it has the same port. With an `oplog` it opens change streams, as a source does
-    before it copies what exists; what they tell is not MongoDB's."""
+    before it copies existing documents; their events differ from MongoDB's."""
 
     name = "mongo-java-server"
 
@@ -65,10 +63,7 @@ class MongoServer:
 
         def answers() -> bool:
             assert process.alive, f"{self.name} has ended: {log.read_text()}"
-            with contextlib.suppress(OSError):
-                socket.create_connection(("127.0.0.1", self.port), 1).close()
-                return True
-            return False
+            return is_listening(self.port)
 
         wait_until(answers, _START_S, self.name)
 
@@ -80,7 +75,7 @@ class MongoServer:
         return [*command, str(self.port), str(self._oplog).lower()]
 
     def kill(self) -> None:
-        """Ends it at once."""
+        """Kills it."""
         if self._process is not None and self._process.alive:
             self._process.kill()
 
@@ -103,7 +98,7 @@ class MongoServer:
 
 
 class FerretServer(MongoServer):
-    """FerretDB. Started again, it has its documents."""
+    """FerretDB. It keeps its documents when it is started again."""
 
     name = "ferretdb"
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,7 @@ from typing import Any, Final
 from penstock.host import jars
 from penstock.host.processes import Process
 from penstock.kafka.broker import free_port
-from penstock.testing.waiting import wait_until
+from penstock.testing.waiting import is_listening, wait_until
 
 _START_S: Final = 60.0
 _STOP_S: Final = 10.0
@@ -52,21 +51,21 @@ public class HiveMQServer {
 
 
 def mosquitto() -> str | None:
-    """Where mosquitto is, or None."""
+    """The path of mosquitto, or None."""
     return shutil.which("mosquitto", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 
 
 def let_go(client: Any) -> None:
-    """Disconnects a client of paho whose loop is a thread, and ends that."""
+    """Disconnects a client of paho, and ends the thread of its loop."""
     client.disconnect()
-    with contextlib.suppress(AttributeError):  # the thread ends between paho's look at it and wait
+    with contextlib.suppress(AttributeError):  # the thread may end while paho checks it
         client.loop_stop()
 
 
 class Mosquitto:
     """A mosquitto, started with `start` or as a context manager. Started again, also after `kill`,
-    it has the same port and, with `persistent`, the sessions and messages that it had when it was
-    last stopped.
+    it has the same port and, with `persistent`, the sessions and messages of when it was last
+    stopped.
 
     `settings` are lines of its configuration; `users` have passwords.
     """
@@ -119,12 +118,12 @@ class Mosquitto:
         return file
 
     def kill(self) -> None:
-        """Ends it at once."""
+        """Kills it."""
         if self._process is not None and self._process.alive:
             self._process.kill()
 
     def stop(self) -> None:
-        """Ends it in order: it stores what it has."""
+        """Stops it gracefully: it stores sessions and messages."""
         if self._process is not None and self._process.alive:
             self._process.stop(_STOP_S)
 
@@ -146,7 +145,7 @@ class Mosquitto:
 
 
 class HiveMQ:
-    """A HiveMQ Community Edition, as a context manager. It takes packets of a million bytes, and
+    """A HiveMQ Community Edition, as a context manager. It accepts packets of a million bytes, and
     forgets everything when it ends."""
 
     def __init__(self) -> None:
@@ -188,9 +187,6 @@ class HiveMQ:
 def _await_port(port: int, process: Process, log: Path) -> None:
     def answers() -> bool:
         assert process.alive, f"the broker has ended: {log.read_text()}"
-        with contextlib.suppress(OSError):
-            socket.create_connection(("127.0.0.1", port), 1).close()
-            return True
-        return False
+        return is_listening(port)
 
     wait_until(answers, _START_S, "the broker")

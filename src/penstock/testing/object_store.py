@@ -1,5 +1,5 @@
-"""An S3 for tests: moto's server in a process of its own, and a proxy in front of it that fails
-when it is told to. Both listen on loopback."""
+"""An S3 for tests: moto's server in a process of its own, and a proxy in front of it that injects
+faults. Both listen on loopback."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from penstock.host.processes import Process
 from penstock.kafka.broker import free_port
 
 INSTALL: Final = "pip install 'moto[server]'"
-"""What installs the server."""
+"""The command that installs the server."""
 
 _START_S: Final = 60.0
 _STOP_S: Final = 10.0
 
 
 def is_installed() -> bool:
-    """Whether there is a server to be started."""
+    """Whether the server is installed."""
     return find_spec("moto") is not None and find_spec("flask") is not None
 
 
 class ObjectStore:
-    """A store, until it is closed. Takes any key."""
+    """A store, until it is closed. Accepts any credentials."""
 
     def __init__(self) -> None:
         self.port = free_port()
@@ -73,12 +73,12 @@ class ObjectStore:
 
 
 Fault = Callable[[str, str], str | None]
-"""What happens to a request, by its method and path: None, `answer CODE STATUS`, `cut` (the
-connection ends within the request's body), `lose` (the request is done, and its answer is lost)."""
+"""The fault of a request, by its method and path: None, `answer CODE STATUS`, `cut` (the connection
+ends within the request's body), `lose` (the request is executed, but its response is lost)."""
 
 
 class FaultyProxy:
-    """Passes requests on to a store, but where `fault` says otherwise."""
+    """Passes requests on to a store, unless `fault` returns a fault."""
 
     def __init__(self, port: int) -> None:
         self.fault: Fault = lambda method, path: None
@@ -105,13 +105,13 @@ class FaultyProxy:
                         f"<Error><Code>{code}</Code><Message>a fault</Message></Error>".encode(),
                     )
                     return
-                onward = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+                store = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
                 try:
-                    onward.request(self.command, self.path, body, dict(self.headers))
-                    answer = onward.getresponse()
+                    store.request(self.command, self.path, body, dict(self.headers))
+                    answer = store.getresponse()
                     data = answer.read()
                 finally:
-                    onward.close()
+                    store.close()
                 if fault == "lose":
                     self.close_connection = True
                     return

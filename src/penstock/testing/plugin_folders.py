@@ -1,4 +1,4 @@
-"""Plugins in folders, as people put them there."""
+"""Plugins in folders, as users install them."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ def write(folder: Path, files: Mapping[str, str]) -> Path:
 def described(
     name: str, entries: Mapping[str, str], files: Mapping[str, str], *, purelib: bool = True
 ) -> dict[str, str]:
-    """The files of an installed distribution, those that describe it included."""
-    about = f"{name}-1.0.dist-info"
+    """The files of an installed distribution, including its metadata."""
+    info = f"{name}-1.0.dist-info"
     lines = "".join(f"{entry} = {value}\n" for entry, value in entries.items())
-    told = {
-        f"{about}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n",
-        f"{about}/WHEEL": f"Wheel-Version: 1.0\nRoot-Is-Purelib: {str(purelib).lower()}\n",
+    metadata = {
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n",
+        f"{info}/WHEEL": f"Wheel-Version: 1.0\nRoot-Is-Purelib: {str(purelib).lower()}\n",
     }
     if entries:
-        told[f"{about}/entry_points.txt"] = f"[penstock.plugins]\n{lines}"
-    whole = {**files, **told}
-    return {**whole, f"{about}/RECORD": "".join(f"{file},,\n" for file in whole)}
+        metadata[f"{info}/entry_points.txt"] = f"[penstock.plugins]\n{lines}"
+    installed = {**files, **metadata}
+    return {**installed, f"{info}/RECORD": "".join(f"{file},,\n" for file in installed)}
 
 
 def wheel(path: Path, files: Mapping[str, str]) -> Path:

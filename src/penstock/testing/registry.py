@@ -6,8 +6,8 @@
         settings = {"schema.registry.url": registry.url}
 
 It keeps everything in memory and forgets it when it ends, has no authorisation beyond one user, and
-checks the compatibility of JSON Schema and Protobuf more strictly than it need be. For tests of
-connectors and converters it answers as Confluent's does; it is not one to run a cluster on.
+checks the compatibility of JSON Schema and Protobuf more strictly than necessary. For tests of
+connectors and converters it responds as Confluent's does; it is not meant for production.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def app(registry: MemoryRegistry, user_info: str | None = None) -> Starlette:
     expected = user_info and "Basic " + base64.b64encode(user_info.encode()).decode()
 
     async def respond(request: Request) -> HttpResponse:
-        given = request.headers.get("authorization", "")
-        if expected and not secrets.compare_digest(given.encode(), expected.encode()):
+        credentials = request.headers.get("authorization", "")
+        if expected and not secrets.compare_digest(credentials.encode(), expected.encode()):
             return _response(
                 _error(401, "Unauthorized"), {"WWW-Authenticate": 'Basic realm="registry"'}
             )
@@ -60,7 +60,7 @@ def app(registry: MemoryRegistry, user_info: str | None = None) -> Starlette:
                 return _response(_error(422, "The body must be a JSON object"))
         path = request.scope["raw_path"].decode("ascii")
         query = request.url.query
-        # As one text too: a key may be in it several times.
+        # The query also as part of the path: a key may occur several times.
         answer = await run_in_threadpool(
             registry.answer,
             request.method,
@@ -95,10 +95,10 @@ def _response(answer: Response, headers: Mapping[str, str] | None = None) -> Htt
 
 
 class RegistryProcess:
-    """One registry in a process of its own; what it says goes to a log in `folder`.
+    """One registry in a process of its own, with its log in `folder`.
 
-    As a context manager it is started, answers by the time the block begins, and is ended after.
-    `certificate` and `key` are PEM files: with them it speaks HTTPS.
+    As a context manager it answers when the block begins, and is stopped after it. `certificate`
+    and `key` are PEM files: with them it speaks HTTPS.
     """
 
     def __init__(
@@ -128,7 +128,6 @@ class RegistryProcess:
     def start(self) -> None:
         """Starts the process and waits until it answers. StartupFailed when it ends instead."""
         self._process.start()
-        # Whoever it is that answers, with whatever status, it is there.
         with httpx.Client(base_url=self.url, verify=False, trust_env=False) as client:
 
             def answers() -> bool:
@@ -139,7 +138,7 @@ class RegistryProcess:
             self._process.wait_for(answers, 30, f"an answer from {self.url}")
 
     def stop(self) -> None:
-        """Ends it, and with it everything it knew."""
+        """Stops it; it forgets everything."""
         self._process.stop(_STOP_S)
 
     def __enter__(self) -> RegistryProcess:

@@ -1,5 +1,5 @@
-"""What the small object stores of the tests share: an HTTP server in a process of its own, with
-objects in memory. It listens on loopback."""
+"""The HTTP server of the small object stores for tests, in a process of its own, with objects in
+memory. It listens on loopback."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from penstock.kafka.broker import free_port
 
 _START_S: Final = 30.0
 _STOP_S: Final = 10.0
-_LIVES: Final = "/lives"
+_HEALTH: Final = "/lives"
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request, whole."""
+    """A complete request."""
 
     method: str
     path: str
-    """As it was sent: with its escapes."""
+    """As sent, with escapes."""
     query: Mapping[str, str]
     headers: Mapping[str, str]
     """With names in lower case."""
@@ -39,12 +39,12 @@ class Request:
     @property
     def parts(self) -> list[str]:
         """The path's parts, without escapes."""
-        return [unquote(each) for each in self.path.removeprefix("/").split("/")]
+        return [unquote(part) for part in self.path.removeprefix("/").split("/")]
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer, whole. That to HEAD tells the size of its body alone."""
+    """A complete response. To HEAD, only the size of its body is sent."""
 
     status: int
     body: bytes = b""
@@ -56,11 +56,11 @@ class RestStore(ABC):
 
     @abstractmethod
     def answer(self, request: Request) -> Answer:
-        """What becomes of a request."""
+        """The response to a request."""
 
 
 def serve(store: RestStore) -> None:
-    """Serves a store at the port of the first argument, without end."""
+    """Serves a store forever, on the port in the first command line argument."""
     lock = threading.Lock()
 
     class Handler(BaseHTTPRequestHandler):
@@ -77,7 +77,7 @@ def serve(store: RestStore) -> None:
                 headers,
                 self.rfile.read(int(headers.get("content-length") or 0)),
             )
-            if url.path == _LIVES:
+            if url.path == _HEALTH:
                 answer = Answer(200)
             else:
                 with lock:
@@ -102,7 +102,7 @@ def serve(store: RestStore) -> None:
 
 
 class RestServer:
-    """A store of a module, in a process of its own, until it is closed."""
+    """A process that runs the store of a module, until it is closed."""
 
     def __init__(self, module: str, *arguments: str) -> None:
         self.port = free_port()
@@ -122,7 +122,7 @@ class RestServer:
 
     def _answers(self) -> bool:
         try:
-            with urlopen(f"{self.url}{_LIVES}", timeout=5):
+            with urlopen(f"{self.url}{_HEALTH}", timeout=5):
                 return True
         except OSError:
             return False

@@ -1,7 +1,7 @@
 """An Elasticsearch or OpenSearch for tests: a node of one process on the loopback.
 
-It starts in some ten seconds, so `shared` has the tests of a run use one. Security is not part of
-it: users and certificates are tested through servers of the tests' own.
+It starts in some ten seconds, so the tests of a run share one (`shared`). It has no security: tests
+of users and certificates bring their own servers.
 """
 
 from __future__ import annotations
@@ -119,19 +119,19 @@ class SearchServer:
         return text
 
     def kill(self) -> None:
-        """Ends it at once."""
+        """Kills it."""
         if self._process is not None and self._process.alive:
             self._process.kill()
 
     def close(self) -> None:
-        """Ends it, and forgets its documents."""
+        """Stops it, and deletes its documents."""
         self._http.close()
         if self._process is not None and self._process.alive:
             self._process.stop(_STOP_S)
         self._folder.cleanup()
 
     def request(self, method: str, path: str, body: object = None) -> Any:
-        """The answer to a request, as JSON. Raises httpx.HTTPStatusError where it is refused."""
+        """The response to a request, as JSON. Raises httpx.HTTPStatusError if it is refused."""
         answer = (
             self._http.request(method, path, json=body)
             if body
@@ -141,17 +141,17 @@ class SearchServer:
         return answer.json() if answer.content else None
 
     def bulk(self, index: str, lines: bytes) -> Any:
-        """The answer to a bulk request."""
+        """The response to a bulk request."""
         kind = {"content-type": "application/x-ndjson"}
         answer = self._http.post(f"/{index}/_bulk", content=lines, headers=kind)
         answer.raise_for_status()
         return answer.json()
 
     def documents(self, index: str) -> dict[str, Any]:
-        """The documents of an index by their ids, at most 10,000."""
+        """The documents of an index by id, at most 10,000."""
         self.request("POST", f"/{index}/_refresh")
-        found = self.request("GET", f"/{index}/_search?size=10000")
-        return {each["_id"]: each["_source"] for each in found["hits"]["hits"]}
+        answer = self.request("GET", f"/{index}/_search?size=10000")
+        return {hit["_id"]: hit["_source"] for hit in answer["hits"]["hits"]}
 
     def count(self, index: str) -> int:
         """How many documents an index has."""

@@ -1,7 +1,7 @@
 """A real Spark standalone cluster on loopback, from the jars inside PySpark.
 
-One master process and some worker processes, each with a folder of its own; their executors get a
-Python of the caller's choice by `spark.pyspark.python`, and nothing of the caller's environment.
+One master process and some worker processes, each with a folder of its own; their executors use the
+Python of `spark.pyspark.python`, and do not inherit the caller's environment.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class SparkWorker:
         return self.process.pid
 
     def executor_logs(self) -> list[Path]:
-        """What its executors, and their Python workers, said: a file per executor."""
+        """The output of its executors and their Python workers: a file per executor."""
         return sorted(self.folder.glob("app-*/*/stderr"))
 
 
@@ -74,7 +74,7 @@ class SparkCluster:
         return self
 
     def stop(self) -> None:
-        """Ends every process, and what they started. Safe to call twice."""
+        """Stops every process and its children. Safe to call twice."""
         for worker in self.workers:
             worker.process.stop(_STOP_S)
         self._master.stop(_STOP_S)
@@ -88,7 +88,7 @@ class SparkCluster:
         return sum(worker["state"] == "ALIVE" for worker in self._state()["workers"])
 
     def kill_application(self) -> None:
-        """Has the master end the one application it runs, as its page for people does."""
+        """Has the master kill the one application it runs, as its web page does."""
         (app,) = self._state()["activeapps"]
         answer = httpx.post(
             f"http://{_HOST}:{self._ui_port}/app/kill/",
@@ -118,7 +118,7 @@ class SparkCluster:
         return SparkWorker(name, folder, process)
 
     def _spark(self, name: str, main: str, *arguments: str) -> Process:
-        """A Spark daemon that knows nothing of ours: its environment is made from scratch."""
+        """A Spark daemon that inherits nothing: its environment is made from scratch."""
         import pyspark
 
         self.folder.mkdir(parents=True, exist_ok=True)

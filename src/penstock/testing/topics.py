@@ -1,4 +1,4 @@
-"""What stands in a broker's topics and groups, asked by an outsider."""
+"""The contents of a broker's topics and groups, read by an independent client."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from penstock.testing.waiting import wait_until
 Cell = bytes | None
 
 _READ_S: Final = 60.0
-_ENDS_S: Final = 30.0
+_RETRY_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Topics:
         )
 
     def create(self, topic: str, partitions: int = 1, **settings: str) -> str:
-        """Makes a topic, known to the broker when it returns; in the names of settings an
+        """Creates a topic, and waits until the broker knows it; in the names of settings an
         underscore stands for a dot."""
         config = {name.replace("_", "."): text for name, text in settings.items()}
         new = NewTopic(topic, partitions, 1, config=config)
@@ -95,11 +95,11 @@ class Topics:
                 except BufferError:
                     producer.poll(0.1)
             producer.poll(0)
-        left = producer.flush(30)
-        if left or refused:
-            said = f": {refused[0]}" if refused else ""
+        unsent = producer.flush(30)
+        if unsent or refused:
+            reason = f": {refused[0]}" if refused else ""
             raise KafkaException(
-                f"{left} records were not stored, {len(refused)} were refused{said}"
+                f"{unsent} records were not stored, {len(refused)} were refused{reason}"
             )
 
     def names(self) -> set[str]:
@@ -107,11 +107,11 @@ class Topics:
 
     def ends(self, topic: str) -> dict[int, int]:
         """The offset after the last record of every partition; empty if there is no such topic."""
-        deadline = time.monotonic() + _ENDS_S
+        deadline = time.monotonic() + _RETRY_S
         while True:
             try:
                 return self._ends(topic)
-            except KafkaException:  # a topic just made, or a broker just restarted
+            except KafkaException:  # a topic was just created, or a broker restarted
                 if time.monotonic() > deadline:
                     raise
                 threading.Event().wait(0.1)
@@ -121,17 +121,17 @@ class Topics:
         if known is None or known.error is not None:
             return {}
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-        wanted = {TopicPartition(topic, number): latest for number in known.partitions}
-        found = self.admin.list_offsets(wanted, request_timeout=30)
-        return {at.partition: int(row.result().offset) for at, row in found.items()}
+        specs = {TopicPartition(topic, number): latest for number in known.partitions}
+        offsets = self.admin.list_offsets(specs, request_timeout=30)
+        return {at.partition: int(row.result().offset) for at, row in offsets.items()}
 
     def count(self, topic: str) -> int:
-        """How many records the topic has been given."""
+        """How many records were ever written to the topic, transaction markers included."""
         return sum(self.ends(topic).values())
 
     def read(self, topic: str, *, uncommitted: bool = False) -> list[Stored]:
-        """Everything in the topic at this moment, in order per partition; what is in transactions
-        that are not committed only if asked for."""
+        """All records in the topic at this moment, in order per partition; those of uncommitted
+        transactions only if `uncommitted`."""
         ends = {number: end for number, end in self.ends(topic).items() if end > 0}
         consumer = Consumer(
             {
@@ -144,44 +144,44 @@ class Topics:
                 "log_level": 0,
             }
         )
-        found: list[Stored] = []
+        rows: list[Stored] = []
         try:
-            # Offset 0, not OFFSET_BEGINNING: a look-up takes librdkafka half a second.
+            # Offset 0, not OFFSET_BEGINNING: librdkafka takes half a second to look that up.
             consumer.assign([TopicPartition(topic, number, 0) for number in ends])
             deadline = time.monotonic() + _READ_S
             while ends:
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"'{topic}' was not read to its end within {_READ_S:.0f} s")
-                left = max(1, sum(ends.values()) - len(found))
-                for message in consumer.consume(min(left, 10_000), 0.1):
+                remaining = max(1, sum(ends.values()) - len(rows))
+                for message in consumer.consume(min(remaining, 10_000), 0.1):
                     number, offset = message.partition() or 0, message.offset() or 0
                     if message.error() is None:
-                        found.append(_stored(message))
+                        rows.append(_stored(message))
                         offset += 1
                     if offset >= ends.get(number, 0):
                         ends.pop(number, None)
         finally:
             consumer.close()
-        return sorted(found, key=lambda row: (row.partition, row.offset))
+        return sorted(rows, key=lambda row: (row.partition, row.offset))
 
     def values(self, topic: str) -> list[Cell]:
-        """The values of everything in the topic, in order per partition."""
+        """The values of all records in the topic, in order per partition."""
         return [row.value for row in self.read(topic)]
 
     def latest(self, topic: str) -> dict[Cell, Cell]:
-        """The last value of every key, as compaction would leave it; tombstones included."""
+        """The last value of every key, tombstones included."""
         return {row.key: row.value for row in self.read(topic)}
 
     def settings(self, topic: str) -> Mapping[str, str]:
         """The topic's settings, defaults included."""
         resource = ConfigResource(ResourceType.TOPIC, topic)
-        found = self.admin.describe_configs([resource])[resource].result()
-        return {name: entry.value for name, entry in found.items()}
+        entries = self.admin.describe_configs([resource])[resource].result()
+        return {name: entry.value for name, entry in entries.items()}
 
     def committed(self, group: str, topic: str) -> dict[int, int]:
-        """What a consumer group has committed for a topic, by partition."""
-        wanted = [ConsumerGroupTopicPartitions(group)]
-        answer = self.admin.list_consumer_group_offsets(wanted, request_timeout=30)[group]
+        """The committed offsets of a consumer group for a topic, by partition."""
+        groups = [ConsumerGroupTopicPartitions(group)]
+        answer = self.admin.list_consumer_group_offsets(groups, request_timeout=30)[group]
         rows: Sequence[TopicPartition] = answer.result().topic_partitions or []
         return {row.partition: row.offset for row in rows if row.topic == topic and row.offset >= 0}
 

@@ -1,24 +1,24 @@
-"""An HTTP server for tests, in a process of its own on loopback: it takes what it is sent, and
-fails, waits, limits, authenticates, pages and streams when its paths say so.
+"""An HTTP server for tests, in a process of its own on loopback: it stores requests, and fails,
+waits, limits, authenticates, pages and streams, depending on the path.
 
 | path | answers |
 |---|---|
-| `/take/NAME` | 200, and remembers the request |
-| `/status/CODE/NAME` | that status, and remembers the request |
+| `/take/NAME` | 200, and stores the request |
+| `/status/CODE/NAME` | that status, and stores the request |
 | `/flaky/N/CODE/NAME` | CODE to the first N requests (`Retry-After: ?after=`), then as `/take` |
 | `/refuse/WORD/NAME` | 422 to bodies that contain the word, else as `/take` |
 | `/slow/MS/NAME` | as `/take`, later |
 | `/limited/N/NAME` | 429 with `Retry-After: 1` beyond N requests in a second |
 | `/basic/NAME`, `/bearer/NAME`, `/key/NAME` | 401 without `me:secret`, a token, `X-Key: k` |
 | `/token` | an access token, to the client `id` with `secret` |
-| `/large/BYTES`, `/packed/BYTES` | so many bytes, as they are or packed |
-| `/items/NAME` | what was added: all, or `?after=ID`, in pages of `?limit=` |
-| `/etag/NAME` | all, with `ETag`; 304 to who knows it |
+| `/large/BYTES`, `/packed/BYTES` | this number of bytes, plain or compressed |
+| `/items/NAME` | added items: all, or `?after=ID`, in pages of `?limit=` |
+| `/etag/NAME` | all, with `ETag`; 304 if it matches |
 | `/endless` | a page that names itself as the next |
-| `/events/NAME` | what was added, as server-sent events after `Last-Event-ID` |
+| `/events/NAME` | added items, as server-sent events after `Last-Event-ID` |
 | `/socket/NAME` | the same as messages of a WebSocket, after the first message `{"after": ID}` |
 
-As a program it serves at a port: `python -m penstock.testing.web PORT`.
+As a program it serves on a port: `python -m penstock.testing.web PORT`.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ import orjson
 
 from penstock.host.processes import Process
 from penstock.kafka.broker import free_port
+from penstock.testing.waiting import is_listening
 
 _START_S: Final = 30.0
 _STOP_S: Final = 10.0
@@ -54,13 +55,13 @@ Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 class WebServer:
     """The server, started with `start` or as a context manager; `stop` and `start` keep its port,
-    not what it has taken."""
+    not its requests and items."""
 
     def __init__(
         self, *, cert: Path | None = None, ca: Path | None = None, http2: bool = False
     ) -> None:
-        """`cert`: a PEM file with key and certificates: https. `ca`: clients need a certificate of
-        it."""
+        """`cert`: a PEM file with key and certificates, for https. `ca`: clients need a certificate
+        that it has issued."""
         self.port = free_port()
         scheme = "http" if cert is None else "https"
         self.url = f"{scheme}://127.0.0.1:{self.port}"
@@ -69,7 +70,7 @@ class WebServer:
         command += ["http2" if http2 else "http1", str(cert or ""), str(ca or "")]
         self._process = Process(command, Path(self._folder.name) / "log", name="The web server")
         self._http = httpx.Client(base_url=self.url, trust_env=False, verify=False, timeout=30)
-        self._asks = ca is None
+        self._needs_certificate = ca is not None
 
     def start(self) -> None:
         """Starts it, and returns when it answers."""
@@ -78,17 +79,14 @@ class WebServer:
 
     def _answers(self) -> bool:
         try:
-            if not self._asks:
-                import socket
-
-                socket.create_connection(("127.0.0.1", self.port), 1).close()
-                return True
+            if self._needs_certificate:
+                return is_listening(self.port)
             return self._http.get("/_ready").status_code == 200
         except (OSError, httpx.TransportError):
             return False
 
     def stop(self) -> None:
-        """Ends it at once."""
+        """Kills it."""
         if self._process.alive:
             self._process.kill()
 
@@ -100,19 +98,19 @@ class WebServer:
 
     def taken(self, name: str) -> list[dict[str, Any]]:
         """The requests of a name: `method`, `path`, `query`, `headers`, `body`, `at`, `version`."""
-        found: list[dict[str, Any]] = orjson.loads(self._http.get(f"/_taken/{name}").content)
-        return found
+        requests: list[dict[str, Any]] = orjson.loads(self._http.get(f"/_taken/{name}").content)
+        return requests
 
     def bodies(self, name: str) -> list[str]:
-        """Their bodies."""
-        return [each["body"] for each in self.taken(name)]
+        """The bodies of `taken`."""
+        return [request["body"] for request in self.taken(name)]
 
     def add(self, name: str, items: Sequence[Mapping[str, Any]]) -> None:
-        """Adds items to be read."""
+        """Adds items."""
         self._http.post(f"/_items/{name}", content=orjson.dumps(list(items)))
 
     def forget_tokens(self) -> None:
-        """Every token is refused from now on."""
+        """Revokes every token."""
         self._http.post("/_revoke")
 
     def __enter__(self) -> WebServer:
@@ -151,20 +149,20 @@ class _Site:
                 break
         headers = {name.decode().lower(): value.decode() for name, value in scope["headers"]}
         query = parse_qs(scope["query_string"].decode())
-        path = re.sub("^https?://[^/]*", "", scope["path"])  # as a proxy is asked
+        path = re.sub("^https?://[^/]*", "", scope["path"])  # requests to a proxy have it
         steps = [unquote(step) for step in path.split("/")[1:]]
         if steps[0] == "events":
             await self._events(steps[1], headers, send, receive)
             return
-        status, more, text = await self._answer(scope, steps, headers, query, body)
-        pairs = [(name.encode(), value.encode()) for name, value in more.items()]
-        pairs.append((b"content-length", str(len(text)).encode()))
+        status, answered, content = await self._answer(scope, steps, headers, query, body)
+        pairs = [(name.encode(), value.encode()) for name, value in answered.items()]
+        pairs.append((b"content-length", str(len(content)).encode()))
         await send({"type": "http.response.start", "status": status, "headers": pairs})
-        await send({"type": "http.response.body", "body": text})
+        await send({"type": "http.response.body", "body": content})
 
     def _take(self, name: str, scope: Scope, headers: dict[str, str], body: bytes) -> int:
-        known = self.taken[name]
-        known.append(
+        requests = self.taken[name]
+        requests.append(
             {
                 "method": scope["method"],
                 "path": scope["path"],
@@ -175,7 +173,7 @@ class _Site:
                 "version": scope["http_version"],
             }
         )
-        return len(known)
+        return len(requests)
 
     async def _answer(
         self,
@@ -225,11 +223,11 @@ class _Site:
                 return take(name)
             case ["basic", name, *_]:
                 pair = base64.b64encode(b"me:secret").decode()
-                known = headers.get("authorization") == f"Basic {pair}"
-                return take(name) if known else (401, {}, b"who?")
+                allowed = headers.get("authorization") == f"Basic {pair}"
+                return take(name) if allowed else (401, {}, b"who?")
             case ["key", name, *_]:
-                known = headers.get("x-key") == "k" or query.get("x-key") == ["k"]
-                return take(name) if known else (401, {}, b"who?")
+                allowed = headers.get("x-key") == "k" or query.get("x-key") == ["k"]
+                return take(name) if allowed else (401, {}, b"who?")
             case ["bearer", name, *_]:
                 token = headers.get("authorization", "").removeprefix("Bearer ")
                 return take(name) if token in self.tokens else (401, {}, b"who?")
@@ -250,8 +248,8 @@ class _Site:
         self.issued += 1
         token = f"token-{self.issued}"
         self.tokens.add(token)
-        told = {"access_token": token, "token_type": "bearer", "expires_in": 3600}
-        return 200, {}, orjson.dumps(told)
+        grant = {"access_token": token, "token_type": "bearer", "expires_in": 3600}
+        return 200, {}, orjson.dumps(grant)
 
     def _read(
         self, steps: list[str], headers: dict[str, str], query: dict[str, list[str]], take: Any
@@ -268,48 +266,47 @@ class _Site:
                     return 304, {"etag": tag}, b""
                 return 200, {"etag": tag}, orjson.dumps({"items": items})
             case ["endless"]:
-                told = {"items": [{"id": 1, "time": 1}], "next": "/endless"}
-                return 200, {}, orjson.dumps(told)
+                page = {"items": [{"id": 1, "time": 1}], "next": "/endless"}
+                return 200, {}, orjson.dumps(page)
             case ["text"]:
                 return 200, {}, b"<html>no JSON</html>"
         return 404, {}, b"no such path"
 
     def _items(self, name: str, query: dict[str, list[str]]) -> tuple[int, dict[str, str], bytes]:
-        def asked(what: str, default: int) -> int:
-            text = query.get(what, [""])[0]
+        def parameter(name: str, default: int) -> int:
+            text = query.get(name, [""])[0]
             return int(text) if text.isdecimal() else default
 
-        items = [each for each in self.items[name] if each["id"] > asked("after", -1)]
-        limit = asked("limit", 0)
+        after = parameter("after", -1)
+        items = [item for item in self.items[name] if item["id"] > after]
+        limit = parameter("limit", 0)
         if not limit:
             return 200, {}, orjson.dumps({"items": items})
-        page = asked("page", 1)
-        start = asked("cursor", (page - 1) * limit)
-        told: dict[str, Any] = {"items": items[start : start + limit]}
-        more: dict[str, str] = {}
+        start = parameter("cursor", (parameter("page", 1) - 1) * limit)
+        page: dict[str, Any] = {"items": items[start : start + limit]}
+        headers: dict[str, str] = {}
         if start + limit < len(items):
-            after = asked("after", -1)
-            where = f"/items/{name}?limit={limit}&cursor={start + limit}"
-            where += f"&after={after}" if after >= 0 else ""
-            told |= {"next": where, "cursor": str(start + limit)}
-            more["link"] = f'<{where}>; rel="next", </items>; rel="first"'
-        return 200, more, orjson.dumps(told)
+            url = f"/items/{name}?limit={limit}&cursor={start + limit}"
+            url += f"&after={after}" if after >= 0 else ""
+            page |= {"next": url, "cursor": str(start + limit)}
+            headers["link"] = f'<{url}>; rel="next", </items>; rel="first"'
+        return 200, headers, orjson.dumps(page)
 
     async def _socket(self, name: str, receive: Receive, send: Send) -> None:
-        """Items after the one that the first message names, until the client goes or an item says
-        `end`."""
+        """Sends items after the one in the first message, until the client disconnects or an item
+        has `end`."""
         await receive()
         await send({"type": "websocket.accept"})
-        asked = orjson.loads((await receive())["text"])
-        self.taken[f"read-{name}"].append(asked)
-        after = int(asked["after"])
-        gone = asyncio.ensure_future(receive())
-        while not gone.done():
-            for each in [each for each in self.items[name] if each["id"] > after]:
-                after = each["id"]
-                await send({"type": "websocket.send", "text": orjson.dumps(each).decode()})
-                if each.get("end"):
-                    gone.cancel()
+        first = orjson.loads((await receive())["text"])
+        self.taken[f"read-{name}"].append(first)
+        after = int(first["after"])
+        disconnected = asyncio.ensure_future(receive())
+        while not disconnected.done():
+            for item in [item for item in self.items[name] if item["id"] > after]:
+                after = item["id"]
+                await send({"type": "websocket.send", "text": orjson.dumps(item).decode()})
+                if item.get("end"):
+                    disconnected.cancel()
                     await send({"type": "websocket.close", "code": 1001})
                     return
             await asyncio.sleep(_EVENT_S)
@@ -317,23 +314,22 @@ class _Site:
     async def _events(
         self, name: str, headers: dict[str, str], send: Send, receive: Receive
     ) -> None:
-        """Events until the client goes, or an item says `end`."""
+        """Sends events until the client disconnects, or an item has `end`."""
         self.taken[f"read-{name}"].append({"headers": headers})
-        given = [(b"content-type", b"text/event-stream")]
-        await send({"type": "http.response.start", "status": 200, "headers": given})
+        kind = [(b"content-type", b"text/event-stream")]
+        await send({"type": "http.response.start", "status": 200, "headers": kind})
         await send({"type": "http.response.body", "body": b": hello\n\n", "more_body": True})
         after = int(headers.get("last-event-id") or -1)
-        gone = asyncio.ensure_future(receive())
-        while not gone.done():
-            fresh = [each for each in self.items[name] if each["id"] > after]
-            for each in fresh:
-                after = each["id"]
-                text = f"id: {after}\nevent: {each.get('event', 'message')}\n"
-                text += "".join(f"data: {row}\n" for row in str(each["data"]).split("\n")) + "\n"
+        disconnected = asyncio.ensure_future(receive())
+        while not disconnected.done():
+            for item in [item for item in self.items[name] if item["id"] > after]:
+                after = item["id"]
+                text = f"id: {after}\nevent: {item.get('event', 'message')}\n"
+                text += "".join(f"data: {row}\n" for row in str(item["data"]).split("\n")) + "\n"
                 await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
-                if each.get("end"):
+                if item.get("end"):
                     await send({"type": "http.response.body", "body": b""})
-                    gone.cancel()
+                    disconnected.cancel()
                     return
             await asyncio.sleep(_EVENT_S)
 

@@ -20,7 +20,7 @@ class Link(Protocol):
     """The coordinator's side of a member's connection."""
 
     def unknown_member(self) -> None:
-        """UNKNOWN_MEMBER_ID: the group does not have this member, or not any more."""
+        """UNKNOWN_MEMBER_ID: the group does not have this member, or no longer."""
 
     def round_is_over(self) -> None:
         """The rebalance of the request was superseded: rejoin."""
@@ -28,7 +28,7 @@ class Link(Protocol):
     def joined(
         self, member: str, generation: int, leader: str, members: Mapping[str, bytes]
     ) -> None:
-        """JoinGroup is complete; `members` is their metadata, for the leader only."""
+        """JoinGroup is complete; `members` maps them to their metadata, for the leader only."""
 
     def synced(self, generation: int, data: bytes) -> None:
         """SyncGroup is complete; the member's assignment."""
@@ -48,7 +48,7 @@ class JoinState(Enum):
 @dataclass(slots=True)
 class _Membership:
     link: Link
-    seen: int
+    seen_at: int
     metadata: bytes
     joining: bool = True  # has joined the current rebalance, and waits for the others
     syncing: bool = False
@@ -56,15 +56,15 @@ class _Membership:
 
 @dataclass(slots=True)
 class Coordinator:
-    """One group. `tick` has to be called as time passes."""
+    """Of one group. Call `tick` as time passes."""
 
     generation: int = 0
-    round: JoinState = JoinState.STABLE
+    state: JoinState = JoinState.STABLE
     leader: str = ""
     members: dict[str, _Membership] = field(default_factory=dict)
-    _shares: Mapping[str, bytes] = field(default_factory=dict)
-    _join_from: int = 0
-    _join_until: int = 0
+    _assignments: Mapping[str, bytes] = field(default_factory=dict)
+    _join_from: int = 0  # the rebalance does not complete earlier
+    _join_until: int = 0  # members that have not joined by then are removed
     _next_member: int = 1
 
     def join(self, link: Link, member: str, metadata: bytes, now: int) -> None:
@@ -73,33 +73,33 @@ class Coordinator:
             return
         if self._changes_nothing(member, metadata):
             self.members[member].link = link
-            told = self._offers() if member == self.leader else {}
-            link.joined(member, self.generation, self.leader, told)
+            members = self._metadata() if member == self.leader else {}
+            link.joined(member, self.generation, self.leader, members)
             return
         if not member:
             member = f"m{self._next_member}"
             self._next_member += 1
-        if self.round is not JoinState.JOINING:
-            self._begin_round(now, INITIAL_DELAY_MS if not self.members else 0)
+        if self.state is not JoinState.JOINING:
+            self._begin_rebalance(now, INITIAL_DELAY_MS if not self.members else 0)
         self.members[member] = _Membership(link, now, metadata)
         self._complete_join(now)
 
     def sync(
-        self, link: Link, member: str, generation: int, shares: Mapping[str, bytes], now: int
+        self, link: Link, member: str, generation: int, assignments: Mapping[str, bytes], now: int
     ) -> None:
         membership = self.members.get(member)
         if membership is None:
             link.unknown_member()
-        elif generation != self.generation or self.round is JoinState.JOINING:
+        elif generation != self.generation or self.state is JoinState.JOINING:
             link.round_is_over()
         else:
             membership.link = link
-            membership.seen = now
+            membership.seen_at = now
             membership.syncing = True
-            if member == self.leader and self.round is JoinState.SYNCING:
-                self._shares = shares
-                self.round = JoinState.STABLE
-            if self.round is JoinState.STABLE:
+            if member == self.leader and self.state is JoinState.SYNCING:
+                self._assignments = assignments
+                self.state = JoinState.STABLE
+            if self.state is JoinState.STABLE:
                 self._answer_syncs()
 
     def heartbeat(self, link: Link, member: str, generation: int, now: int) -> None:
@@ -107,25 +107,25 @@ class Coordinator:
         if membership is None:
             link.unknown_member()
             return
-        membership.seen = now
-        if self.round is not JoinState.STABLE or generation != self.generation:
+        membership.seen_at = now
+        if self.state is not JoinState.STABLE or generation != self.generation:
             link.round_is_over()
 
     def leave(self, member: str, now: int) -> None:
         if self.members.pop(member, None) is not None:
-            self._lost_one(now)
+            self._on_member_lost(now)
 
     def tick(self, now: int) -> None:
         for member, membership in list(self.members.items()):
-            waits = self.round is JoinState.JOINING and membership.joining
-            silent = now - membership.seen >= SESSION_TIMEOUT_MS and not waits
-            late = self.round is JoinState.JOINING and not waits and now >= self._join_until
+            waits = self.state is JoinState.JOINING and membership.joining
+            silent = now - membership.seen_at >= SESSION_TIMEOUT_MS and not waits
+            late = self.state is JoinState.JOINING and not waits and now >= self._join_until
             if silent or late:
                 del self.members[member]
                 membership.link.expelled(member)
                 if membership.syncing:
                     membership.link.unknown_member()
-                self._lost_one(now)
+                self._on_member_lost(now)
         self._complete_join(now)
 
     def _changes_nothing(self, member: str, metadata: bytes) -> bool:
@@ -135,15 +135,15 @@ class Coordinator:
         return (
             membership is not None
             and membership.metadata == metadata
-            and self.round is not JoinState.JOINING
-            and not (self.round is JoinState.STABLE and member == self.leader)
+            and self.state is not JoinState.JOINING
+            and not (self.state is JoinState.STABLE and member == self.leader)
         )
 
-    def _offers(self) -> dict[str, bytes]:
+    def _metadata(self) -> dict[str, bytes]:
         return {member: membership.metadata for member, membership in self.members.items()}
 
-    def _begin_round(self, now: int, delay_ms: int) -> None:
-        self.round = JoinState.JOINING
+    def _begin_rebalance(self, now: int, delay_ms: int) -> None:
+        self.state = JoinState.JOINING
         self._join_from = now + delay_ms
         self._join_until = now + REBALANCE_TIMEOUT_MS
         for membership in self.members.values():
@@ -152,27 +152,27 @@ class Coordinator:
                 membership.syncing = False
                 membership.link.round_is_over()
 
-    def _lost_one(self, now: int) -> None:
-        if self.members and self.round is not JoinState.JOINING:
-            self._begin_round(now, 0)
+    def _on_member_lost(self, now: int) -> None:
+        if self.members and self.state is not JoinState.JOINING:
+            self._begin_rebalance(now, 0)
 
     def _complete_join(self, now: int) -> None:
-        if self.round is not JoinState.JOINING or now < self._join_from or not self.members:
+        if self.state is not JoinState.JOINING or now < self._join_from or not self.members:
             return
         if not all(membership.joining for membership in self.members.values()):
             return
         self.generation += 1
-        self.round = JoinState.SYNCING
+        self.state = JoinState.SYNCING
         if self.leader not in self.members:
             self.leader = next(iter(self.members))
         for member, membership in self.members.items():
-            membership.seen = now
+            membership.seen_at = now
             membership.joining = False
-            told = self._offers() if member == self.leader else {}
-            membership.link.joined(member, self.generation, self.leader, told)
+            members = self._metadata() if member == self.leader else {}
+            membership.link.joined(member, self.generation, self.leader, members)
 
     def _answer_syncs(self) -> None:
         for member, membership in self.members.items():
             if membership.syncing:
                 membership.syncing = False
-                membership.link.synced(self.generation, self._shares.get(member, b""))
+                membership.link.synced(self.generation, self._assignments.get(member, b""))

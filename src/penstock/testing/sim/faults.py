@@ -1,4 +1,4 @@
-"""How unreliable the world of a simulated cluster is, and the error of a broken invariant."""
+"""The faults of a simulated cluster, and the error of a broken invariant."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ class Broken(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """How unreliable the world around the herders is: probabilities, and delays in milliseconds."""
+    """Probabilities of what goes wrong around the herders."""
 
     append_fails: float = 0.0
     append_unanswered: float = 0.0  # stored, but not acknowledged
-    append_is_late: float = 0.0  # stored in the end, perhaps when nobody waits for it any more
+    append_is_late: float = 0.0  # stored in the end, perhaps when nobody waits any more
     start_fails: float = 0.0
     plan_fails: float = 0.0
     read_is_slow: float = 0.0

@@ -1,6 +1,6 @@
 """Trouble for simulated clusters, by seed, and the command that makes it for many seeds.
 
-    python -m penstock.testing.sim_chaos --seeds 10000 --jobs 2
+    python -m penstock.testing.sim.chaos --seeds 10000 --jobs 2
 
 prints every seed that fails, with how to run it alone, and ends with 1 if there was one.
 """
@@ -21,12 +21,12 @@ from penstock.cluster.herder.runs import Phase
 from penstock.cluster.protocol import VERSIONS
 from penstock.cluster.records import Target
 from penstock.ids import TaskId
-from penstock.testing.sim import Sim
-from penstock.testing.sim_connectors import config
-from penstock.testing.sim_faults import MANY_FAULTS, NO_FAULTS
+from penstock.testing.sim.connectors import config
+from penstock.testing.sim.faults import MANY_FAULTS, NO_FAULTS
+from penstock.testing.sim.simulation import Sim
 
 TROUBLE_MS: Final = 120_000
-PROGRESS: Final = 1_000  # seeds between two words about it
+PROGRESS: Final = 1_000  # seeds between two progress messages
 
 KINDS: Final = (
     ("sessioned", False),
@@ -38,20 +38,20 @@ KINDS: Final = (
     ("compatible", True),
     ("default", True),
 )
-"""Which protocol a seed is for, and whether its tasks deliver exactly once: dealt out in turn."""
+"""Protocol, and whether tasks deliver exactly once: seeds take them in turn."""
 
 
 def kind_of(
     seed: int, protocol: str | None = None, exactly_once: bool | None = None
 ) -> tuple[str, bool]:
-    """The protocol, and whether exactly once, that a seed is run with where nothing is asked."""
-    dealt = KINDS[seed % len(KINDS)]
-    return protocol or dealt[0], dealt[1] if exactly_once is None else exactly_once
+    """The protocol of a seed, and whether its tasks deliver exactly once, unless given."""
+    name, once = KINDS[seed % len(KINDS)]
+    return protocol or name, once if exactly_once is None else exactly_once
 
 
 def survive(seed: int, protocol: str | None = None, exactly_once: bool | None = None) -> Sim:
-    """The cluster after two minutes of trouble, and the rest after it; AssertionError if something
-    happened that may not, or something does not come about."""
+    """The cluster after two minutes of trouble, once it is at rest again; AssertionError if an
+    invariant breaks or it does not come to rest."""
     name, once = kind_of(seed, protocol, exactly_once)
     sim = Sim(seed, protocol_name=name, exactly_once=once)
     try:
@@ -63,7 +63,7 @@ def survive(seed: int, protocol: str | None = None, exactly_once: bool | None = 
 
 @dataclass(slots=True)
 class Chaos:
-    """Makes trouble for a while, then sees to it that nothing is broken by intent."""
+    """Makes trouble for a while, then ends all faults."""
 
     sim: Sim
     most_workers: int = 5
@@ -95,7 +95,7 @@ class Chaos:
             (3, self._jump),
             (4, self._fail),
             (3, self._compact),
-            (2, self._change_world),
+            (2, self._change_extra_tasks),
             (4, self._burst),
             (24, self._request),
         ]
@@ -105,9 +105,9 @@ class Chaos:
     def _start(self) -> None:
         if len(self.sim.workers) < self.most_workers:
             self._names += 1
-            reused = [f"w{n}" for n in range(1, 4) if f"w{n}" not in self.sim.workers]
-            back = reused and self.sim.random.random() < 0.5
-            self.sim.start(self.sim.random.choice(reused) if back else f"x{self._names}")
+            stopped = [f"w{n}" for n in range(1, 4) if f"w{n}" not in self.sim.workers]
+            reuse = stopped and self.sim.random.random() < 0.5
+            self.sim.start(self.sim.random.choice(stopped) if reuse else f"x{self._names}")
 
     def _any_worker(self) -> str | None:
         names = list(self.sim.workers)
@@ -122,7 +122,7 @@ class Chaos:
             self.sim.stop(name)
 
     def _bounce(self) -> None:
-        """A worker dies and is started again at once; the group still has its older self."""
+        """A worker dies and soon starts again; the group may still have its former membership."""
         if (name := self._any_worker()) is not None:
             self.sim.crash(name)
             self.sim.advance(self.sim.random.randint(0, 8_000))
@@ -135,12 +135,12 @@ class Chaos:
     def _compact(self) -> None:
         self.sim.compact(self.sim.random.choice((0.5, 0.9, 1.0)))
 
-    def _change_world(self) -> None:
-        """What a connector reads from has another number of parts now."""
-        self.sim.world[self._any_connector()] = self.sim.random.randint(0, 2)
+    def _change_extra_tasks(self) -> None:
+        """The system that a connector reads from has another number of parts now."""
+        self.sim.extra_tasks[self._any_connector()] = self.sim.random.randint(0, 2)
 
     def _burst(self) -> None:
-        """Several users, at several workers, about the same connector at once."""
+        """Requests for one connector, to several workers at once."""
         connector = self._any_connector()
         for _ in range(self.sim.random.randint(2, 5)):
             if (name := self._any_worker()) is not None:
@@ -212,7 +212,7 @@ class Chaos:
                 return e.RestartTask(TaskId(connector, random.randint(0, 3)))
 
     def _repair(self) -> None:
-        """Ends all faults, and restarts what has failed; everything else has to come by itself."""
+        """Ends all faults and restarts what failed; everything else must recover by itself."""
         sim = self.sim
         sim.faults = NO_FAULTS
         if not sim.workers:
@@ -225,16 +225,16 @@ class Chaos:
         for connector in sorted(sim.suspects):
             if (name := self._any_worker()) is not None:
                 sim.request(name, e.RestartConnector(connector))
-        if not sim.workers:  # the last was on its way out
+        if not sim.workers:  # the last one was stopping
             self._start()
         for _ in range(20):
             sim.advance(15_000)
             if not self._restart_failed():
                 break
         sim.run_until(lambda: not sim.unrest(), 300_000)
-        # The leader tombstones stale statuses in every round (kafka-connect.md §5.7), and some may
-        # have been written since the last: one more round, with a worker that reads only the
-        # compacted topics.
+        # The leader tombstones stale statuses in every rebalance (kafka-connect.md §5.7). Some may
+        # have been written since the last one, so one more follows, with a worker that reads only
+        # the compacted topics.
         sim.compact(1.0)
         sim.start("last")
         sim.run_until(sim.balanced, 300_000)
@@ -264,7 +264,7 @@ Job = tuple[int, str | None, bool | None]
 
 
 def _outcome(job: Job) -> tuple[Job, str | None]:
-    """Why a seed fails, if it does; also what is no assertion is a finding."""
+    """Why a seed fails, if it does: any exception counts."""
     try:
         survive(*job)
     except Exception as error:
@@ -303,7 +303,7 @@ def main(
                 name, once = kind_of(seed, protocol, exactly_once)
                 flag = "--exactly-once" if once else "--no-exactly-once"
                 alone = f"--seeds 1 --first {seed} --protocol {name} {flag}"
-                click.echo(f"{error}\n  python -m penstock.testing.sim_chaos {alone}")
+                click.echo(f"{error}\n  python -m penstock.testing.sim.chaos {alone}")
     took = time.monotonic() - began
     click.echo(f"{seeds - failed} of {seeds} seeds passed, {failed} failed, in {took:.0f} s")
     sys.exit(1 if failed else 0)

@@ -1,7 +1,7 @@
-"""The internal topics as the simulation has them: compacted, read from any offset, with gaps.
+"""The simulated internal topics: compacted, read from any offset, with gaps.
 
-A topic also knows what no reader can: everything that was ever written to it. `ConfigTopic.truth`
-says from that what the cluster is at each offset, for whoever has read so far.
+A topic also remembers every record ever written to it. `ConfigTopic.truth` derives from them the
+state of the cluster at each offset, as a reader sees it that has missed nothing.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from penstock.cluster.state import UNKNOWN, ClusterState, Entry, fold
 from penstock.cluster.statuses import StatusState, fold_statuses
 
 Row = tuple[bytes | None, bytes | None]
-"""Key and value. Kafka takes no record without a key for a compacted topic; other logs may."""
-_KEPT_TRUTHS: Final = 2_000
+"""Key and value. Kafka refuses records without a key in a compacted topic; other logs may not."""
+_MOST_TRUTHS: Final = 2_000
 
 
 @dataclass(slots=True)
@@ -37,29 +37,29 @@ class Topic:
     rows: list[Row | None] = field(default_factory=list)
     """By offset; None where a record was compacted away, or a transaction ended."""
     _gone: list[int] = field(default_factory=list)  # offsets that were compacted away, sorted
-    _cleaned: int = 0  # what lies before has been compacted at least once
+    _cleaned: int = 0  # records before this offset have been compacted at least once
 
     def __len__(self) -> int:
         """The end: the offset of the next record."""
         return len(self.rows)
 
     def append(self, rows: list[Row]) -> int:
-        """The offset of the last of these rows."""
+        """Stores the rows; the offset of the last one."""
         self.rows += rows
         return len(self.rows) - 1
 
     def read(self, start: int, end: int) -> list[tuple[int, bytes | None, bytes | None]]:
-        """What there is from `start` to before `end`: offset, key, value."""
-        found = enumerate(self.rows[start:end], start)
-        return [(at, *row) for at, row in found if row is not None]
+        """The records from `start` to before `end`: offset, key, value."""
+        rows = enumerate(self.rows[start:end], start)
+        return [(at, *row) for at, row in rows if row is not None]
 
     def is_whole(self, start: int, end: int) -> bool:
-        """Whether nothing between has been compacted away so far."""
+        """Whether no record from `start` to before `end` has been compacted away so far."""
         return bisect_left(self._gone, start) == bisect_left(self._gone, end)
 
     def compact(self, until: int, forget: int) -> None:
-        """Keeps the last record of each key among those before `until`; of tombstones that a
-        compaction has kept before, and that lie before `forget`, nothing.
+        """Keeps the last record of each key among those before `until`, without tombstones before
+        `forget` that an earlier compaction has kept.
 
         The last record of the topic always stays, as Kafka's active segment does.
         """
@@ -77,9 +77,9 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What the config topic says up to an offset, to a reader who has missed nothing.
+    """The config topic up to an offset, as a reader sees it that has missed nothing.
 
-    Compaction may take away what a task set was made from: `moved` are the connectors whose
+    Compaction may remove records that a task set was made from: `moved` are the connectors whose
     configuration is newer than their last commit. A later reader does not see their task sets.
     """
 
@@ -87,7 +87,7 @@ class Truth:
     moved: frozenset[str]
 
     def settled(self, connector: str) -> bool:
-        """Whether all that its task set was made from outlives any compaction."""
+        """Whether all records that its task set was made from outlive any compaction."""
         entry = self.state.entries.get(connector, UNKNOWN)
         return not (entry.inconsistent or entry.deferred or connector in self.moved)
 
@@ -98,8 +98,8 @@ class ConfigTopic(Topic):
 
     _truths: dict[int, Truth] = field(default_factory=dict)
     _latest: Truth = field(default_factory=lambda: Truth(ClusterState(), frozenset()))
-    _about: list[str | None] = field(default_factory=list)  # by offset: whose record it is
-    _commits: dict[str, list[int]] = field(default_factory=dict)
+    _connectors: list[str | None] = field(default_factory=list)  # by offset: of the record
+    _commits: dict[str, list[int]] = field(default_factory=dict)  # offsets, by connector
 
     def append(self, rows: list[Row]) -> int:
         for at, row in enumerate(rows, len(self.rows)):
@@ -108,9 +108,9 @@ class ConfigTopic(Topic):
         return Topic.append(self, rows)
 
     def mark_end_of_transaction(self) -> None:
-        """Takes the offset that Kafka gives the marker."""
+        """Takes up an offset, as the marker of a transaction does in Kafka."""
         self.rows.append(None)
-        self._about.append(None)
+        self._connectors.append(None)
 
     def _learn(self, at: int, record: ConfigRecord | Skipped) -> None:
         state, _ = fold(self._latest.state, at, record)
@@ -123,39 +123,39 @@ class ConfigTopic(Topic):
                 self._commits.setdefault(connector, []).append(at)
             case _:
                 pass
-        self._about.append(_subject(record))
+        self._connectors.append(_connector_of(record))
         self._latest = self._truths[state.offset] = Truth(state, moved)
-        while len(self._truths) > _KEPT_TRUTHS:
+        while len(self._truths) > _MOST_TRUTHS:
             del self._truths[next(iter(self._truths))]
 
     @property
     def state(self) -> ClusterState:
-        """The cluster as everything in the topic says."""
+        """The cluster according to everything in the topic."""
         return self._latest.state
 
     @property
     def offset(self) -> int:
-        """The config offset of whoever has read everything."""
+        """The config offset of a worker that has read everything."""
         return self.state.offset
 
     def settled(self, connector: str) -> bool:
-        """Whether everybody sees the connector's task set, whatever has been compacted away."""
+        """Whether every worker sees the connector's task set, whatever has been compacted away."""
         return self._latest.settled(connector)
 
     def truth(self, offset: int) -> Truth | None:
-        """What is true at this config offset; None when it was too long ago."""
+        """What is true at this config offset; None if it is too old."""
         return self._truths.get(offset)
 
     def touched(self, start: int, end: int) -> frozenset[str]:
-        """Which connectors the records between these config offsets were about."""
-        return frozenset(c for c in self._about[max(start, 0) : max(end, 0)] if c is not None)
+        """The connectors of the records between these config offsets."""
+        return frozenset(c for c in self._connectors[max(start, 0) : max(end, 0)] if c is not None)
 
     def task_set(self, connector: str, offset: int) -> int:
-        """Which of all task sets there were is the connector's at this config offset."""
+        """The number of the connector's task set at this config offset, counted from its first."""
         return bisect_left(self._commits.get(connector, []), offset)
 
 
-def _subject(record: ConfigRecord | Skipped) -> str | None:
+def _connector_of(record: ConfigRecord | Skipped) -> str | None:
     match record:
         case TaskConfig(task):
             return task.connector
@@ -168,16 +168,17 @@ def _subject(record: ConfigRecord | Skipped) -> str | None:
 def differences(
     truth: Truth, seen: ClusterState, connectors: frozenset[str], *, whole: bool
 ) -> list[str]:
-    """How what a worker sees of these connectors differs from the truth at its offset.
+    """The differences between these connectors as a worker sees them and the truth at its offset.
 
-    A worker that was shown every record (`whole`) sees exactly the truth. One for which some were
-    compacted away need not know, and is not asked for:
+    A worker that has read every record (`whole`) sees exactly the truth. If some were compacted
+    away, these are not compared:
 
-    - generations, which count the commits one has read;
-    - what waits for a commit, and applied task configurations beyond the task count;
-    - connectors that are not configured, but for how many tasks were fenced;
-    - the task set of a connector that has been configured anew since its last commit, of one whose
-      next set is half written, and of one whose set has holes: what its commit needs may be gone.
+    - generations, which count the commits a worker has read;
+    - records that wait for a commit, and applied task configurations beyond the task count;
+    - connectors that are not configured, except for how many tasks were fenced;
+    - the task set of a connector that has been reconfigured since its last commit, of one whose
+      next set is half written, and of one whose set has holes: records that its commit needs may
+      be gone.
     """
     if seen.session_key != truth.state.session_key:
         return [f"session key {seen.session_key} instead of {truth.state.session_key}"]
@@ -188,38 +189,38 @@ def differences(
             for connector in sorted(connectors)
             if seen.entries.get(connector) != truth.state.entries.get(connector)
         ]
-    found: list[str] = []
+    different: list[str] = []
     for connector in sorted(connectors):
         true = truth.state.entries.get(connector, UNKNOWN)
         theirs = seen.entries.get(connector, UNKNOWN)
         settled = truth.settled(connector)
-        if _kept(true, settled=settled) != _kept(theirs, settled=settled):
-            found.append(f"{connector}: {theirs} instead of {true}")
-    return found
+        if _invariant(true, settled=settled) != _invariant(theirs, settled=settled):
+            different.append(f"{connector}: {theirs} instead of {true}")
+    return different
 
 
-def _kept(entry: Entry, *, settled: bool) -> object:
-    """What no compaction may change."""
+def _invariant(entry: Entry, *, settled: bool) -> object:
+    """The part of an entry that no compaction may change."""
     if entry.config is None:
         return entry.fencing_count
-    kept = (entry.config, entry.target, entry.fencing_count)
+    config = (entry.config, entry.target, entry.fencing_count)
     if not settled:
-        return kept
+        return config
     count = entry.task_count or 0
     tasks = [entry.applied.get(number) for number in range(count)]
-    configured = entry.applied_config if entry.task_count is not None else None
-    made = entry.generation is not None or not count
-    return *kept, entry.inconsistent, count, tasks, configured, made, entry.pending_fencing
+    applied = entry.applied_config if entry.task_count is not None else None
+    committed = entry.generation is not None or not count
+    return *config, entry.inconsistent, count, tasks, applied, committed, entry.pending_fencing
 
 
 @dataclass(slots=True)
 class StatusTopic(Topic):
-    """The status topic, and what it says altogether."""
+    """The status topic, and the statuses in it."""
 
     _shown: StatusState = field(default_factory=StatusState)
 
     def shown(self) -> StatusState:
-        """The statuses as everything that was ever written says."""
+        """The statuses according to every record ever written."""
         return self._shown
 
     def append(self, rows: list[Row]) -> int:
@@ -227,7 +228,7 @@ class StatusTopic(Topic):
         return Topic.append(self, rows)
 
     def now(self) -> StatusState:
-        """The statuses as a worker sees them that starts at this moment."""
+        """The statuses as a worker sees them that starts now."""
         return fold_statuses(
             StatusState(), [decode_status(*row) for row in self.rows if row is not None]
         )

@@ -1,4 +1,4 @@
-"""What the connectors of a simulated cluster are configured with, and which tasks they plan."""
+"""The connectors of a simulated cluster: configurations, and the tasks they plan."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from penstock.cluster.recovery import NO_RESTARTS, Causes, RestartPolicy
 
 
 def config(connector: str, tasks: int, version: int = 0) -> dict[str, str | None]:
-    """A configuration that makes the simulated connector plan so many tasks."""
+    """A configuration with which the simulated connector plans this number of tasks."""
     return {"name": connector, "tasks": str(tasks), "version": str(version)}
 
 
-def planned(properties: RawProps, more: int = 0) -> tuple[RawProps, ...]:
+def planned(properties: RawProps, extra_tasks: int = 0) -> tuple[RawProps, ...]:
     """The tasks the simulated connector plans. Every third version changes no task."""
     version = int(properties["version"] or 0) // 3
-    count = int(properties["tasks"] or 0) + (more if asks_again_ms(properties) else 0)
+    count = int(properties["tasks"] or 0) + (extra_tasks if replan_ms(properties) else 0)
     return tuple({"task": str(number), "version": str(version)} for number in range(count))
 
 
-def asks_again_ms(properties: RawProps) -> int | None:
-    """How often the simulated connector wants to be asked for its tasks: one in three does."""
+def replan_ms(properties: RawProps) -> int | None:
+    """How often the simulated connector plans its tasks anew: one in three does."""
     return 15_000 if (properties["name"] or "").endswith(("3", "6", "9")) else None
 
 
 def restarts(properties: RawProps) -> RestartPolicy:
-    """How the simulated connector is restarted: every second one is, three times in a minute."""
+    """Restarts of the simulated connector: three in a minute, for every second connector."""
     if not (properties.get("name") or "").endswith(("2", "4", "6", "8")):
         return NO_RESTARTS
     return RestartPolicy(Causes.RETRIABLE, 3, backoff_ms=1_000, window_ms=60_000)

@@ -1,55 +1,71 @@
-"""A simulated worker's client of the group, as `kafka/group.py` is it."""
+"""A simulated worker's membership of its group: what `kafka/group.py` is to a real one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from penstock.cluster import events as e
 from penstock.cluster import protocol
-from penstock.testing.sim_group import REBALANCE_TIMEOUT_MS
-
-if TYPE_CHECKING:
-    from penstock.testing.sim_worker import SimWorker
+from penstock.testing.sim.coordinator import REBALANCE_TIMEOUT_MS, Coordinator
+from penstock.testing.sim.world import Process, World
 
 HEARTBEAT_MS: Final = 3_000
 ANSWER_MS: Final = 10_000  # how long the client waits for its worker's loop
 JOIN_MS: Final = REBALANCE_TIMEOUT_MS + 5_000  # how long it waits for the coordinator's response
 
 
+class Network(World, Protocol):
+    """What a group client may use of the cluster."""
+
+    @property
+    def coordinator(self) -> Coordinator: ...
+
+    @property
+    def protocol(self) -> str:
+        """The group's protocol, which all members speak."""
+
+
+class Member(Process, Protocol):
+    """What a group client may use of its worker."""
+
+    def on_expelled(self) -> None:
+        """The group has removed the worker, which does not know yet."""
+
+
 class GroupClient:
     """Keeps one worker in the group; what the group decides becomes an event of the worker."""
 
-    def __init__(self, worker: SimWorker) -> None:
+    def __init__(self, network: Network, worker: Member) -> None:
         self.member = ""
         self.stage = "out"  # then: asking, joining, syncing, stable
         self.cut = False  # it cannot reach the coordinator
+        self._network = network
         self._worker = worker
-        self._sim = worker.sim
         self._generation = -1
-        self._sent_until = 0  # what is sent to the coordinator arrives in order …
-        self._answered_until = 0  # … and so does what it answers
-        self._attempt = 0  # answers to earlier attempts to join are ignored
+        self._requests_until = 0  # requests reach the coordinator in order …
+        self._responses_until = 0  # … and so do its responses
+        self._attempt = 0  # responses to earlier attempts to join are ignored
         self._join_wanted = False
         self._rejoin_needed = True
-        self._began = False
+        self._active = False  # from `join` until `step_out`
 
     @property
     def is_member(self) -> bool:
-        """Whether the coordinator, too, takes it for a member."""
-        return self.member in self._sim.coordinator.members
+        """Whether the coordinator still knows this member."""
+        return self.member in self._network.coordinator.members
 
     def join(self) -> None:
         """Joins the group, or rejoins it."""
-        self._began = self._join_wanted = True
-        self._worker.later(self._sim.random.randint(1, 50), self._poll)
+        self._active = self._join_wanted = True
+        self._worker.later(self._network.random.randint(1, 50), self._poll)
 
     def leave(self) -> None:
         """Leaves the group as the worker's last act."""
         if not self.cut:
-            self._sim.coordinator.leave(self.member, self._sim.now)
+            self._network.coordinator.leave(self.member, self._network.now)
 
     def refuse(self, attempt: object) -> None:
         """Tries to join again: the worker has no assignment for this attempt."""
@@ -57,18 +73,18 @@ class GroupClient:
             self._try_again()
 
     def step_out(self) -> None:
-        """Leaves the group until `JoinGroup` is ordered; the group goes on without this worker."""
+        """Leaves the group until the next `join`; the group goes on without this worker."""
         self._attempt += 1
         self.stage = "out"
-        self._began = self._join_wanted = False
+        self._active = self._join_wanted = False
         self._rejoin_needed = True
         member, self.member = self.member, ""
         if member:
             self.on_expelled(member)
-            self._send(lambda: self._sim.coordinator.leave(member, self._sim.now))
+            self._send(lambda coordinator, now: coordinator.leave(member, now))
 
     def _poll(self) -> None:
-        if self.cut or not self._began or self.stage not in ("out", "stable"):
+        if self.cut or not self._active or self.stage not in ("out", "stable"):
             return
         if not (self._join_wanted or self._rejoin_needed):
             return
@@ -88,28 +104,31 @@ class GroupClient:
         self._attempt += 1
         self.stage = "out"
         self._rejoin_needed = True
-        self._worker.later(self._sim.random.randint(1, 200), self._poll)
+        self._worker.later(self._network.random.randint(1, 200), self._poll)
 
-    def _send(self, act: Callable[[], None]) -> None:
-        """Sends the coordinator something, unless the way is cut."""
+    def _send(self, request: Callable[[Coordinator, int], None]) -> None:
+        """Sends the coordinator a request, unless the connection is cut."""
         if self.cut or (delay := self._delay()) is None:
             return
-        self._sent_until = max(self._sent_until, self._sim.now + delay)
-        self._sim.at(self._sent_until - self._sim.now, act)
+        self._requests_until = max(self._requests_until, self._network.now + delay)
+        self._network.at(self._requests_until - self._network.now, partial(self._arrive, request))
 
-    def answer(self, attempt: int, act: Callable[[], None]) -> None:
-        """Brings the coordinator's answer, if this attempt to join still waits for it."""
+    def _arrive(self, request: Callable[[Coordinator, int], None]) -> None:
+        request(self._network.coordinator, self._network.now)
+
+    def respond(self, attempt: int, act: Callable[[], None]) -> None:
+        """Delivers the coordinator's response, if this attempt to join still waits for it."""
         if (delay := self._delay()) is None:
             return
-        self._answered_until = max(self._answered_until, self._sim.now + delay)
+        self._responses_until = max(self._responses_until, self._network.now + delay)
         self._worker.later(
-            self._answered_until - self._sim.now, partial(self._take_answer, attempt, act)
+            self._responses_until - self._network.now, partial(self._take_response, attempt, act)
         )
 
     def _delay(self) -> int | None:
-        """How long a message takes; None when it is lost, and all that was tried with it: with
-        every second one, the connection breaks, and that is noticed."""
-        random, faults = self._sim.random, self._sim.faults
+        """How long a message takes; None when it is lost. With every second lost message the
+        connection breaks, which the client notices."""
+        random, faults = self._network.random, self._network.faults
         if random.random() < faults.message_is_lost:
             if random.random() < 0.5:
                 self._worker.later(random.randint(1, 50), partial(self._break, self._attempt))
@@ -117,14 +136,14 @@ class GroupClient:
         return (
             random.randint(200, 8_000)
             if random.random() < faults.message_is_late
-            else (random.randint(1, 10))
+            else random.randint(1, 10)
         )
 
     def _break(self, attempt: int) -> None:
         if attempt == self._attempt and self.stage in ("joining", "syncing"):
             self._try_again()
 
-    def _take_answer(self, attempt: int, act: Callable[[], None]) -> None:
+    def _take_response(self, attempt: int, act: Callable[[], None]) -> None:
         if not self.cut and self._attempt == attempt:
             act()
 
@@ -133,9 +152,9 @@ class GroupClient:
             return
         self.stage = "joining"
         self._worker.later(JOIN_MS, partial(self._give_up, self._attempt, "joining", "syncing"))
-        data = protocol.encode_metadata(command.metadata, protocol.VERSIONS[self._sim.protocol])
+        data = protocol.encode_metadata(command.metadata, protocol.VERSIONS[self._network.protocol])
         link, member = _Link(self, self._attempt), self.member
-        self._send(lambda: self._sim.coordinator.join(link, member, data, self._sim.now))
+        self._send(lambda coordinator, now: coordinator.join(link, member, data, now))
 
     def take_join(
         self, member: str, generation: int, leader: str, members: Mapping[str, bytes]
@@ -145,31 +164,31 @@ class GroupClient:
         if member == leader:
             reply = self._attempt
             self._worker.post(
-                e.AssignmentWanted(reply, member, self._sim.protocol, generation, members)
+                e.AssignmentWanted(reply, member, self._network.protocol, generation, members)
             )
         else:
-            self.send_shares(self._attempt, {})
+            self.send_assignments(self._attempt, {})
 
-    def send_shares(self, attempt: object, shares: Mapping[str, bytes]) -> None:
+    def send_assignments(self, attempt: object, assignments: Mapping[str, bytes]) -> None:
         if attempt != self._attempt or self.stage != "syncing":
             return
         link, member, generation = _Link(self, self._attempt), self.member, self._generation
         self._send(
-            lambda: self._sim.coordinator.sync(link, member, generation, shares, self._sim.now)
+            lambda coordinator, now: coordinator.sync(link, member, generation, assignments, now)
         )
 
     def take_sync(self, generation: int, data: bytes) -> None:
         self.stage = "stable"
         self._rejoin_needed = False
-        self._worker.post(e.Joined(generation, self.member, self._sim.protocol, data))
-        self._worker.later(self._sim.random.randint(1, 50), self._poll)
+        self._worker.post(e.Joined(generation, self.member, self._network.protocol, data))
+        self._worker.later(self._network.random.randint(1, 50), self._poll)
         self._worker.later(HEARTBEAT_MS, partial(self._heartbeat, self._attempt))
 
     def _heartbeat(self, attempt: int) -> None:
         if self._attempt != attempt or self.stage != "stable" or not self._worker.alive:
             return
         link, member, generation = _Link(self, attempt), self.member, self._generation
-        self._send(lambda: self._sim.coordinator.heartbeat(link, member, generation, self._sim.now))
+        self._send(lambda coordinator, now: coordinator.heartbeat(link, member, generation, now))
         self._worker.later(HEARTBEAT_MS, partial(self._heartbeat, attempt))
 
     def take_refusal(self, *, known: bool) -> None:
@@ -178,7 +197,7 @@ class GroupClient:
         self._try_again()
 
     def on_expelled(self, member: str) -> None:
-        if self.member in ("", member):  # else it is a membership this worker never heard of
+        if self.member in ("", member):  # else the worker never learned of that membership
             self._worker.on_expelled()
 
     def lose_coordinator(self) -> None:
@@ -203,20 +222,20 @@ class _Link:
     attempt: int
 
     def unknown_member(self) -> None:
-        self.client.answer(self.attempt, lambda: self.client.take_refusal(known=False))
+        self.client.respond(self.attempt, lambda: self.client.take_refusal(known=False))
 
     def round_is_over(self) -> None:
-        self.client.answer(self.attempt, lambda: self.client.take_refusal(known=True))
+        self.client.respond(self.attempt, lambda: self.client.take_refusal(known=True))
 
     def joined(
         self, member: str, generation: int, leader: str, members: Mapping[str, bytes]
     ) -> None:
-        self.client.answer(
+        self.client.respond(
             self.attempt, lambda: self.client.take_join(member, generation, leader, members)
         )
 
     def synced(self, generation: int, data: bytes) -> None:
-        self.client.answer(self.attempt, lambda: self.client.take_sync(generation, data))
+        self.client.respond(self.attempt, lambda: self.client.take_sync(generation, data))
 
     def expelled(self, member: str) -> None:
         self.client.on_expelled(member)
