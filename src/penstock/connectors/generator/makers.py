@@ -1,4 +1,4 @@
-"""Values of an Avro schema, as its annotations want them.
+"""Makes values of an Avro schema according to its annotations.
 
 The annotations (`arg.properties`) are those of Confluent's generator:
 
@@ -32,7 +32,7 @@ from penstock.api.schema import Value, days_to_date, float32, ms_to_time, ms_to_
 from penstock.connectors.generator.patterns import texts_of
 
 Make = Callable[[np.random.Generator, int, int], list[Value]]
-"""Takes a source of randomness, the number of the first record, and how many."""
+"""Makes values from a random generator, the number of the first record, and a count."""
 Node = Any
 """A part of an Avro schema: parsed JSON."""
 
@@ -52,8 +52,8 @@ _MOMENTS: Final[Mapping[tuple[str, str], Callable[[int], Value]]] = {
 
 
 def maker(node: Node) -> Make:
-    """What makes values of a schema. Raises DataError for annotations that are not understood, and
-    for schemas that Connect has no value of."""
+    """Returns a maker of values of a schema. Raises DataError for unknown annotations, and for
+    schemas that Connect has no values of."""
     return _Reader().of(node, "the schema")
 
 
@@ -61,94 +61,98 @@ def maker(node: Node) -> Make:
 class _Reader:
     named: dict[str, Make] = field(default_factory=dict)
 
-    def of(self, node: Node, where: str) -> Make:
+    def of(self, node: Node, label: str) -> Make:
         if isinstance(node, list):
-            return self._union(node, where)
+            return self._union(node, label)
         if isinstance(node, str):
             if node in self.named:
                 return self.named[node]
             node = {"type": node}
         if isinstance(node["type"], dict | list):
-            return self.of(node["type"], where)
-        given = node.get(ANNOTATIONS, {})
-        if not isinstance(given, dict) or (unknown := sorted(set(given) - _KNOWN)):
-            raise DataError(f"{ANNOTATIONS} of {where} are not understood: {unknown or given}")
-        make = self._typed(node, given, where)
+            return self.of(node["type"], label)
+        annotations = node.get(ANNOTATIONS, {})
+        if not isinstance(annotations, dict):
+            raise DataError(f"{ANNOTATIONS} of {label} must be an object: {annotations}")
+        if unknown := sorted(set(annotations) - _KNOWN):
+            raise DataError(f"{ANNOTATIONS} of {label} are not understood: {unknown}")
+        make = self._typed(node, annotations, label)
         if "name" in node:
             self.named[node["name"]] = make
             if "namespace" in node:
                 self.named[f"{node['namespace']}.{node['name']}"] = make
         return make
 
-    def _union(self, nodes: Sequence[Node], where: str) -> Make:
-        branches = [each for each in nodes if each != "null"]
+    def _union(self, nodes: Sequence[Node], label: str) -> Make:
+        branches = [branch for branch in nodes if branch != "null"]
         if len(branches) != 1:
-            raise DataError(f"{where} is a union of several types, which cannot be generated")
-        make = self.of(branches[0], where)
+            raise DataError(f"{label} is a union of several types, which cannot be generated")
+        make = self.of(branches[0], label)
         if len(nodes) == 1:
             return make
 
         def maybe(rng: np.random.Generator, first: int, count: int) -> list[Value]:
-            there = rng.integers(2, size=count)
+            presence = rng.integers(2, size=count)
             return [
-                value if is_there else None
-                for value, is_there in zip(make(rng, first, count), there, strict=True)
+                value if is_present else None
+                for value, is_present in zip(make(rng, first, count), presence, strict=True)
             ]
 
         return maybe
 
-    def _typed(self, node: Node, given: Mapping[str, Any], where: str) -> Make:
+    def _typed(self, node: Node, annotations: Mapping[str, Any], label: str) -> Make:
         kind = node["type"]
         read = _value_of(node)
-        if "options" in given:
-            return _one_of([read(each) for each in _options(given["options"], where)], where)
+        if "options" in annotations:
+            return _one_of(
+                [read(option) for option in _options(annotations["options"], label)], label
+            )
         match kind:
             case "null":
                 return lambda rng, first, count: [None] * count
             case "boolean":
-                return _boolean(given)
+                return _boolean(annotations)
             case "int" | "long":
-                return _through(_number(kind, given, where), read)
+                return _through(_number(kind, annotations, label), read)
             case "float" | "double":
-                return _through(_fraction(given, where), float32 if kind == "float" else read)
+                return _through(_fraction(annotations, label), float32 if kind == "float" else read)
             case "bytes" | "fixed" if node.get("logicalType") == "decimal":
-                return _through(_fraction(given, where), read)
+                return _through(_fraction(annotations, label), read)
             case "bytes":
-                return _bytes(*_length(given, where))
+                return _bytes(*_length(annotations, label))
             case "fixed":
                 return _bytes(node["size"], node["size"] + 1)
             case "string":
-                return _string(given, where)
+                return _string(annotations, label)
             case "enum":
-                return _one_of(list(node["symbols"]), where)
+                return _one_of(list(node["symbols"]), label)
             case "record":
-                return self._record(node, where)
+                return self._record(node)
             case "array":
-                items = self.of(node["items"], f"the items of {where}")
-                return _array(items, *_length(given, where))
+                items = self.of(node["items"], f"the items of {label}")
+                return _array(items, *_length(annotations, label))
             case "map":
-                keys = _string(given.get("keys", {}), f"the keys of {where}")
-                if "options" in given.get("keys", {}):
-                    keys = _one_of(_options(given["keys"]["options"], where), where)
-                values = self.of(node["values"], f"the values of {where}")
-                return _map(keys, values, *_length(given, where))
-        raise DataError(f"{where} has the type '{kind}', which cannot be generated")
+                keys = _string(annotations.get("keys", {}), f"the keys of {label}")
+                if "options" in annotations.get("keys", {}):
+                    keys = _one_of(_options(annotations["keys"]["options"], label), label)
+                values = self.of(node["values"], f"the values of {label}")
+                return _map(keys, values, *_length(annotations, label))
+        raise DataError(f"{label} has the type '{kind}', which cannot be generated")
 
-    def _record(self, node: Node, where: str) -> Make:
-        names = [each["name"] for each in node["fields"]]
-        makes = [self.of(each["type"], f"field '{each['name']}'") for each in node["fields"]]
+    def _record(self, node: Node) -> Make:
+        names = [field["name"] for field in node["fields"]]
+        makes = [self.of(field["type"], f"field '{field['name']}'") for field in node["fields"]]
         if not makes:
             return lambda rng, first, count: [{} for _ in range(count)]
 
         def make(rng: np.random.Generator, first: int, count: int) -> list[Value]:
-            columns = [each(rng, first, count) for each in makes]
+            columns = [make_column(rng, first, count) for make_column in makes]
             return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
         return make
 
 
 def _value_of(node: Node) -> Callable[[Any], Value]:
-    """Turns what an annotation says into a value of the schema."""
+    """Returns a function from JSON values of an annotation to values of the schema."""
     kind, logical = node["type"], str(node.get("logicalType", ""))
     if moment := _MOMENTS.get((kind, logical)):
         return moment
@@ -167,123 +171,123 @@ def _value_of(node: Node) -> Callable[[Any], Value]:
         case "fixed":
             return lambda text: bytes(text, "latin-1")
         case "record":
-            reads = {each["name"]: _value_of(_whole(each["type"])) for each in node["fields"]}
+            reads = {field["name"]: _value_of(_simple(field["type"])) for field in node["fields"]}
             return lambda row: {name: read(row[name]) for name, read in reads.items()}
         case "array":
-            read_item = _value_of(_whole(node["items"]))
-            return lambda items: [read_item(each) for each in items]
+            read_item = _value_of(_simple(node["items"]))
+            return lambda items: [read_item(item) for item in items]
         case "map":
-            read_value = _value_of(_whole(node["values"]))
-            return lambda row: {name: read_value(each) for name, each in row.items()}
+            read_value = _value_of(_simple(node["values"]))
+            return lambda row: {name: read_value(value) for name, value in row.items()}
     return lambda value: value
 
 
-def _whole(node: Node) -> Node:
+def _simple(node: Node) -> Node:
     if isinstance(node, list):
-        node = next((each for each in node if each != "null"), "null")
+        node = next((branch for branch in node if branch != "null"), "null")
     return node if isinstance(node, dict) else {"type": node}
 
 
-def _options(given: Any, where: str) -> list[Any]:
-    if isinstance(given, dict):
-        if given.get("encoding") != "json":
-            raise DataError(f"The options of {where} are in a file whose encoding is not 'json'")
+def _options(options: Any, label: str) -> list[Any]:
+    if isinstance(options, dict):
+        if options.get("encoding") != "json":
+            raise DataError(f"The options of {label} are in a file whose encoding is not 'json'")
         try:
-            given = json.loads(Path(given["file"]).read_text())
+            options = json.loads(Path(options["file"]).read_text())
         except (OSError, KeyError, ValueError) as error:
-            raise DataError(f"The file with the options of {where} cannot be read: {error}") from (
+            raise DataError(f"The file with the options of {label} cannot be read: {error}") from (
                 error
             )
-    if not isinstance(given, list) or not given:
-        raise DataError(f"The options of {where} are no list with something in it")
-    return given
+    if not isinstance(options, list) or not options:
+        raise DataError(f"The options of {label} are no list with something in it")
+    return options
 
 
-def _one_of(options: list[Value], where: str) -> Make:
+def _one_of(options: list[Value], label: str) -> Make:
     if not options:
-        raise DataError(f"There is nothing to choose from for {where}")
+        raise DataError(f"There is nothing to choose from for {label}")
     return lambda rng, first, count: [
-        options[each] for each in rng.integers(len(options), size=count)
+        options[choice] for choice in rng.integers(len(options), size=count)
     ]
 
 
 def _through(make: Make, change: Callable[[Any], Value]) -> Make:
     if change in (int, float):
         return make
-    return lambda rng, first, count: [change(each) for each in make(rng, first, count)]
+    return lambda rng, first, count: [change(value) for value in make(rng, first, count)]
 
 
-def _bounds(given: Mapping[str, Any], low: float, high: float, where: str) -> tuple[Any, Any]:
-    low, high = given.get("min", low), given.get("max", high)
+def _bounds(bounds: Mapping[str, Any], low: float, high: float, label: str) -> tuple[Any, Any]:
+    low, high = bounds.get("min", low), bounds.get("max", high)
     if not low < high:
-        raise DataError(f"The range of {where}, from {low} to {high}, is empty")
+        raise DataError(f"The range of {label}, from {low} to {high}, is empty")
     return low, high
 
 
-def _number(kind: str, given: Mapping[str, Any], where: str) -> Make:
-    if "iteration" in given:
-        return _iterated(given["iteration"], where)
-    low, high = _bounds(given.get("range", {}), *_INTS[kind], where)
+def _number(kind: str, annotations: Mapping[str, Any], label: str) -> Make:
+    if "iteration" in annotations:
+        return _iterated(annotations["iteration"], label)
+    low, high = _bounds(annotations.get("range", {}), *_INTS[kind], label)
     return lambda rng, first, count: rng.integers(int(low), int(high), size=count).tolist()
 
 
-def _fraction(given: Mapping[str, Any], where: str) -> Make:
-    if "iteration" in given:
-        iterated = _iterated(given["iteration"], where)
-        return lambda rng, first, count: [float(each) for each in iterated(rng, first, count)]
-    low, high = _bounds(given.get("range", {}), 0.0, 1.0, where)
+def _fraction(annotations: Mapping[str, Any], label: str) -> Make:
+    if "iteration" in annotations:
+        iterated = _iterated(annotations["iteration"], label)
+        return lambda rng, first, count: [float(number) for number in iterated(rng, first, count)]
+    low, high = _bounds(annotations.get("range", {}), 0.0, 1.0, label)
     return lambda rng, first, count: rng.uniform(low, high, size=count).tolist()
 
 
-def _boolean(given: Mapping[str, Any]) -> Make:
-    if "iteration" in given:
-        start = int(bool(given["iteration"].get("start")))
+def _boolean(annotations: Mapping[str, Any]) -> Make:
+    if "iteration" in annotations:
+        start = int(bool(annotations["iteration"].get("start")))
         return lambda rng, first, count: [
-            (start + each) % 2 == 1 for each in range(first, first + count)
+            (start + number) % 2 == 1 for number in range(first, first + count)
         ]
-    odds = float(given.get("odds", 0.5))
+    odds = float(annotations.get("odds", 0.5))
     return lambda rng, first, count: (rng.random(count) < odds).tolist()
 
 
-def _iterated(given: Mapping[str, Any], where: str) -> Make:
-    if "start" not in given:
-        raise DataError(f"The iteration of {where} has no 'start'")
-    start, restart = given["start"], given.get("restart")
-    step = given.get("step", 1 if restart is None or restart > start else -1)
-    begin = given.get("initial", start) - start
+def _iterated(iteration: Mapping[str, Any], label: str) -> Make:
+    if "start" not in iteration:
+        raise DataError(f"The iteration of {label} has no 'start'")
+    start, restart = iteration["start"], iteration.get("restart")
+    step = iteration.get("step", 1 if restart is None or restart > start else -1)
+    begin = iteration.get("initial", start) - start
     if restart is None:
         return lambda rng, first, count: [
-            start + begin + step * each for each in range(first, first + count)
+            start + begin + step * number for number in range(first, first + count)
         ]
     if restart == start or not step:
-        raise DataError(f"The iteration of {where} does not move")
+        raise DataError(f"The iteration of {label} does not move")
     span = restart - start
     return lambda rng, first, count: [
-        start + (begin + step * each) % span for each in range(first, first + count)
+        start + (begin + step * number) % span for number in range(first, first + count)
     ]
 
 
-def _length(given: Mapping[str, Any], where: str) -> tuple[int, int]:
-    length = given.get("length", {})
+def _length(annotations: Mapping[str, Any], label: str) -> tuple[int, int]:
+    length = annotations.get("length", {})
     if isinstance(length, int):
         return length, length + 1
-    low, high = _bounds(length, 0 if "max" in length else _LENGTH[0], _LENGTH[1], where)
+    low, high = _bounds(length, 0 if "max" in length else _LENGTH[0], _LENGTH[1], label)
     return int(low), int(high)
 
 
-def _string(given: Mapping[str, Any], where: str) -> Make:
-    prefix, suffix = str(given.get("prefix", "")), str(given.get("suffix", ""))
-    if "iteration" in given:
-        iterated = _iterated(given["iteration"], where)
+def _string(annotations: Mapping[str, Any], label: str) -> Make:
+    prefix, suffix = str(annotations.get("prefix", "")), str(annotations.get("suffix", ""))
+    if "iteration" in annotations:
+        iterated = _iterated(annotations["iteration"], label)
         return _through(iterated, lambda number: f"{prefix}{number}{suffix}")
-    if "regex" in given:
-        texts = texts_of(str(given["regex"]))
+    if "regex" in annotations:
+        texts = texts_of(str(annotations["regex"]))
     else:
-        low, high = _length(given, where)
+        low, high = _length(annotations, label)
         texts = texts_of(f"[{_LETTERS}]{{{low},{high - 1}}}")
     if not prefix and not suffix:
         return lambda rng, first, count: list(texts(rng, count))
-    return lambda rng, first, count: [f"{prefix}{each}{suffix}" for each in texts(rng, count)]
+    return lambda rng, first, count: [f"{prefix}{text}{suffix}" for text in texts(rng, count)]
 
 
 def _bytes(low: int, high: int) -> Make:
@@ -295,8 +299,8 @@ def _bytes(low: int, high: int) -> Make:
 def _array(items: Make, low: int, high: int) -> Make:
     def make(rng: np.random.Generator, first: int, count: int) -> list[Value]:
         lengths = rng.integers(low, high, size=count).tolist()
-        made = iter(items(rng, first, sum(lengths)))
-        return [[next(made) for _ in range(length)] for length in lengths]
+        values = iter(items(rng, first, sum(lengths)))
+        return [[next(values) for _ in range(length)] for length in lengths]
 
     return make
 
@@ -305,7 +309,7 @@ def _map(keys: Make, values: Make, low: int, high: int) -> Make:
     def make(rng: np.random.Generator, first: int, count: int) -> list[Value]:
         lengths = rng.integers(low, high, size=count).tolist()
         total = sum(lengths)
-        made = iter(zip(keys(rng, first, total), values(rng, first, total), strict=True))
-        return [dict(next(made) for _ in range(length)) for length in lengths]
+        entries = iter(zip(keys(rng, first, total), values(rng, first, total), strict=True))
+        return [dict(next(entries) for _ in range(length)) for length in lengths]
 
     return make

@@ -5,8 +5,8 @@
 >>> all(text.startswith("User_") for text in make(np.random.default_rng(1), 3))
 True
 
-Literals, classes, `.`, groups, alternatives and repetitions are understood: what describes a text,
-not what looks at its surroundings.
+Literals, classes, `.`, groups, alternatives and repetitions are supported, which describe a text;
+not assertions, which look at its surroundings.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ import numpy as np
 from penstock.api import DataError
 
 Texts = Callable[[np.random.Generator, int], list[str]]
-"""So many texts."""
+"""Makes so many texts."""
 
 UNBOUNDED: Final = 8
-"""How many more than it has to, at most, a repetition without an end makes."""
+"""The most repetitions beyond the least, where there is no upper bound."""
 
 _CLASSES: Final = {
     "d": string.digits,
@@ -36,12 +36,12 @@ _ESCAPED: Final = {"t": "\t", "n": "\n", "r": "\r"}
 
 
 def texts_of(pattern: str) -> Texts:
-    """What makes texts of a pattern. Raises DataError for what is not understood."""
+    """Returns a maker of texts that match a pattern. Raises DataError for unsupported patterns."""
     reader = _Reader(pattern)
-    made = reader.alternatives()
+    texts = reader.alternatives()
     if not reader.at_end:
         raise reader.invalid("an unmatched )")
-    return made
+    return texts
 
 
 class _Reader:
@@ -53,12 +53,12 @@ class _Reader:
     def at_end(self) -> bool:
         return self._at >= len(self._pattern)
 
-    def invalid(self, what: str) -> DataError:
-        return DataError(f"Cannot make texts of the regex '{self._pattern}': {what}")
+    def invalid(self, problem: str) -> DataError:
+        return DataError(f"Cannot make texts of the regex '{self._pattern}': {problem}")
 
     def alternatives(self) -> Texts:
         choices = [self._sequence()]
-        while self._takes("|"):
+        while self._accept("|"):
             choices.append(self._sequence())
         return choices[0] if len(choices) == 1 else _one_of(choices)
 
@@ -72,10 +72,10 @@ class _Reader:
         char = self._next()
         match char:
             case "(":
-                if self._takes("?") and not self._takes(":"):
+                if self._accept("?") and not self._accept(":"):
                     raise self.invalid("only (…) and (?:…) are understood")
                 inner = self.alternatives()
-                if not self._takes(")"):
+                if not self._accept(")"):
                     raise self.invalid("a ( without its )")
                 return inner
             case "[":
@@ -95,7 +95,9 @@ class _Reader:
         if char in _CLASSES:
             return _CLASSES[char]
         if char.lower() in _CLASSES:
-            return "".join(each for each in _PRINTABLE if each not in _CLASSES[char.lower()])
+            return "".join(
+                printable for printable in _PRINTABLE if printable not in _CLASSES[char.lower()]
+            )
         if char in _ESCAPED:
             return _ESCAPED[char]
         if char.isalnum():
@@ -103,9 +105,9 @@ class _Reader:
         return char
 
     def _class(self) -> str:
-        excluded = self._takes("^")
+        excluded = self._accept("^")
         chars = ""
-        while not self._takes("]"):
+        while not self._accept("]"):
             char = self._next()
             if char == "\\":
                 chars += self._escape()
@@ -118,27 +120,27 @@ class _Reader:
             else:
                 chars += char
         if excluded:
-            chars = "".join(each for each in _PRINTABLE if each not in chars)
+            chars = "".join(printable for printable in _PRINTABLE if printable not in chars)
         if not chars:
             raise self.invalid("a class without characters")
         return "".join(dict.fromkeys(chars))
 
-    def _repeated(self, made: Texts) -> Texts:
+    def _repeated(self, texts: Texts) -> Texts:
         while True:
-            if self._takes("*"):
-                made = _times(made, 0, UNBOUNDED)
-            elif self._takes("+"):
-                made = _times(made, 1, 1 + UNBOUNDED)
-            elif self._takes("?"):
-                made = _times(made, 0, 1)
-            elif self._takes("{"):
-                made = _times(made, *self._bounds())
+            if self._accept("*"):
+                texts = _repetitions(texts, 0, UNBOUNDED)
+            elif self._accept("+"):
+                texts = _repetitions(texts, 1, 1 + UNBOUNDED)
+            elif self._accept("?"):
+                texts = _repetitions(texts, 0, 1)
+            elif self._accept("{"):
+                texts = _repetitions(texts, *self._bounds())
             else:
-                return made
+                return texts
 
     def _bounds(self) -> tuple[int, int]:
         text = ""
-        while not self._takes("}"):
+        while not self._accept("}"):
             text += self._next()
         low, comma, high = text.partition(",")
         try:
@@ -159,7 +161,7 @@ class _Reader:
         self._at += 1
         return self._pattern[self._at - 1]
 
-    def _takes(self, char: str) -> bool:
+    def _accept(self, char: str) -> bool:
         if self._peek() != char:
             return False
         self._at += 1
@@ -169,7 +171,7 @@ class _Reader:
 def _chars(chars: str) -> Texts:
     if len(chars) < 2:
         return lambda rng, count: list(repeat(chars, count))
-    return lambda rng, count: [chars[each] for each in rng.integers(len(chars), size=count)]
+    return lambda rng, count: [chars[index] for index in rng.integers(len(chars), size=count)]
 
 
 def _joined(parts: list[Texts]) -> Texts:
@@ -184,15 +186,15 @@ def _one_of(choices: list[Texts]) -> Texts:
     def make(rng: np.random.Generator, count: int) -> list[str]:
         columns = [choice(rng, count) for choice in choices]
         chosen = rng.integers(len(choices), size=count)
-        return [columns[which][row] for row, which in enumerate(chosen)]
+        return [columns[column][row] for row, column in enumerate(chosen)]
 
     return make
 
 
-def _times(made: Texts, least: int, most: int) -> Texts:
+def _repetitions(texts: Texts, least: int, most: int) -> Texts:
     def make(rng: np.random.Generator, count: int) -> list[str]:
         lengths = rng.integers(least, most, size=count, endpoint=True).tolist()
-        pieces: Iterator[str] = iter(made(rng, sum(lengths)))
+        pieces: Iterator[str] = iter(texts(rng, sum(lengths)))
         return ["".join(next(pieces) for _ in range(length)) for length in lengths]
 
     return make

@@ -49,7 +49,7 @@ def _record(name: str, /, **fields: Node) -> Node:
     node: dict[str, Any] = {"type": "record", "name": short}
     if space:
         node["namespace"] = space
-    node["fields"] = [{"name": each, "type": kind} for each, kind in fields.items()]
+    node["fields"] = [{"name": field, "type": kind} for field, kind in fields.items()]
     return node
 
 
@@ -67,14 +67,14 @@ _PEOPLE: Final = (
     ("Ines", "Costa"), ("Jonas", "Weber"), ("Kofi", "Mensah"), ("Lena", "Kowalska"),
     ("Mei", "Chen"), ("Nadia", "Rossi"), ("Oskar", "Nielsen"), ("Priya", "Raman"),
 )  # fmt: skip
-_NAMES: Final = tuple(" ".join(each) for each in _PEOPLE)
-_ADDRESSES: Final = tuple(f"198.51.100.{each}" for each in range(7, 250, 9))
+_NAMES: Final = tuple(" ".join(person) for person in _PEOPLE)
+_ADDRESSES: Final = tuple(f"198.51.100.{host}" for host in range(7, 250, 9))
 _CITIES: Final = (
     ("Raleigh", "NC"), ("Chicago", "IL"), ("Sacramento", "CA"), ("Austin", "TX"),
     ("Boston", "MA"), ("Atlanta", "GA"), ("Lexington", "KY"),
 )  # fmt: skip
-_SHOES: Final = tuple(f"5b6c0d1e-0000-4000-8000-{each:012d}" for each in range(1, 41))
-_BUYERS: Final = tuple(f"7d8e9f00-0000-4000-8000-{each:012d}" for each in range(1, 41))
+_SHOES: Final = tuple(f"5b6c0d1e-0000-4000-8000-{number:012d}" for number in range(1, 41))
+_BUYERS: Final = tuple(f"7d8e9f00-0000-4000-8000-{number:012d}" for number in range(1, 41))
 _SINCE_2021_MS: Final = 1_609_459_200_000
 _DAYS: Final = _range("int", 18000, 19000, "date")
 _VEHICLE: Final = _range("int", 1000, 9999)
@@ -268,8 +268,8 @@ QUICKSTARTS: Final[Mapping[str, Quickstart]] = {
         _rows(
             "datagen.example.users",
             {"card_id": "int", "card_number": "long", "cvv": "int", "expiration_date": "string"},
-            [(each, 6011000000000000 + each * 7919, 100 + each * 31, f"{each % 12 + 1:02d}/29")
-             for each in range(1, 25)],
+            [(row, 6011000000000000 + row * 7919, 100 + row * 31, f"{row % 12 + 1:02d}/29")
+             for row in range(1, 25)],
         ),
         "card_id",
     ),
@@ -360,9 +360,9 @@ QUICKSTARTS: Final[Mapping[str, Quickstart]] = {
             {"customer_id": "int", "first_name": "string", "last_name": "string",
              "email": "string", "gender": "string", "income": "int", "fico": "int",
              "years_active": "int"},
-            [(400 + each, first, last, f"{first.lower()}@mail.example",
-              ("Female", "Male")[each % 2], 30_000 + each * 9_973, 450 + each * 23, each % 30)
-             for each, (first, last) in enumerate(_PEOPLE)],
+            [(400 + row, first, last, f"{first.lower()}@mail.example",
+              ("Female", "Male")[row % 2], 30_000 + row * 9_973, 450 + row * 23, row % 30)
+             for row, (first, last) in enumerate(_PEOPLE)],
         ),
         "customer_id",
     ),
@@ -391,8 +391,8 @@ QUICKSTARTS: Final[Mapping[str, Quickstart]] = {
         _rows(
             "gaming.gaming_players",
             {"player_id": "int", "player_name": "string", "ip": "string"},
-            [(1001 + each, name, _ADDRESSES[each % len(_ADDRESSES)])
-             for each, name in enumerate(_NAMES)],
+            [(1001 + row, name, _ADDRESSES[row % len(_ADDRESSES)])
+             for row, name in enumerate(_NAMES)],
         ),
         "player_id",
     ),
@@ -411,9 +411,9 @@ QUICKSTARTS: Final[Mapping[str, Quickstart]] = {
             "payroll.payroll_employee",
             {"employee_id": "int", "first_name": "string", "last_name": "string", "age": "int",
              "ssn": "string", "hourly_rate": "int", "gender": "string", "email": "string"},
-            [(1000 + each, first, last, 20 + each * 2, f"900-{each:02d}-{1000 + each}",
-              17 + each % 9, ("female", "male")[each % 2], f"{first.lower()}@company.example")
-             for each, (first, last) in enumerate(_PEOPLE)],
+            [(1000 + row, first, last, 20 + row * 2, f"900-{row:02d}-{1000 + row}",
+              17 + row % 9, ("female", "male")[row % 2], f"{first.lower()}@company.example")
+             for row, (first, last) in enumerate(_PEOPLE)],
         ),
         "employee_id",
     ),
@@ -475,7 +475,7 @@ QUICKSTARTS: Final[Mapping[str, Quickstart]] = {
             hostname=_one_of(*_ADDRESSES),
             action=_one_of("allow", "deny"),
             l4=_one_of("tcp"),
-            access_group=_one_of(*(f"group-{each}" for each in range(1, 6))),
+            access_group=_one_of(*(f"group-{group}" for group in range(1, 6))),
             source=_record("source", **_ENDPOINT),
             destination=_record("destination", **_ENDPOINT),
         ),
@@ -486,8 +486,8 @@ QUICKSTARTS: Final[Mapping[str, Quickstart]] = {
             "shoes.shoe_product",
             {"id": "string", "brand": "string", "name": "string", "sale_price": "int",
              "rating": "double"},
-            [(shoe, f"Maker {each % 5 + 1}", f"Runner {100 + each}", 4995 + each * 250, each % 6.0)
-             for each, shoe in enumerate(_SHOES)],
+            [(shoe, f"Maker {row % 5 + 1}", f"Runner {100 + row}", 4995 + row * 250, row % 6.0)
+             for row, shoe in enumerate(_SHOES)],
         ),
         "id",
     ),
@@ -497,10 +497,10 @@ QUICKSTARTS: Final[Mapping[str, Quickstart]] = {
             {"id": "string", "first_name": "string", "last_name": "string", "email": "string",
              "phone": "string", "street_address": "string", "state": "string",
              "zip_code": "string", "country": "string", "country_code": "string"},
-            [(buyer, *_PEOPLE[each % len(_PEOPLE)], f"buyer{each}@mail.example",
-              f"555-01{each:02d}", f"{each + 1} Main Street", _CITIES[each % len(_CITIES)][1],
-              f"{10000 + each}", "United States", "US")
-             for each, buyer in enumerate(_BUYERS)],
+            [(buyer, *_PEOPLE[row % len(_PEOPLE)], f"buyer{row}@mail.example",
+              f"555-01{row:02d}", f"{row + 1} Main Street", _CITIES[row % len(_CITIES)][1],
+              f"{10000 + row}", "United States", "US")
+             for row, buyer in enumerate(_BUYERS)],
         ),
         "id",
     ),

@@ -1,4 +1,4 @@
-"""What a generator's configuration says: the keys of Confluent's datagen connector, and ours."""
+"""The settings of a generator: the keys of Confluent's datagen connector, and ours."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ KEY_FIELD: Final = Key(
 )
 
 
-def _is_quickstart(name: str) -> str | None:
+def _quickstart_problem(name: str) -> str | None:
     if not name or name.lower() in QUICKSTARTS:
         return None
     return f"must be one out of {','.join(sorted(QUICKSTARTS))}"
@@ -82,7 +82,7 @@ QUICKSTART: Final = Key(
     STRING,
     default="",
     importance=HIGH,
-    check=checking("the name of a quickstart", _is_quickstart),
+    check=checking("the name of a quickstart", _quickstart_problem),
     recommender=Choices(tuple(sorted(QUICKSTARTS))),
     doc="A schema that is there already.",
 )
@@ -135,10 +135,10 @@ _SOURCES: Final = (SCHEMA, FILE, QUICKSTART)
 
 
 def _source_rule(values: Mapping[str, object]) -> Iterable[tuple[str, str]]:
-    given = [key.name for key in _SOURCES if values.get(key.name)]
-    if len(given) != 1:
+    used = [key.name for key in _SOURCES if values.get(key.name)]
+    if len(used) != 1:
         names = [key.name for key in _SOURCES]
-        for name in given or names:
+        for name in used or names:
             yield name, f"Must set exactly one of {', '.join(names)}"
 
 
@@ -161,7 +161,7 @@ DATAGEN: Final = ConfigDef(
 
 
 class SchemaUnusable(ConfigInvalid):
-    """No records can be made of the schema that is given; `setting` is to blame."""
+    """No records can be made of the configured schema; `setting` is to blame."""
 
     def __init__(self, setting: str, text: str) -> None:
         self.setting = setting
@@ -171,16 +171,16 @@ class SchemaUnusable(ConfigInvalid):
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """The records to be made."""
+    """Schema, maker and key of the records."""
 
     schema: Schema
     make: Make
     key: str
-    """The field that is the key; "": there is no key."""
+    """The field that is the key; "" if there is none."""
 
 
 def design_of(config: Config) -> Design:
-    """Raises SchemaUnusable for a schema that cannot be read or generated, or lacks the key."""
+    """Raises SchemaUnusable for a schema that cannot be read or generated, or has no such key."""
     quickstart = QUICKSTARTS.get(config[QUICKSTART].lower())
     if quickstart is not None:
         name, text = QUICKSTART.name, json.dumps(quickstart.schema)

@@ -1,7 +1,7 @@
-"""The source of made-up records, which answers to Confluent's datagen connector, too.
+"""The source of generated records, also under the name of Confluent's datagen connector.
 
 Offsets are datagen's: `{"task.id": 0}` → `{"task.generation": 1, "current.iteration": 500,
-"random.seed": 42}`, the number of the next record, and the seed. Its records have the same headers.
+"random.seed": 42}`, with the number of the next record and the seed. Records have its headers.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ _ITERATION: Final = "current.iteration"
 _SEED: Final = "random.seed"
 
 BLOCK: Final = 1024
-"""So many records are made at once, from one seed."""
+"""Records that are made at once, from one seed."""
 _BEHIND_MS: Final = 1_000
-"""What was not sent in time is made up for, if it is not later than so."""
+"""Late records are sent if they are no later than this."""
 
 
 class DatagenSource(SourceConnector):
@@ -84,12 +84,12 @@ class DatagenSource(SourceConnector):
         return True
 
     def alter_offsets(self, config: Config, offsets: Offsets) -> bool:
-        for each in offsets:
-            task = each.partition.get(_TASK_ID)
+        for source_offset in offsets:
+            task = source_offset.partition.get(_TASK_ID)
             if isinstance(task, bool) or not isinstance(task, int):
                 raise PenstockError(f"Partition objects should contain a number as '{_TASK_ID}'")
-            if each.offset is not None:
-                _State.of(each.offset)
+            if source_offset.offset is not None:
+                _State.of(source_offset.offset)
         return True
 
     def open(self, config: Config, context: SourceContext) -> SourceReader:
@@ -114,7 +114,7 @@ class DatagenSource(SourceConnector):
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What a task begins with."""
+    """Where a task begins."""
 
     generation: int
     first: int
@@ -122,7 +122,7 @@ class _State:
 
     @classmethod
     def of(cls, offset: Mapping[str, Primitive]) -> _State:
-        """Raises PenstockError."""
+        """Raises PenstockError for an invalid offset."""
         numbers = []
         for name in (_GENERATION, _ITERATION, _SEED):
             number = offset.get(name)
@@ -136,7 +136,7 @@ class _State:
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """How many records there are, None: without end; and whether the task fails after them."""
+    """The number of records, None if unlimited; and whether the task fails after them."""
 
     records: int | None
     fails: bool
@@ -159,7 +159,7 @@ class GeneratorReader(SourceReader):
         end: _End,
         error_rate: float,
     ) -> None:
-        """`pace` gives the time to the next record in ms."""
+        """`pace` returns the time to the next record, in ms."""
         self._design = design
         self._topic = topic
         self._task = task
@@ -172,13 +172,13 @@ class GeneratorReader(SourceReader):
         self._stored = state.first
         self._due_ms = _now() + pace()
         self._block: tuple[int, list[Value]] = (-1, [])
-        self._size = 0  # of a record, about, in bytes
+        self._size = 0  # approximate bytes of a record
 
     def poll(self, max_bytes: int, wait_ms: int) -> Polled | None:
-        left = math.inf
+        remaining = math.inf
         if self._end.records is not None:
-            left = self._end.records - self._next
-        if left <= 0:
+            remaining = self._end.records - self._next
+        if remaining <= 0:
             self._finish()
             self._context.wait(wait_ms / 1000)
             return None
@@ -188,49 +188,52 @@ class GeneratorReader(SourceReader):
             now = _now()
             if self._due_ms > now:
                 return None
-        return self._made(self._due(now, min(left, self._fitting(max_bytes))))
+        return self._next_records(self._due(now, min(remaining, self._rows_within(max_bytes))))
 
     def committed(self, offsets: Offsets) -> None:
-        for each in offsets:
-            if each.partition.get(_TASK_ID) == self._task and each.offset is not None:
-                self._stored = _State.of(each.offset).first
+        for source_offset in offsets:
+            if (
+                source_offset.partition.get(_TASK_ID) == self._task
+                and source_offset.offset is not None
+            ):
+                self._stored = _State.of(source_offset.offset).first
         self._context.wake()
 
     def _finish(self) -> None:
-        """All was sent. Raises if the task is to fail, when all is stored."""
+        """After the last record: raises if the task has to fail and all offsets are stored."""
         if self._end.fails and self._stored >= self._next:
             raise PenstockError(
                 f"Stopping connector: generated the configured {self._next} number of messages"
             )
 
-    def _fitting(self, max_bytes: int) -> int:
+    def _rows_within(self, max_bytes: int) -> int:
         if not self._size:
             rows = self._rows(self._next)[:16]
-            written = sum(len(orjson.dumps(each, default=str)) for each in rows)
-            self._size = max(1, written // len(rows))
+            total_bytes = sum(len(orjson.dumps(row, default=str)) for row in rows)
+            self._size = max(1, total_bytes // len(rows))
         return max(1, max_bytes // self._size)
 
-    def _due(self, now: float, most: float) -> int:
-        """How many records are due, which is at least one."""
+    def _due(self, now: float, limit: float) -> int:
+        """How many records are due: at least one, at most `limit`."""
         self._due_ms = max(self._due_ms, now - _BEHIND_MS)
         count = 0
-        while count < most and self._due_ms <= now:
+        while count < limit and self._due_ms <= now:
             pause = self._pace()
             if not pause:
-                return int(most)
+                return int(limit)
             self._due_ms += pause
             count += 1
         return count
 
     def _rows(self, number: int) -> list[Value]:
-        """The values of a block from this record on."""
+        """The values from this record to the end of its block."""
         block, within = divmod(number, BLOCK)
         if self._block[0] != block:
             rng = np.random.default_rng([self._state.seed % 2**64, self._task, block])
             self._block = block, self._design.make(rng, block * BLOCK, BLOCK)
         return self._block[1][within:]
 
-    def _made(self, count: int) -> Polled:
+    def _next_records(self, count: int) -> Polled:
         first = self._next
         values: list[Value] = []
         while len(values) < count:
@@ -247,7 +250,7 @@ class GeneratorReader(SourceReader):
                 partitions=[None] * count,
                 timestamps=[None] * count,
                 keys=self._keys(values),
-                values=self._spoilt(first, values),
+                values=self._with_errors(first, values),
                 headers=self._headers(first, count),
             ),
             [SourceOffset({_TASK_ID: self._task}, next_state)],
@@ -259,10 +262,10 @@ class GeneratorReader(SourceReader):
             return Column.of([None] * len(values), OPTIONAL_STRING)
         field = self._design.schema.field(name)
         assert field is not None, "it was validated"
-        return Column.of([each[name] for each in values], field.schema)
+        return Column.of([value[name] for value in values], field.schema)
 
-    def _spoilt(self, first: int, values: list[Value]) -> Column:
-        """The values, some of which are texts."""
+    def _with_errors(self, first: int, values: list[Value]) -> Column:
+        """The values; some are replaced by texts, at the error rate."""
         if not self._error_rate:
             return Column.of(values, self._design.schema)
         schema = self._design.schema
@@ -290,7 +293,7 @@ def _end(config: Config) -> _End:
 
 
 def _pace(config: Config) -> Callable[[], float]:
-    """What gives the time to the next record, in ms; 0: none."""
+    """Returns a function of the time to the next record, in ms; 0: no pause."""
     if (rate := config[RATE]) is not None:
         return lambda: 1000 / rate
     longest = config[INTERVAL]

@@ -56,6 +56,15 @@ def test_every_type_has_values(kind: Any) -> None:
         check(schema, value)
 
 
+@pytest.mark.parametrize(
+    ("annotations", "text"),
+    [([], "must be an object"), ("x", "must be an object"), ({"ranges": 1}, "not understood")],
+)
+def test_malformed_annotations_are_refused(annotations: Any, text: str) -> None:
+    with pytest.raises(DataError, match=text):
+        maker({"type": "int", "arg.properties": annotations})
+
+
 def test_a_named_type_may_be_used_again() -> None:
     point = {
         "type": "record",

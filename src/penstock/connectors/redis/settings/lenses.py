@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from penstock.api.settings import (
     BOOLEAN,
+    HIDDEN,
     HIGH,
     INT,
     LOW,
@@ -22,6 +24,7 @@ from penstock.api.settings import (
     at_least,
     between,
     checking,
+    invalid,
     non_empty,
     one_of,
 )
@@ -54,8 +57,8 @@ def _kcql_problem(text: str | None) -> str | None:
 
 def _host_problem(text: str | None) -> str | None:
     try:
-        if text and len(parse_uri(text).addresses) > 1 and "sentinel" not in text:
-            return "Several hosts are those of a cluster, which needs penstock.cluster=true"
+        if text:
+            parse_uri(text)
     except UriInvalid as error:
         return str(error)
     return None
@@ -193,6 +196,17 @@ _TLS_KEYS: Final = (
     ),
 )
 
+
+def _cluster_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
+    host = parsed.get(HOST.name)
+    if not isinstance(host, str) or parsed.get(CLUSTER.name) or _host_problem(host) is not None:
+        return
+    uri = parse_uri(host)
+    if len(uri.addresses) > 1 and uri.mode is not Mode.SENTINEL:
+        text = f"Several hosts are those of a cluster, which needs {CLUSTER.name}=true"
+        yield HOST.name, invalid(HOST.name, HIDDEN if "@" in host else host, text)
+
+
 LENSES_SINK: Final = ConfigDef(
     HOST,
     PORT,
@@ -214,6 +228,7 @@ LENSES_SINK: Final = ConfigDef(
     USERNAME,
     *PIPELINE_KEYS,
     *_TLS_KEYS,
+    rules=(_cluster_rule,),
 )
 
 

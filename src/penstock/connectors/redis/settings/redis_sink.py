@@ -145,8 +145,9 @@ OLD_KEYSPACE: Final = Key(
 def _rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
     if not parsed.get(MULTI_EXEC.name):
         return
-    command = parsed.get(COMMAND.name)
-    kind = COMMANDS.get(str(command)) or TYPES.get(str(parsed.get(TYPE.name)))
+    kind = TYPES.get(str(parsed.get(TYPE.name)))
+    if parsed.get(TYPE.name) == TYPE.default:
+        kind = COMMANDS.get(str(parsed.get(COMMAND.name)), kind)
     if kind is not None and (not kind.is_collection or kind is Kind.TIMESERIES):
         yield (
             MULTI_EXEC.name,
