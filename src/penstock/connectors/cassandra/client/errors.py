@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from penstock.api import PenstockError, Unavailable
 
 
@@ -78,6 +80,17 @@ def error_of(error: BaseException, what: str) -> PenstockError:
     if is_forbidden(error):
         return NotAllowed(text)
     return CassandraUnavailable(text) if is_transient(error) else CassandraRefused(text)
+
+
+def most_telling(errors: Sequence[BaseException]) -> BaseException:
+    """The first error with a cause. When a node goes down, requests that find no node left fail
+    before those that were on their way to it."""
+    from cassandra.cluster import NoHostAvailable
+
+    for error in errors:
+        if not isinstance(error, NoHostAvailable) or _causes(error):
+            return error
+    return errors[0]
 
 
 def shown(error: BaseException) -> str:

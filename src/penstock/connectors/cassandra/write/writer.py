@@ -27,6 +27,7 @@ from penstock.connectors.cassandra.client.errors import (
     error_of,
     is_forbidden,
     is_transient,
+    most_telling,
     shown,
 )
 from penstock.connectors.cassandra.write.binding import Binding, JsonBinding, binding_of
@@ -147,8 +148,7 @@ class CassandraWriter(SinkWriter):
         if pending:
             self._held = (batch_id, pending, refused)
             sender.window = sender.window.shrunk()
-            error = pending[0].error
-            assert error is not None
+            error = most_telling([request.error for request in pending if request.error])
             raise CassandraUnavailable(
                 f"Cassandra cannot write now ({self._access.place}): {shown(error)}"
             ) from error
