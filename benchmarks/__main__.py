@@ -1,4 +1,4 @@
-"""Runs the scenarios on both runtimes in turn and says what came of it."""
+"""Runs the scenarios on both runtimes in turn and reports the results."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ Say = Callable[[str], None]
 
 
 class Bench:
-    """One benchmark: what was measured so far, and what went wrong."""
+    """One benchmark: the figures so far, and the problems."""
 
     def __init__(self, load: Load, topics: Topics, folder: Path, say: Say) -> None:
         self.figures: list[Figure] = []
@@ -76,8 +76,8 @@ class Bench:
     def run(
         self, scenarios: Sequence[Scenario], rounds: int, wanted: Container[str] = RUNTIMES
     ) -> None:
-        """All scenarios on the wanted runtimes, round after round; who begins changes every
-        time."""
+        """Runs all scenarios on the wanted runtimes, round after round, with the runtimes in
+        alternating order."""
         for number in range(rounds):
             runtimes = (PENSTOCK, REFERENCE) if number % 2 else (REFERENCE, PENSTOCK)
             for scenario in scenarios:
@@ -154,8 +154,8 @@ def main(
         console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     jars.java()
-    for which in jars.SETS:
-        jars.folder(which, say)
+    for name in jars.SETS:
+        jars.folder(name, say)
     records = whole_batches(records)
     if records < WARM_RECORDS:
         say(f"Fewer than {WARM_RECORDS:,} records per run: what is called warm is not.")
@@ -183,13 +183,13 @@ def main(
                 console.print(report.table(bench.figures, title))
                 say(f"All figures: {file}")
     for problem in bench.problems:
-        where = f"round {problem.round + 1}, {problem.scenario}, {problem.runtime}"
-        say(f"✗ {where}: {problem.text[:_PROBLEM_WORDS]}")
+        run = f"round {problem.round + 1}, {problem.scenario}, {problem.runtime}"
+        say(f"✗ {run}: {problem.text[:_PROBLEM_WORDS]}")
     sys.exit(1 if bench.problems else 0)
 
 
 def _end(number: int, frame: FrameType | None) -> NoReturn:
-    """Ends the benchmark in order: whoever was started is stopped on the way out."""
+    """Ends the benchmark in order: all started processes are stopped."""
     sys.exit(128 + number)
 
 

@@ -55,7 +55,7 @@ def _into_table(session: Session, load: Load, note: Note) -> None:
                 "port": str(server.port),
                 "loadBalancing.localDc": DATACENTER,
                 f"topic.{topic}.bench.rows.mapping": ", ".join(
-                    f"{each}=value.{each}" for each in _COLUMNS.split(", ")
+                    f"{column}=value.{column}" for column in _COLUMNS.split(", ")
                 ),
                 **_JSON_CONVERTER,
             }
@@ -129,18 +129,18 @@ def _out_of_table(session: Session, load: Load, note: Note) -> None:
             rate = curve.rate
             note("memory_mb" if run == "warm" else "cold.memory_mb", max(peak))
         began_s = time.monotonic()
-        found = sum(1 for _ in server.session.execute(f"SELECT {_COLUMNS} FROM bench.rows"))
-        alone = found / (time.monotonic() - began_s)
-        if found != load.records:
-            raise WrongOutcome(f"{load.records:,} rows were to be read, {found:,} are there")
+        rows = sum(1 for _ in server.session.execute(f"SELECT {_COLUMNS} FROM bench.rows"))
+        alone = rows / (time.monotonic() - began_s)
+        if rows != load.records:
+            raise WrongOutcome(f"{load.records:,} rows were to be read, {rows:,} are there")
     note("hand", alone)
     note("share", None if rate is None else rate / alone)
 
 
 def _check(server: CassandraServer, records: int) -> None:
-    found = sum(1 for _ in server.session.execute("SELECT id FROM bench.rows", timeout=120))
-    if found != records:
-        raise WrongOutcome(f"{records:,} rows were to be stored, {found:,} are there")
+    rows = sum(1 for _ in server.session.execute("SELECT id FROM bench.rows", timeout=120))
+    if rows != records:
+        raise WrongOutcome(f"{records:,} rows were to be stored, {rows:,} are there")
 
 
 SCENARIOS: Final = (

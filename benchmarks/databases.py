@@ -1,4 +1,4 @@
-"""Topics into tables and tables into topics, beside what the database does without anybody else.
+"""Topics into tables and tables into topics, next to the database alone.
 
 Kafka Connect has no JDBC connector of its own, so penstock is measured alone here, next to what
 the same server takes from a bulk load, from batches of INSERTs and from single ones, all of them
@@ -52,11 +52,11 @@ Row = tuple[object, ...]
 
 
 class Target(ABC):
-    """A database, and what is said to it in its own words."""
+    """A database, and its dialect."""
 
     text: str
     truth: str
-    parameters = ""  # what its URL needs for a client that loads files
+    parameters = ""  # of its URL, for a client that loads files
 
     @abstractmethod
     def server(self) -> DatabaseServer:
@@ -149,11 +149,11 @@ def write_csv(file: Path, records: int) -> None:
 def check_table(connection: Connection, table: str, records: int) -> None:
     """Raises WrongOutcome unless the table has every row once, as it was sent."""
     names = len({number % 1_000 for number in range(min(records, 1_000))})
-    asked = (
+    query = (
         f"SELECT COUNT(*), COUNT(DISTINCT id), SUM(id), COUNT(DISTINCT name), SUM(score), "
         f"SUM(CASE WHEN active THEN 1 ELSE 0 END), COUNT(city) FROM {table}"
     )
-    ((count, different, total, found, score, active, cities),) = connection.rows(asked)
+    ((count, different, total, distinct, score, active, cities),) = connection.rows(query)
     numbers = np.arange(records, dtype=np.int64)
     expected = (
         records,
@@ -164,9 +164,17 @@ def check_table(connection: Connection, table: str, records: int) -> None:
         int((numbers & 1).sum()),
         records,
     )
-    got = (count, different, int(total or 0), found, float(score or 0), int(active or 0), cities)
-    if got != expected:
-        raise WrongOutcome(f"'{table}' should hold {expected}, it holds {got}")
+    actual = (
+        count,
+        different,
+        int(total or 0),
+        distinct,
+        float(score or 0),
+        int(active or 0),
+        cities,
+    )
+    if actual != expected:
+        raise WrongOutcome(f"'{table}' should hold {expected}, it holds {actual}")
 
 
 def _into_table(target: Target, upserting: bool) -> Callable[[Session, Load, Note], None]:
@@ -203,17 +211,17 @@ def _count_of(connection: Connection, table: str) -> Callable[[], int]:
     """A look at how many rows a table has."""
 
     def count() -> int:
-        with contextlib.suppress(PenstockError):  # it is not there yet
-            ((found,),) = connection.rows(f"SELECT COUNT(*) FROM {table}")
-            return int(found)
+        with contextlib.suppress(PenstockError):  # it does not exist yet
+            ((rows,),) = connection.rows(f"SELECT COUNT(*) FROM {table}")
+            return int(rows)
         return 0
 
     return count
 
 
 def _decoded_only(session: Session, load: Load, topic: str) -> Curve:
-    """The same records read and converted, and then left out by a transform: what is left of the
-    way when nothing is written. It is told by the group's offsets."""
+    """The same records read and converted, and then dropped by a transform: the cost without
+    writing. Measured by the group's offsets."""
     name = session.name("bare")
     config = {
         **sink_config(topic, session.folder / "nothing.txt", PARTITIONS),
@@ -237,7 +245,7 @@ def _floors(
     note: Note,
     keyed: bool,
 ) -> None:
-    """What the server takes without any pipeline before it."""
+    """The rate of the server alone, without any pipeline."""
     key = "PRIMARY KEY" if keyed else ""
     took_s = target.fill(connection, "floor_bulk", key, folder, load.records)
     note("floor.bulk", load.records / took_s)
@@ -311,9 +319,9 @@ def _snapshot(session: Session, load: Load, server: DatabaseServer, note: Note, 
         np.array(_KEYS.findall(b"\n".join(block)), dtype=bytes).astype(np.int64)
         for block in inputs.values_of(session.topics, topic)
     ]
-    found = np.sort(np.concatenate(numbers))
-    if not np.array_equal(found, np.arange(load.records)):
-        raise WrongOutcome(f"{load.records:,} rows were read, {len(found):,} records came")
+    ids = np.sort(np.concatenate(numbers))
+    if not np.array_equal(ids, np.arange(load.records)):
+        raise WrongOutcome(f"{load.records:,} rows were read, {len(ids):,} records came")
     delete_topics(session.topics, [topic])
     return curve
 

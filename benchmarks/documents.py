@@ -77,7 +77,7 @@ def _client_alone(records: int) -> float:
 
 
 def _operations(records: int) -> Iterator[list[ReplaceOne[dict[str, Any]]]]:
-    """The same number of writes, of documents like those of the topic."""
+    """The writes of `records` documents like those of the topic."""
     for start in range(0, records, _AT_ONCE):
         documents = [
             {
@@ -90,13 +90,15 @@ def _operations(records: int) -> Iterator[list[ReplaceOne[dict[str, Any]]]]:
             }
             for number in range(start, min(start + _AT_ONCE, records))
         ]
-        yield [ReplaceOne({"_id": each["_id"]}, each, upsert=True) for each in documents]
+        yield [
+            ReplaceOne({"_id": document["_id"]}, document, upsert=True) for document in documents
+        ]
 
 
 def _check(client: MongoClient[dict[str, Any]], records: int) -> None:
-    found = client["bench"]["rows"].estimated_document_count()
-    if found != records:
-        raise WrongOutcome(f"{records:,} documents were to be stored, {found:,} are there")
+    stored = client["bench"]["rows"].estimated_document_count()
+    if stored != records:
+        raise WrongOutcome(f"{records:,} documents were to be stored, {stored:,} are there")
 
 
 SCENARIOS: Final = (

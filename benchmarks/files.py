@@ -1,7 +1,7 @@
-"""Files into topics, beside a loop that does no more than that.
+"""Files into topics, next to a loop that does only that.
 
-The loop is one process with boto3 or a file, pyarrow, orjson and librdkafka's producer: what
-somebody writes who needs no connector. Kafka Connect's distribution has no such connectors.
+The loop is one process with boto3 or a file, pyarrow, orjson and librdkafka's producer: a user's
+program without a connector. Kafka Connect's distribution has no such connectors.
 """
 
 from __future__ import annotations
@@ -214,8 +214,8 @@ def _through(session: Session, load: Load, config: dict[str, str]) -> Curve:
     session.topics.create(name)
     aim = {"topic.regex.list": f"{name}:.*"} if "mode" in config else {"topic": name}
     ends = topic_ends(session.topics, [name])
-    its = {**config, **aim, **_PLAIN_JSON, "tasks.max": "2"}
-    with session.running({name: its}) as began:
+    own_config = {**config, **aim, **_PLAIN_JSON, "tasks.max": "2"}
+    with session.running({name: own_config}) as began:
         curve = watch(ends, load.records, began, load.timeout_s, session.check)
     _check(session, name, load.records)
     delete_topics(session.topics, [name])
@@ -255,9 +255,9 @@ def _check(session: Session, topic: str, records: int) -> None:
         np.array(_KEYS.findall(b"\n".join(block)), dtype=bytes).astype(np.int64)
         for block in inputs.values_of(session.topics, topic)
     ]
-    found = np.sort(np.concatenate(numbers))
-    if not np.array_equal(found, np.arange(records)):
-        raise WrongOutcome(f"{records:,} rows were read, {len(found):,} records came")
+    ids = np.sort(np.concatenate(numbers))
+    if not np.array_equal(ids, np.arange(records)):
+        raise WrongOutcome(f"{records:,} rows were read, {len(ids):,} records came")
 
 
 SCENARIOS: Final = (

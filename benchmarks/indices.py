@@ -103,10 +103,10 @@ def _from_index(session: Session, load: Load, note: Note) -> None:
             note("memory_mb" if run == "warm" else "cold.memory_mb", max(peak))
         with OpenSearch(server.url) as client:
             began = time.monotonic()
-            found = 0
+            documents = 0
             for hit in helpers.scan(client, index="rows", size=5_000, preserve_order=True):
-                found += len(orjson.dumps(hit["_source"])) > 0
-            alone = found / (time.monotonic() - began)
+                documents += len(orjson.dumps(hit["_source"])) > 0
+            alone = documents / (time.monotonic() - began)
     note("hand", alone)
     note("share", None if rate is None else rate / alone)
 
@@ -140,9 +140,9 @@ def _actions(index: str, records: int) -> Iterator[dict[str, Any]]:
 
 
 def _check(server: SearchServer, index: str, records: int) -> None:
-    found = server.count(index)
-    if found != records:
-        raise WrongOutcome(f"{records:,} documents were to be stored, {found:,} are there")
+    stored = server.count(index)
+    if stored != records:
+        raise WrongOutcome(f"{records:,} documents were to be stored, {stored:,} are there")
 
 
 SCENARIOS: Final = (

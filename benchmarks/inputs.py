@@ -1,4 +1,4 @@
-"""The records that are moved, and what has to come out of them.
+"""The records that are moved, and the checks of the outcome.
 
 A run counts only if its outcome is right: every record once, unaltered, in the order of its
 partition. Outcomes are compared by a digest that needs no sorting: the sum of the lines' hashes.
@@ -36,8 +36,7 @@ Block = Sequence[bytes]
 
 
 class WrongOutcome(Exception):
-    """Records were lost, repeated, altered or put out of order: the run was fast at something
-    else."""
+    """Records were lost, repeated, altered or reordered, so the run does not count."""
 
 
 _CITIES: Final = ("Graz", "Zürich", "Łódź", "Pau")
@@ -63,11 +62,11 @@ class Kind:
     fields: Mapping[str, str] = field(default_factory=dict)
     """The template of every field of the line; none if the line is the value as it stands."""
     shape: tuple[str, str, str] = ("", "", "")
-    """What stands before, between and after the fields, as Java prints them."""
+    """The text before, between and after the fields, as Java prints it."""
 
     @property
     def number(self) -> re.Pattern[bytes]:
-        """Where a line says its number."""
+        """Where the number is in a line."""
         return re.compile(rb"\bid=(\d+)" if self.fields else rb"^(\d+) ", re.MULTILINE)
 
     def line(self, order: Sequence[str]) -> str:
@@ -79,14 +78,14 @@ class Kind:
         return before + shown + after
 
     def order(self, line: bytes) -> tuple[str, ...]:
-        """The order of the fields in a line. That of a Java map is nobody's promise; what counts
-        is that all lines have the same fields. Raises WrongOutcome when they are other ones."""
+        """The order of the fields in a line. That of a Java map is not guaranteed, so only the set
+        of fields is checked. Raises WrongOutcome if it differs."""
         if not self.fields:
             return ()
-        found = tuple(name.decode() for name in re.findall(rb"(\w+)=", line))
-        if sorted(found) != sorted(self.fields):
+        names = tuple(name.decode() for name in re.findall(rb"(\w+)=", line))
+        if sorted(names) != sorted(self.fields):
             raise WrongOutcome(f"expected the fields {sorted(self.fields)}, found {line[:200]!r}")
-        return found
+        return names
 
 
 _TEXT: Final = {
@@ -141,7 +140,7 @@ TRANSFORMS: Final[Mapping[str, str]] = {
 
 
 def whole_batches(records: int) -> int:
-    """So many records that each of two files holds whole batches."""
+    """A number of records with which each of two files holds whole batches."""
     step = 2 * FILE_BATCH
     return max(step, -(-records // step) * step)
 
@@ -155,7 +154,7 @@ def generated(template: str, records: int) -> Iterator[list[bytes]]:
 
 @cache
 def digest(kind: Kind, order: tuple[str, ...], records: int) -> tuple[int, int]:
-    """The digest of the lines of so many records, and their bytes with line ends."""
+    """The digest of the lines of `records` records, and their bytes with line ends."""
     total = size = 0
     for block in generated(kind.line(order), records):
         total += sum(map(hash, block))
@@ -164,14 +163,15 @@ def digest(kind: Kind, order: tuple[str, ...], records: int) -> tuple[int, int]:
 
 
 def line_bytes(kind: Kind, records: int) -> int:
-    """How many bytes a file sink makes of so many records; the order of fields adds none."""
+    """The size of a file sink's output for `records` records; the order of fields does not
+    matter."""
     return digest(kind, tuple(kind.fields), records)[1]
 
 
 def check(blocks: Iterable[Block], kind: Kind, records: int, partitions: int) -> None:
     """Raises WrongOutcome unless the lines are those of records 0 … `records` - 1, once each, and
     of every partition (the number modulo `partitions`) in order."""
-    found = total = 0
+    records_read = total = 0
     order: tuple[str, ...] | None = None
     last = np.full(partitions, -1, np.int64)
     disorder = ""
@@ -180,7 +180,7 @@ def check(blocks: Iterable[Block], kind: Kind, records: int, partitions: int) ->
             continue
         if order is None:
             order = kind.order(block[0])
-        found += len(block)
+        records_read += len(block)
         total += sum(map(hash, block))
         numbers = np.array(kind.number.findall(b"\n".join(block)), dtype=bytes).astype(np.int64)
         for partition in range(partitions):
@@ -191,8 +191,8 @@ def check(blocks: Iterable[Block], kind: Kind, records: int, partitions: int) ->
             if len(back) and not disorder:
                 disorder = f"; {own[back[0] + 1]} follows {own[back[0]]} in partition {partition}"
             last[partition] = own[-1]
-    if found != records:
-        raise WrongOutcome(f"expected {records:,} records, found {found:,}{disorder}")
+    if records_read != records:
+        raise WrongOutcome(f"expected {records:,} records, found {records_read:,}{disorder}")
     if total & _MASK != digest(kind, order or (), records)[0]:
         raise WrongOutcome(f"{records:,} records came out, but not those that went in{disorder}")
     if disorder:
@@ -218,15 +218,17 @@ def values_of(topics: Topics, topic: str) -> Iterator[Block]:
     consumer = Consumer(settings)
     try:
         consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
-        seen, deadline = 0, time.monotonic() + _QUIET_S
-        while seen < end:
+        records_read, deadline = 0, time.monotonic() + _QUIET_S
+        while records_read < end:
             messages = consumer.consume(_BATCH, 0.5)
             values = [message.value() or b"" for message in messages if message.error() is None]
             if values:
-                seen, deadline = seen + len(values), time.monotonic() + _QUIET_S
+                records_read, deadline = records_read + len(values), time.monotonic() + _QUIET_S
                 yield values
             elif time.monotonic() > deadline:
-                raise WrongOutcome(f"only {seen:,} of {end:,} records of '{topic}' could be read")
+                raise WrongOutcome(
+                    f"only {records_read:,} of {end:,} records of '{topic}' could be read"
+                )
     finally:
         consumer.close()
 

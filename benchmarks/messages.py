@@ -102,18 +102,18 @@ def _writer(broker: Mosquitto, qos: int) -> SinkWriter:
 
 
 def _drained(broker: Mosquitto, client_id: str, qos: int, records: int) -> float:
-    """What paho alone receives per second, of so many messages; 0: it subscribes and leaves."""
+    """The messages per second that paho alone receives, of `records`; 0: it only subscribes."""
     subscribed, done = threading.Event(), threading.Event()
-    came = [0.0, 0.0]  # when the first and the last one came
+    arrived_at = [0.0, 0.0]  # when the first and the last one came
     count = 0
 
     def on_message(*_: object) -> None:
         nonlocal count
         if not count:
-            came[0] = time.monotonic()
+            arrived_at[0] = time.monotonic()
         count += 1
         if count == records:
-            came[1] = time.monotonic()
+            arrived_at[1] = time.monotonic()
             done.set()
 
     client = paho.Client(CallbackAPIVersion.VERSION2, client_id, clean_session=False)
@@ -127,7 +127,7 @@ def _drained(broker: Mosquitto, client_id: str, qos: int, records: int) -> float
     client.loop_stop()
     if not arrived:
         raise WrongOutcome(f"paho received {count:,} of {records:,} messages")
-    return records / (came[1] - came[0]) if records else 0.0
+    return records / (arrived_at[1] - arrived_at[0]) if records else 0.0
 
 
 def _into_broker(qos: int, session: Session, load: Load, note: Note) -> None:

@@ -1,4 +1,4 @@
-"""Topics into objects of a store, beside what a loop by hand does in a single process with
+"""Topics into objects of a store, next to a loop written by hand in a single process with
 confluent-kafka, orjson, pyarrow or fastavro, and boto3.
 
 The store is moto's server, on the same two cores. Kafka Connect has no such connector of its own.
@@ -94,7 +94,7 @@ def _avro_ids(data: bytes) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A format: what penstock is told, what a user's own loop would do, and who reads it again."""
+    """A format: penstock's settings, the encoder of a user's loop, and the reader for checks."""
 
     kind: Kind
     settings: Mapping[str, str]
@@ -166,7 +166,7 @@ def _into_objects(form: Form) -> Callable[[Session, Load, Note], None]:
 
 
 def _loop_by_hand(topics: Topics, topic: str, form: Form, client: Any) -> None:
-    """What a user would write: one process that reads, collects, encodes and uploads."""
+    """A user's own loop: one process that reads, collects, encodes and uploads."""
     ends = topics.ends(topic)
     consumer = Consumer(
         {
@@ -176,27 +176,27 @@ def _loop_by_hand(topics: Topics, topic: str, form: Form, client: Any) -> None:
             "log_level": 0,
         }
     )
-    held: dict[int, list[bytes]] = {partition: [] for partition in ends}
+    pending: dict[int, list[bytes]] = {partition: [] for partition in ends}
     starts = dict.fromkeys(ends, 0)
-    left = sum(ends.values())
+    remaining = sum(ends.values())
     try:
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in ends])
         deadline = time.monotonic() + _QUIET_S
-        while left:
+        while remaining:
             messages = consumer.consume(_AT_ONCE, 0.5)
             if messages:
                 deadline = time.monotonic() + _QUIET_S
             elif time.monotonic() > deadline:
-                raise WrongOutcome(f"{left:,} records of '{topic}' could not be read")
+                raise WrongOutcome(f"{remaining:,} records of '{topic}' could not be read")
             for message in messages:
                 number = message.partition() or 0
-                held[number].append(message.value() or b"")
-                left -= 1
-                if len(held[number]) == _PER_FILE:
+                pending[number].append(message.value() or b"")
+                remaining -= 1
+                if len(pending[number]) == _PER_FILE:
                     key = f"topics/{topic}/partition={number}/{topic}+{number}+{starts[number]:010}"
-                    client.put_object(Bucket="bench", Key=key, Body=form.by_hand(held[number]))
+                    client.put_object(Bucket="bench", Key=key, Body=form.by_hand(pending[number]))
                     starts[number] += _PER_FILE
-                    held[number] = []
+                    pending[number] = []
     finally:
         consumer.close()
 
@@ -214,12 +214,12 @@ def _client(store: ObjectStore) -> Any:
 
 def _objects(client: Any) -> Iterator[bytes]:
     for page in client.get_paginator("list_objects_v2").paginate(Bucket="bench"):
-        for each in page.get("Contents", ()):
-            yield client.get_object(Bucket="bench", Key=each["Key"])["Body"].read()
+        for item in page.get("Contents", ()):
+            yield client.get_object(Bucket="bench", Key=item["Key"])["Body"].read()
 
 
 def _check(objects: Iterator[bytes], form: Form, records: int) -> None:
-    """Raises WrongOutcome unless every record is there once."""
+    """Raises WrongOutcome unless every record is stored once."""
     ids = np.sort(np.concatenate([np.array(form.ids(data), np.int64) for data in objects]))
     if not np.array_equal(ids, np.arange(records)):
         raise WrongOutcome(f"{records:,} records were to be stored, {len(ids):,} are there")

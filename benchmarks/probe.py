@@ -3,12 +3,12 @@
 The probe runs on the cores that it measures, so it has three threads, however many connectors there
 are, and all three wait in the kernel or in librdkafka, without Python's lock:
 
-- The first sends what is due, by one producer for all topics (`linger.ms` is 0), and hears about
+- The first sends due records, by one producer for all topics (`linger.ms` is 0), and learns of
   acknowledgements from delivery callbacks.
-- The second waits for inotify and reads what was appended to the sinks' files.
+- The second waits for inotify and reads lines appended to the sinks' files.
 - The third polls one consumer of all topics that sources write to.
 
-A time is exact to a few tenths of a millisecond.
+Times are exact to a few tenths of a millisecond.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _EVENT: Final = struct.Struct("iIII")  # watch, mask, cookie, length of the name
 
 _SLOW_WRITE_S: Final = 2.0
 _PIPE_BYTES: Final = 4096  # the least that Linux gives a pipe
-_PIPE_QUIET_MS: Final = 50  # a write is over when nothing came for so long
+_PIPE_QUIET_MS: Final = 50  # a pause after which a write is over
 SLOW_PAD: Final = 2 * _PIPE_BYTES
 """Bytes of a record that does not fit a pipe: whoever writes it has to wait for the reader."""
 
@@ -126,8 +126,8 @@ class Arrivals:
         number = len(self.came)
         due = self._probed.value(number) if number < self._total else b"nothing"
         if value != due:
-            where = self._probed.file if self._probed.sink else self._probed.topic
-            raise WrongOutcome(f"{due[:80]!r} was due in '{where}', {value[:80]!r} came")
+            target = self._probed.file if self._probed.sink else self._probed.topic
+            raise WrongOutcome(f"{due[:80]!r} was due in '{target}', {value[:80]!r} came")
         self.came.append(now)
 
     def appended(self, block: bytes, now: float) -> None:
@@ -140,35 +140,35 @@ class Arrivals:
         """Of all but the first `ahead` records, in the order they were sent."""
         pairs = zip(self.sent[ahead:], self.came[ahead:], strict=True)
         # An acknowledgement may be heard of after the record has been written already.
-        return [max(0.0, came - sent) * 1000 for sent, came in pairs]
+        return [max(0.0, received_s - sent_s) * 1000 for sent_s, received_s in pairs]
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a probe found."""
+    """The result of a probe."""
 
     latencies_ms: Mapping[Probed, Sequence[float]]
     """Per record that counts: of a sink from the acknowledgement until the line is in the file, of
     a source from the append of the line until it can be consumed."""
     cores: float
-    """What the worker used while they were sent."""
+    """The worker's CPU usage while they were sent."""
     late_ms: Sequence[float] = ()
     """How much later than it was due each record was sent, up to one millisecond of which is meant:
     if it is much, the machine had no time for the probe, and latencies are too high."""
 
-    def of(self, wanted: Callable[[Probed], bool]) -> list[float]:
+    def of(self, selects: Callable[[Probed], bool]) -> list[float]:
         """The latencies of some connectors."""
         return [
             value
             for probed, values in self.latencies_ms.items()
-            if wanted(probed)
+            if selects(probed)
             for value in values
         ]
 
 
 class Probe:
-    """Sends records through connectors that run, and takes the time. Their files are there, their
-    topics empty. Every record has to arrive once and in order."""
+    """Sends records through running connectors, and takes the time. Their files exist, their topics
+    are empty. Every record has to arrive once and in order."""
 
     def __init__(self, topics: Topics, connectors: Sequence[Probed], pace: Pace) -> None:
         self._topics = topics
@@ -180,32 +180,32 @@ class Probe:
         self._late_ms: list[float] = []
 
     def measure(self, cpu_s: Callable[[], float], check: Callable[[], None]) -> Measured:
-        """Runs for as long as the pace says, and until all has arrived. `cpu_s` tells how much CPU
-        the worker has used so far; `check` raises what is wrong with it when records do not come.
-        Raises WrongOutcome and TimeoutError."""
+        """Runs for the length of the pace, and until all records have arrived. `cpu_s` returns the
+        worker's CPU time so far; `check` raises its failure if records do not arrive. Raises
+        WrongOutcome and TimeoutError."""
         pace, arrivals = self._pace, self._arrivals.values()
         with (
             self._beside(self._watch_files),
             self._beside(self._consume),
             self._beside(self._send),
         ):
-            self._await(lambda: all(each.came and each.sent[0] for each in arrivals), check)
+            self._await(lambda: all(stream.came and stream.sent[0] for stream in arrivals), check)
             self._began = time.monotonic()
             self._ready.set()
             self._pass_until(self._began + pace.warm_s)
             before, begin = cpu_s(), time.monotonic()
             self._pass_until(self._began + pace.warm_s + pace.seconds)
             after, end = cpu_s(), time.monotonic()
-            self._await(lambda: all(each.complete for each in arrivals), check)
+            self._await(lambda: all(stream.complete for stream in arrivals), check)
         return Measured(
-            {probed: each.latencies_ms(pace.ahead) for probed, each in self._arrivals.items()},
+            {probed: stream.latencies_ms(pace.ahead) for probed, stream in self._arrivals.items()},
             (after - before) / (end - begin),
             self._late_ms,
         )
 
     def verify(self) -> None:
-        """Looks for records that came after the last one; to be asked once the connectors are
-        gone. Raises WrongOutcome."""
+        """Looks for records that came after the last one; call it once the connectors have stopped.
+        Raises WrongOutcome."""
         for probed, arrivals in self._arrivals.items():
             if probed.slow:
                 records = len(arrivals.came)  # whatever else had come would have been refused
@@ -221,8 +221,8 @@ class Probe:
 
     @contextlib.contextmanager
     def pipes(self) -> Iterator[None]:
-        """The files of slow sinks, which are read slowly for the length of the block. Whoever
-        writes them has to have ended before."""
+        """The files of slow sinks, which are read slowly for the length of the block. Their writers
+        have to end before the block does."""
         with contextlib.ExitStack() as running:
             for probed, arrivals in self._arrivals.items():
                 if probed.slow:
@@ -245,9 +245,9 @@ class Probe:
             self._pass_until(time.monotonic() + _LOOK_S)
 
     def _pass_until(self, moment: float) -> None:
-        while (left := moment - time.monotonic()) > 0:
+        while (wait_s := moment - time.monotonic()) > 0:
             self._raise_failure()
-            threading.Event().wait(min(left, _LOOK_S))
+            threading.Event().wait(min(wait_s, _LOOK_S))
         self._raise_failure()
 
     def _raise_failure(self) -> None:
@@ -256,8 +256,7 @@ class Probe:
 
     @contextlib.contextmanager
     def _beside(self, work: Callable[[threading.Event], None]) -> Iterator[None]:
-        """Does the work in a thread, which is asked to stop when the block is left; what it fails
-        with is kept."""
+        """Does the work in a thread, which stops at the end of the block; keeps its error."""
         stop = threading.Event()
 
         def kept() -> None:
@@ -308,8 +307,8 @@ class Probe:
             while not self._ready.is_set() and not stop.is_set():
                 producer.poll(_LOOK_S)
             for at_s, connector in self._pace.due(len(connectors), random.Random(_SEED)):
-                while (left := self._began + at_s - time.monotonic()) > 0 and not stop.is_set():
-                    producer.poll(max(0.001, min(left, _LOOK_S)))  # which counts milliseconds
+                while (wait_s := self._began + at_s - time.monotonic()) > 0 and not stop.is_set():
+                    producer.poll(max(0.001, min(wait_s, _LOOK_S)))  # which counts milliseconds
                 if stop.is_set():
                     return
                 if at_s >= self._pace.warm_s:
@@ -326,7 +325,7 @@ class Probe:
             self._failures.append(WrongOutcome(f"a record was not stored: {error.str()}"))
 
     def _watch_files(self, stop: threading.Event) -> None:
-        """Reads what is appended to the files of sinks as soon as inotify says so."""
+        """Reads lines appended to the files of sinks as soon as inotify reports them."""
         arrivals: dict[int, Arrivals] = {}
         files: dict[int, int] = {}
         with contextlib.ExitStack() as closing:
@@ -378,8 +377,8 @@ class Probe:
 
 
 def _read_slowly(pipe: int, arrivals: Arrivals, stop: threading.Event) -> None:
-    """Lets each write to a pipe wait for two seconds, and then takes it. A write is what was sent
-    until it began: what the pipe has after that is of the next one, which waits as long."""
+    """Delays each write to a pipe by two seconds, and then reads it. A write consists of the
+    records sent until it began: later ones belong to the next, which waits as long."""
     events = select.poll()
     events.register(pipe, select.POLLIN)
     while not stop.is_set():

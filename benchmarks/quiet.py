@@ -1,4 +1,4 @@
-"""Many connectors with a few records per second each: what most clusters are made of.
+"""Many connectors with a few records per second each, as in most clusters.
 
 All begin with a fresh worker. Every connector has one task, a topic of one partition, a file and
 StringConverter. The records of the first `WARM_S` seconds do not count.
@@ -53,8 +53,8 @@ def crowd(session: Session, load: Load, note: Note) -> None:
 
 
 def slow_neighbour(session: Session, load: Load, note: Note) -> None:
-    """Some sinks, one of which takes two seconds for every write: its file is a named pipe. What
-    is told is of the others."""
+    """Some sinks, one of which takes two seconds for every write: its file is a named pipe. The
+    figures are those of the others."""
     others = probed_connectors(session, "quiet", CONNECTORS - 1, sink=True)
     (slow,) = probed_connectors(session, "slow", 1, sink=True)
     slow.file.unlink()
@@ -69,7 +69,7 @@ def _measure(
 ) -> Measured:
     """Runs the connectors, and notes what does not depend on which they are."""
     probe = Probe(session.topics, connectors, Pace(load.seconds, per_s, WARM_S))
-    with probe.pipes(), session.running_each(probed_configs(connectors)) as asked:
+    with probe.pipes(), session.running_each(probed_configs(connectors)) as requested_at:
         session.await_connectors(len(connectors))
         running = time.monotonic()
         measured = probe.measure(partial(cpu_s, session.worker.pid), session.check)
@@ -77,8 +77,8 @@ def _measure(
         session.await_connectors(len(connectors))
     probe.verify()
     delete_topics(session.topics, [probed.topic for probed in connectors])
-    note("running_s", running - max(asked))
-    note("running.from_first_s", running - min(asked))
+    note("running_s", running - max(requested_at))
+    note("running.from_first_s", running - min(requested_at))
     note("cpu", measured.cores)
     note("probe_late.p99_ms", percentile(measured.late_ms, 99))
     note("memory_mb", used.memory_mb)

@@ -120,9 +120,9 @@ def _entry(pipeline: redis.client.Pipeline, number: int) -> None:
 
 
 def _check(server: RedisServer, records: int, offsets: int = 0) -> None:
-    found = int(server.ask("DBSIZE"))
-    if not records <= found <= records + offsets:
-        raise WrongOutcome(f"{records:,} keys were to be stored, {found:,} are there")
+    keys = int(server.ask("DBSIZE"))
+    if not records <= keys <= records + offsets:
+        raise WrongOutcome(f"{records:,} keys were to be stored, {keys:,} are there")
 
 
 def _from_stream(session: Session, load: Load, note: Note) -> None:
@@ -156,8 +156,8 @@ def _from_stream(session: Session, load: Load, note: Note) -> None:
         client.xgroup_create("stream", _GROUP, "0-0")
         began_s = time.monotonic()
         count = 0
-        while found := client.xreadgroup(_GROUP, "c", {"stream": ">"}, count=_AT_ONCE):
-            entries = next(iter(found.values()))[0] if isinstance(found, dict) else found[0][1]
+        while batch := client.xreadgroup(_GROUP, "c", {"stream": ">"}, count=_AT_ONCE):
+            entries = next(iter(batch.values()))[0] if isinstance(batch, dict) else batch[0][1]
             client.xack("stream", _GROUP, *(entry for entry, _ in entries))
             count += len(entries)
         spent = time.monotonic() - began_s

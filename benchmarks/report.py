@@ -1,7 +1,7 @@
 """From figures to a table and a file.
 
-A figure is one measurement of one runtime in one round; what is worth quoting is the median over
-the rounds, how far they lie apart, and the ratio of penstock's median to the reference's.
+A figure is one measurement of one runtime in one round; the report has the median over the rounds,
+their range, and the ratio of penstock's median to the reference's.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from penstock import KAFKA_VERSION, VERSION
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One measurement. `value` is None when there was too little to measure a rate."""
+    """One measurement. `value` is None if there were too few records to measure a rate."""
 
     scenario: str
     name: str
@@ -48,18 +48,18 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is aimed at: for the ratio of penstock to the reference, or for penstock by itself."""
+    """A goal for the ratio of penstock to the reference, or for penstock alone."""
 
     limit: float
     at_least: bool
     of_ratio: bool
 
     def met(self, ours: float, ratio: float | None) -> bool | None:
-        """Whether it is; None when there is no ratio to tell."""
-        found = ratio if self.of_ratio else ours
-        if found is None:
+        """Whether it is met; None without a ratio."""
+        value = ratio if self.of_ratio else ours
+        if value is None:
             return None
-        return found >= self.limit if self.at_least else found <= self.limit
+        return value >= self.limit if self.at_least else value <= self.limit
 
     def words(self, unit: str) -> str:
         sign = "≥" if self.at_least else "≤"
@@ -108,7 +108,7 @@ def _moving(scenario: str, title: str, warm: Target | None) -> tuple[Row, ...]:
 def _percentiles(
     scenario: str, title: str, *, p50: float | None, p99: float, prefix: str = ""
 ) -> tuple[Row, ...]:
-    """The rows of a latency, with what is aimed at in ms."""
+    """The rows of a latency, with the goals in ms."""
     middle = None if p50 is None else _at_most(p50)
     return (
         Row(scenario, f"{prefix}p50_ms", f"{title}, p50", "ms", middle),
@@ -118,7 +118,7 @@ def _percentiles(
 
 
 def _using(scenario: str, title: str, cpu: float | None, memory: float | None) -> tuple[Row, ...]:
-    """The rows of what a worker uses, with the ratios that are aimed at."""
+    """The rows of a worker's resource usage, with the goals for the ratios."""
     targets = [None if limit is None else _ratio_at_most(limit) for limit in (cpu, memory)]
     return (
         Row(scenario, "cpu", f"{title}, CPU", "cores", targets[0]),
@@ -244,7 +244,7 @@ class Summary:
 
 
 def summary(figures: Sequence[Figure], scenario: str, name: str, runtime: str) -> Summary | None:
-    """Of the figures that have a value; None when there is none."""
+    """The summary of the figures with a value; None without any."""
     values = [
         figure.value
         for figure in figures
@@ -271,16 +271,16 @@ def number_words(value: float) -> str:
     return f"{value:,.{digits}f}"
 
 
-def summary_words(found: Summary | None) -> str:
+def summary_words(summary: Summary | None) -> str:
     """The median, and in brackets from where to where the rounds reach."""
-    if found is None:
+    if summary is None:
         return "–"
-    low, high = number_words(found.low), number_words(found.high)
-    return f"{number_words(found.median)} ({low}–{high})"
+    low, high = number_words(summary.low), number_words(summary.high)
+    return f"{number_words(summary.median)} ({low}–{high})"
 
 
 def table(figures: Sequence[Figure], title: str) -> Table:
-    """What was measured beside what is aimed at; only rows that have figures."""
+    """The measurements next to the goals; only rows with figures."""
     shown = Table(title=title, title_justify="left")
     for column in ("", "unit"):
         shown.add_column(column)
@@ -322,7 +322,7 @@ def document(
     seconds: float,
     reference_options: Sequence[str],
 ) -> dict[str, object]:
-    """Everything measured, as JSON: every figure of every round, and what the table says."""
+    """All measurements, as JSON: every figure of every round, and the content of the table."""
     rows: list[dict[str, object]] = []
     for row in ROWS:
         ours = summary(figures, row.scenario, row.name, PENSTOCK)
@@ -382,14 +382,14 @@ def document(
     }
 
 
-def _members(found: Summary | None) -> dict[str, float] | None:
-    if found is None:
+def _members(summary: Summary | None) -> dict[str, float] | None:
+    if summary is None:
         return None
-    return {"median": found.median, "low": found.low, "high": found.high}
+    return {"median": summary.median, "low": summary.low, "high": summary.high}
 
 
 def write(file: Path, content: dict[str, object]) -> None:
-    """Puts the document where plots find it; the file is whole or is the one of before."""
+    """Writes the document for plots, atomically."""
     file.parent.mkdir(parents=True, exist_ok=True)
     new = file.with_name(f"{file.name}.new")
     new.write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n")

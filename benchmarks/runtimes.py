@@ -1,4 +1,4 @@
-"""The two runtimes that are compared, one at a time, and what is asked of one."""
+"""The two runtimes that are compared, one at a time, and the requests to one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ START_S: Final = 300.0
 SETTLE_S: Final = 300.0
 
 _LOOK_S: Final = 0.01
-_CONFLICT: Final = 409  # the group settles; the same request is answered soon
+_CONFLICT: Final = 409  # the group rebalances; a retry succeeds soon
 
 
 class RunFailed(Exception):
@@ -93,20 +93,20 @@ class Session:
             for worker in self._workers:
                 closing.callback(worker.close)
 
-    def name(self, what: str) -> str:
-        """A name nobody else uses, for a connector, its topic and its file."""
-        return f"bench-{self.runtime}-{what}-{next(_numbers)}"
+    def name(self, purpose: str) -> str:
+        """A unique name for a connector, its topic and its file."""
+        return f"bench-{self.runtime}-{purpose}-{next(_numbers)}"
 
     def start(self) -> None:
         self._start(self.worker)
         self.rest_s = time.monotonic() - self.worker.started
-        left = self.worker.request("GET", "/connectors").json()
-        if left:
-            raise RunFailed(f"the worker should have no connectors, it has {left}")
+        connectors = self.worker.request("GET", "/connectors").json()
+        if connectors:
+            raise RunFailed(f"the worker should have no connectors, it has {connectors}")
 
     def put(self, connector: str, config: Mapping[str, str]) -> float:
-        """Configures a connector; when, on the monotonic clock, that was asked first. Raises
-        RunFailed when the worker refuses it."""
+        """Configures a connector; returns the time of the first request on the monotonic clock.
+        Raises RunFailed when the worker refuses it."""
         began = time.monotonic()
         self._ask("PUT", f"{_path(connector)}/config", dict(config))
         return began
@@ -122,13 +122,13 @@ class Session:
 
     @contextlib.contextmanager
     def running(self, configs: Mapping[str, Mapping[str, str]]) -> Iterator[float]:
-        """Connectors for the length of the block; when they were asked for."""
+        """Runs connectors for the length of the block; yields the time of the first request."""
         with self.running_each(configs) as began:
             yield min(began)
 
     @contextlib.contextmanager
     def running_each(self, configs: Mapping[str, Mapping[str, str]]) -> Iterator[list[float]]:
-        """Connectors for the length of the block; when each of them was asked for."""
+        """Runs connectors for the length of the block; yields the time of each one's request."""
         began = [self.put(name, config) for name, config in configs.items()]
         try:
             yield began
@@ -146,7 +146,7 @@ class Session:
                     raise RunFailed(f"'{name}' failed: {part.get('trace', 'no trace')}")
 
     def await_tasks(self, tasks: int, timeout_s: float = SETTLE_S) -> None:
-        """Waits until so many tasks run."""
+        """Waits until `tasks` tasks run."""
 
         def run() -> bool:
             return [state for state, _ in self.tasks().values()].count("RUNNING") == tasks
@@ -154,7 +154,7 @@ class Session:
         self.wait(run, f"{tasks} tasks to run", timeout_s, look_s=0.25)
 
     def await_connectors(self, connectors: int, timeout_s: float = SETTLE_S) -> None:
-        """Waits until so many connectors run, with one task each."""
+        """Waits until `connectors` connectors run, with one task each."""
 
         def run() -> bool:
             states = [
@@ -183,7 +183,8 @@ class Session:
         wait_until(found, timeout_s, what, look_s)
 
     def tasks(self) -> dict[str, tuple[str, str]]:
-        """The state of every task and who says so; a task's name is `⟨connector⟩-⟨number⟩`."""
+        """The state of every task and the worker that reports it; a task's name is
+        `⟨connector⟩-⟨number⟩`."""
         return {
             f"{name}-{task['id']}": (task["state"], task["worker_id"])
             for name, status in self._statuses().items()
@@ -218,13 +219,13 @@ def session(
     settings: Mapping[str, str] | None = None,
     plugins: Sequence[str] = (),
 ) -> Iterator[Session]:
-    """A fresh worker with its runtime's defaults, but for `settings`; ended when the block is
-    left. `plugins`: families of jars that Kafka Connect gets besides its own."""
+    """A fresh worker with its runtime's defaults, except for `settings`; stopped at the end of the
+    block. `plugins`: families of jars that Kafka Connect gets besides its own."""
     home = folder / f"{runtime}-{next(_numbers)}"
     home.mkdir()
-    with contextlib.closing(Session(runtime, home, topics, settings or {}, plugins)) as found:
-        found.start()
-        yield found
+    with contextlib.closing(Session(runtime, home, topics, settings or {}, plugins)) as opened:
+        opened.start()
+        yield opened
 
 
 def _path(connector: str) -> str:

@@ -1,7 +1,7 @@
-"""What is measured: a table of scenarios, each on a fresh worker of one runtime.
+"""The table of scenarios, each on a fresh worker of one runtime.
 
-A scenario gives `note` one figure after the other: its name, the value, and, for plots, how the
-value came about. Names are those of `report.ROWS`, and further ones that only the file gets.
+A scenario passes `note` one figure after the other: its name, the value, and, for plots, the curve
+behind it. Names are those of `report.ROWS`, and further ones that only the file gets.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
 
 WARM_RECORDS: Final = 1_000_000
-"""A worker that has moved so many is warm; with fewer, what is called warm is not."""
+"""A worker that has moved this many records is warm; with fewer it is not."""
 
 FIRST_TRIES: Final = 5
 LATENCY_PER_S: Final = 100
 IDLE_CONNECTORS: Final = 50
 IDLE_SETTLE_S: Final = 30.0
-_IDLE_AT_ONCE: Final = 5  # created before the next ones: starting them is not what is measured
+_IDLE_AT_ONCE: Final = 5  # created before the next ones: their start is not measured
 
 MOVING_CONNECTORS: Final = 10
 CROWD_CONNECTORS: Final = 100
@@ -91,13 +91,13 @@ class Load:
 
     def files(self) -> list[Path]:
         """Two files that hold all lines between them."""
-        made = [self._folder / f"lines-{number}.txt" for number in range(2)]
+        files = [self._folder / f"lines-{number}.txt" for number in range(2)]
         if "files" not in self._made:
-            for file in made:
-                inputs.write_file(file, LINES, self.records // len(made))
-            self._made["files"] = made
-        into_cache(made)
-        return made
+            for file in files:
+                inputs.write_file(file, LINES, self.records // len(files))
+            self._made["files"] = files
+        into_cache(files)
+        return files
 
     def topic(self, kind: Kind) -> str:
         """A topic with all records of a kind."""
@@ -124,13 +124,13 @@ class Scenario:
     settings: Mapping[str, str] = field(default_factory=dict)
     """Of the workers, beyond their defaults."""
     alone: bool = False
-    """Whether Kafka Connect has nothing of its own to measure beside penstock."""
+    """Whether Kafka Connect has no counterpart to measure."""
     plugins: Sequence[str] = ()
     """The families of jars.lock with the connectors that Kafka Connect needs."""
 
 
 def source_config(file: Path, topic: str) -> dict[str, str]:
-    """A file source's configuration; it has one task, whatever is asked for."""
+    """A file source's configuration; it always has one task."""
     return {"connector.class": _FILE_SOURCE, "tasks.max": "1", "file": str(file), "topic": topic}
 
 
@@ -147,7 +147,7 @@ def sink_config(topic: str, file: Path, tasks: int = 1) -> dict[str, str]:
 def from_files(session: Session, load: Load) -> Curve:
     """Two file sources at once, each into a topic of its own."""
     files = load.files()
-    each = load.records // len(files)
+    per_file = load.records // len(files)
     names = [session.name("source") for _ in files]
     for name in names:
         session.topics.create(name)
@@ -156,7 +156,7 @@ def from_files(session: Session, load: Load) -> Curve:
     with session.running(configs) as began:
         curve = watch(ends, load.records, began, load.timeout_s, session.check)
     for name in names:
-        inputs.check(inputs.values_of(session.topics, name), LINES, each, partitions=1)
+        inputs.check(inputs.values_of(session.topics, name), LINES, per_file, partitions=1)
     delete_topics(session.topics, names)
     return curve
 
@@ -169,12 +169,12 @@ def into_file(kind: Kind, settings: Mapping[str, str]) -> Callable[[Session, Loa
         name = session.name("sink")
         file = session.folder / f"{name}.txt"
         config = {**sink_config(topic, file, PARTITIONS), **settings}
-        whole = inputs.line_bytes(kind, load.records)
+        size = inputs.line_bytes(kind, load.records)
         with session.running({name: config}) as began:
-            curve = watch(file_size(file), whole, began, load.timeout_s, session.check)
+            curve = watch(file_size(file), size, began, load.timeout_s, session.check)
         inputs.check(inputs.lines_of(file), kind, load.records, PARTITIONS)
         file.unlink()
-        return curve.scaled(load.records / whole)
+        return curve.scaled(load.records / size)
 
     return run
 
@@ -204,8 +204,8 @@ def note_curve(note: Note, name: str, curve: Curve) -> None:
 def create_topics(topics: Topics, names: Iterable[str]) -> None:
     """Makes topics of one partition each, known to the broker when it returns."""
     new = [NewTopic(name, 1, 1) for name in names]
-    for made in topics.admin.create_topics(new, operation_timeout=30).values():
-        made.result()
+    for created in topics.admin.create_topics(new, operation_timeout=30).values():
+        created.result()
     wait_until(lambda: topics.names() >= {topic.topic for topic in new}, 30, "topics to be known")
 
 
@@ -254,21 +254,21 @@ def _first_sunk(session: Session) -> float:
 def latency(session: Session, load: Load, note: Note) -> None:
     """A hundred records a second through a warm worker, first in, then out."""
     warm_up(session, load)
-    for what, sink in (("source", False), ("sink", True)):
-        (probed,) = probed_connectors(session, what, 1, sink=sink)
+    for direction, sink in (("source", False), ("sink", True)):
+        (probed,) = probed_connectors(session, direction, 1, sink=sink)
         probe = Probe(session.topics, [probed], Pace(load.seconds, LATENCY_PER_S))
         with session.running(probed_configs([probed])):
             session.await_connectors(1)
             measured = probe.measure(partial(cpu_s, session.worker.pid), session.check)
         probe.verify()
         delete_topics(session.topics, [probed.topic])
-        note_latencies(note, f"{what}.", measured.latencies_ms[probed])
-        note(f"{what}.probe_late.p99_ms", percentile(measured.late_ms, 99))
+        note_latencies(note, f"{direction}.", measured.latencies_ms[probed])
+        note(f"{direction}.probe_late.p99_ms", percentile(measured.late_ms, 99))
 
 
-def probed_connectors(session: Session, what: str, count: int, *, sink: bool) -> list[Probed]:
+def probed_connectors(session: Session, purpose: str, count: int, *, sink: bool) -> list[Probed]:
     """Connectors that a probe measures, with an empty topic and an empty file each."""
-    names = [session.name(what) for _ in range(count)]
+    names = [session.name(purpose) for _ in range(count)]
     connectors = [Probed(name, session.folder / f"{name}.txt", sink) for name in names]
     create_topics(session.topics, names)
     for probed in connectors:
@@ -287,7 +287,7 @@ def probed_configs(connectors: Sequence[Probed]) -> dict[str, dict[str, str]]:
 
 
 def note_latencies(note: Note, prefix: str, latencies_ms: Sequence[float]) -> None:
-    """Notes the percentiles that are told."""
+    """Notes the percentiles of the report."""
     points = [(float(percent), percentile(latencies_ms, percent)) for percent in range(101)]
     for percent in (50, 95, 99):
         note(f"{prefix}p{percent}_ms", percentile(latencies_ms, percent), points)
@@ -327,8 +327,8 @@ def move(session: Session, load: Load, note: Note) -> None:
         names = _growing_sources(session, running, MOVING_CONNECTORS, 0)
         with _sinks(session, names) as sinks:
             _await_spread(session, len(names) + len(sinks), 2)
-            for how, number in (("stopped", signal.SIGTERM), ("killed", signal.SIGKILL)):
-                _departure(session, names, sinks, other, how, number, note)
+            for departure, number in (("stopped", signal.SIGTERM), ("killed", signal.SIGKILL)):
+                _departure(session, names, sinks, other, departure, number, note)
                 session.back(other)
                 _await_spread(session, len(names) + len(sinks), 2)
         names += _growing_sources(session, running, CROWD_CONNECTORS - len(names), len(names))
@@ -338,10 +338,10 @@ def move(session: Session, load: Load, note: Note) -> None:
 
 
 def _growing_sources(
-    session: Session, running: contextlib.ExitStack, count: int, there: int
+    session: Session, running: contextlib.ExitStack, count: int, running_tasks: int
 ) -> list[str]:
-    """So many file sources beside those that are there, each of which has moved a line already;
-    until `running` is closed."""
+    """Adds `count` file sources, each of which has moved a line already; they run until `running`
+    is closed."""
     names = [session.name("move") for _ in range(count)]
     for start in range(0, count, _IDLE_AT_ONCE):
         group = names[start : start + _IDLE_AT_ONCE]
@@ -350,7 +350,7 @@ def _growing_sources(
             session.topics.create(name)
             configs[name] = source_config(session.folder / f"{name}.txt", name)
         running.enter_context(session.running(configs))
-        session.await_tasks(there + start + len(group))
+        session.await_tasks(running_tasks + start + len(group))
         _move_a_line(session, group)
     return names
 
@@ -386,19 +386,19 @@ def _move_a_line(session: Session, names: Sequence[str], *, once: bool = True) -
             with (session.folder / f"{name}.txt").open("ab") as file:
                 file.write(line + b"\n")
 
-    seen = await_value(session.topics, names, line, append, _STARTING_S, session.check)
-    if once and seen != len(names):
-        raise inputs.WrongOutcome(f"{len(names)} lines were sent, {seen} records came")
+    records = await_value(session.topics, names, line, append, _STARTING_S, session.check)
+    if once and records != len(names):
+        raise inputs.WrongOutcome(f"{len(names)} lines were sent, {records} records came")
     return line
 
 
 def _await_spread(session: Session, tasks: int, workers: int) -> None:
-    """Waits until so many tasks run, shared out evenly."""
+    """Waits until `tasks` tasks run, distributed evenly."""
 
     def spread() -> bool:
-        found = Counter(owner for state, owner in session.tasks().values() if state == "RUNNING")
-        even = len(found) == workers and max(found.values()) - min(found.values()) <= 1
-        return even and found.total() == tasks
+        owners = Counter(owner for state, owner in session.tasks().values() if state == "RUNNING")
+        even = len(owners) == workers and max(owners.values()) - min(owners.values()) <= 1
+        return even and owners.total() == tasks
 
     session.wait(spread, f"{tasks} tasks to run on {workers} workers")
 
@@ -408,7 +408,7 @@ def _departure(
     names: Sequence[str],
     sinks: Mapping[str, str],
     leaving: WorkerProcess,
-    how: str,
+    departure: str,
     number: signal.Signals,
     note: Note,
 ) -> None:
@@ -425,20 +425,20 @@ def _departure(
         return all(tasks.get(f"{name}-0") == ("RUNNING", session.worker.id) for name in moving)
 
     session.wait(moved, f"{len(moving)} tasks to run elsewhere")
-    note(f"{how}_s", time.monotonic() - began)
+    note(f"{departure}_s", time.monotonic() - began)
     # Who is killed may have moved lines whose positions are not stored yet: they come again.
     _move_a_line(session, sources, once=number is not signal.SIGKILL)
-    note(f"{how}.line_s", time.monotonic() - began)
+    note(f"{departure}.line_s", time.monotonic() - began)
     line = _move_a_line(session, [sinks[name] for name in drains], once=False)
     _await_in_files(session, drains, line)
-    note(f"{how}.sink_s", time.monotonic() - began)
+    note(f"{departure}.sink_s", time.monotonic() - began)
     session.wait(lambda: not leaving.alive, "the worker to end")
     _move_a_line(session, names)
 
 
 def _arrival(session: Session, names: Sequence[str], note: Note) -> None:
-    """What a worker that comes to many tasks changes for them. A task is disturbed if anybody
-    reports a change of it although it stays where it is."""
+    """The effect of a new worker on many running tasks. A task is disturbed if any worker reports a
+    change of it although it stays on its worker."""
     before = session.tasks()
     begin = session.topics.ends(session.status_topic)
     newcomer = session.join()

@@ -1,4 +1,4 @@
-"""Taking measurements: how far a run has got, and what a worker uses. `probe` takes latencies."""
+"""Measures the progress of a run, and a worker's resource usage. `probe` measures latencies."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _MEMORY_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """How far a run was at which time: seconds since it was ordered, and what was done by then."""
+    """The progress of a run: seconds since it was ordered, and the amount done by then."""
 
     points: tuple[tuple[float, int], ...]
 
     @property
     def rate(self) -> float | None:
-        """Per second, from the first look that saw something to the one that saw everything; None
-        if the first saw so much that the rest tells little."""
+        """Per second, from the first look with progress to the one with everything; None if the
+        first saw so much that the rest says little."""
         (first_s, first), (last_s, last) = self.points[0], self.points[-1]
         return (last - first) / (last_s - first_s) if first <= last * _FIRST_SHARE else None
 
@@ -47,14 +47,14 @@ class Curve:
         return self.points[-1][0]
 
     def scaled(self, factor: float) -> Curve:
-        """The same with another unit of work."""
+        """The curve in another unit of work."""
         return Curve(tuple((at, round(done * factor)) for at, done in self.points))
 
     def thinned(self, most: int) -> Curve:
-        """The same with at most so many points, the first and the last among them."""
+        """The curve with at most `most` points, including the first and the last."""
         step = max(1, -(-(len(self.points) - 1) // max(1, most - 1)))
-        kept = self.points[: -1 if len(self.points) > 1 else None : step]
-        return Curve((*kept, self.points[-1]) if len(self.points) > 1 else self.points)
+        points = self.points[: -1 if len(self.points) > 1 else None : step]
+        return Curve((*points, self.points[-1]) if len(self.points) > 1 else self.points)
 
 
 def watch(
@@ -71,7 +71,7 @@ def watch(
     checked = began
     before = 0
     while before < whole:
-        asked = time.monotonic()
+        asked_at = time.monotonic()
         now_done, now = done(), time.monotonic()
         if now_done > before:
             points.append((now - began, now_done))
@@ -82,7 +82,7 @@ def watch(
             check()
             checked = now
         if before < whole:
-            pause.wait(max(LOOK_S, (now - asked) * _LOOK_SHARE))
+            pause.wait(max(LOOK_S, (now - asked_at) * _LOOK_SHARE))
     return Curve(tuple(points))
 
 
@@ -101,19 +101,21 @@ def file_size(file: Path) -> Callable[[], int]:
 def topic_ends(topics: Topics, names: Sequence[str]) -> Callable[[], int]:
     """A look at the records of topics of one partition each."""
     newest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-    wanted = {TopicPartition(name, 0): newest for name in names}
+    requests = {TopicPartition(name, 0): newest for name in names}
     level = IsolationLevel.READ_UNCOMMITTED
 
     def count() -> int:
-        found = topics.admin.list_offsets(wanted, isolation_level=level, request_timeout=_KAFKA_S)
-        return sum(int(row.result().offset) for row in found.values())
+        offsets = topics.admin.list_offsets(
+            requests, isolation_level=level, request_timeout=_KAFKA_S
+        )
+        return sum(int(row.result().offset) for row in offsets.values())
 
     return count
 
 
 def into_cache(files: Sequence[Path]) -> None:
-    """Reads files, and has what is still to be written to disk written, so that every run finds
-    the machine the same."""
+    """Reads files into the cache, and flushes pending writes to disk, so that every run starts with
+    the machine in the same state."""
     os.sync()
     for file in files:
         with file.open("rb", buffering=0) as opened:
@@ -142,31 +144,31 @@ def await_value(
     try:
         consumer.assign([TopicPartition(name, 0, topics.count(name)) for name in names])
         send()
-        missing, seen, deadline = set(names), 0, time.monotonic() + timeout_s
+        missing, records, deadline = set(names), 0, time.monotonic() + timeout_s
         while missing:
             message = consumer.poll(_CHECK_S)
             if message is None:
                 check()
             elif message.error() is None:
-                seen += 1
+                records += 1
                 if message.value() == value:
                     missing.discard(message.topic() or "")
             if missing and time.monotonic() > deadline:
                 raise TimeoutError(f"{value!r} did not come in {len(missing)} topics")
-        return seen
+        return records
     finally:
         consumer.close()
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The smallest value that so many percent of all do not exceed."""
+    """The smallest value that `percent` of all values do not exceed."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a process and all it started have used: seconds of CPU so far, MB of memory now."""
+    """Resource usage of a process and its descendants: seconds of CPU so far, MB of memory now."""
 
     cpu_s: float
     memory_mb: float
@@ -176,8 +178,8 @@ class Usage:
 
 
 def cpu_s(pid: int) -> float:
-    """The seconds of CPU that the process and its descendants have used so far. Processes that have
-    ended meanwhile count through whoever waited for them."""
+    """The seconds of CPU that the process and its descendants have used so far. Ended processes
+    count through the parent that waited for them."""
     used = 0.0
     for process in _family(pid):
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -187,7 +189,7 @@ def cpu_s(pid: int) -> float:
 
 
 def usage(pid: int) -> Usage:
-    """What the process and its descendants use."""
+    """The resource usage of the process and its descendants."""
     programs: dict[str, float] = {}
     for process in _family(pid):
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -199,17 +201,17 @@ def usage(pid: int) -> Usage:
 @contextlib.contextmanager
 def peak_memory(pid: int) -> Iterator[list[float]]:
     """The memory (MB) that the process and its descendants use during the block, each second."""
-    seen = [usage(pid).memory_mb]
+    samples = [usage(pid).memory_mb]
     over = threading.Event()
 
     def look() -> None:
         while not over.wait(_MEMORY_S):
-            seen.append(usage(pid).memory_mb)
+            samples.append(usage(pid).memory_mb)
 
     thread = threading.Thread(target=look, name="memory", daemon=True)
     thread.start()
     try:
-        yield seen
+        yield samples
     finally:
         over.set()
         thread.join()

@@ -52,10 +52,10 @@ class _Protocol(asyncio.Protocol):
             head = self._read[:end]
             at = head.lower().find(b"content-length:")
             size = int(head[at + 15 :].split(b"\r\n", 1)[0]) if at >= 0 else 0
-            whole = end + 4 + size
-            if len(self._read) < whole:
+            end_of_body = end + 4 + size
+            if len(self._read) < end_of_body:
                 return
-            body, self._read = self._read[end + 4 : whole], self._read[whole:]
+            body, self._read = self._read[end + 4 : end_of_body], self._read[end_of_body:]
             self._out.write(self._answer(head, body))
 
     def _answer(self, head: bytes, body: bytes) -> bytes:
@@ -150,13 +150,13 @@ def _into_requests(session: Session, load: Load, note: Note, batch: int) -> None
 async def _alone(port: int, records: int, batch: int) -> float:
     """Records in a second, by the client alone, of bodies that are ready."""
     body = _BODY if batch == 1 else b"[" + b",".join([_BODY] * batch) + b"]"
-    left = iter(range(records // batch))
+    batches = iter(range(records // batch))
     url = f"http://127.0.0.1:{port}/take"
     began = time.monotonic()
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=_AT_ONCE)) as client:
 
         async def work() -> None:
-            for _ in left:
+            for _ in batches:
                 async with client.post(url, data=body) as answer:
                     await answer.read()
 

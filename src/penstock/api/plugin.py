@@ -32,8 +32,8 @@ class Extra:
 
     def missing(self, modules: Iterable[str] | None = None) -> list[str]:
         """Those of these modules (by default of all) that are not installed here. Imports none."""
-        asked = self.modules if modules is None else modules
-        return [each for each in asked if not _is_there(each)]
+        names = self.modules if modules is None else modules
+        return [name for name in names if not _is_there(name)]
 
     def problem(self, modules: Iterable[str] | None = None) -> str | None:
         """What to say where some of these modules (by default of all) are missing, or None."""

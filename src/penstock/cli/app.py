@@ -80,7 +80,7 @@ class _Sections(click.Group):
             with formatter.section(title):
                 room = formatter.width - 6 - widest
                 formatter.write_dl(
-                    [(str(each.name), each.get_short_help_str(room)) for each in commands],
+                    [(str(command.name), command.get_short_help_str(room)) for command in commands],
                     col_max=widest,
                 )
 
@@ -126,8 +126,8 @@ def run(args: Sequence[str], session: Session | None = None) -> int:
     except OSError as error:
         if debug:
             raise
-        where = f" ({error.filename})" if error.filename else ""
-        note(f"penstock: {error.strerror or error}{where}")
+        suffix = f" ({error.filename})" if error.filename else ""
+        note(f"penstock: {error.strerror or error}{suffix}")
         return Exit.DIFFERENT
     finally:
         logging.shutdown()

@@ -1,4 +1,4 @@
-"""`apply`: makes the connectors of a cluster those that files describe, as often as it is run."""
+"""`apply`: makes the connectors of a cluster match their description in files; idempotent."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ DELETE: Final = "delete"
 _DONE: Final = {CREATE: "created", UPDATE: "updated", UNCHANGED: "unchanged", DELETE: "deleted"}
 _VERBS: Final = {states.RUNNING: "resume", states.PAUSED: "pause", states.STOPPED: "stop"}
 _TARGETS: Final = (states.PAUSED, states.STOPPED)
-"""States that a connector only has because somebody has asked for them."""
+"""States that a connector only has on a user's request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What has to be done about one connector; `state` is the target state to set, if any, and
-    `expected` the one that it then has."""
+    """The change of one connector; `state` is the target state to set, if any, and `expected` the
+    state afterwards."""
 
     name: str
     action: str  # CREATE, UPDATE, UNCHANGED or DELETE
@@ -46,21 +46,24 @@ class Step:
 
 
 def plan(
-    found: resources.Found,
+    declared: resources.Found,
     stored: Mapping[str, Mapping[str, str | None]],
     current: Mapping[str, str],
     *,
     prune: bool = False,
     keep: Sequence[str] = (),
 ) -> list[Step]:
-    """The steps from what is stored to what is wanted, deletions last. Pure.
+    """The steps from the stored connectors to the declared ones, deletions last. Pure.
 
     `stored` has the configurations by name, `current` the connectors' states; `keep` the patterns
     of names that pruning leaves alone.
     """
-    steps = [_step(each, stored.get(each.name), current.get(each.name)) for each in found.wanted]
+    steps = [
+        _step(wanted, stored.get(wanted.name), current.get(wanted.name))
+        for wanted in declared.wanted
+    ]
     if prune:
-        described = {each.name for each in found.wanted} | found.skipped
+        described = {wanted.name for wanted in declared.wanted} | declared.skipped
         steps += [
             Step(name, DELETE, None)
             for name in sorted(set(stored) - described)
@@ -71,11 +74,11 @@ def plan(
 
 def _step(wanted: Wanted, before: Mapping[str, str | None] | None, state: str | None) -> Step:
     if before is None:
-        found = tuple(differences.changes({}, wanted.config))
+        added = tuple(differences.changes({}, wanted.config))
         expected = wanted.state or wanted.initial_state or states.RUNNING
-        return Step(wanted.name, CREATE, wanted, found, None, expected)
-    kept = {key: text for key, text in before.items() if text is not None}
-    changes = tuple(differences.changes(kept, wanted.config))
+        return Step(wanted.name, CREATE, wanted, added, None, expected)
+    stored = {key: text for key, text in before.items() if text is not None}
+    changes = tuple(differences.changes(stored, wanted.config))
     standing = state if state in _TARGETS else states.RUNNING
     # The state of a failed connector does not tell its target state: setting it again is harmless.
     known = state not in (None, states.FAILED, "UNASSIGNED", "RESTARTING")
@@ -141,16 +144,16 @@ def apply(
     resources. Configurations are validated before anything changes; what is as described is not
     touched.
     """
-    found = resources.read((*paths, *more), recursive=recursive, selector=files.settings(pairs))
-    if prune and not found.wanted and not allow_empty:
+    declared = resources.read((*paths, *more), recursive=recursive, selector=files.settings(pairs))
+    if prune and not declared.wanted and not allow_empty:
         raise Unusable(
             "The files describe no connector, so --prune would delete all.",
             "If that is meant: --allow-empty",
         )
-    for text in (*found.notes, *(text for each in found.wanted for text in each.notes)):
+    for text in (*declared.notes, *(text for wanted in declared.wanted for text in wanted.notes)):
         show.note(text)
     with session.connect() as connect:
-        steps = plan(found, _stored(connect), _current(connect), prune=prune, keep=keep)
+        steps = plan(declared, _stored(connect), _current(connect), prune=prune, keep=keep)
         if not no_validate:
             _validate(session, connect, steps)
         for step in steps:
@@ -184,21 +187,21 @@ def _validate(session: Session, connect: Connect, steps: Sequence[Step]) -> None
             continue
         wanted = step.wanted
         plugin = wanted.config.get("connector.class")
-        where = f"{wanted.name} ({wanted.source})"
+        title = f"{wanted.name} ({wanted.source})"
         if not plugin:
-            problems.append(f"{where}: connector.class is missing.")
+            problems.append(f"{title}: connector.class is missing.")
             continue
         path = f"/connector-plugins/{rest.in_path(plugin)}/config/validate"
         try:
             answer = connect.ask("PUT", path, body=dict(wanted.config))
         except rest.Unknown as error:
-            problems.append(f"{where}: {error.message}")
+            problems.append(f"{title}: {error.message}")
             continue
         except rest.Invalid as error:
-            problems.append(f"{where}: {error.message}")
+            problems.append(f"{title}: {error.message}")
             continue
         problems += [
-            f"{where}: {key}={show.masked(key, value, session.show_secrets)}: {text}"
+            f"{title}: {key}={show.masked(key, value, session.show_secrets)}: {text}"
             for key, value, text in connectors.config_errors(answer.read(rest.VALIDATION))
         ]
     if problems:
@@ -242,9 +245,9 @@ def _tell(session: Session, step: Step, *, dry_run: bool) -> None:
 
 
 def _document(session: Session, step: Step) -> object:
-    made: dict[str, Any] = {"name": step.name, "action": step.action, "state": step.state}
+    document: dict[str, Any] = {"name": step.name, "action": step.action, "state": step.state}
     if step.wanted is None:
-        return made
+        return document
     changes = differences.document(
         step.name,
         step.action != CREATE,
@@ -252,7 +255,7 @@ def _document(session: Session, step: Step) -> object:
         show_secrets=session.show_secrets,
     )
     assert isinstance(changes, dict)
-    return {**changes, **made, "source": step.wanted.source}
+    return {**changes, **document, "source": step.wanted.source}
 
 
 def _await(session: Session, connect: Connect, steps: Sequence[Step], timeout_s: float) -> None:

@@ -44,7 +44,7 @@ class Connect:
         self._pause = pause
         self._timeout_s = timeout_s
         self._patience_ms = int(patience_s * 1000)
-        secure = any(each.url.startswith("https:") for each in cluster.addresses)
+        secure = any(address.url.startswith("https:") for address in cluster.addresses)
         self._http = httpx.Client(
             # No proxies, no .netrc: workers are near, and credentials are explicit.
             trust_env=False,
@@ -92,15 +92,15 @@ class Connect:
 
     def each(self, path: str) -> list[tuple[str, Response | CommandError]]:
         """The response of every worker of the cluster to a GET, errors included."""
-        said: list[tuple[str, Response | CommandError]] = []
+        responses: list[tuple[str, Response | CommandError]] = []
         for address in self.cluster.addresses:
             try:
                 response = self._request(address, "GET", path, None, None, self._timeout_s)
-                said.append((address.url, Response(response.status_code, response.content)))
+                responses.append((address.url, Response(response.status_code, response.content)))
             except httpx.RequestError as error:
                 problem = nobody([(address.url, error)], self.cluster.origin)
-                said.append((address.url, problem))
-        return said
+                responses.append((address.url, problem))
+        return responses
 
     def _sent(
         self,

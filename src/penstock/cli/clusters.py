@@ -80,9 +80,9 @@ class Cluster:
             if self.cert is not None:
                 context.load_cert_chain(self.cert, self.key)
         except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-            named = ", ".join(str(path) for path in (self.ca, self.cert, self.key) if path)
+            paths = ", ".join(str(path) for path in (self.ca, self.cert, self.key) if path)
             raise Unusable(
-                f"Cannot use the TLS files of {self.title} ({named}): {error}"
+                f"Cannot use the TLS files of {self.title} ({paths}): {error}"
             ) from error
         if not self.verify:
             context.check_hostname = False
@@ -119,8 +119,8 @@ class Clusters:
 
 def config_file(environ: Mapping[str, str]) -> Path:
     """The configuration file: PENSTOCK_CONFIG, else in the user's configuration folder."""
-    if given := environ.get("PENSTOCK_CONFIG"):
-        return Path(given).expanduser()
+    if path := environ.get("PENSTOCK_CONFIG"):
+        return Path(path).expanduser()
     folder = environ.get("XDG_CONFIG_HOME") or "~/.config"
     return Path(folder).expanduser() / "penstock" / "config.toml"
 
@@ -157,19 +157,19 @@ def choose(url: str | None, cluster: str | None, environ: Mapping[str, str]) -> 
         by_url, by_name = "PENSTOCK_URL names it.", "PENSTOCK_CLUSTER names it."
     if url is not None and cluster is None:
         return Cluster(None, addresses(url), origin=by_url)
-    known = read_clusters(environ)
-    name = cluster or known.chosen()
+    clusters = read_clusters(environ)
+    name = cluster or clusters.chosen()
     if name is None:
         origin = (
             "That is the default: there is no --url or --cluster, no PENSTOCK_URL or "
-            f"PENSTOCK_CLUSTER, and no cluster to use in {known.file}."
+            f"PENSTOCK_CLUSTER, and no cluster to use in {clusters.file}."
         )
         return Cluster(None, addresses(LOCAL), origin=origin)
-    found = known.named(name)
+    selected = clusters.named(name)
     if url is not None:
-        return replace(found, addresses=addresses(url), origin=by_url)
-    of_file = f"It is the cluster '{name}' in {known.file}"
-    return replace(found, origin=f"{of_file}; {by_name}" if cluster else f"{of_file}.")
+        return replace(selected, addresses=addresses(url), origin=by_url)
+    of_file = f"It is the cluster '{name}' in {clusters.file}"
+    return replace(selected, origin=f"{of_file}; {by_name}" if cluster else f"{of_file}.")
 
 
 def addresses(text: str) -> tuple[Address, ...]:
@@ -178,10 +178,10 @@ def addresses(text: str) -> tuple[Address, ...]:
     >>> addresses("c1:8083, https://me:p%40ss@c2/connect/")[1].url
     'https://c2/connect'
     """
-    found = tuple(_address(each.strip()) for each in text.split(",") if each.strip())
-    if not found:
+    workers = tuple(_address(url.strip()) for url in text.split(",") if url.strip())
+    if not workers:
         raise Unusable("The URL is empty.", f"Write it like {LOCAL}.")
-    return found
+    return workers
 
 
 def _address(text: str) -> Address:
@@ -208,27 +208,27 @@ def _no_url(text: str) -> Unusable:
 
 
 def _cluster(name: str, table: Mapping[str, object], file: Path) -> Cluster:
-    where = f"[clusters.{name}]: "
-    _only(table, _MEMBERS, file, where)
-    given = table.get("url")
-    urls = [given] if isinstance(given, str) else given
-    if not isinstance(urls, list) or not urls or not all(isinstance(each, str) for each in urls):
-        raise Unusable(f"{file}: {where}'url' has to be a text, or a list of texts.")
+    prefix = f"[clusters.{name}]: "
+    _only(table, _MEMBERS, file, prefix)
+    configured = table.get("url")
+    urls = [configured] if isinstance(configured, str) else configured
+    if not isinstance(urls, list) or not urls or not all(isinstance(url, str) for url in urls):
+        raise Unusable(f"{file}: {prefix}'url' has to be a text, or a list of texts.")
     verify = table.get("verify", True)
     if not isinstance(verify, bool):
-        raise Unusable(f"{file}: {where}'verify' is true or false.")
+        raise Unusable(f"{file}: {prefix}'verify' is true or false.")
     texts: dict[str, str] = {}
     for member in _TEXTS:
         value = table.get(member)
         if value is None:
             continue
         if not isinstance(value, str) or not value:
-            raise Unusable(f"{file}: {where}'{member}' has to be a text.")
+            raise Unusable(f"{file}: {prefix}'{member}' has to be a text.")
         texts[member] = value
     if ("user" in texts) != ("password_file" in texts):
-        raise Unusable(f"{file}: {where}'user' and 'password_file' go together.")
+        raise Unusable(f"{file}: {prefix}'user' and 'password_file' go together.")
     if "key" in texts and "cert" not in texts:
-        raise Unusable(f"{file}: {where}'key' goes with a 'cert'.")
+        raise Unusable(f"{file}: {prefix}'key' goes with a 'cert'.")
 
     def path(member: str) -> Path | None:
         text = texts.get(member)
@@ -246,10 +246,10 @@ def _cluster(name: str, table: Mapping[str, object], file: Path) -> Cluster:
     )
 
 
-def _only(table: Mapping[str, object], known: Sequence[str], file: Path, where: str) -> None:
+def _only(table: Mapping[str, object], known: Sequence[str], file: Path, prefix: str) -> None:
     unknown = [name for name in table if name not in known]
     if unknown:
         hint = " Name a file that holds it: password_file." if "password" in unknown else ""
         raise Unusable(
-            f"{file}: {where}'{unknown[0]}' is not known here; known: {', '.join(known)}.{hint}"
+            f"{file}: {prefix}'{unknown[0]}' is not known here; known: {', '.join(known)}.{hint}"
         )

@@ -68,22 +68,22 @@ def load(
     """
     overrides = files.settings(pairs)
     if file is not None:
-        wanted = files.read_connector(file, name, overrides)
+        connector = files.read_connector(file, name, overrides)
     elif name in PREDEFINED:
-        wanted = ConnectorFile(name, {**PREDEFINED[name], **overrides, "name": name})
+        connector = ConnectorFile(name, {**PREDEFINED[name], **overrides, "name": name})
     else:
         raise NotThere(
             f"'{name}' is not predefined (there: {', '.join(PREDEFINED)}).",
             f"Name a file: penstock load {name} -d FILE",
         )
     with session.connect() as connect:
-        answer = _created(connect, wanted)
+        answer = _created(connect, connector)
         if not session.told(answer):
             info = answer.read(rest.INFO)
             info["config"] = show.masked_config(info["config"], session.show_secrets)
             show.pretty(info)
         if wait:
-            _await(session, connect, wanted, timeout)
+            _await(session, connect, connector, timeout)
 
 
 @click.command()
@@ -112,13 +112,13 @@ def create(
     FILE is a create request, flat JSON, or properties; `-` is stdin.
     """
     read = files.read_connector(file, name, files.settings(pairs))
-    wanted = ConnectorFile(read.name, read.config, initial_state or read.initial_state)
+    connector = ConnectorFile(read.name, read.config, initial_state or read.initial_state)
     with session.connect() as connect:
-        answer = _created(connect, wanted)
+        answer = _created(connect, connector)
         if not session.told(answer):
-            show.echo(f"created {wanted.name} ({answer.read(rest.INFO).get('type', 'unknown')})")
+            show.echo(f"created {connector.name} ({answer.read(rest.INFO).get('type', 'unknown')})")
         if wait:
-            _await(session, connect, wanted, timeout)
+            _await(session, connect, connector, timeout)
 
 
 @click.command()
@@ -142,17 +142,17 @@ def update(
 
     FILE is as for `create`. Prints the changes.
     """
-    wanted = files.read_connector(file, name, files.settings(pairs))
+    connector = files.read_connector(file, name, files.settings(pairs))
     with session.connect() as connect:
-        stored = _stored(connect, wanted.name)
+        stored = _stored(connect, connector.name)
         if stored is None and not may_create:
             raise NotThere(
-                f"There is no connector '{wanted.name}' to update.",
+                f"There is no connector '{connector.name}' to update.",
                 "`penstock create` creates it, as does `penstock update --create`.",
             )
-        _replaced(session, connect, wanted, stored)
+        _replaced(session, connect, connector, stored)
         if wait:
-            _await(session, connect, wanted, timeout)
+            _await(session, connect, connector, timeout)
 
 
 @click.command()
@@ -218,17 +218,19 @@ def config(session: Session, name: str, file: str | None, properties: bool) -> N
     """Show a connector's configuration, or replace it."""
     with session.connect() as connect:
         if file is not None:
-            wanted = files.read_connector(file, name)
-            _replaced(session, connect, wanted, _stored(connect, name))
+            connector = files.read_connector(file, name)
+            _replaced(session, connect, connector, _stored(connect, name))
             return
         answer = connect.get(rest.connector(name, "config"))
     if session.told(answer):
         return
-    found: dict[str, str | None] = answer.read(dict)
+    settings: dict[str, str | None] = answer.read(dict)
     if properties:
-        click.echo(render_properties({k: v for k, v in found.items() if v is not None}), nl=False)
+        click.echo(
+            render_properties({k: v for k, v in settings.items() if v is not None}), nl=False
+        )
         return
-    rows = [(k, show.masked(k, found[k], session.show_secrets)) for k in sorted(found)]
+    rows = [(k, show.masked(k, settings[k], session.show_secrets)) for k in sorted(settings)]
     show.table(("KEY", "VALUE"), rows)
 
 
@@ -243,12 +245,12 @@ def validate(session: Session, file: str, name: str | None, pairs: tuple[str, ..
 
     Creates nothing. Exits with 3 if it is invalid.
     """
-    wanted = files.read_connector(file, name, files.settings(pairs))
+    connector = files.read_connector(file, name, files.settings(pairs))
     with session.connect() as connect:
-        answer = _validated(connect, wanted)
+        answer = _validated(connect, connector)
     infos = answer.read(rest.VALIDATION)
     if not session.told(answer):
-        _tell_validation(session, wanted, infos)
+        _tell_validation(session, connector, infos)
     return Exit.INVALID if config_errors(infos) else Exit.DONE
 
 
@@ -266,84 +268,84 @@ def diff(session: Session, file: str, name: str | None, pairs: tuple[str, ...], 
     prints {"name", "exists", "added", "removed", "changed"}, and "validation" with the worker's
     response.
     """
-    wanted = files.read_connector(file, name, files.settings(pairs))
+    connector = files.read_connector(file, name, files.settings(pairs))
     with session.connect() as connect:
-        stored = _stored(connect, wanted.name)
-        validation = _validated(connect, wanted).read(rest.VALIDATION) if check else None
-    found = differences.changes(stored or {}, wanted.config)
+        stored = _stored(connect, connector.name)
+        validation = _validated(connect, connector).read(rest.VALIDATION) if check else None
+    changes = differences.changes(stored or {}, connector.config)
     secrets = session.show_secrets
     if session.json:
         document: Any = differences.document(
-            wanted.name, stored is not None, found, show_secrets=secrets
+            connector.name, stored is not None, changes, show_secrets=secrets
         )
         show.pretty(document if validation is None else {**document, "validation": validation})
     else:
         if stored is None:
-            show.note(f"There is no connector '{wanted.name}'; it would be created.")
-        titles = (f"{wanted.name} (stored)", f"{wanted.name} ({file})")
-        show.coloured(differences.unified(found, *titles, show_secrets=secrets))
-        if not found:
-            show.note(f"'{wanted.name}' would not change.")
+            show.note(f"There is no connector '{connector.name}'; it would be created.")
+        titles = (f"{connector.name} (stored)", f"{connector.name} ({file})")
+        show.coloured(differences.unified(changes, *titles, show_secrets=secrets))
+        if not changes:
+            show.note(f"'{connector.name}' would not change.")
         if validation is not None:
-            _tell_validation(session, wanted, validation)
+            _tell_validation(session, connector, validation)
     if validation is not None and config_errors(validation):
         return Exit.INVALID
-    return Exit.DIFFERENT if found or stored is None else Exit.DONE
+    return Exit.DIFFERENT if changes or stored is None else Exit.DONE
 
 
-def _created(connect: Connect, wanted: ConnectorFile) -> rest.Response:
-    body: dict[str, Any] = {"name": wanted.name, "config": dict(wanted.config)}
-    if wanted.initial_state is not None:
-        body["initial_state"] = wanted.initial_state
+def _created(connect: Connect, connector: ConnectorFile) -> rest.Response:
+    body: dict[str, Any] = {"name": connector.name, "config": dict(connector.config)}
+    if connector.initial_state is not None:
+        body["initial_state"] = connector.initial_state
     return connect.ask("POST", "/connectors", body=body)
 
 
 def _replaced(
     session: Session,
     connect: Connect,
-    wanted: ConnectorFile,
+    connector: ConnectorFile,
     stored: Mapping[str, str | None] | None,
 ) -> None:
-    if stored is None and wanted.initial_state is not None:
-        answer = _created(connect, wanted)  # only this request accepts a state
+    if stored is None and connector.initial_state is not None:
+        answer = _created(connect, connector)  # only this request accepts a state
     else:
-        if wanted.initial_state is not None:
+        if connector.initial_state is not None:
             show.note("initial_state applies only when a connector is created; ignored.")
-        path = rest.connector(wanted.name, "config")
-        answer = connect.ask("PUT", path, body=dict(wanted.config))
+        path = rest.connector(connector.name, "config")
+        answer = connect.ask("PUT", path, body=dict(connector.config))
     if session.told(answer):
         return
     if stored is None:
-        show.echo(f"created {wanted.name} ({answer.read(rest.INFO).get('type', 'unknown')})")
+        show.echo(f"created {connector.name} ({answer.read(rest.INFO).get('type', 'unknown')})")
     else:
-        _tell_changes(session, wanted.name, stored, answer.read(rest.INFO)["config"])
+        _tell_changes(session, connector.name, stored, answer.read(rest.INFO)["config"])
 
 
 def _tell_changes(
     session: Session, name: str, before: Mapping[str, str | None], after: Mapping[str, str | None]
 ) -> None:
-    found = differences.changes(before, after)
-    show.echo(f"updated {name}" if found else f"{name} is unchanged")
-    lines = differences.unified(found, "before", "now", show_secrets=session.show_secrets)
+    changes = differences.changes(before, after)
+    show.echo(f"updated {name}" if changes else f"{name} is unchanged")
+    lines = differences.unified(changes, "before", "now", show_secrets=session.show_secrets)
     show.coloured(lines[2:])
 
 
 def _stored(connect: Connect, name: str) -> dict[str, str | None] | None:
     """The stored configuration; None for an unknown connector."""
     try:
-        found: dict[str, str | None] = connect.get(rest.connector(name, "config")).read(dict)
+        stored: dict[str, str | None] = connect.get(rest.connector(name, "config")).read(dict)
     except rest.Unknown:
         return None
-    return found
+    return stored
 
 
-def _await(session: Session, connect: Connect, wanted: ConnectorFile, timeout_s: float) -> None:
+def _await(session: Session, connect: Connect, connector: ConnectorFile, timeout_s: float) -> None:
     """Waits for the connector's initial state, by default RUNNING."""
     parts = states.await_state(
         session,
         connect,
-        wanted.name,
-        wanted.initial_state or states.RUNNING,
+        connector.name,
+        connector.initial_state or states.RUNNING,
         deadline=session.clock.now() + int(timeout_s * 1000),
         settle_ms=states.SETTLE_MS,
     )
@@ -351,12 +353,12 @@ def _await(session: Session, connect: Connect, wanted: ConnectorFile, timeout_s:
         show.parts(parts)
 
 
-def _validated(connect: Connect, wanted: ConnectorFile) -> rest.Response:
-    plugin = wanted.config.get(_CLASS)
+def _validated(connect: Connect, connector: ConnectorFile) -> rest.Response:
+    plugin = connector.config.get(_CLASS)
     if not plugin:
         raise NotValid(f'Missing required configuration "{_CLASS}" which has no default value.')
     path = f"/connector-plugins/{rest.in_path(plugin)}/config/validate"
-    return connect.ask("PUT", path, body=dict(wanted.config))
+    return connect.ask("PUT", path, body=dict(connector.config))
 
 
 def config_errors(infos: Mapping[str, Any]) -> list[tuple[str, str | None, str]]:
@@ -369,15 +371,15 @@ def config_errors(infos: Mapping[str, Any]) -> list[tuple[str, str | None, str]]
     ]
 
 
-def _tell_validation(session: Session, wanted: ConnectorFile, infos: Mapping[str, Any]) -> None:
+def _tell_validation(session: Session, connector: ConnectorFile, infos: Mapping[str, Any]) -> None:
     errors = config_errors(infos)
     if errors:
         rows = [(k, show.masked(k, v, session.show_secrets), error) for k, v, error in errors]
         show.table(("KEY", "VALUE", "ERROR"), rows)
     else:
-        show.echo(f"'{wanted.name}' is valid.")
-    said = (info["value"] or info["definition"] for info in infos.get("configs", ()))
-    listed = {each["name"] for each in said}
-    strange = [key for key in wanted.config if key not in listed]
+        show.echo(f"'{connector.name}' is valid.")
+    entries = (info["value"] or info["definition"] for info in infos.get("configs", ()))
+    listed = {entry["name"] for entry in entries}
+    strange = [key for key in connector.config if key not in listed]
     if strange:
         show.note(f"The worker does not know: {', '.join(strange)}. Are they spelt correctly?")

@@ -25,7 +25,7 @@ def status(session: Session, name: str, trace: bool) -> int:
     with session.connect() as connect:
         if name == ALL:
             answer = connect.get("/connectors", {"expand": "status"})
-            found = [entry["status"] for _, entry in sorted(answer.read(rest.STATUSES).items())]
+            statuses = [entry["status"] for _, entry in sorted(answer.read(rest.STATUSES).items())]
         else:
             try:
                 answer = connect.get(rest.connector(name, "status"))
@@ -36,10 +36,10 @@ def status(session: Session, name: str, trace: bool) -> int:
                 raise NotThere(
                     f"'{name}' has no status yet.", f"`penstock wait {name}` waits until it runs."
                 ) from error
-            found = [answer.read(rest.STATUS)]
-    parts = [part for each in found for part in states.parts_of(each)]
+            statuses = [answer.read(rest.STATUS)]
+    parts = [part for entry in statuses for part in states.parts_of(entry)]
     if not session.told(answer):
-        types = {str(each["name"]): str(each.get("type", "")) for each in found}
+        types = {str(entry["name"]): str(entry.get("type", "")) for entry in statuses}
         show.parts(parts, types)
         if trace:
             _show_traces(parts)
@@ -171,15 +171,17 @@ def restart(
             answer = connect.ask("POST", rest.connector(name, "tasks", str(task), "restart"))
         else:
             flags = {"includeTasks": include_tasks, "onlyFailed": only_failed}
-            query = {flag: "true" for flag, given in flags.items() if given}
+            query = {flag: "true" for flag, is_set in flags.items() if is_set}
             answer = connect.ask("POST", rest.connector(name, "restart"), query=query or None)
         if not session.told(answer):
             if answer.content:
-                found = answer.read(rest.STATUS)
-                show.parts(states.parts_of(found), {name: str(found.get("type", ""))})
+                connector_status = answer.read(rest.STATUS)
+                show.parts(
+                    states.parts_of(connector_status), {name: str(connector_status.get("type", ""))}
+                )
             else:
-                what = name if task is None else f"task {task} of {name}"
-                show.echo(f"restarted {what}")
+                title = name if task is None else f"task {task} of {name}"
+                show.echo(f"restarted {title}")
         if wait:
             deadline = session.clock.now() + int(timeout * 1000)
             parts = states.await_state(

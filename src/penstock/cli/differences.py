@@ -21,30 +21,30 @@ class Change:
     removed: bool = False
 
 
-def changes(stored: Config, wanted: Config) -> list[Change]:
-    """What putting `wanted` in the place of `stored` changes, by key."""
+def changes(stored: Config, new: Config) -> list[Change]:
+    """The changes by key when `new` replaces `stored`."""
     return [
         Change(
             key,
             stored.get(key),
-            wanted.get(key),
+            new.get(key),
             added=key not in stored,
-            removed=key not in wanted,
+            removed=key not in new,
         )
-        for key in sorted({*stored, *wanted})
-        if key not in stored or key not in wanted or stored[key] != wanted[key]
+        for key in sorted({*stored, *new})
+        if key not in stored or key not in new or stored[key] != new[key]
     ]
 
 
 def unified(
-    found: list[Change], old_title: str, new_title: str, *, show_secrets: bool
+    changes: list[Change], old_title: str, new_title: str, *, show_secrets: bool
 ) -> list[tuple[str, str]]:
     """The changes as lines of a unified difference, each with its style. A masked secret that
     changes is seen to change, though not what to."""
-    if not found:
+    if not changes:
         return []
     lines = [(f"--- {old_title}", "bold"), (f"+++ {new_title}", "bold")]
-    for change in found:
+    for change in changes:
         if not change.added:
             lines += _lines("-", change.key, change.old, show_secrets, "red")
         if not change.removed:
@@ -52,8 +52,8 @@ def unified(
     return lines
 
 
-def document(name: str, exists: bool, found: list[Change], *, show_secrets: bool) -> object:
-    """The same for programs."""
+def document(name: str, exists: bool, changes: list[Change], *, show_secrets: bool) -> object:
+    """The changes as JSON, for programs."""
 
     def side(change: Change, value: str | None) -> str | None:
         return masked(change.key, value, show_secrets)
@@ -61,11 +61,11 @@ def document(name: str, exists: bool, found: list[Change], *, show_secrets: bool
     return {
         "name": name,
         "exists": exists,
-        "added": {c.key: side(c, c.new) for c in found if c.added},
-        "removed": {c.key: side(c, c.old) for c in found if c.removed},
+        "added": {c.key: side(c, c.new) for c in changes if c.added},
+        "removed": {c.key: side(c, c.old) for c in changes if c.removed},
         "changed": {
             c.key: {"from": side(c, c.old), "to": side(c, c.new)}
-            for c in found
+            for c in changes
             if not c.added and not c.removed
         },
     }

@@ -58,7 +58,7 @@ connector's, is meant for Kafka's clients, under the names that Java's clients g
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Something that has settings: what it is called, what it is, and what it reads."""
+    """Something that has settings: its names, its kind and description, and its settings."""
 
     names: tuple[str, ...]
     title: str
@@ -67,7 +67,7 @@ class Subject:
 
 
 def subjects(registry: Registry) -> list[Subject]:
-    """Everything there is to explain: workers and connectors as such, then the plugins."""
+    """Everything that can be explained: workers and connectors in general, then the plugins."""
     definitions = {
         "worker": worker_keys.DISTRIBUTED,
         "standalone": worker_keys.STANDALONE,
@@ -75,27 +75,30 @@ def subjects(registry: Registry) -> list[Subject]:
         "sink": connector.SINK,
     }
     return [
-        *(Subject((name,), _TITLES[name], "", each) for name, each in definitions.items()),
+        *(
+            Subject((name,), _TITLES[name], "", definition)
+            for name, definition in definitions.items()
+        ),
         *(
             _of_plugin(kind, cls)
             for kind in _KINDS
             for cls in [
                 *(BUILT_IN_PROVIDERS if kind is Kind.CONFIG_PROVIDER else ()),
-                *(found.cls for found in registry.of_kind(kind)),
+                *(entry.cls for entry in registry.of_kind(kind)),
             ]
         ),
     ]
 
 
 def _of_plugin(kind: Kind, cls: PluginClass) -> Subject:
-    found = Found(kind, cls, cls.plugin)
-    names = (found.plugin.class_name, *sorted(found.names() - {found.plugin.class_name}))
+    entry = Found(kind, cls, cls.plugin)
+    names = (entry.plugin.class_name, *sorted(entry.names() - {entry.plugin.class_name}))
     about = " ".join((inspect.getdoc(cls) or "").partition("\n\n")[0].split())
-    return Subject(names, _KINDS[kind], about, found.plugin.config)
+    return Subject(names, _KINDS[kind], about, entry.plugin.config)
 
 
 def page(registry: Registry) -> str:
-    """The page of the documentation: every subject but those that have another page."""
+    """The page of the documentation: every subject without a page of its own."""
     parts = [_INTRODUCTION]
     elsewhere = {_KINDS[kind] for kind in _ELSEWHERE}
     for subject in subjects(registry):
@@ -135,23 +138,23 @@ def explain(what: str | None, whole: bool) -> None:
 
 def _explained(what: str, known: Sequence[Subject]) -> Iterator[str]:
     width = min(100, shutil.get_terminal_size().columns)
-    meant = [subject for subject in known if what in subject.names]
-    if meant:
-        for subject in meant:
+    matching = [subject for subject in known if what in subject.names]
+    if matching:
+        for subject in matching:
             yield f"{subject.names[0]}  ({subject.title})"
             if len(subject.names) > 1:
                 yield f"also {', '.join(subject.names[1:])}"
             yield from filter(None, (subject.about, ""))
             yield help_text(subject.definition, width) or "It has no settings."
         return
-    found: dict[str, list[Subject]] = {}
+    by_text: dict[str, list[Subject]] = {}
     for subject in known:
         for key in subject.definition.keys:
             if key.name == what:
-                found.setdefault(help_text(ConfigDef(key), width), []).append(subject)
-    if not found:
+                by_text.setdefault(help_text(ConfigDef(key), width), []).append(subject)
+    if not by_text:
         raise NotThere(f"There is nothing that is called '{what}'.", _advice(what, known))
-    for text, having in found.items():
+    for text, having in by_text.items():
         yield f"{', '.join(subject.names[0] for subject in having)}:"
         yield text
 

@@ -24,7 +24,7 @@ _REQUEST: Final = frozenset({"name", "config", "initial_state", "tasks", "type"}
 
 
 def read_bytes(path: str) -> bytes:
-    """What the file holds, `-` being standard input. Raises Unusable."""
+    """The content of a file; `-` is standard input. Raises Unusable."""
     try:
         return sys.stdin.buffer.read() if path == STDIN else Path(path).expanduser().read_bytes()
     except OSError as error:
@@ -42,7 +42,7 @@ def read_connector(
 def connector_of(
     data: bytes, path: str, name: str | None = None, overrides: Mapping[str, str] | None = None
 ) -> ConnectorFile:
-    """The same, of a file that is read already."""
+    """`read_connector` for the content of a file."""
     return connector_in(document_of(data, path), path, name, overrides)
 
 
@@ -52,7 +52,7 @@ def connector_in(
     name: str | None = None,
     overrides: Mapping[str, str] | None = None,
 ) -> ConnectorFile:
-    """The same, of a document that is parsed already."""
+    """`read_connector` for a parsed document."""
     name = name or (overrides or {}).get("name")
     state, outer = None, None
     if isinstance(document.get("config"), dict):
@@ -72,13 +72,13 @@ def connector_in(
             "Connector name configuration in 'config' doesn't match the one specified in 'name'"
             f" at '{path}'"
         )
-    found = name or outer or inner
-    if not found:
+    chosen = name or outer or inner
+    if not chosen:
         raise Unusable(
             f"Connector configuration at '{path}' is missing the mandatory 'name' configuration",
             "Write it into the file, or say --name.",
         )
-    return ConnectorFile(found, {**config, "name": found}, state)
+    return ConnectorFile(chosen, {**config, "name": chosen}, state)
 
 
 def read_changes(path: str) -> dict[str, str | None]:
@@ -118,14 +118,14 @@ def texts(document: Mapping[str, Any], path: str) -> dict[str, str | None]:
 
 
 def settings(pairs: Sequence[str]) -> dict[str, str]:
-    """What `--set key=value` says, the last one of a key counting. Raises Unusable."""
-    found: dict[str, str] = {}
+    """The settings of `--set key=value`; the last value of a key counts. Raises Unusable."""
+    values: dict[str, str] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key:
             raise Unusable(f"'{pair}' is no setting.", "Write --set key=value.")
-        found[key] = value
-    return found
+        values[key] = value
+    return values
 
 
 def document_of(data: bytes, path: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from penstock.plugins.registry import Found, SearchedLocation, Skipped
 
 _OWN: Final = "penstock "
-"""How the place of what is built in is called."""
+"""The name of the built-in plugins' place."""
 
 _EDITED: Final = frozenset({"module", "package", "folder of modules"})
 """Kinds of places whose files people edit; see `plugins.path.Form`."""
@@ -79,28 +79,28 @@ def new(name: str, source: bool, sink: bool, example: bool, folder: Path) -> Non
     """
     from penstock.template import write_project
 
-    made = write_project(
+    paths = write_project(
         folder, name, source=source or not sink, sink=sink or not source, example=example
     )
-    for path in made:
+    for path in paths:
         show.echo(str(path))
     place = shlex.quote(str(folder / name))
-    what = "" if example else "The README lists what is to be filled in; its tests skip it. "
-    show.note(f'{what}Next: cd {place} && pytest -k "not restart"')
+    hint = "" if example else "The README lists what is to be filled in; its tests skip it. "
+    show.note(f'{hint}Next: cd {place} && pytest -k "not restart"')
     show.note("A running worker keeps the code it has loaded: restart it after a change.")
 
 
 def _report(survey: Survey, refusal: str | None) -> dict[str, Any]:
-    """Everything that is to be told, as JSON."""
+    """The whole report, as JSON."""
     from penstock.plugins.registry import Level, ambiguous
 
     shared = ambiguous(survey.registry.found)
     unusable = {name for name, _ in shared}
-    skipped = [each for place in survey.places for each in place.skipped]
+    skipped = [entry for place in survey.places for entry in place.skipped]
     return {
         "places": [_place(place, unusable, survey.registry.found) for place in survey.places],
         "ambiguous": [
-            {"name": name, "classes": sorted(found.plugin.class_name for found in several)}
+            {"name": name, "classes": sorted(entry.plugin.class_name for entry in several)}
             for name, several in shared
         ],
         "shadowed": [
@@ -112,61 +112,61 @@ def _report(survey: Survey, refusal: str | None) -> dict[str, Any]:
             }
             for lost, chosen in survey.registry.shadowed
         ],
-        "undeclared": [found.plugin.class_name for found in survey.undeclared],
+        "undeclared": [entry.plugin.class_name for entry in survey.undeclared],
         "refused": refusal,
-        "broken": sum(each.level is Level.BROKEN for each in skipped) + (refusal is not None),
+        "broken": sum(entry.level is Level.BROKEN for entry in skipped) + (refusal is not None),
     }
 
 
 def _place(place: SearchedLocation, unusable: set[str], used: Sequence[Found]) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    report: dict[str, Any] = {
         "kind": place.kind,
         "where": place.where,
         "plugins": [
             {
-                "type": found.kind.value,
-                "class": found.plugin.class_name,
-                "version": found.plugin.version,
-                "python": f"{found.cls.__module__}:{found.cls.__qualname__}",
-                "names": sorted(_names(found) - unusable, key=len, reverse=True),
-                "used": found in used,
+                "type": entry.kind.value,
+                "class": entry.plugin.class_name,
+                "version": entry.plugin.version,
+                "python": f"{entry.cls.__module__}:{entry.cls.__qualname__}",
+                "names": sorted(_names(entry) - unusable, key=len, reverse=True),
+                "used": entry in used,
             }
-            for found in sorted(place.found, key=lambda found: found.plugin.class_name)
+            for entry in sorted(place.found, key=lambda entry: entry.plugin.class_name)
         ],
         "experimental": [
-            {"class": found.plugin.class_name, "why": found.plugin.experimental}
-            for found in sorted(place.found, key=lambda found: found.plugin.class_name)
-            if found.plugin.experimental
+            {"class": entry.plugin.class_name, "why": entry.plugin.experimental}
+            for entry in sorted(place.found, key=lambda entry: entry.plugin.class_name)
+            if entry.plugin.experimental
         ],
-        "skipped": [_skipped(each) for each in place.skipped],
+        "skipped": [_skipped(entry) for entry in place.skipped],
         "missing": [
             {
                 "family": extra.family,
                 "modules": missing,
                 "classes": sorted(
-                    found.plugin.class_name for found in place.found if found.plugin.extra == extra
+                    entry.plugin.class_name for entry in place.found if entry.plugin.extra == extra
                 ),
                 "install": extra.command,
             }
-            for extra in dict.fromkeys(found.plugin.extra for found in place.found)
+            for extra in dict.fromkeys(entry.plugin.extra for entry in place.found)
             if extra is not None and (missing := extra.missing())
         ],
     }
     if place.kind == "jar":
         from penstock.plugins.jars import plugins_of_jars
 
-        known = {found.plugin.class_name for found in used}
-        told["java"] = [
+        known = {entry.plugin.class_name for entry in used}
+        report["java"] = [
             {"class": name, "penstock": name in known}
             for name in plugins_of_jars(Path(place.where))
         ]
-    return told
+    return report
 
 
-def _names(found: Found) -> frozenset[str]:
-    """What a configuration may call it; the short names of nested classes are everybody's."""
-    name = found.plugin.class_name
-    return frozenset({name}) if "$" in name else found.names()
+def _names(entry: Found) -> frozenset[str]:
+    """The names a configuration may use; short names of nested classes are ambiguous."""
+    name = entry.plugin.class_name
+    return frozenset({name}) if "$" in name else entry.names()
 
 
 def _skipped(skipped: Skipped) -> dict[str, Any]:
@@ -195,40 +195,40 @@ def _print(report: dict[str, Any], every: bool) -> None:
                 ("  TYPE", "VERSION", "PYTHON", "IN CONFIGURATIONS"),
                 [
                     (
-                        f"  {each['type']}",
-                        each["version"],
-                        each["python"],
-                        ", ".join(each["names"]) if each["used"] else "not used, see below",
+                        f"  {plugin['type']}",
+                        plugin["version"],
+                        plugin["python"],
+                        ", ".join(plugin["names"]) if plugin["used"] else "not used, see below",
                     )
-                    for each in place["plugins"]
+                    for plugin in place["plugins"]
                 ],
             )
-        for each in place["missing"]:
-            modules = ", ".join(each["modules"])
-            show.echo(f"  note: {each['family']} lack {modules}; what needs them is refused")
-            show.echo(f"    {each['install']}")
-        for each in place["experimental"]:
-            show.echo(f"  note: {each['class']} is experimental. {each['why']}")
-        for each in place["skipped"]:
-            what = f"{each['what']}: " if each["what"] else ""
-            show.echo(f"  {each['level']}: {what}{each['why']}")
-            if each["advice"]:
-                show.echo(f"    {each['advice']}")
+        for item in place["missing"]:
+            modules = ", ".join(item["modules"])
+            show.echo(f"  note: {item['family']} lack {modules}; what needs them is refused")
+            show.echo(f"    {item['install']}")
+        for item in place["experimental"]:
+            show.echo(f"  note: {item['class']} is experimental. {item['why']}")
+        for item in place["skipped"]:
+            prefix = f"{item['what']}: " if item["what"] else ""
+            show.echo(f"  {item['level']}: {prefix}{item['why']}")
+            if item["advice"]:
+                show.echo(f"    {item['advice']}")
         if not place["plugins"] and not place["skipped"]:
             show.echo("  nothing")
     if quiet_jars:
         show.echo(f"places with jars that declare no plugins of Kafka Connect: {quiet_jars}")
     for name in report["undeclared"]:
         show.echo(f"not declared by an entry point, found by looking into modules: {name}")
-    for each in report["ambiguous"]:
+    for item in report["ambiguous"]:
         show.echo(
-            f"ambiguous: {len(each['classes'])} plugins answer to '{each['name']}', so it names "
-            f"none: {', '.join(each['classes'])}"
+            f"ambiguous: {len(item['classes'])} plugins answer to '{item['name']}', so it names "
+            f"none: {', '.join(item['classes'])}"
         )
-    for each in report["shadowed"]:
+    for item in report["shadowed"]:
         show.echo(
-            f"not used: {each['class']} {each['version']} in {each['location']}, because of "
-            f"{each['by']['version']} in {each['by']['location']}"
+            f"not used: {item['class']} {item['version']} in {item['location']}, because of "
+            f"{item['by']['version']} in {item['by']['location']}"
         )
     if report["refused"]:
         show.echo(f"a worker does not start: {report['refused']}")
@@ -240,6 +240,6 @@ def _print(report: dict[str, Any], every: bool) -> None:
 
 def _print_jars(place: dict[str, Any]) -> None:
     show.echo(f"{place['where']} (jar; penstock runs plugins written in Python)")
-    for each in place["java"]:
-        has = "penstock has it" if each["penstock"] else "penstock has none of that name"
-        show.echo(f"  {each['class']}: {has}")
+    for row in place["java"]:
+        note = "penstock has it" if row["penstock"] else "penstock has none of that name"
+        show.echo(f"  {row['class']}: {note}")

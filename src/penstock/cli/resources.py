@@ -20,7 +20,7 @@ CLUSTER_LABEL: Final = "strimzi.io/cluster"
 """The label that names the `KafkaConnect` resource a `KafkaConnector` belongs to."""
 
 SUFFIXES: Final = (".json", ".properties", ".yaml", ".yml")
-"""What is read of a folder."""
+"""Suffixes of the files that are read in a folder."""
 
 _YAML: Final = (".yaml", ".yml")
 _RESOLVED: Final = ("bool", "null", "merge")
@@ -58,8 +58,8 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The connectors of all files in their order, and notes about what was passed over. `skipped`
-    names connectors that exist but are not to be touched."""
+    """The connectors of all files in their order, and notes about documents that were passed over.
+    `skipped` names connectors that must not be changed."""
 
     wanted: tuple[Wanted, ...]
     notes: tuple[str, ...] = ()
@@ -74,21 +74,21 @@ def read(
     With a `selector`, resources without these labels are left out. Raises Unusable for what cannot
     be read, for a name that two files have, and for resources of several Kafka Connect clusters.
     """
-    wanted: list[Wanted] = []
+    connectors: list[Wanted] = []
     notes: list[str] = []
     skipped: set[str] = set()
     for path in _expanded(paths, recursive):
         for document in documents(files.read_bytes(path), path):
             if not _is_resource(document):
-                wanted.append(_plain(files.connector_in(document, path), path))
+                connectors.append(_plain(files.connector_in(document, path), path))
                 continue
             if (passed := _passed_over(document, path)) is not None:
                 notes.append(passed)
                 if document["kind"] == _KIND:
                     skipped.add(str(_metadata(document).get("name")))
                 continue
-            wanted.append(connector_resource(document, path))
-    chosen = [each for each in wanted if _selected(each, selector or {})]
+            connectors.append(connector_resource(document, path))
+    chosen = [connector for connector in connectors if _selected(connector, selector or {})]
     _demand_unique(chosen)
     _demand_one_cluster(chosen)
     return Found(tuple(chosen), tuple(notes), frozenset(skipped))
@@ -101,10 +101,10 @@ def documents(data: bytes, path: str) -> Iterator[dict[str, Any]]:
     text = data.removeprefix(codecs.BOM_UTF8)
     # A resource begins with its apiVersion; no properties file does.
     if suffix in _YAML or (suffix not in SUFFIXES and _looks_like_yaml(text)):
-        found: Iterable[Any] = _yaml(text, path)
+        parsed: Iterable[Any] = _yaml(text, path)
     else:
-        found = [files.document_of(text, path)]
-    for document in found:
+        parsed = [files.document_of(text, path)]
+    for document in parsed:
         if document is None:
             continue  # nothing between two separators
         if not isinstance(document, dict):
@@ -126,24 +126,24 @@ def connector_resource(document: Mapping[str, Any], path: str) -> Wanted:
     name, spec = metadata.get("name"), document.get("spec")
     if not isinstance(name, str) or not name:
         raise Unusable(f"A {_KIND} in '{path}' lacks metadata.name.")
-    where = f"{_KIND} '{name}' in '{path}'"
+    title = f"{_KIND} '{name}' in '{path}'"
     if not isinstance(spec, dict):
-        raise Unusable(f"{where} lacks spec.")
+        raise Unusable(f"{title} lacks spec.")
     if unknown := sorted(set(spec) - _SPEC):
-        raise Unusable(f"{where} holds spec.{unknown[0]}; known there: {', '.join(sorted(_SPEC))}.")
+        raise Unusable(f"{title} holds spec.{unknown[0]}; known there: {', '.join(sorted(_SPEC))}.")
     if not spec.get("class"):
-        raise Unusable(f"{where} lacks spec.class, the connector's class.")
-    given = spec.get("config") or {}
-    if not isinstance(given, dict):
-        raise Unusable(f"{where}: spec.config is no mapping.")
-    config = {key: text for key, text in files.texts(given, path).items() if text is not None}
+        raise Unusable(f"{title} lacks spec.class, the connector's class.")
+    settings = spec.get("config") or {}
+    if not isinstance(settings, dict):
+        raise Unusable(f"{title}: spec.config is no mapping.")
+    config = {key: text for key, text in files.texts(settings, path).items() if text is not None}
     notes = [
-        f"{where}: spec.config.{key} is ignored, as by Strimzi; the resource has a member for it."
+        f"{title}: spec.config.{key} is ignored, as by Strimzi; the resource has a member for it."
         for key in _OWN
         if config.pop(key, None) is not None
     ]
     notes += [
-        f"{where}: spec.{member} is for Strimzi's operator and is ignored here."
+        f"{title}: spec.{member} is for Strimzi's operator and is ignored here."
         for member in _OPERATORS
         if member in spec
     ]
@@ -153,15 +153,15 @@ def connector_resource(document: Mapping[str, Any], path: str) -> Wanted:
     if spec.get("version") is not None:
         config["connector.plugin.version"] = str(spec["version"])
     labels = {key: str(value) for key, value in (metadata.get("labels") or {}).items()}
-    return Wanted(name, config, path, _target(spec, where), None, labels, tuple(notes))
+    return Wanted(name, config, path, _target(spec, title), None, labels, tuple(notes))
 
 
-def _target(spec: Mapping[str, Any], where: str) -> str:
+def _target(spec: Mapping[str, Any], title: str) -> str:
     paused = spec.get("pause") in (True, "true")
-    given = spec.get("state")
-    state = str(given) if given is not None else "paused" if paused else "running"
+    declared = spec.get("state")
+    state = str(declared) if declared is not None else "paused" if paused else "running"
     if state.lower() not in _STATES:
-        raise Unusable(f"{where}: spec.state is '{state}'; it can be {', '.join(_STATES)}.")
+        raise Unusable(f"{title}: spec.state is '{state}'; it can be {', '.join(_STATES)}.")
     return state.upper()
 
 
@@ -180,7 +180,7 @@ def _metadata(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _passed_over(document: Mapping[str, Any], path: str) -> str | None:
-    """Why a resource is none to apply; None if it is one."""
+    """Why a resource is not applied; None if it is."""
     kind, metadata = document["kind"], _metadata(document)
     title = f"{kind} '{metadata.get('name')}' in '{path}'"
     if kind != _KIND or not str(document["apiVersion"]).startswith(_GROUP):
@@ -191,23 +191,28 @@ def _passed_over(document: Mapping[str, Any], path: str) -> str | None:
     return None
 
 
-def _selected(each: Wanted, selector: Mapping[str, str]) -> bool:
-    return all(each.labels.get(key) == value for key, value in selector.items())
+def _selected(connector: Wanted, selector: Mapping[str, str]) -> bool:
+    return all(connector.labels.get(key) == value for key, value in selector.items())
 
 
-def _demand_unique(wanted: Sequence[Wanted]) -> None:
+def _demand_unique(connectors: Sequence[Wanted]) -> None:
     sources: dict[str, str] = {}
-    for each in wanted:
-        if each.name in sources:
+    for connector in connectors:
+        if connector.name in sources:
             raise Unusable(
-                f"'{sources[each.name]}' and '{each.source}' both describe '{each.name}'."
+                f"'{sources[connector.name]}' and '{connector.source}' both describe "
+                f"'{connector.name}'."
             )
-        sources[each.name] = each.source
+        sources[connector.name] = connector.source
 
 
-def _demand_one_cluster(wanted: Sequence[Wanted]) -> None:
+def _demand_one_cluster(connectors: Sequence[Wanted]) -> None:
     clusters = sorted(
-        {each.labels[CLUSTER_LABEL] for each in wanted if CLUSTER_LABEL in each.labels}
+        {
+            connector.labels[CLUSTER_LABEL]
+            for connector in connectors
+            if CLUSTER_LABEL in connector.labels
+        }
     )
     if len(clusters) > 1:
         raise Unusable(

@@ -89,8 +89,8 @@ connector of the request."""
 
 def advice_for(status: int, message: str, name: str = "NAME") -> str:
     """Advice for an error about a connector of that name, or nothing."""
-    for wanted, words, text in ADVICE:
-        if wanted in (None, status) and re.search(words, message):
+    for expected, words, text in ADVICE:
+        if expected in (None, status) and re.search(words, message):
             return text.replace("{name}", shlex.quote(name))
     return ""
 
@@ -150,10 +150,10 @@ class Response:
     def read(self, shape: object) -> Any:
         """Its JSON. Raises Refused when it does not have this shape."""
         try:
-            found = json.loads(self.content)
+            body = json.loads(self.content)
         except ValueError:
-            found = None
-        if not fits(found, shape):
+            body = None
+        if not fits(body, shape):
             raise Refused(
                 self.status,
                 "What answers there is not Kafka Connect, or one of another time: its answer is "
@@ -161,7 +161,7 @@ class Response:
                 self.content,
                 "Look at the URL: `penstock clusters` tells which one is asked.",
             )
-        return found
+        return body
 
 
 # Shapes (kafka-connect.md §1.5): only the members that are used. A key "*" stands for all.
@@ -196,7 +196,7 @@ def fits(value: object, shape: object) -> bool:
         case None:
             return value is None
         case tuple():
-            return any(fits(value, each) for each in shape)
+            return any(fits(value, alternative) for alternative in shape)
         case type():
             return isinstance(value, shape)
         case [each]:
@@ -205,7 +205,7 @@ def fits(value: object, shape: object) -> bool:
             return isinstance(value, dict) and all(fits(item, each) for item in value.values())
         case dict():
             return isinstance(value, dict) and all(
-                key in value and fits(value[key], each) for key, each in shape.items()
+                key in value and fits(value[key], expected) for key, expected in shape.items()
             )
     raise AssertionError(shape)
 
@@ -221,6 +221,6 @@ def in_path(name: str) -> str:
     return quote(name, safe="")
 
 
-def connector(name: str, *rest: str) -> str:
+def connector(name: str, *parts: str) -> str:
     """The path of a connector, or of something that belongs to it."""
-    return "/".join(("/connectors", in_path(name), *rest))
+    return "/".join(("/connectors", in_path(name), *parts))

@@ -112,11 +112,11 @@ def fetch_jars(sets: tuple[str, ...], every: bool, to: Path | None, debug: bool)
     By default all SETS: spark for workers, broker for the embedded Kafka, connect for tests. With
     those for workers, Java's classes are archived, so that workers start Spark in half the time.
     """
-    wanted = jars.SETS if every or not sets else sets
-    for which in wanted:
-        found = jars.folder(which, click.echo) if to is None else jars.export(which, to, click.echo)
-        click.echo(f"{which}: {found}")
-    if to is None and "spark" in wanted:
+    chosen = jars.SETS if every or not sets else sets
+    for name in chosen:
+        folder = jars.folder(name, click.echo) if to is None else jars.export(name, to, click.echo)
+        click.echo(f"{name}: {folder}")
+    if to is None and "spark" in chosen:
         from penstock.flow.spark import archiving
 
         click.echo(f"classes: {archiving.make(click.echo)}")

@@ -14,7 +14,7 @@ _SHARE: Final = 3  # of the watchdog's time: two words may be late
 
 
 class Watched(Protocol):
-    """What is asked of a worker."""
+    """The part of a worker that is used here."""
 
     ended: threading.Event
 

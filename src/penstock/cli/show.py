@@ -44,7 +44,7 @@ _WIDE: Final = 100_000  # columns of what is no terminal: a program reads it, no
 
 
 def secret(key: str) -> bool:
-    """Whether the value of a setting of this name is nobody's business."""
+    """Whether the value of a setting of this name is secret."""
     return bool(_SECRET.search(key))
 
 
@@ -80,7 +80,7 @@ def echo(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """Something to know that is no result."""
+    """Prints a note, which is not part of the result, to standard error."""
     click.echo(plain(text), err=True)
 
 
@@ -104,20 +104,20 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     from rich.text import Text
 
     console = _console()
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for header in headers:
         # A name that is cut or broken cannot be copied; the last column may go over lines.
-        made.add_column(header, no_wrap=header != headers[-1], overflow="fold")
+        table.add_column(header, no_wrap=header != headers[-1], overflow="fold")
     for row in rows:
         texts = ["" if cell is None else plain(str(cell)) for cell in row]
-        made.add_row(*(Text(text, style=STYLES.get(text, "")) for text in texts))
+        table.add_row(*(Text(text, style=STYLES.get(text, "")) for text in texts))
     with console.capture() as captured:
-        console.print(made)
+        console.print(table)
     for line in captured.get().splitlines():
         click.echo(line.rstrip(), color=console.is_terminal)
 
 
-def parts(found: Sequence[Instance], types: Mapping[str, str] | None = None) -> None:
+def parts(instances: Sequence[Instance], types: Mapping[str, str] | None = None) -> None:
     """Connectors and their tasks, a row each, with the first lines of their traces.
 
     `types` (source, sink) by connector; without it there is no column for them.
@@ -132,7 +132,7 @@ def parts(found: Sequence[Instance], types: Mapping[str, str] | None = None) -> 
             part.worker,
             part.reason,
         )
-        for part in found
+        for part in instances
     ]
     if types is None:
         headers.pop(1)

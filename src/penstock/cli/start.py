@@ -52,8 +52,8 @@ def worker_settings(file: Path | None, environ: Mapping[str, str] = os.environ) 
     """
     variables = worker_config.from_environment(environ)
     lines = "\n".join(f"{name}={value}" for name, value in variables.items())
-    given = {} if file is None else read_worker_file(file)
-    return {**given, **parse_properties_text(lines)}
+    settings = {} if file is None else read_worker_file(file)
+    return {**settings, **parse_properties_text(lines)}
 
 
 def distributed(props: Mapping[str, str], started: Callable[[str], None]) -> None:

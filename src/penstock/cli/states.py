@@ -77,7 +77,7 @@ def failures(parts: Sequence[Instance]) -> list[Instance]:
     return [part for part in parts if part.state == FAILED]
 
 
-def missing(parts: Sequence[Instance], wanted: str, tasks: int | None = None) -> str:
+def missing(parts: Sequence[Instance], state: str, tasks: int | None = None) -> str:
     """Why the connector is not in the wanted state; empty when it is.
 
     RUNNING: the connector and all its tasks run, `tasks` of them, by default at least one; PAUSED:
@@ -85,18 +85,18 @@ def missing(parts: Sequence[Instance], wanted: str, tasks: int | None = None) ->
     """
     if not parts:
         return "it has no status yet"
-    if wanted == FAILED:
+    if state == FAILED:
         return "" if failures(parts) else "nothing has failed"
     own, others = parts[0], parts[1:]
-    if own.state != wanted:
+    if own.state != state:
         return f"the connector is {own.state}"
-    if wanted == STOPPED:
+    if state == STOPPED:
         return f"{len(others)} of its tasks are left" if others else ""
     if tasks is not None and len(others) != tasks:
         return f"it has {len(others)} tasks, not {tasks}"
-    if tasks is None and not others and wanted == RUNNING:
+    if tasks is None and not others and state == RUNNING:
         return "it has no tasks yet"
-    differing = [part for part in others if part.state != wanted]
+    differing = [part for part in others if part.state != state]
     return f"{differing[0].title} is {differing[0].state}" if differing else ""
 
 
@@ -104,7 +104,7 @@ def await_state(
     session: Session,
     connect: Connect,
     name: str,
-    wanted: str,
+    state: str,
     *,
     deadline: int,
     settle_ms: int = 0,
@@ -117,7 +117,7 @@ def await_state(
     NotThere for an unknown connector, and TimedOut, or NoAnswer, at the `deadline`.
     """
     look_s = _FIRST_LOOK_S
-    seen, since = "", session.clock.now()
+    last, since = "", session.clock.now()
     while True:
         problem: CommandError | None = None
         parts: list[Instance] | None = None
@@ -127,11 +127,11 @@ def await_state(
         except NoAnswer as error:
             problem = error
         now = session.clock.now()
-        lacks = str(problem) if problem else missing(parts or [], wanted, tasks)
-        failed = [] if wanted == FAILED or ignore_failed else failures(parts or [])
+        lacks = str(problem) if problem else missing(parts or [], state, tasks)
+        failed = [] if state == FAILED or ignore_failed else failures(parts or [])
         kind = _kind(problem, parts, lacks, failed)
-        if kind != seen:
-            seen, since = kind, now
+        if kind != last:
+            last, since = kind, now
         settled = now - since >= settle_ms or now >= deadline
         if kind == "reached" and settled:
             return parts or []
@@ -145,7 +145,7 @@ def await_state(
             if kind == "unknown":
                 raise _unknown(name)
             raise TimedOut(
-                f"Timed out waiting for '{name}' to be {wanted}: {lacks}.",
+                f"Timed out waiting for '{name}' to be {state}: {lacks}.",
                 f"`penstock status {name}` shows details; --timeout waits longer.",
             )
         session.pause(min(look_s, max(deadline - now, 0) / 1000 + 0.001))
@@ -186,9 +186,9 @@ def _kind(
 
 
 def _failed(name: str, failed: Sequence[Instance]) -> HasFailed:
-    which = "\n  ".join(f"{part.title}: {part.reason or 'no trace'}" for part in failed)
+    details = "\n  ".join(f"{part.title}: {part.reason or 'no trace'}" for part in failed)
     return HasFailed(
-        f"'{name}' has failed:\n  {which}",
+        f"'{name}' has failed:\n  {details}",
         f"`penstock status {name} --trace` shows the trace; `penstock restart {name} "
         "--include-tasks --only-failed` restarts it.",
     )
@@ -203,8 +203,8 @@ def advice(failed: Sequence[Instance]) -> list[tuple[str, str]]:
         steps.append(("skip such records", skip))
         keep = f"{skip} --set errors.deadletterqueue.topic.name=TOPIC"
         steps.append(("skip them, and keep them in a topic", keep))
-    again = f"penstock restart {name} --include-tasks --only-failed"
-    return [*steps, ("restart what failed, once the cause is mended", again)]
+    retry = f"penstock restart {name} --include-tasks --only-failed"
+    return [*steps, ("restart what failed, once the cause is mended", retry)]
 
 
 def _unknown(name: str) -> NotThere:

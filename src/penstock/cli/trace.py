@@ -41,13 +41,13 @@ def trace(session: Session, name: str, task: int, records: int, timeout_s: float
     query = {"task": str(task), "records": str(records), "timeout": str(int(timeout_s * 1000))}
     with session.connect() as connect:
         answer = connect.get(rest.connector(name, "trace"), query)
-    seen = answer.read(rest.TRACE)["records"]
+    watched = answer.read(rest.TRACE)["records"]
     if not session.told(answer):
-        for number, record in enumerate(seen, 1):
+        for number, record in enumerate(watched, 1):
             show.coloured(lines_of(number, record))
-        if not seen:
+        if not watched:
             show.note(f"Task {task} of '{name}' has read no record within {timeout_s:g} s.")
-    return Exit.DONE if seen else Exit.DIFFERENT
+    return Exit.DONE if watched else Exit.DIFFERENT
 
 
 def lines_of(number: int, record: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -76,9 +76,9 @@ def lines_of(number: int, record: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _title(step: Mapping[str, Any]) -> str:
-    named = f" '{step['alias']}'" if "alias" in step else ""
+    alias = f" '{step['alias']}'" if "alias" in step else ""
     kind = f" ({str(step['class']).rpartition('.')[2]})" if "class" in step else ""
-    return f"{step['step']}{named}{kind}"
+    return f"{step['step']}{alias}{kind}"
 
 
 def _text(cell: object) -> str:

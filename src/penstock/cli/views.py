@@ -70,7 +70,8 @@ def list_plugins(session: Session, every: bool) -> None:
         answer = connect.get("/connector-plugins", query)
     if not session.told(answer):
         rows = [
-            (each["type"], each["class"], each.get("version")) for each in answer.read(rest.PLUGINS)
+            (plugin["type"], plugin["class"], plugin.get("version"))
+            for plugin in answer.read(rest.PLUGINS)
         ]
         show.table(("TYPE", "CLASS", "VERSION"), rows)
 
@@ -130,7 +131,7 @@ def get_offsets(session: Session, name: str) -> None:
     if all(_is_sinks(entry) for entry in entries) and entries:
         show.table(("TOPIC", "PARTITION", "OFFSET"), sorted(map(_sink_row, entries)))
     else:
-        rows = [(_compact(each["partition"]), _compact(each["offset"])) for each in entries]
+        rows = [(_compact(entry["partition"]), _compact(entry["offset"])) for entry in entries]
         show.table(("PARTITION", "OFFSET"), sorted(rows))
 
 
@@ -249,27 +250,29 @@ def health(session: Session, wait: bool, timeout: float) -> int:
     """
     deadline = session.clock.now() + int(timeout * 1000)
     with session.connect() as connect:
-        said = connect.each("/health")
-        while wait and _worst(said) is not Exit.DONE and session.clock.now() < deadline:
+        responses = connect.each("/health")
+        while wait and _worst(responses) is not Exit.DONE and session.clock.now() < deadline:
             session.pause(_LOOK_S)
-            said = connect.each("/health")
-    worst = _worst(said)
+            responses = connect.each("/health")
+    worst = _worst(responses)
     if session.json:
-        for _, answer in said:
+        for _, answer in responses:
             if not isinstance(answer, CommandError):
                 click.echo(answer.content.rstrip(b"\n"))
     else:
-        show.table(("WORKER", "HEALTH", "MESSAGE"), [(url, *_words(a)) for url, a in said])
-        for _, answer in said:
-            if isinstance(answer, CommandError) and len(said) == 1:
+        show.table(("WORKER", "HEALTH", "MESSAGE"), [(url, *_words(a)) for url, a in responses])
+        for _, answer in responses:
+            if isinstance(answer, CommandError) and len(responses) == 1:
                 raise answer
     return Exit.TIMED_OUT if wait and worst is not Exit.DONE else worst
 
 
-def _worst(said: list[tuple[str, Any]]) -> Exit:
-    if any(isinstance(answer, CommandError) for _, answer in said):
+def _worst(responses: list[tuple[str, Any]]) -> Exit:
+    if any(isinstance(answer, CommandError) for _, answer in responses):
         return Exit.NO_ANSWER
-    return Exit.DONE if all(_words(answer)[0] == "healthy" for _, answer in said) else Exit.FAILED
+    return (
+        Exit.DONE if all(_words(answer)[0] == "healthy" for _, answer in responses) else Exit.FAILED
+    )
 
 
 def _words(answer: Any) -> tuple[str, str]:
@@ -288,22 +291,22 @@ def _words(answer: Any) -> tuple[str, str]:
 @pass_session
 def clusters(session: Session) -> None:
     """Show the known clusters, and the current one."""
-    known = known_clusters.read_clusters(session.environ)
+    clusters = known_clusters.read_clusters(session.environ)
     chosen = known_clusters.choose(session.url, session.cluster, session.environ)
     if session.json:
         show.pretty(
             {
-                "file": str(known.file),
+                "file": str(clusters.file),
                 "chosen": {"name": chosen.name, "urls": [a.url for a in chosen.addresses]},
                 "clusters": {
                     name: {"urls": [a.url for a in cluster.addresses], "user": cluster.user}
-                    for name, cluster in known.by_name.items()
+                    for name, cluster in clusters.by_name.items()
                 },
             }
         )
         return
-    listed = [*known.by_name.values()]
-    if chosen.name is None or chosen != known.by_name.get(chosen.name):
+    listed = [*clusters.by_name.values()]
+    if chosen.name is None or chosen != clusters.by_name.get(chosen.name):
         listed.append(chosen)  # by its URL
     show.table(
         ("", "CLUSTER", "USER", "URL"),
@@ -317,8 +320,8 @@ def clusters(session: Session) -> None:
             for cluster in listed
         ],
     )
-    if not known.by_name:
-        show.note(f"No clusters in {known.file}.")
+    if not clusters.by_name:
+        show.note(f"No clusters in {clusters.file}.")
 
 
 @click.command()

@@ -100,10 +100,10 @@ def assign_cooperative(
     previous: AbstractSet[Item] = memory.assigned if known else frozenset()
     if not memory.revoked.isdisjoint(active):
         previous = active  # the last revocation was not obeyed: start from what is
-    wanted = frozenset(_items(configured))
-    deleted = previous - wanted
+    configured_items = frozenset(_items(configured))
+    deleted = previous - configured_items
     lost = previous - active - deleted
-    created = wanted - previous - active
+    created = configured_items - previous - active
 
     stopping = deleted | duplicated
     revocations = {

@@ -1,4 +1,4 @@
-"""Zombie fencing: what has to be done before a new task set may start exactly once (KIP-618).
+"""Zombie fencing: the steps before a new task set may start exactly once (KIP-618).
 
 Once a task set is committed, tasks of an older one may still run somewhere, unreachable, with open
 transactions: zombies. A round fences their transactional ids and records that in the config topic;
@@ -66,14 +66,14 @@ class Preflight:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a round has to do: fence the ids of tasks 0 to `fence` - 1, then record `tasks`."""
+    """The work of a round: fence the ids of tasks 0 to `fence` - 1, then record `tasks`."""
 
     fence: int
     tasks: int
 
 
 def need(cluster: ClusterState, connector: str) -> Need | None:
-    """What has to be done before the connector's tasks may start; None: nothing.
+    """The fencing that is due before the connector's tasks may start; None: nothing.
 
     A single task that follows a single task fences it by itself, with its own transactional id.
     """

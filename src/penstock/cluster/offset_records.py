@@ -13,7 +13,7 @@ from penstock.data.java_maps import hash_map_order
 from penstock.errors import DataError
 
 Primitive = None | bool | int | float | str
-"""What an offset or a source partition may hold (kafka-connect.md §4.5)."""
+"""The values allowed in an offset or a source partition (kafka-connect.md §4.5)."""
 
 Members = Mapping[str, Primitive]
 """A source partition or a source offset."""

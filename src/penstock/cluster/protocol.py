@@ -17,8 +17,6 @@ from typing import Final
 from penstock.errors import PenstockError
 from penstock.ids import TaskId
 
-PROTOCOL_TYPE: Final = "connect"
-
 VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
     {"default": 0, "compatible": 1, "sessioned": 2}
 )
@@ -237,9 +235,9 @@ class _Reader:
         return int.from_bytes(self._take(size), "big", signed=True)
 
     def text(self) -> str:
-        taken = self._take(self.integer(2))
+        data = self._take(self.integer(2))
         try:
-            return taken.decode("utf-8")
+            return data.decode("utf-8")
         except UnicodeDecodeError as error:
             raise GroupBytesMalformed(f"Text at byte {self._at} is not UTF-8.") from error
 
@@ -272,6 +270,6 @@ class _Reader:
             raise GroupBytesMalformed(
                 f"{size} bytes expected at byte {self._at}, but there are {len(self._data)} in all."
             )
-        taken = self._data[self._at : end]
+        data = self._data[self._at : end]
         self._at = end
-        return taken
+        return data

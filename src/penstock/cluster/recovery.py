@@ -61,7 +61,7 @@ class Recovery:
         return replace(self, at=None)
 
     def told(self, policy: RestartPolicy, now: int) -> str:
-        """What a status says of it."""
+        """The note about it in a status."""
         times = f"{policy.attempts}" if policy.attempts >= 0 else "any number"
         if self.at is None:
             return (

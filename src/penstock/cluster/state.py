@@ -40,7 +40,7 @@ TaskConfigs = Mapping[int, RawProps]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """All that the config topic says about one connector, also after its deletion."""
+    """The content of the config topic about one connector, also after its deletion."""
 
     config: RawProps | None = None  # None: not configured (any more)
     target: Target | None = None

@@ -94,7 +94,7 @@ def fold_statuses(state: StatusState, records: Iterable[StatusRecord | Skipped])
 
 
 def _is_late(status: Status, cached: Status | None) -> bool:
-    """Whether a worker says it let go of a task after the next owner said that it runs."""
+    """Whether a worker reports releasing a task after the next owner reported that it runs."""
     return (
         status.state is State.UNASSIGNED
         and cached is not None

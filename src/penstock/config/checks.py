@@ -122,8 +122,8 @@ class _AllOf:
     checks: tuple[Check, ...]
 
     def problem(self, name: str, value: Any) -> str | None:
-        found = (check.problem(name, value) for check in self.checks)
-        return next((problem for problem in found if problem is not None), None)
+        problems = (check.problem(name, value) for check in self.checks)
+        return next((problem for problem in problems if problem is not None), None)
 
     def __str__(self) -> str:
         return ", ".join(map(str, self.checks))
@@ -282,8 +282,8 @@ def _bad_connector_name(value: str | None) -> str | None:
     controls = [str(ord(char)) for char in value if char <= "\x1f" or "\x7f" <= char <= "\x9f"]
     if not controls:
         return None
-    found = ", ".join(controls)
-    return f"String may not contain control sequences but had the following ASCII chars: {found}"
+    shown = ", ".join(controls)
+    return f"String may not contain control sequences but had the following ASCII chars: {shown}"
 
 
 def _duplicate_alias(value: Sequence[str]) -> str | None:

@@ -55,9 +55,6 @@ from penstock.config.define import (
 from penstock.config.regex import RegexInvalid, compile_java
 from penstock.config.versions import mismatch
 
-OVERRIDE_PREFIXES: Final = ("producer.override.", "consumer.override.", "admin.override.")
-"""Prefixes of the settings of a connector's Kafka clients."""
-
 
 def sink_topic_problems(parsed: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     """Contradictions between `topics`, `topics.regex` and the dead letter topic.
@@ -254,13 +251,13 @@ class _Concrete:
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    """A class without an installed version that is requested, except `there`."""
+    """A class without an installed version that is requested, except `allowed`."""
 
     text: str
-    there: str | None = None
+    allowed: str | None = None
 
     def problem(self, name: str, value: Any) -> str | None:
-        return self.text if value is None or value != self.there else None
+        return self.text if value is None or value != self.allowed else None
 
     def __str__(self) -> str:
         return "an installed version"
@@ -306,21 +303,21 @@ def _plugin_keys(
 ) -> list[Key[object]]:
     """`type` and `plugin.version`, then the class's settings together with the framework's `own`,
     which shadow those of the class."""
-    given = (props.get(prefix + "type") or "").strip()
+    class_name = (props.get(prefix + "type") or "").strip()
     kind = CLASS
     offered: tuple[str, ...] = ()
     versions: tuple[str, ...] = ()
     definition: ConfigDef | None = ConfigDef()
-    wanted, refused = props.get(prefix + "plugin.version"), None
+    version, refused = props.get(prefix + "plugin.version"), None
     if classes is not None:
-        found = classes.resolve(given)
-        definition = classes.definitions.get(found) if found is not None else None
+        resolved = classes.resolve(class_name)
+        definition = classes.definitions.get(resolved) if resolved is not None else None
         kind = class_known_as(lambda name: classes.resolve(name) or _if_any(name, classes))
         offered = tuple(classes.definitions)
-        versions = tuple(classes.versions.get(found or "", ()))
+        versions = tuple(classes.versions.get(resolved or "", ()))
         concrete = _Concrete(classes)
         check = concrete if check is None else all_of(concrete, check)
-        refused = version_problem(found or "", wanted, versions) if versions else None
+        refused = version_problem(resolved or "", version, versions) if versions else None
         if refused is not None:
             check, definition = _Refused(refused), None
     keys: list[Key[object]] = [
@@ -339,7 +336,7 @@ def _plugin_keys(
         Key(
             prefix + "plugin.version",
             STRING,
-            default=versions[0] if versions and wanted is not None else None,
+            default=versions[0] if versions and version is not None else None,
             importance=HIGH,
             check=version_range() if refused is None else _Refused(refused, versions[0]),
             group=group,

@@ -134,9 +134,9 @@ def _read_double(text: str) -> float:
     if _DECIMAL.fullmatch(text):
         # "Infinity" and "NaN" do not end in a type suffix.
         return float(text.rstrip("fFdD"))
-    if found := _HEXADECIMAL.fullmatch(text):
+    if match := _HEXADECIMAL.fullmatch(text):
         try:
-            return float.fromhex(found["number"])
+            return float.fromhex(match["number"])
         except OverflowError:
             return -math.inf if text.startswith("-") else math.inf
     raise _NotThisKind("Not a number of type DOUBLE")
@@ -170,8 +170,8 @@ def class_known_as(resolve: Callable[[str], str | None]) -> Kind[str]:
     """A CLASS that is looked up while it is parsed; its value is the full name from `resolve`."""
 
     def read(text: str) -> str:
-        if found := resolve(text):
-            return found
+        if resolved := resolve(text):
+            return resolved
         raise _NotThisKind(f"Class {text} could not be found.")
 
     return Kind("CLASS", read)
@@ -421,8 +421,8 @@ class ConfigDef:
         Reports one problem per malformed value, not also that of its check.
         A None in `props` counts as not given.
         """
-        given = {name: value for name, value in props.items() if value is not None}
-        findings = [_Finding.of(key, given) for key in self.keys]
+        texts = {name: value for name, value in props.items() if value is not None}
+        findings = [_Finding.of(key, texts) for key in self.keys]
         parsed = {finding.key.name: finding.value for finding in findings}
         broken = self._broken_rules(parsed)
         problems = [
@@ -432,7 +432,7 @@ class ConfigDef:
         ]
         if problems:
             raise ConfigInvalid(problems)
-        return Config(self, parsed, given)
+        return Config(self, parsed, texts)
 
     def _broken_rules(self, parsed: Mapping[str, object]) -> dict[str, list[str]]:
         broken: dict[str, list[str]] = {}
@@ -496,10 +496,10 @@ def with_errors(
     values: Iterable[ConfigValue], problems: Iterable[tuple[str, str]]
 ) -> list[ConfigValue]:
     """The values with each problem (name, message) added; names without a value get one, last."""
-    found = {value.name: value for value in values}
+    by_name = {value.name: value for value in values}
     for name, text in problems:
-        found[name] = found.get(name, ConfigValue(name)).with_error(text)
-    return list(found.values())
+        by_name[name] = by_name.get(name, ConfigValue(name)).with_error(text)
+    return list(by_name.values())
 
 
 def under(settings: Mapping[str, T], prefix: str) -> dict[str, T]:

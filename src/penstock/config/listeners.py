@@ -28,13 +28,13 @@ class Listener:
 
 def parse_listener(text: str) -> Listener:
     """One entry of `listeners`; raises ConfigInvalid with Kafka's words."""
-    found = _LISTENER.fullmatch(text)
-    if found is None:
+    match = _LISTENER.fullmatch(text)
+    if match is None:
         raise ConfigInvalid(["Listener doesn't have the right format (protocol://hostname:port)."])
-    protocol = found[1].lower()
+    protocol = match[1].lower()
     if protocol not in PROTOCOLS:
         raise ConfigInvalid(['Listener protocol must be either "http" or "https".'])
-    return Listener(protocol, found[2], int(found[3]))
+    return Listener(protocol, match[2], int(match[3]))
 
 
 def bad_listener(values: Sequence[str] | None) -> str | None:
@@ -75,7 +75,7 @@ def parse_header_rules(text: str) -> tuple[HeaderRule, ...]:
 
     A rule that contains a comma is written in double quotes.
     """
-    texts = (found[1].strip() for found in _HEADER_RULE.finditer(text))
+    texts = (match[1].strip() for match in _HEADER_RULE.finditer(text))
     rules = (text.removeprefix('"').removesuffix('"').strip() for text in texts)
     return tuple(_header_rule(rule) for rule in rules if rule)
 

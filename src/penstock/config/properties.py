@@ -40,9 +40,9 @@ def parse_properties_text(text: str) -> dict[str, str]:
     """The same for decoded text: config providers read files as UTF-8."""
     settings: dict[str, str] = {}
     for line in _logical_lines(text):
-        found = _LINE.fullmatch(line)
-        assert found is not None, line  # the pattern takes every text
-        settings[_unescaped(found["name"])] = _unescaped(found["value"])
+        match = _LINE.fullmatch(line)
+        assert match is not None, line  # the pattern takes every text
+        settings[_unescaped(match["name"])] = _unescaped(match["value"])
     return settings
 
 
@@ -83,10 +83,10 @@ def _unescaped(text: str) -> str:
     if "\\" not in text:
         return text
 
-    def meaning(found: re.Match[str]) -> str:
-        if code := found["code"]:
+    def meaning(match: re.Match[str]) -> str:
+        if code := match["code"]:
             return chr(int(code, 16))
-        char: str = found["char"] or ""
+        char: str = match["char"] or ""
         if char == "u":
             raise ConfigInvalid([f"Malformed \\uxxxx encoding in properties file: {text!r}."])
         return _CONTROLS.get(char, char)

@@ -74,27 +74,29 @@ class Transformed:
 
 def placeholders(text: str) -> list[Placeholder]:
     """Every placeholder in a text, resolvable or not."""
-    return [_placeholder(found) for found in _PLACEHOLDER.finditer(text)]
+    return [_placeholder(match) for match in _PLACEHOLDER.finditer(text)]
 
 
 def transformed(config: Mapping[str, str | None], providers: Mapping[str, Ask]) -> Transformed:
     """The configuration with all placeholders replaced for which a provider has a value. Every
     provider is called once per path. Raises what providers raise."""
-    wanted: dict[tuple[str, str], dict[str, None]] = {}
+    requests: dict[tuple[str, str], dict[str, None]] = {}
     for text in config.values():
-        for each in placeholders(text or ""):
-            if each.provider in providers:
-                wanted.setdefault((each.provider, each.path), {})[each.key] = None
-    found = {
+        for placeholder in placeholders(text or ""):
+            if placeholder.provider in providers:
+                requests.setdefault((placeholder.provider, placeholder.path), {})[
+                    placeholder.key
+                ] = None
+    lookups = {
         (provider, path): providers[provider](path, frozenset(keys))
-        for (provider, path), keys in wanted.items()
+        for (provider, path), keys in requests.items()
     }
     used: set[str] = set()
 
     def value(match: re.Match[str]) -> str:
-        each = _placeholder(match)
-        lookup = found.get((each.provider, each.path))
-        text = lookup.values.get(each.key) if lookup is not None else None
+        placeholder = _placeholder(match)
+        lookup = lookups.get((placeholder.provider, placeholder.path))
+        text = lookup.values.get(placeholder.key) if lookup is not None else None
         if text is None:
             return match[0]
         used.add(text)
@@ -105,7 +107,11 @@ def transformed(config: Mapping[str, str | None], providers: Mapping[str, Ask]) 
         for name, text in config.items()
     }
     # KIP-297: a negative TTL is none.
-    ttls = [each.ttl_ms for each in found.values() if each.ttl_ms is not None and each.ttl_ms >= 0]
+    ttls = [
+        lookup.ttl_ms
+        for lookup in lookups.values()
+        if lookup.ttl_ms is not None and lookup.ttl_ms >= 0
+    ]
     return Transformed(props, frozenset(used - {""}), min(ttls, default=None))
 
 
@@ -123,7 +129,7 @@ def masked(text: str, secrets: Iterable[str], mask: str) -> str:
 
     Very short ones stay: a trace without every 1 in it would be unreadable.
     """
-    spelled = {part for each in secrets for part in (each, repr(each)[1:-1])}
+    spelled = {part for secret in secrets for part in (secret, repr(secret)[1:-1])}
     for secret in sorted(spelled, key=len, reverse=True):
         if len(secret) >= _SHORTEST:
             text = text.replace(secret, mask)

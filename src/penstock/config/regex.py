@@ -178,9 +178,9 @@ class _Translation:
         raise RegexInvalid(reason, self.pattern, index)
 
     def taken(self, form: re.Pattern[str]) -> re.Match[str] | None:
-        if found := form.match(self.pattern, self.at):
-            self.at = found.end()
-        return found
+        if match := form.match(self.pattern, self.at):
+            self.at = match.end()
+        return match
 
     def group(self) -> str:
         start = self.at - 1
@@ -194,20 +194,20 @@ class _Translation:
         not a group."""
         if not self.pattern.startswith("?", self.at):
             return "(", 1
-        if found := self.taken(_GROUP):
-            return "(" + found[0], 1
-        if found := self.taken(_NAMED):
-            return f"(?P<{found[1]}>", 1
-        found = self.taken(_INLINE)
-        if found is None:
+        if match := self.taken(_GROUP):
+            return "(" + match[0], 1
+        if match := self.taken(_NAMED):
+            return f"(?P<{match[1]}>", 1
+        match = self.taken(_INLINE)
+        if match is None:
             self.fail("Unknown inline modifier", min(self.at + 1, len(self.pattern)))
-        letters = found[1] + (found[2] or "")
+        letters = match[1] + (match[2] or "")
         if unknown := [letter for letter in letters if letter not in _FLAGS]:
             self.fail("Unknown inline modifier", start + 2 + letters.index(unknown[0]))
-        on = "".join(_FLAGS[letter] for letter in found[1])
-        off = "".join(_FLAGS[letter] for letter in found[2] or "")
+        on = "".join(_FLAGS[letter] for letter in match[1])
+        off = "".join(_FLAGS[letter] for letter in match[2] or "")
         flags = f"{on}-{off}" if off else on
-        if found[3] == ":":
+        if match[3] == ":":
             return f"(?{flags}:", 1
         # Java's "(?i)" holds up to the end of the group it stands in, alternatives included.
         if not self.groups and start == 0:
@@ -232,10 +232,10 @@ class _Translation:
             return _BOUNDARIES[char]
         if char == "k":
             self.at += 1
-            found = self.taken(_BACK_NAME)
-            if found is None:
+            match = self.taken(_BACK_NAME)
+            if match is None:
                 self.fail("\\k is not followed by '<' for named capturing group", self.at)
-            return f"(?P={found[1]})"
+            return f"(?P={match[1]})"
         if char in "123456789":
             self.at += 1
             return f"(?:\\{char})"  # so that a digit that follows stays a character
@@ -252,18 +252,18 @@ class _Translation:
         if char.lower() in _SETS:
             return _SETS[char.lower()], char.isupper()
         if char in "pP":
-            found = self.taken(_PROPERTY)
-            if found is None or found[1] not in _PROPERTIES:
-                name = found[0] if found else ""
+            match = self.taken(_PROPERTY)
+            if match is None or match[1] not in _PROPERTIES:
+                name = match[0] if match else ""
                 self.fail(f"Unknown character property name {name}", self.at - 1)
-            return _PROPERTIES[found[1]], char == "P"
+            return _PROPERTIES[match[1]], char == "P"
         return None, False
 
     def character(self) -> str:
         """The character of an escape."""
         for form, base in _CODES:
-            if found := self.taken(form):
-                code = int(found[1], base)
+            if match := self.taken(form):
+                code = int(match[1], base)
                 if code > 0x10FFFF:
                     self.fail("Hexadecimal codepoint is too big", self.at - 1)
                 return chr(code)

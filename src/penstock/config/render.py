@@ -40,14 +40,14 @@ def config_infos(
     for definition in definitions:
         keys.update(definition.by_name())
         groups.update(dict.fromkeys(definition.groups()))
-    found: dict[str, ConfigValue] = {}
+    by_name: dict[str, ConfigValue] = {}
     infos: list[Json] = []
     for value in values:
         if value.name not in keys:
             infos.append({"definition": None, "value": config_value_info(value)})
-        found[value.name] = value
+        by_name[value.name] = value
     for key in keys.values():
-        judged = found.get(key.name)
+        judged = by_name.get(key.name)
         infos.append(
             {
                 "definition": config_key_info(key),
@@ -123,7 +123,7 @@ def config_value_info(value: ConfigValue, prefix: str = "") -> Json:
     return {
         "name": prefix + value.name,
         "value": written(value.value),
-        "recommended_values": [written(each) for each in value.recommended],
+        "recommended_values": [written(recommended) for recommended in value.recommended],
         "errors": list(value.errors),
         "visible": value.visible,
     }

@@ -32,6 +32,8 @@ def hidden_fields(
 ) -> re.Pattern[str] | None:
     """The names to be hidden; None: none. The connector's own setting overrides the worker's."""
     props = {**worker, **connector}
-    given = {HIDDEN_FIELDS.name: props[HIDDEN_FIELDS.name]} if HIDDEN_FIELDS.name in props else {}
-    pattern = TRACE.parse(given)[HIDDEN_FIELDS]
+    relevant = (
+        {HIDDEN_FIELDS.name: props[HIDDEN_FIELDS.name]} if HIDDEN_FIELDS.name in props else {}
+    )
+    pattern = TRACE.parse(relevant)[HIDDEN_FIELDS]
     return compile_java(pattern, re.IGNORECASE) if pattern else None

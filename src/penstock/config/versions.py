@@ -80,11 +80,11 @@ def mismatch(class_name: str, wanted: str | None, available: Sequence[str]) -> s
     (null, `latest`), or the range is malformed (kafka-connect.md §15.4)."""
     if wanted is None or wanted == LATEST:
         return None
-    found = VersionRange(wanted)
-    if any(found.contains(each) for each in available):
+    version_range = VersionRange(wanted)
+    if any(version_range.contains(version) for version in available):
         return None
     return (
-        f"Plugin {class_name} not found that matches the version range {found}, "
+        f"Plugin {class_name} not found that matches the version range {version_range}, "
         f"available versions: [{', '.join(available)}]"
     )
 
@@ -99,8 +99,8 @@ def _within(version: Version, begin: str, low: str, high: str, end: str) -> bool
 
 def _parsed(text: str) -> list[_Item]:
     """Numbers and words; a hyphen, or a change from one to the other, begins a list in the list."""
-    whole: list[_Item] = []
-    lists = [whole]
+    items: list[_Item] = []
+    lists = [items]
     start = 0
 
     def nested() -> None:
@@ -124,9 +124,9 @@ def _parsed(text: str) -> list[_Item]:
         if not text[start].isdigit() and lists[-1]:
             nested()  # and `1.rc` is `1-rc`
         lists[-1].append(_item(text[start:]))
-    for each in reversed(lists):
-        _trim(each)
-    return whole
+    for sublist in reversed(lists):
+        _trim(sublist)
+    return items
 
 
 def _item(text: str, *, followed_by_digit: bool = False) -> int | str:
@@ -156,7 +156,7 @@ def _compared(one: _Item | None, other: _Item | None) -> int:
         case str(), None:
             return _sign(_rank(one), _rank(""))
         case list(), None:
-            return next((found for each in one if (found := _compared(each, None))), 0)
+            return next((sign for item in one if (sign := _compared(item, None))), 0)
         case (int(), int()):
             return _sign(one, other)
         case (str(), str()):
@@ -164,7 +164,7 @@ def _compared(one: _Item | None, other: _Item | None) -> int:
         case (list(), list()):
             longest = max(len(one), len(other))
             pairs = zip(_filled(one, longest), _filled(other, longest), strict=True)
-            return next((found for a, b in pairs if (found := _compared(a, b))), 0)
+            return next((sign for a, b in pairs if (sign := _compared(a, b))), 0)
     order = (str, list, int)
     return order.index(type(one)) - order.index(type(other))
 

@@ -66,7 +66,7 @@ def admin_listeners(config: Config) -> tuple[Listener, ...] | None:
 def advertised_listener(config: Config) -> Listener | None:
     """The advertised listener; None if none has the protocol `rest.advertised.listener`."""
     protocol = _advertised_protocol(config)
-    return next((each for each in listeners(config) if each.protocol == protocol), None)
+    return next((listener for listener in listeners(config) if listener.protocol == protocol), None)
 
 
 def advertised_url(config: Config, bound_port: int, local_host: str) -> str:
@@ -89,10 +89,10 @@ def worker_id(config: Config, bound_port: int, local_host: str) -> str:
 
 
 def _advertised_protocol(config: Config) -> str:
-    wanted = config[REST_ADVERTISED_LISTENER]
-    if wanted is not None:
-        return wanted.lower()
-    spoken = {each.protocol for each in listeners(config)}
+    protocol = config[REST_ADVERTISED_LISTENER]
+    if protocol is not None:
+        return protocol.lower()
+    spoken = {listener.protocol for listener in listeners(config)}
     return next(protocol for protocol in PROTOCOLS if protocol in spoken)
 
 
@@ -107,15 +107,15 @@ class TopicSettings:
 def topic_settings(config: Config, prefix: str) -> TopicSettings:
     """The topic settings below `config.storage.`, `offset.storage.` or `status.storage.`
     (kafka-connect.md §2.6)."""
-    given = config.under(prefix)
+    configured = config.under(prefix)
     settings = {
         name: value
-        for name, value in given.items()
+        for name, value in configured.items()
         if name not in ("topic", "partitions", "replication.factor", "cleanup.policy")
     }
     # The config topic has one partition, and all three are compacted, whatever is asked for.
     vain = ["partitions"] if prefix == CONFIG_STORAGE_PREFIX else []
-    dropped = tuple(prefix + name for name in (*vain, "cleanup.policy") if name in given)
+    dropped = tuple(prefix + name for name in (*vain, "cleanup.policy") if name in configured)
     return TopicSettings(settings, dropped)
 
 

@@ -51,29 +51,29 @@ class SimpleHeaderConverter(HeaderConverter):
         schemas: list[Schema | None] = []
         read = self._read
         for cell in cells:
-            found = read.get(cell)
-            if found is None:
+            parsed = read.get(cell)
+            if parsed is None:
                 assert cell is not None  # null was handled before
-                found = self._parsed(cell)
-            schema, value = found
+                parsed = self._parsed(cell)
+            schema, value = parsed
             values.append(value)
             schemas.append(schema)
         return Column.gather(values, schemas)
 
     def _parsed(self, cell: bytes) -> Parsed:
         """Parses a cell, and caches the result."""
-        found: Parsed
+        parsed: Parsed
         try:
-            found = parse(decode_utf8(cell))
+            parsed = parse(decode_utf8(cell))
         except RecursionError:
             # Nested too deeply: BYTES, as in Kafka Connect when its stack overflows.
-            found = BYTES, cell
+            parsed = BYTES, cell
         if len(cell) <= _LONGEST:
             if len(self._read) > _MOST:
                 self._read.clear()
                 self._read[None] = _NULL
-            self._read[cell] = found
-        return found
+            self._read[cell] = parsed
+        return parsed
 
     def from_connect(
         self, topics: Sequence[str], column: Column, failed: Failed

@@ -240,10 +240,10 @@ class JsonConverter(Converter):
         head, plan = self._last
         first = cells.head + cells.rests[0].as_py()
         if not first.startswith(head):
-            found = self._find(first)
-            if found is None:
+            located = self._find(first)
+            if located is None:
                 return None
-            self._last = head, plan = found
+            self._last = head, plan = located
         bodies = payloads(cells, head) if plan.read_fields else None
         return plan.read_fields(bodies) if plan.read_fields and bodies is not None else None
 
@@ -313,10 +313,10 @@ class JsonConverter(Converter):
     def _read_unlike(self, cell: bytes) -> tuple[Schema | None, Value]:
         """Schema and value of a message that begins unlike the last one; its head is the next to
         compare with."""
-        found = self._find(cell)
-        if found is None:
+        located = self._find(cell)
+        if located is None:
             return self._read_whole(cell)
-        self._last = head, plan = found
+        self._last = head, plan = located
         if cell[-1] == _CLOSING_BRACE:
             try:
                 return plan.schema, plan.from_bytes(cell[len(head) : -1])
@@ -447,14 +447,14 @@ def _read_alike(plan: _Plan, cells: Sequence[bytes | None], head: bytes) -> list
     be read by itself. A message with a head ends with its closing brace."""
     if None in cells or (plan.schema is not None and plan.read_many is None):
         return None
-    given = cast("Sequence[bytes]", cells)
+    present = cast("Sequence[bytes]", cells)
     if head:
         size = len(head)
-        bodies = [cell[size:-1] for cell in given if cell.startswith(head)]
-        if len(bodies) < len(given) or {cell[-1] for cell in given} != {_CLOSING_BRACE}:
+        bodies = [cell[size:-1] for cell in present if cell.startswith(head)]
+        if len(bodies) < len(present) or {cell[-1] for cell in present} != {_CLOSING_BRACE}:
             return None
     else:
-        bodies = list(given)
+        bodies = list(present)
     try:
         nodes = list(map(orjson.loads, bodies))
         if plan.read_many is None:

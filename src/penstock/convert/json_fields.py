@@ -187,10 +187,10 @@ def _joined(texts: pa.Array) -> memoryview:
 def payloads(cells: Cells, head: bytes) -> pa.Array | None:
     """The text between `head` and the closing brace of messages that all have both."""
     if not cells.head.startswith(head):
-        whole = cells.whole()
-        if not pc.all(pc.starts_with(whole, pattern=head)).as_py() or not _closed(whole):
+        joined = cells.whole()
+        if not pc.all(pc.starts_with(joined, pattern=head)).as_py() or not _closed(joined):
             return None
-        return pc.binary_slice(whole, len(head), -1)
+        return pc.binary_slice(joined, len(head), -1)
     if not _closed(cells.rests):
         return None
     rests = pc.binary_slice(cells.rests, 0, -1)

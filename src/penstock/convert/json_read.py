@@ -121,9 +121,9 @@ def schemaless(node: Value) -> Value:
     if isinstance(node, int) and not isinstance(node, bool):
         return wrap_int(node, Type.INT64)
     if isinstance(node, list):
-        return [schemaless(each) for each in node]
+        return [schemaless(item) for item in node]
     if isinstance(node, dict):
-        return {name: schemaless(each) for name, each in node.items()}
+        return {name: schemaless(item) for name, item in node.items()}
     return None if node is MISSING else node
 
 
@@ -244,7 +244,7 @@ class _Compiler:
                 node = node.values()
             elif type(node) is not list:
                 return []
-            return [element(each) for each in node]
+            return [element(item) for item in node]
 
         return read_array
 
@@ -260,7 +260,7 @@ class _Compiler:
                     "Maps with string fields should be encoded as JSON objects, "
                     f"but found {node_type(node)}"
                 )
-            return {name: value(each) for name, each in node.items()}
+            return {name: value(item) for name, item in node.items()}
 
         def read_tuples(node: Value) -> Value:
             if type(node) is not list:
@@ -277,14 +277,14 @@ class _Compiler:
                     raise DataError(
                         f"Found invalid map entry, expected length 2 but found :{len(entry)}"
                     )
-            entries = [(key(name), value(each)) for name, each in node]
+            entries = [(key(name), value(item)) for name, item in node]
             return dict(entries) if hashable else entries
 
         return read_object if schema.key_schema.type is Type.STRING else read_tuples
 
     def _struct(self, schema: Schema) -> Read:
         names = list(schema.field_names)
-        fields = [self._field(each) for each in schema.fields]
+        fields = [self._field(field) for field in schema.fields]
         shapes = Shapes(fields)
 
         def read_struct(node: Value) -> Value:
@@ -307,7 +307,7 @@ class _Compiler:
 
     def structs(self, schema: Schema) -> ReadMany:
         names = schema.field_names
-        fields = [self._field(each) for each in schema.fields]
+        fields = [self._field(field) for field in schema.fields]
 
         def read_structs(nodes: list[Value]) -> list[Value] | None:
             columns = columns_of(names, nodes)
@@ -371,9 +371,9 @@ def _read_any(node: Value) -> Value:
                 raise Inexact
             return node
         case list():
-            return [_read_any(each) for each in node]
+            return [_read_any(item) for item in node]
         case dict():
-            return {name: _read_any(each) for name, each in node.items()}
+            return {name: _read_any(item) for name, item in node.items()}
         case _:
             return schemaless(node)
 

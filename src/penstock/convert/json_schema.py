@@ -67,7 +67,7 @@ def read_schema(node: Value, read_default: DefaultReader) -> Schema | None:
 def _bare_schema(
     type_name: str, members: Mapping[str, Value], read_default: DefaultReader
 ) -> Schema:
-    """The type and what is inside it."""
+    """The type and its inner schemas."""
     type = _TYPES.get(type_name)
     match type:
         case None:
@@ -94,7 +94,7 @@ def _bare_schema(
             return Schema(
                 type,
                 fields=tuple(
-                    _field(index, each, read_default) for index, each in enumerate(fields)
+                    _field(index, field, read_default) for index, field in enumerate(fields)
                 ),
             )
         case _:
@@ -122,7 +122,7 @@ def _integer(node: Value) -> int | None:
 def _parameters(node: Value) -> Mapping[str, str] | None:
     if not isinstance(node, dict) or not node:
         return None
-    if not all(isinstance(each, str) for each in node.values()):
+    if not all(isinstance(text, str) for text in node.values()):
         raise DataError("Schema parameters must have string values.")
     return node
 
@@ -140,8 +140,8 @@ def schema_node(schema: Schema | None, write_default: DefaultWriter) -> Value:
             node["values"] = schema_node(schema.value_schema, write_default)
         case Type.STRUCT:
             node["fields"] = [
-                {**schema_node(each.schema, write_default), "field": each.name}
-                for each in schema.fields
+                {**schema_node(field.schema, write_default), "field": field.name}
+                for field in schema.fields
             ]
     node["optional"] = schema.optional
     if schema.name is not None:

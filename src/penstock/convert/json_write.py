@@ -127,11 +127,11 @@ def _write_any(value: Value) -> Value:
         case bytes() | bytearray() | memoryview():
             return base64_text(bytes(value))
         case list():
-            return [_write_any(each) for each in value]
+            return [_write_any(item) for item in value]
         case dict():
             if all(isinstance(name, str) for name in value):
-                return {name: _write_any(each) for name, each in value.items()}
-            return [[_write_any(name), _write_any(each)] for name, each in value.items()]
+                return {name: _write_any(item) for name, item in value.items()}
+            return [[_write_any(name), _write_any(item)] for name, item in value.items()]
         case _:
             raise DataError(
                 f"Java class {java_class(value)} does not have corresponding schema type."
@@ -203,7 +203,7 @@ class _Compiler:
         def write_array(value: Value) -> Value:
             if type(value) is not list:
                 raise invalid_type(schema, value)
-            return [element(each) for each in value]
+            return [element(item) for item in value]
 
         return write_array
 
@@ -215,23 +215,23 @@ class _Compiler:
             if type(value) is not dict:
                 raise invalid_type(schema, value)
             node = {}
-            for name, each in value.items():
+            for name, item in value.items():
                 text = key(name)
                 # As with Jackson's `asText`, a null key is "null".
-                node["null" if text is None else text] = mapped(each)
+                node["null" if text is None else text] = mapped(item)
             return node
 
         def write_tuples(value: Value) -> Value:
             if not isinstance(value, dict | list):
                 raise invalid_type(schema, value)
-            return [[key(name), mapped(each)] for name, each in pairs(value)]
+            return [[key(name), mapped(item)] for name, item in pairs(value)]
 
         return write_object if named else write_tuples
 
     def _struct(self, schema: Schema) -> Write:
         names = list(schema.field_names)
         known = frozenset(names)
-        fields = [self._field(each) for each in schema.fields]
+        fields = [self._field(field) for field in schema.fields]
         shapes = Shapes(fields)
 
         def write_struct(value: Value) -> Value:
@@ -256,7 +256,7 @@ class _Compiler:
 
     def structs(self, schema: Schema) -> WriteMany:
         names = schema.field_names
-        fields = [self._field(each) for each in schema.fields]
+        fields = [self._field(field) for field in schema.fields]
         structs = structs_of(names)
 
         def write_structs(values: list[Value]) -> list[Value] | None:
@@ -299,7 +299,7 @@ _NATURAL: Final[Mapping[Type, tuple[type, Fits | None, AllFit | None]]] = {
     Type.STRING: (str, None, None),
     Type.BOOLEAN: (bool, None, None),
     Type.FLOAT64: (float, isfinite, _all_finite),
-    **{each: _natural_int(each) for each in INT_BITS},
+    **{type: _natural_int(type) for type in INT_BITS},
 }
 """Types whose values are nodes, if they have the class and pass the checks."""
 

@@ -63,7 +63,9 @@ def _java_class(schema: Schema | None, value: Value) -> str:
                 fits = kind is float
             case Type.MAP:
                 # A map with arrays, maps or structs as keys is a list of pairs.
-                fits = kind is dict or (kind is list and all(type(each) is tuple for each in value))
+                fits = kind is dict or (
+                    kind is list and all(type(entry) is tuple for entry in value)
+                )
             case Type.STRUCT:
                 fits = kind is dict
             case _:
@@ -133,10 +135,10 @@ class _NumberConverter(Converter):
         cells: list[bytes | None],
         failed: Failed,
     ) -> None:
-        wanted = _JAVA_CLASSES.get(self._schema.type) or java_class(self._python())
+        expected = _JAVA_CLASSES.get(self._schema.type) or java_class(self._python())
         for row, value in enumerate(values, start):
-            kind = wanted if value is None else _java_class(schema, value)
-            if kind == wanted:
+            kind = expected if value is None else _java_class(schema, value)
+            if kind == expected:
                 cells.append(None if value is None else self._format.pack(value))
                 continue
             failed[row] = DataError(f"Failed to serialize to {self._name} (was {kind}): ")
@@ -146,11 +148,11 @@ class _NumberConverter(Converter):
         return struct.Struct(f">{count}{self._format.format[1:]}")
 
 
-def _among(found: Sequence[Value], cells: Sequence[object]) -> list[Value]:
+def _among(values: Sequence[Value], cells: Sequence[object]) -> list[Value]:
     """A value for each cell: the next that was found, or null for null."""
-    if len(found) == len(cells):
-        return list(found)
-    following = iter(found)
+    if len(values) == len(cells):
+        return list(values)
+    following = iter(values)
     return [None if cell is None else next(following) for cell in cells]
 
 

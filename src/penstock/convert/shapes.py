@@ -48,8 +48,8 @@ class FieldWork:
             return False
         if self.fits is None:
             return True
-        there = [value for value in column if value is not None]
-        return self.all_fit(there) if self.all_fit else all(map(self.fits, there))
+        present = [value for value in column if value is not None]
+        return self.all_fit(present) if self.all_fit else all(map(self.fits, present))
 
 
 class Shapes(dict[Shape, Work]):

@@ -96,20 +96,20 @@ class Fields(_Held):
         self.loose = frozenset(members) if loose is None else loose
 
     def changed(self, schema: Schema | None, members: Mapping[str, Any]) -> Fields | None:
-        """The same rows with other members: arrays, and constants. New members come last. None if a
+        """The rows with other members: arrays, and constants. New members come last. None if a
         constant is not a `str`, `int`, `float` or `bool`, or if the order of the maps' members
         would matter."""
         loose = self.loose.intersection(members)
         if schema is None and order_matters(tuple(members), loose):
             return None
         arrays: dict[str, pa.Array] = {}
-        for name, given in members.items():
-            if not isinstance(given, pa.Array):
-                kind = NATURAL.get(type(given))
+        for name, cells in members.items():
+            if not isinstance(cells, pa.Array):
+                kind = NATURAL.get(type(cells))
                 if kind is None:
                     return None
-                given = pa.repeat(pa.scalar(given, kind), len(self))
-            arrays[name] = given
+                cells = pa.repeat(pa.scalar(cells, kind), len(self))
+            arrays[name] = cells
         return Fields(schema, arrays, len(self), loose)
 
     def only(self, rows: Sequence[int]) -> Fields:
@@ -120,7 +120,9 @@ class Fields(_Held):
     def _make(self) -> list[Value]:
         if not self.members:
             return [{} for _ in range(self._count)]
-        return structs_of(tuple(self.members))([_values(each) for each in self.members.values()])
+        return structs_of(tuple(self.members))(
+            [_values(member) for member in self.members.values()]
+        )
 
 
 NATURAL: Final[Mapping[type, pa.DataType]] = {

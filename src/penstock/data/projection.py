@@ -146,7 +146,7 @@ def _to_float64(value: Value) -> Value:
 def _array(element: Project) -> Project:
     if element is _same:
         return _same
-    return lambda value: [element(each) for each in value]
+    return lambda value: [element(item) for item in value]
 
 
 def _map(source: Schema, target: Schema) -> Project:
@@ -157,7 +157,7 @@ def _map(source: Schema, target: Schema) -> Project:
     hashable = target.key_schema is None or target.key_schema.type.is_primitive
 
     def project_map(value: Value) -> Value:
-        entries = [(key(name), mapped(each)) for name, each in pairs(value)]
+        entries = [(key(name), mapped(item)) for name, item in pairs(value)]
         return dict(entries) if hashable else entries
 
     return project_map

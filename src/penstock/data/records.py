@@ -87,10 +87,10 @@ class Column:
 
     def schemas(self) -> list[Schema | None]:
         """The schema of every row."""
-        found: list[Schema | None] = []
+        schemas: list[Schema | None] = []
         for schema, start, stop in self.slices():
-            found += [schema] * (stop - start)
-        return found
+            schemas += [schema] * (stop - start)
+        return schemas
 
     def only(self, rows: Sequence[int]) -> Column:
         """The values of these rows, in this order."""
@@ -223,7 +223,7 @@ class Records:
         if any(part.headers for part in filled):
             headers = [row for part in filled for row in part.headers or [()] * len(part)]
         origins = [at for part in filled for at in part.origins]
-        whole = Records(
+        records = Records(
             topics=[cell for part in filled for cell in part.topics],
             partitions=[cell for part in filled for cell in part.partitions],
             timestamps=[cell for part in filled for cell in part.timestamps],
@@ -233,7 +233,7 @@ class Records:
             headers=headers,
             origins=origins,
         )
-        return whole.only(sorted(range(len(whole)), key=origins.__getitem__))
+        return records.only(sorted(range(len(records)), key=origins.__getitem__))
 
 
 def _joined(columns: list[Column]) -> Column:

@@ -96,9 +96,9 @@ class Schema:
     _hash: int = field(init=False)
 
     def __post_init__(self) -> None:
-        by_name = {each.name: each for each in self.fields}
+        by_name = {field.name: field for field in self.fields}
         if len(by_name) != len(self.fields):
-            names = [each.name for each in self.fields]
+            names = [field.name for field in self.fields]
             twice = next(name for name in names if names.count(name) > 1)
             raise DataError(f"Cannot create field because of field name duplication {twice}")
         object.__setattr__(self, "_by_name", by_name)
@@ -129,18 +129,18 @@ class Schema:
         return self._hash == other._hash and self._attributes() == other._attributes()
 
     def __repr__(self) -> str:
-        told = [
-            f"{each}={value!r}"
-            for each, value in zip(_ATTRIBUTES, self._attributes(), strict=True)
-            if value is not None and value != () and (each != "optional" or value)
+        attributes = [
+            f"{name}={value!r}"
+            for name, value in zip(_ATTRIBUTES, self._attributes(), strict=True)
+            if value is not None and value != () and (name != "optional" or value)
         ]
-        return f"Schema({', '.join(told)})"
+        return f"Schema({', '.join(attributes)})"
 
     def __reduce__(self) -> tuple[object, ...]:
         return Schema, self._attributes()  # hashes of str differ between processes
 
     def _attributes(self) -> tuple[Value, ...]:
-        return tuple(getattr(self, each) for each in _ATTRIBUTES)
+        return tuple(getattr(self, name) for name in _ATTRIBUTES)
 
     def field(self, name: str) -> Field | None:
         """The field of that name, or None."""
@@ -252,7 +252,7 @@ def struct(
 
 def fields_of(schemas: Mapping[str, Schema]) -> tuple[Field, ...]:
     """The fields of a STRUCT schema from their names and schemas, numbered in order."""
-    return tuple(Field(name, index, each) for index, (name, each) in enumerate(schemas.items()))
+    return tuple(Field(name, index, schema) for index, (name, schema) in enumerate(schemas.items()))
 
 
 INT_BITS: Final[Mapping[Type, int]] = {
@@ -377,25 +377,25 @@ def check(schema: Schema, value: Value, location: str = "value") -> None:
         case Type.ARRAY:
             inside = f"element of array {location}"
             element = _defined(schema.value_schema, inside)
-            for each in value:
-                check(element, each, inside)
+            for item in value:
+                check(element, item, inside)
         case Type.MAP:
             of_key, of_value = f"key of map {location}", f"value of map {location}"
             key, mapped = (
                 _defined(schema.key_schema, of_key),
                 _defined(schema.value_schema, of_value),
             )
-            for name, each in pairs(value):
+            for name, item in pairs(value):
                 check(key, name, of_key)
-                check(mapped, each, of_value)
+                check(mapped, item, of_value)
         case Type.STRUCT:
             for name in value:
                 if schema.field(name) is None:
                     raise DataError(f"{name} is not a valid field name")
-            for each in schema.fields:
-                inner = value.get(each.name)
-                if inner is not None or each.schema.default is None:
-                    check(each.schema, inner, f'field: "{each.name}"')
+            for member in schema.fields:
+                inner = value.get(member.name)
+                if inner is not None or member.schema.default is None:
+                    check(member.schema, inner, f'field: "{member.name}"')
 
 
 def _defined(schema: Schema | None, location: str) -> Schema:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from penstock.data.schema import Value
 
 Columns = Sequence[Sequence[Value]]
-"""One per field, all of the same length."""
+"""One column per field, all of the same length."""
 
 
 @lru_cache(maxsize=256)
@@ -27,7 +27,7 @@ def structs_of(names: tuple[str, ...]) -> Callable[[Columns], list[Value]]:
     cells = [f"cell{at}" for at in range(len(names))]
     members = ", ".join(f"{name!r}: {cell}" for name, cell in zip(names, cells, strict=True))
     row = f"({', '.join(cells)},)"
-    made: Callable[[Columns], list[Value]] = eval(  # of texts quoted by `repr`
+    build: Callable[[Columns], list[Value]] = eval(  # of texts quoted by `repr`
         f"lambda columns: [{{{members}}} for {row} in zip(*columns, strict=True)]"
     )
-    return made
+    return build

@@ -169,14 +169,14 @@ def _map_text(of_key: TextOf, of_value: TextOf) -> TextOf:
             order = map_order(keys) if set(map(type, keys)) <= _STR else keys
             inside = ", ".join([f"{of_key(key)}={of_value(value[key])}" for key in order])
         else:
-            inside = ", ".join(f"{of_key(key)}={of_value(each)}" for key, each in pairs(value))
+            inside = ", ".join(f"{of_key(key)}={of_value(item)}" for key, item in pairs(value))
         return f"{{{inside}}}"
 
     return map_text
 
 
 def _struct_text(schema: Schema) -> TextOf:
-    parts = [(each.name, text_of(each.schema)) for each in schema.fields]
+    parts = [(field.name, text_of(field.schema)) for field in schema.fields]
 
     def struct_text(value: Value) -> str:
         if type(value) is not dict:
@@ -231,19 +231,19 @@ def _structs_alike(schema: Schema) -> Alike:
 
 
 def _struct_pieces(members: Mapping[str, pa.Array]) -> list[Piece]:
-    if any(each.null_count for each in members.values()):  # nulls are omitted
-        shown = [_together([f",{name}=", each]).fill_null("") for name, each in members.items()]
+    if any(member.null_count for member in members.values()):  # nulls are omitted
+        shown = [_together([f",{name}=", member]).fill_null("") for name, member in members.items()]
         return [pc.utf8_replace_slice(_together(shown), 0, 1, "Struct{"), "}"]
     pieces: list[Piece] = ["Struct{"]
-    for name, each in members.items():
-        pieces += [f"{name}=", each, ","]
+    for name, member in members.items():
+        pieces += [f"{name}=", member, ","]
     pieces[-1] = "}"
     return pieces
 
 
 def _of_fields(fields: Fields) -> list[Piece]:
     texts = {name: _shown(member) for name, member in fields.members.items()}
-    if fields.schema is not None:  # whose order counts, not that of the members
+    if fields.schema is not None:  # its order counts, not that of the members
         return _struct_pieces({name: texts[name] for name in fields.schema.field_names})
     return _map_pieces(texts) if texts else ["{}"]
 
@@ -261,7 +261,7 @@ def _together(pieces: Sequence[Piece]) -> pa.Array:
     some = [piece for piece in pieces if not isinstance(piece, str) or piece]
     if len(some) == 1 and not isinstance(some[0], str):
         return some[0]
-    operands = [pa.scalar(each, _TEXT) if isinstance(each, str) else each for each in some]
+    operands = [pa.scalar(piece, _TEXT) if isinstance(piece, str) else piece for piece in some]
     return pc.binary_join_element_wise(*operands, _NOTHING)
 
 
@@ -281,8 +281,8 @@ def _printed(column: Sequence[Value], text: TextOf, null: str | None = "null") -
         elif kinds == _FLOAT and text is _any_text:
             texts = _shown(pa.array(column, pa.float64()))
     if texts is None:
-        told = [None if value is None else _encodable(text(value)) for value in column]
-        texts = pa.array(told, _TEXT)
+        printed = [None if value is None else _encodable(text(value)) for value in column]
+        texts = pa.array(printed, _TEXT)
     return texts.fill_null(null) if holes and null is not None else texts
 
 
@@ -298,8 +298,8 @@ def _double_texts(array: pa.Array) -> pa.Array:
     numbers = array.fill_null(1.0).to_numpy(zero_copy_only=False)
     size = np.abs(numbers)
     if not np.all((size >= 1e-3) & (size < 1e7) | (size == 0)):
-        told = [None if each is None else double_text(each) for each in array.to_pylist()]
-        return pa.array(told, _TEXT)
+        printed = [None if number is None else double_text(number) for number in array.to_pylist()]
+        return pa.array(printed, _TEXT)
     # The same shortest digits, in a fraction of the time.
     digits = orjson.dumps(numbers, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1].decode()
     texts = pc.split_pattern(pa.array([digits], _TEXT), ",").flatten()

@@ -81,7 +81,7 @@ def _map_writer(of_key: TextOf, of_value: TextOf, any_text: TextOf) -> TextOf:
     def write(value: Value) -> str:
         if not isinstance(value, dict) and not _is_pairs(value):
             return any_text(value)
-        inside = ",".join(f"{of_key(key)}:{of_value(each)}" for key, each in pairs(value))
+        inside = ",".join(f"{of_key(key)}:{of_value(item)}" for key, item in pairs(value))
         return f"{{{inside}}}"
 
     return write
@@ -89,8 +89,8 @@ def _map_writer(of_key: TextOf, of_value: TextOf, any_text: TextOf) -> TextOf:
 
 def _struct_writer(schema: Schema, any_text: TextOf) -> TextOf:
     fields = [
-        (_quoted_text(each.name), each.name, each.schema.default, _inner_writer(each.schema))
-        for each in schema.fields
+        (_quoted_text(field.name), field.name, field.schema.default, _inner_writer(field.schema))
+        for field in schema.fields
     ]
 
     def write(value: Value) -> str:
@@ -98,8 +98,8 @@ def _struct_writer(schema: Schema, any_text: TextOf) -> TextOf:
             return any_text(value)
         inside = []
         for quoted, name, default, of in fields:
-            each = value.get(name)
-            inside.append(f"{quoted}:{of(default if each is None else each)}")
+            member = value.get(name)
+            inside.append(f"{quoted}:{of(default if member is None else member)}")
         return f"{{{','.join(inside)}}}"
 
     return write

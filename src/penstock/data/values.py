@@ -187,10 +187,10 @@ class _Parser:
         # The colons of a time are tokens of their own.
         rest = self._tokens[self._at : self._at + 4]
         if len(rest) == 4 and _starts_number(token):
-            found = _temporal(token + "".join(rest))
-            if found is not None:
+            temporal = _temporal(token + "".join(rest))
+            if temporal is not None:
                 self._at += 4
-                return found
+                return temporal
         return _scalar(token)
 
     def _array(self) -> Parsed:
@@ -198,7 +198,7 @@ class _Parser:
         while self._at < self._count:
             if self._takes("]"):
                 of_element = _common(elements)
-                values = [_aligned(of_element, each) for each in elements]
+                values = [_aligned(of_element, element) for element in elements]
                 return Schema(Type.ARRAY, value_schema=of_element), values
             if self._takes(","):
                 break  # nothing before the comma
@@ -232,28 +232,28 @@ def _starts_number(token: str) -> bool:
 
 def _scalar(token: str) -> Parsed:
     """The temporal or number of the whole token; raises _NotParsed if it is neither."""
-    found: Parsed | None = None
+    scalar: Parsed | None = None
     if _starts_number(token):
-        found = _temporal(token) or _number(token)
+        scalar = _temporal(token) or _number(token)
     elif token[0] in "+-":
-        found = _number(token)
-    if found is None:
+        scalar = _number(token)
+    if scalar is None:
         raise _NotParsed
-    return found
+    return scalar
 
 
 def _map_of(keys: list[Parsed], values: list[Parsed]) -> Parsed:
     """A map. Of equal keys, the first keeps its place and gets the value of the last."""
     of_key = _common(keys)
     of_value = _common(values) if of_key is not None else None
-    kept: dict[object, tuple[Parsed, Parsed]] = {}
+    distinct: dict[object, tuple[Parsed, Parsed]] = {}
     for key, value in zip(keys, values, strict=True):
         identity = _identity(key[1])
-        first, _ = kept.get(identity, (key, value))
-        kept[identity] = first, value
+        first, _ = distinct.get(identity, (key, value))
+        distinct[identity] = first, value
     # Different keys may be equal after alignment.
     entries: dict[object, tuple[Value, Value]] = {}
-    for key, value in kept.values():
+    for key, value in distinct.values():
         aligned = _aligned(of_key, key)
         identity = _identity(aligned)
         entries[identity] = entries.get(identity, (aligned,))[0], _aligned(of_value, value)
@@ -266,10 +266,10 @@ def _map_value(of_key: Schema | None, entries: list[tuple[Value, Value]]) -> Val
     if of_key is not None:
         return dict(entries) if of_key.type.is_primitive else entries
     try:
-        found = dict(entries)
+        mapping = dict(entries)
     except TypeError:
         return entries
-    return found if len(found) == len(entries) else entries  # 1 and true are one key to Python
+    return mapping if len(mapping) == len(entries) else entries  # 1 and true are one key to Python
 
 
 def _identity(value: Value) -> object:
@@ -277,7 +277,7 @@ def _identity(value: Value) -> object:
     if isinstance(value, list | tuple):
         return type(value), tuple(map(_identity, value))
     if isinstance(value, dict):
-        return dict, frozenset((_identity(key), _identity(each)) for key, each in value.items())
+        return dict, frozenset((_identity(key), _identity(item)) for key, item in value.items())
     return type(value), value
 
 
@@ -349,7 +349,7 @@ def _schemaless(schema: Schema | None, value: Value) -> Value:
         case Type.FLOAT32:
             return shortest_float32(value) if type(value) is float else value
         case Type.ARRAY:
-            return [_schemaless(schema.value_schema, each) for each in value]
+            return [_schemaless(schema.value_schema, item) for item in value]
         case Type.MAP:
             of_key, of_value = schema.key_schema, schema.value_schema
             entries = [(_schemaless(of_key, k), _schemaless(of_value, v)) for k, v in pairs(value)]
@@ -389,16 +389,16 @@ def _units(token: str) -> str:
 
 def _number(token: str) -> Parsed | None:
     """The number of the whole token, or None."""
-    found = _NUMBER.fullmatch(_units(token))
-    if found is None:
+    match = _NUMBER.fullmatch(_units(token))
+    if match is None:
         return None
-    if found.lastindex is None and len(token) < 20:
+    if match.lastindex is None and len(token) < 20:
         return _integral(int(token)) or (decimal(0), Decimal(token))
-    sign, exponent_digits = (found[3] or "")[:1], (found[3] or "").lstrip("+-0")
+    sign, exponent_digits = (match[3] or "")[:1], (match[3] or "").lstrip("+-0")
     if len(exponent_digits) > 10:
         return None
     exponent = int(exponent_digits or 0) * (-1 if sign == "-" else 1)
-    scale = len(found[1] or found[2] or "") - exponent
+    scale = len(match[1] or match[2] or "") - exponent
     # Java's BigDecimal keeps both in an int.
     if not (_INT_MIN <= exponent <= _INT_MAX and _INT_MIN <= scale <= _INT_MAX):
         return None
@@ -406,8 +406,8 @@ def _number(token: str) -> Parsed | None:
     if not exact:
         return INT8, 0
     if 1 <= exact.copy_abs() <= _BEYOND_LONG:
-        whole = int(exact)
-        integral = _integral(whole) if whole == exact else None
+        rounded = int(exact)
+        integral = _integral(rounded) if rounded == exact else None
         if integral is not None:
             return integral
     if scale:

@@ -1,4 +1,4 @@
-"""What the demo asks the worker (over REST) and Kafka (about the topic and the sink's group)."""
+"""The demo's requests to the worker (over REST) and to Kafka (topic and the sink's group)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from penstock.kafka.broker import free_port
 _ASK_S: Final = 5.0
 _LOOK_S: Final = 2.0
 _REST_PORT: Final = 8083
-"""Kafka Connect's default, where `penstock` looks without being told."""
+"""Kafka Connect's default, and that of the command `penstock`."""
 
 _PORTS: Final = 100
 _BUSY: Final = frozenset({409, 500, 503})
@@ -58,7 +58,7 @@ class Rest:
         self._client.close()
 
     def answers(self) -> bool:
-        """Whether somebody answers `GET /` there."""
+        """Whether a server answers `GET /` at the URL."""
         try:
             return self._client.get("/").status_code == 200
         except httpx.HTTPError:
@@ -75,11 +75,11 @@ class Rest:
             return f"{type(error).__name__}: {error}"
         if answer.status_code == 201 or (answer.status_code == 409 and self._has(name)):
             return None
-        said = _message(answer)
+        message = _message(answer)
         if answer.status_code in _BUSY:
-            return said
+            return message
         raise DemoRefused(
-            f"The worker did not create the connector '{name}': {answer.status_code} {said}"
+            f"The worker did not create the connector '{name}': {answer.status_code} {message}"
         )
 
     def parts(self, name: str) -> tuple[Instance, ...] | None:
@@ -128,12 +128,12 @@ class Watch:
         return ends[1] if ends else None
 
     def records_out(self) -> int | None:
-        """The offset that the sink has committed, or None while it cannot be had."""
+        """The offset that the sink has committed, or None if it is not known."""
         try:
-            [found] = self._group.committed([TopicPartition(TOPIC, 0)], timeout=_LOOK_S)
+            [committed] = self._group.committed([TopicPartition(TOPIC, 0)], timeout=_LOOK_S)
         except KafkaException:
             return None
-        return found.offset if found.error is None and found.offset >= 0 else None
+        return committed.offset if committed.error is None and committed.offset >= 0 else None
 
     def position(self) -> int | None:
         """The byte of the file up to which the source has committed, or None before it has."""
@@ -170,7 +170,7 @@ def source_position(key: bytes, value: bytes) -> int | None:
 def until(
     ready: Callable[[], bool], *, tick: Callable[[], None], timeout_ms: int, now: Callable[[], int]
 ) -> bool:
-    """Asks until it is so, or the time is over; `tick` waits a moment, and may raise."""
+    """Polls until the condition holds or the time is over; `tick` waits a moment, and may raise."""
     deadline = now() + timeout_ms
     while not ready():
         if now() > deadline:

@@ -1,4 +1,4 @@
-"""The demo's folder: which files it has, and what is written into its worker's properties."""
+"""The demo's folder: its files, and its worker's properties."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SPARE_MB: Final = 500  # for the broker's and Spark's own files
 
 
 class BadFile(PenstockError):
-    """The file that was asked for cannot be moved."""
+    """The requested file cannot be moved."""
 
     code = "demo.file"
     exit_code = 2
@@ -47,7 +47,7 @@ class Folder:
 
     @property
     def received(self) -> Path:
-        """What the sink writes."""
+        """The sink's file."""
         return self.path / "received.txt"
 
     @property
@@ -64,7 +64,7 @@ class Folder:
 
     @property
     def second_properties(self) -> Path:
-        """The same for a second worker on the same machine, to play with."""
+        """The properties of a second worker on the same machine, to play with."""
         return self.path / "worker-2.properties"
 
     @contextlib.contextmanager
@@ -82,18 +82,18 @@ class Folder:
             yield
 
     def clear(self) -> None:
-        """Removes what an earlier demo left, but for its sample, which is replaced when needed."""
+        """Removes the files of an earlier demo except its sample, which is replaced when needed."""
         shutil.rmtree(self.kafka, ignore_errors=True)
         for file in (self.received, self.worker_log, self.properties, self.second_properties):
             file.unlink(missing_ok=True)
 
     def owns(self, file: Path) -> bool:
         """Whether `clear` would remove the file."""
-        resolved, here = file.resolve(), self.path.resolve()
-        return resolved.is_relative_to(here) and resolved != self.sample.resolve()
+        resolved, folder = file.resolve(), self.path.resolve()
+        return resolved.is_relative_to(folder) and resolved != self.sample.resolve()
 
     def write_sample(self, seen: Callable[[int], None]) -> Path:
-        """Generates the sample; `seen` is told how many bytes there are after each block."""
+        """Generates the sample; calls `seen` after each block with the bytes so far."""
         size = 0
         with self.sample.open("wb") as out:
             for block in sample_blocks(SAMPLE_LINES):
@@ -105,7 +105,8 @@ class Folder:
 def chunks(
     file: Path, size: int | None = None, seen: Callable[[int], None] = lambda size: None
 ) -> Iterator[bytes]:
-    """The first `size` bytes of a file, or all; `seen` is told how many after each chunk."""
+    """The first `size` bytes of a file, or all; calls `seen` after each chunk with the bytes read
+    so far."""
     read = 0
     with file.open("rb") as opened:
         while size is None or read < size:
@@ -138,9 +139,9 @@ def check_file(file: Path, folder: Folder) -> Path:
 def check_lines(name: str, found: Digest) -> None:
     """Raises BadFile when there is nothing to move."""
     if found.lines == 0:
-        what = f"{size_words(found.tail)} without a line's end" if found.tail else "empty"
+        problem = f"{size_words(found.tail)} without a line's end" if found.tail else "empty"
         raise BadFile(
-            f"{name} has no whole line (it is {what}), so there is nothing to move. "
+            f"{name} has no whole line (it is {problem}), so there is nothing to move. "
             "The source sends a line when it has its end."
         )
 

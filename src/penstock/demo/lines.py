@@ -47,7 +47,7 @@ class LineTooLong(PenstockError):
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """What a stream of bytes holds when it is read as lines."""
+    """The digest of a stream of bytes, read as lines."""
 
     lines: int  # whole ones
     size: int  # bytes up to the end of the last whole line
@@ -68,11 +68,11 @@ def pieces(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
     A piece ends with a line's end or contains none, so `normal.endswith(b"\\n")` tells them apart.
     """
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    held = b""
+    pending = b""
     for chunk in chunks:
-        raw = held + chunk
-        held = b"\r" if raw.endswith(b"\r") else b""  # is it a CR, or half of a CRLF?
-        raw = raw[: len(raw) - len(held)]
+        raw = pending + chunk
+        pending = b"\r" if raw.endswith(b"\r") else b""  # is it a CR, or half of a CRLF?
+        raw = raw[: len(raw) - len(pending)]
         cut = max(raw.rfind(b"\n"), raw.rfind(b"\r")) + 1
         for piece in (raw[:cut], raw[cut:]):
             if piece:
@@ -80,8 +80,8 @@ def pieces(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
                 if "\r" in text:
                     text = text.replace("\r\n", "\n").replace("\r", "\n")
                 yield piece, text.encode()
-    if held:
-        yield held, b""
+    if pending:
+        yield pending, b""
 
 
 def digest(chunks: Iterable[bytes], *, name: str = "the file", limit: int | None = None) -> Digest:
@@ -95,9 +95,9 @@ def digest(chunks: Iterable[bytes], *, name: str = "the file", limit: int | None
         normal_hash.update(normal)
         if normal.endswith(b"\n"):
             if limit is not None:
-                found = _over(normal, normal_at - normal_size, limit)
-                if found:
-                    raise LineTooLong(name, lines + found[0], found[1], limit)
+                long_line = _over(normal, normal_at - normal_size, limit)
+                if long_line:
+                    raise LineTooLong(name, lines + long_line[0], long_line[1], limit)
             lines += normal.count(b"\n")
             size, normal_size = raw_at + len(raw), normal_at + len(normal)
             sha256, normal_sha256 = raw_hash.copy(), normal_hash.copy()
@@ -137,12 +137,12 @@ class DifferenceKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first place where what was found is not what was expected. Lines count from 1."""
+    """The first difference between expected and received lines. Lines count from 1."""
 
     kind: DifferenceKind
     line: int
     count: int  # how many lines it is about
-    expected: str | None  # the start of the line; None when there is none any more
+    expected: str | None  # the start of the line; None at the end of the stream
     found: str | None
 
     def __str__(self) -> str:
@@ -150,66 +150,66 @@ class Difference:
         at = f"line {self.line:,}"
         match self.kind:
             case DifferenceKind.LOST if self.found is None:
-                what = f"the last {lines} did not arrive, from {at} on"
+                problem = f"the last {lines} did not arrive, from {at} on"
             case DifferenceKind.LOST:
-                what = f"{lines} lost at {at}"
+                problem = f"{lines} lost at {at}"
             case DifferenceKind.ADDED if self.expected is None:
-                what = f"{lines} more than expected, from {at} on"
+                problem = f"{lines} more than expected, from {at} on"
             case DifferenceKind.ADDED:
-                what = f"{lines} too many at {at}"
+                problem = f"{lines} too many at {at}"
             case DifferenceKind.DOUBLED:
-                what = f"{lines} arrived twice, the second time at {at}"
+                problem = f"{lines} arrived twice, the second time at {at}"
             case DifferenceKind.SWAPPED:
-                what = f"{at} and the next one changed places"
+                problem = f"{at} and the next one changed places"
             case DifferenceKind.CHANGED:
-                what = f"{at} arrived as something else"
-        return f"{what} (expected {_quoted(self.expected)}, found {_quoted(self.found)})"
+                problem = f"{at} arrived as something else"
+        return f"{problem} (expected {_quoted(self.expected)}, found {_quoted(self.found)})"
 
 
 def first_difference(expected: Iterable[bytes], found: Iterable[bytes]) -> Difference | None:
-    """Where two streams of lines part for the first time and how, or None when they are the same.
+    """The first difference between two streams of lines, or None if they are equal.
 
-    The kind is what explains the next lines best; only so many lines around the place are looked
-    at, and a count stops there, except at the end of a stream, where it is exact.
+    The kind is the best explanation of the next lines; only a window of lines is compared, which
+    limits the count, except at the end of a stream, where it is exact.
     """
     ours, theirs = iter(expected), iter(found)
     before: deque[bytes] = deque(maxlen=_WINDOW)
     number = 0
     while True:
         number += 1
-        want, got = next(ours, None), next(theirs, None)
-        if want is None and got is None:
+        want, received = next(ours, None), next(theirs, None)
+        if want is None and received is None:
             return None
-        if want is not None and want == got:
+        if want is not None and want == received:
             before.append(_mark(want))
             continue
         if want is None:
-            marks = [_mark(got or b""), *map(_mark, islice(theirs, _WINDOW))]
+            marks = [_mark(received or b""), *map(_mark, islice(theirs, _WINDOW))]
             count = len(marks) + sum(1 for _ in theirs)
             kind = (
                 DifferenceKind.DOUBLED if list(before)[-count:] == marks else DifferenceKind.ADDED
             )
-            return Difference(kind, number, count, None, _shown(got))
-        if got is None:
+            return Difference(kind, number, count, None, _shown(received))
+        if received is None:
             count = 1 + sum(1 for _ in ours)
             return Difference(DifferenceKind.LOST, number, count, _shown(want), None)
-        wanted = [_mark(want), *map(_mark, islice(ours, _WINDOW))]
-        seen = [_mark(got), *map(_mark, islice(theirs, _WINDOW))]
-        kind, count = _cause(list(before), wanted, seen)
-        return Difference(kind, number, count, _shown(want), _shown(got))
+        expected_marks = [_mark(want), *map(_mark, islice(ours, _WINDOW))]
+        received_marks = [_mark(received), *map(_mark, islice(theirs, _WINDOW))]
+        kind, count = _cause(list(before), expected_marks, received_marks)
+        return Difference(kind, number, count, _shown(want), _shown(received))
 
 
 def _cause(
-    before: list[bytes], wanted: list[bytes], seen: list[bytes]
+    before: list[bytes], expected: list[bytes], received: list[bytes]
 ) -> tuple[DifferenceKind, int]:
     """Which kind of difference makes two windows of lines start differently, and its length."""
-    if wanted[:2] == seen[1::-1]:
+    if expected[:2] == received[1::-1]:
         return DifferenceKind.SWAPPED, 2
-    for count in range(1, max(len(wanted), len(seen))):
-        if _agree(wanted[count:], seen):
+    for count in range(1, max(len(expected), len(received))):
+        if _agree(expected[count:], received):
             return DifferenceKind.LOST, count
-        if _agree(wanted, seen[count:]):
-            doubled = before[-count:] == seen[:count]
+        if _agree(expected, received[count:]):
+            doubled = before[-count:] == received[:count]
             return (DifferenceKind.DOUBLED if doubled else DifferenceKind.ADDED), count
     return DifferenceKind.CHANGED, 1
 

@@ -57,7 +57,7 @@ class Interrupts:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Puts a signal off until the end of the block; for what must not be torn in two."""
+        """Delays a signal until the end of the block; for steps that must not be interrupted."""
         self._held = True
         try:
             yield

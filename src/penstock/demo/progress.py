@@ -37,9 +37,9 @@ class Pace:
     recent: tuple[tuple[int, int], ...] = ()  # (when, count), no older than a rate needs
 
     def seen(self, now_ms: int, count: int, *, idle: bool | None = None) -> Pace:
-        """The pace after one more look. A count that went back is a look that failed.
+        """The pace after another measurement. A count that decreased is a failed measurement.
 
-        As long as it is `idle`, by default at zero, the time it takes has not begun.
+        While it is `idle`, by default at zero, its time has not begun.
         """
         count = max(count, self.count)
         idle = count == 0 if idle is None else idle
@@ -169,12 +169,12 @@ class Progress:
 
     @property
     def failed(self) -> tuple[Instance, ...]:
-        """What has failed, with its trace."""
+        """The failed instances, with their traces."""
         return tuple(part for part in self.parts if part.state == "FAILED")
 
     @property
     def running(self) -> bool:
-        """Whether both connectors and at least one task of each are there and all run."""
+        """Whether both connectors and all their tasks run, at least one task each."""
         return len(self.parts) >= 4 and all(part.state == "RUNNING" for part in self.parts)
 
     @property
@@ -205,8 +205,8 @@ class Progress:
     @property
     def waiting_for(self) -> str:
         """Why no record moves yet, in the words of a task's status if it has any."""
-        said = (part.trace.partition("\n")[0] for part in self.parts if part.state != "FAILED")
-        return next(filter(None, said), "waiting for the first record")
+        reasons = (part.trace.partition("\n")[0] for part in self.parts if part.state != "FAILED")
+        return next(filter(None, reasons), "waiting for the first record")
 
     def states(self) -> str:
         """The states as a sentence part: `demo-source RUNNING, demo-source-0 FAILED`."""

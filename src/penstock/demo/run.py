@@ -1,7 +1,7 @@
 """The demo from beginning to end: a file through Kafka into another, on a cluster of its own.
 
-Set up, move, compare, say what came of it, and leave nothing running. The only place of the demo
-that knows the time and the terminal.
+Set up, move, compare, report the outcome, and leave nothing running. Only this module of the demo
+knows the time and the terminal.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ def run_demo(file: Path | None, keep: bool, home: Path, debug: bool) -> int:
     """Moves `file`, or a sample, and returns the exit code.
 
     0 if every line arrived once and in order, 128 + signal if interrupted, else the exit code of
-    what went wrong, which is told in one message (with a stack trace only when `debug`). With
-    `keep` the cluster stays up until Ctrl-C, which then is not an interruption. Everything it
-    writes is in `home`/demo. Call it from the main thread, or signals are not handled.
+    the error, which is reported in one message (with a stack trace only if `debug`). With `keep`
+    the cluster stays up until Ctrl-C, which then is not an interruption. All files are written to
+    `home`/demo. Call it from the main thread, or signals are not handled.
     """
     console, errors = Console(), Console(stderr=True)
     try:
@@ -90,7 +90,7 @@ class _Sent:
 
 
 class _Demo:
-    """One run. `run` does it all; what it starts is stopped by `_stop`, whatever happens."""
+    """One run. `run` does everything; `_stop` always stops the processes it started."""
 
     def __init__(
         self,
@@ -114,19 +114,19 @@ class _Demo:
     def run(self) -> int:
         with self._folder.locked():
             in_order = False
-            kept = False
+            keeps_running = False
             try:
                 with view_for(self._console, _now) as view:
                     outcome = self._move(view)
                 self._summarize(outcome)
                 if self._keep:
-                    kept = True
+                    keeps_running = True
                     self._keep_running(outcome)
             finally:
                 in_order = self._stop()
-            if self._interrupts.received is not None and not kept:
+            if self._interrupts.received is not None and not keeps_running:
                 raise Interrupted(self._interrupts.received)
-            self._say_afterwards(kept)
+            self._say_afterwards(keeps_running)
             return 0 if outcome.equal and in_order and self._nothing_followed(outcome) else 1
 
     def _move(self, view: View) -> Outcome:
@@ -134,8 +134,8 @@ class _Demo:
             self._file = places.check_file(self._file, self._folder)
         view.begin("Java and jars")
         jars.java()
-        for which in ("broker", "spark"):
-            jars.folder(which, view.detail)
+        for name in ("broker", "spark"):
+            jars.folder(name, view.detail)
         view.end("ready")
         self._folder.clear()
         sent = self._read_source(view)
@@ -154,18 +154,18 @@ class _Demo:
         else:
             view.begin("file")
             file = self._file
-        whole = file.stat().st_size
+        total = file.stat().st_size
         free_mb = disk_free_mb(self._folder.path)
-        places.check_room(self._folder, free_mb, whole)
+        places.check_room(self._folder, free_mb, total)
         stamp = _stamp(file)
-        found = digest(
-            chunks(file, seen=lambda size: view.detail(f"read {percent(size, whole)}")),
+        source = digest(
+            chunks(file, seen=lambda size: view.detail(f"read {percent(size, total)}")),
             name=str(file),
             limit=LINE_LIMIT,
         )
-        places.check_lines(str(file), found)
-        view.end(f"{file}: {found.lines:,} lines, {size_words(found.size)}")
-        return _Sent(file, found, stamp)
+        places.check_lines(str(file), source)
+        view.end(f"{file}: {source.lines:,} lines, {size_words(source.size)}")
+        return _Sent(file, source, stamp)
 
     def _start_broker(self, view: View) -> None:
         view.begin("Kafka")
@@ -270,17 +270,17 @@ class _Demo:
         received = self._folder.received
         received.touch()  # it may be that nothing arrived at all
         changed = _stamp(sent.file) != sent.stamp
-        whole = _size(received)
-        size = sent.digest.normal_size if changed else whole
-        got = digest(
+        received_size = _size(received)
+        size = sent.digest.normal_size if changed else received_size
+        received_digest = digest(
             chunks(received, size, seen=lambda at: view.detail(f"read {percent(at, size)}"))
         )
         outcome = Outcome(
             source=sent.file,
             received=received,
             sent=sent.digest,
-            got=got,
-            more=max(0, whole - size),
+            got=received_digest,
+            more=max(0, received_size - size),
             source_changed=changed,
             difference=None,
             progress=progress,
@@ -313,18 +313,18 @@ class _Demo:
             self._say(line)
         self._say("")
         self._say("Everything is left running. Press Ctrl-C to end it.", bold=True)
-        told = False
+        reported = False
         with contextlib.suppress(Interrupted):
             while self._broker.alive:
                 threading.Event().wait(0.5)
                 code = self._worker.ended
-                if code is not None and not told:
-                    told = True
+                if code is not None and not reported:
+                    reported = True
                     self._say(f"The first worker has ended ({exit_words(code)}). Kafka still runs.")
             self._say("Kafka has ended.")
 
     def _stop(self) -> bool:
-        """Stops what runs, whatever the terminal does; False when the worker had to be killed."""
+        """Stops all processes, whatever the terminal does; False if the worker had to be killed."""
         self._interrupts.ending()
         in_order = True
         with contextlib.ExitStack() as last:
@@ -346,13 +346,13 @@ class _Demo:
         return in_order
 
     @contextlib.contextmanager
-    def _doing(self, what: str) -> Iterator[None]:
+    def _doing(self, step: str) -> Iterator[None]:
         status = contextlib.ExitStack()
         with contextlib.suppress(OSError):
             if self._console.is_terminal:
-                status.enter_context(self._console.status(f"{what} (Ctrl-C kills it)"))
+                status.enter_context(self._console.status(f"{step} (Ctrl-C kills it)"))
             else:
-                self._say(f"{what} …")
+                self._say(f"{step} …")
         try:
             yield
         finally:
@@ -367,8 +367,8 @@ class _Demo:
         self._say(f"✗ {grown:,} more bytes arrived in {outcome.received} after the last line.")
         return False
 
-    def _say_afterwards(self, kept: bool) -> None:
-        if kept:
+    def _say_afterwards(self, keeps_running: bool) -> None:
+        if keeps_running:
             self._say("Everything has ended.")
             return
         self._say("")

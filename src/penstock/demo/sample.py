@@ -15,7 +15,7 @@ SAMPLE_LINES: Final = 500_000
 SEED: Final = 20_260_101
 
 LONG_EVERY: Final = 25_000
-"""Every so many lines comes a very long one."""
+"""The distance between very long lines."""
 
 LONG_BYTES: Final = 200_000
 """How long a very long line is at least, in bytes."""
@@ -87,7 +87,7 @@ ODD: Final = (
 
 
 def sample_lines(count: int = SAMPLE_LINES, seed: int = SEED) -> Iterator[str]:
-    """The lines of the sample without their ends; the same for the same arguments, always."""
+    """The lines of the sample without their ends; always equal for equal arguments."""
     chance = random.Random(seed)
     makers = [maker for maker, _ in KINDS.values()]
     bounds = list(accumulate(weight for _, weight in KINDS.values()))

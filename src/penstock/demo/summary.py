@@ -1,4 +1,4 @@
-"""What the demo says at its end: whether every line arrived, how fast it was, what to try next."""
+"""The demo's summary: whether every line arrived, how fast it was, what to try next."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _LABEL: Final = 14
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What was moved, what came of it, and how long it took."""
+    """The moved file, the comparison, and the time it took."""
 
     source: Path
     received: Path
     sent: Digest  # the source file as it was at the start
-    got: Digest  # what the sink wrote of these lines
+    got: Digest  # these lines as the sink wrote them
     more: int  # bytes that the sink wrote beyond them
     source_changed: bool  # the file was written to while it was moved
     difference: Difference | None

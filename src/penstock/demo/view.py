@@ -1,4 +1,4 @@
-"""What the demo shows: steps while it sets up, and a live picture while records move.
+"""The demo's output: steps while it sets up, and a live picture while records move.
 
 On a terminal both are redrawn in place. Elsewhere there is a plain line for each step when it is
 done, one every five seconds where that takes longer, and one every two while records move.
@@ -22,7 +22,7 @@ from penstock.demo.folder import SINK, SOURCE
 from penstock.demo.progress import Instance, Progress
 from penstock.demo.words import percent, rate_words, size_words
 
-_PLAIN_SLOW_MS: Final = 5_000  # after which a step says what it is at
+_PLAIN_SLOW_MS: Final = 5_000  # after which a step shows its progress
 _PLAIN_MOVING_MS: Final = 2_000
 _PLAIN_AGAIN_MS: Final = 10_000  # when there is nothing new to say
 _STATE_STYLES: Final = {"RUNNING": "green", "FAILED": "bold red", "PAUSED": "yellow"}
@@ -30,7 +30,7 @@ _STATE_STYLES: Final = {"RUNNING": "green", "FAILED": "bold red", "PAUSED": "yel
 
 @dataclass(frozen=True, slots=True)
 class DemoStep:
-    """One thing the demo does on its way."""
+    """One step of the demo."""
 
     name: str
     began_ms: int
@@ -43,16 +43,16 @@ class DemoStep:
 
 
 class View(Protocol):
-    """Where the demo tells what it does. Leaving it as a context marks an open step as failed."""
+    """Shows the demo's steps. Leaving it as a context marks an open step as failed."""
 
     def begin(self, name: str) -> None:
         """A step begins."""
 
     def detail(self, text: str) -> None:
-        """What the step is at."""
+        """Shows the step's progress."""
 
     def end(self, text: str) -> None:
-        """The step is done; `text` is what came of it."""
+        """The step is done; `text` is its outcome."""
 
     def progress(self, progress: Progress) -> None:
         """How far the records are."""

@@ -1,8 +1,8 @@
 """The connection between a worker and the stages of its slots.
 
-On one machine it is a local socket in a folder that only the worker's user gets into; on a Spark
+On one machine it is a local socket in a folder that only the worker's user can enter; on a Spark
 cluster it is TCP to the driver's host. Both ends prove that they know a key, which travels with
-Spark's own task, and what goes over TCP is encrypted with it.
+Spark's own task and encrypts the TCP traffic.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LOOPBACK: Final = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a worker listens, and the key that proves who asks."""
+    """The address a worker listens on, and the key that authenticates stages."""
 
     place: str | tuple[str, int]
     key: bytes = field(repr=False)
@@ -72,7 +72,7 @@ class Channel:
         return messages
 
     def close(self) -> None:
-        """Ends the connection for both ends, also for a `receive` that waits."""
+        """Closes the connection; a blocked `receive` at either end returns with an error."""
         with self._lock:
             self._connection.close()
 
@@ -81,37 +81,37 @@ class Listening:
     """The worker's end: where stages connect to."""
 
     def __init__(self, folder: Path, host: str | None = None, bind: str | None = None) -> None:
-        """Listens in the private `folder`, or by TCP where its name is too long for a socket. On a
-        cluster, where stages reach this machine as `host`, at any port of the address `bind`."""
+        """Listens in the private `folder`, or on TCP if its name is too long for a socket. On a
+        cluster, where stages reach this machine as `host`, on any port of the address `bind`."""
         place: str | tuple[str, int] = str(folder / _SOCKET)
         if host is not None or len(str(place)) > _LONGEST:
             host = (host or _LOOPBACK).strip("[]")
             place = (bind or host).strip("[]"), 0
         self.closed = False
         self._listener = Listener(place, backlog=_BACKLOG)
-        known = self._listener.address
+        address = self._listener.address
         if host is not None:
-            known = host, known[1]
-        self.address = Address(known, secrets.token_bytes(32))
+            address = host, address[1]
+        self.address = Address(address, secrets.token_bytes(32))
 
     def accept(self) -> Connection:
-        """The next that connects, whoever it is. Raises OSError, also when this is closed."""
+        """The next connection, not yet authenticated. Raises OSError, also once closed."""
         if self.closed:
             raise OSError("Nobody listens any more.")
         try:
             return self._listener.accept()
-        except AttributeError:  # of a listener that is closed at this moment
+        except AttributeError:  # the listener is being closed
             raise OSError("Nobody listens any more.") from None
 
     def proved(self, connection: Connection) -> Channel:
-        """The channel to a stage, when it has proved itself; raises when it does not. Blocks for as
-        long as the other end likes."""
+        """The channel to a stage, once it has authenticated; raises if it cannot. Blocks until the
+        other end answers."""
         deliver_challenge(connection, self.address.key)
         answer_challenge(connection, self.address.key)
         return Channel(connection, self.address)
 
     def close(self) -> None:
-        """Ends an `accept` that waits, too: to close its socket alone would not."""
+        """Closes the listener, and ends a blocked `accept`, which closing the socket would not."""
         if self.closed:
             return
         self.closed = True

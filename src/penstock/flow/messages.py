@@ -1,4 +1,4 @@
-"""What a worker and the stages of its slots tell each other.
+"""The messages between a worker and the stages of its slots.
 
 Both ends are ours, and the connection is authenticated before anything is read; see `control`.
 A task that is placed on a slot has a number, `id`, that no other placement of the worker has.
@@ -27,8 +27,8 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class OpenPart:
-    """Has one part of a poll of a source task read on the slot. It ends as a task does: `Stopped`
-    when Kafka has its records, or `Failed`."""
+    """Reads one part of a source task's poll on the slot. It ends as a task does: `Stopped` when
+    Kafka has its records, or `Failed`."""
 
     id: int
     plan: SourcePlan
@@ -37,8 +37,8 @@ class OpenPart:
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Starts a source task at its stored offsets. `keys`: the key bytes of the offsets topic under
-    which source partitions are stored already, by what partitions compare by."""
+    """Starts a source task at its stored offsets. `keys`: the key bytes under which the offsets
+    topic stores source partitions already, by partition key."""
 
     id: int
     offsets: Offsets
@@ -47,8 +47,8 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Stops a task at a record boundary; after `grace_s` it is cancelled. May come again, with less
-    time."""
+    """Stops a task at a record boundary; after `grace_s` it is cancelled. May be sent again, with
+    less time."""
 
     id: int
     grace_s: float
@@ -74,14 +74,14 @@ class PartsRead:
 
 @dataclass(frozen=True, slots=True)
 class AskPositions:
-    """Asks for `Positions`."""
+    """Requests `Positions`."""
 
     ticket: int
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Asks for the next records of a task, as `Watched`, for so many seconds."""
+    """Requests the next records of a task, as `Watched`, for `seconds`."""
 
     id: int
     ticket: int
@@ -101,7 +101,7 @@ Order = Open | OpenPart | Begin | Stop | Stored | PartsRead | AskPositions | Wat
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """The stage of a slot is there."""
+    """The stage of a slot has started."""
 
     slot: int
     pid: int
@@ -123,10 +123,10 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Records that are where they go, since the last message of this kind.
+    """Records that have reached their target since the last message of this kind.
 
-    `records` were read, `done` reached the other side, `failed` are tolerated; what is missing in
-    the sum was left out by a transform. `lost`: dead letters that Kafka did not take.
+    `records` were read, `done` reached the target, `failed` are tolerated; transforms dropped the
+    difference. `lost`: dead letters that Kafka did not take.
     """
 
     id: int
@@ -141,7 +141,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Intercepted:
-    """The present figures of a task's interceptors."""
+    """The current figures of a task's interceptors."""
 
     id: int
     figures: Sequence[Figure]
@@ -159,8 +159,8 @@ class OffsetsCommitted:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Asks the worker to store source offsets. `forget_only`: those that are to be forgotten are to
-    be forgotten before a transaction that stores the others."""
+    """Asks the worker to store source offsets. `forget_only`: they are tombstones, to be written
+    before a transaction that stores the other offsets."""
 
     id: int
     ticket: int
@@ -170,7 +170,7 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class ReadParts:
-    """Asks the worker to have the parts of a poll read side by side, on any slots."""
+    """Asks the worker to read the parts of a poll in parallel, on any slots."""
 
     id: int
     ticket: int
@@ -187,7 +187,7 @@ class TransactionCommitted:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """A task has stopped; `in_time`: it was not cancelled. `stuck`: its thread is not back yet."""
+    """A task has stopped; `in_time`: it was not cancelled. `stuck`: its thread still runs."""
 
     id: int
     in_time: bool
@@ -204,8 +204,8 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class TaskLoad:
-    """How busy a task is: seconds spent in converting, connector code and producing since it was
-    placed, and whether it is there at this moment."""
+    """How busy a task is: seconds spent converting, in connector code and producing since it was
+    placed, and whether it is in such a call now."""
 
     busy_s: float
     in_call: bool
@@ -246,6 +246,6 @@ TaskNews = (
     | Stopped
     | Failed
 )
-"""What concerns one task, or one part."""
+"""Messages about one task, or one part."""
 
 News = Hello | Load | Positions | Watched | Store | TaskNews

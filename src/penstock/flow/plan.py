@@ -1,7 +1,7 @@
-"""What a task's flow consists of, as a value: everything the stage that hosts it needs.
+"""A task's flow as a value: everything the stage that hosts it needs.
 
 A plan is complete (no look-ups later), picklable (it travels to Spark's Python workers), and can be
-printed: `describe` is what users see when they ask what a task will do.
+printed: `describe` shows users what a task will do.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ConverterPlan:
 
 @dataclass(frozen=True, slots=True)
 class TransformPlan:
-    """One transform of the chain, and the predicate that says which records it is for."""
+    """One transform of the chain, and the predicate that selects its records."""
 
     alias: str
     kind: type[Transform]
@@ -49,15 +49,15 @@ class TransformPlan:
     negate: bool = False
 
     def describe(self) -> str:
-        when = ""
+        condition = ""
         if self.predicate is not None:
-            when = f" if {'not ' if self.negate else ''}{self.predicate[0].__name__}"
-        return f"{self.alias} ({self.kind.__name__}{when})"
+            condition = f" if {'not ' if self.negate else ''}{self.predicate[0].__name__}"
+        return f"{self.alias} ({self.kind.__name__}{condition})"
 
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """What happens to a record between Kafka and the connector, either way."""
+    """The conversion of records between Kafka and the connector, in either direction."""
 
     key: ConverterPlan
     value: ConverterPlan
@@ -65,7 +65,7 @@ class Conversion:
     transforms: tuple[TransformPlan, ...] = ()
 
     def describe(self) -> str:
-        chain = ", ".join(each.describe() for each in self.transforms)
+        chain = ", ".join(transform.describe() for transform in self.transforms)
         return (
             f"convert key {self.key.kind.__name__}, value {self.value.kind.__name__}, "
             f"headers {self.header.kind.__name__}" + (f"; transform {chain}" if chain else "")
@@ -82,7 +82,7 @@ class InterceptorPlan:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
-    """Where records go that failed (`errors.deadletterqueue.*`)."""
+    """The dead letter queue for failed records (`errors.deadletterqueue.*`)."""
 
     topic: str
     replication: int
@@ -93,7 +93,7 @@ class DeadLetters:
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """What becomes of records that fail (`errors.*`). `retry_timeout_ms` -1: tried for ever."""
+    """How failed records are handled (`errors.*`). `retry_timeout_ms` -1: retried for ever."""
 
     tolerate_all: bool = False
     log: bool = False
@@ -105,7 +105,7 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True)
 class TopicGroup:
-    """One group of `topic.creation.*`: which topics it is for and how they are made."""
+    """One group of `topic.creation.*`: the topics it matches, and how they are created."""
 
     include: tuple[str, ...]
     exclude: tuple[str, ...]
@@ -159,7 +159,7 @@ class SourcePlan:
             once = f", exactly once, a transaction per {self.transactions.boundary.value}"
         return (
             f"{self.task}: read {self.connector.__name__}\n"
-            f"  {self.conversion.describe()}{_told(self.interceptors)}\n"
+            f"  {self.conversion.describe()}{_interceptor_text(self.interceptors)}\n"
             f"  produce to {self.producer.get('bootstrap.servers')}{once}"
         )
 
@@ -177,7 +177,7 @@ class SinkPlan:
     topics: tuple[str, ...]
     topics_regex: str | None
     consumer: Mapping[str, str] = field(repr=False)  # Java's names; may hold secrets
-    admin: Settings | None = field(repr=False)  # how to ask for lags; None: librdkafka cannot
+    admin: Settings | None = field(repr=False)  # for lags; None: librdkafka cannot connect
     group_admin: Mapping[str, object] | None = field(default=None, repr=False)
     """How to remove a member from its group, in kafka-python's names."""
     commit_interval_ms: int = 60_000
@@ -185,16 +185,16 @@ class SinkPlan:
 
     def describe(self) -> str:
         """The flow on a few lines, for people."""
-        what = self.topics_regex or ", ".join(self.topics)
+        topics = self.topics_regex or ", ".join(self.topics)
         return (
-            f"{self.task}: consume {what} as {self.consumer.get('group.id')}\n"
-            f"  {self.conversion.describe()}{_told(self.interceptors)}\n"
+            f"{self.task}: consume {topics} as {self.consumer.get('group.id')}\n"
+            f"  {self.conversion.describe()}{_interceptor_text(self.interceptors)}\n"
             f"  write with {self.connector.__name__}"
         )
 
 
-def _told(interceptors: Sequence[InterceptorPlan]) -> str:
-    names = ", ".join(each.kind.__name__ for each in interceptors)
+def _interceptor_text(interceptors: Sequence[InterceptorPlan]) -> str:
+    names = ", ".join(interceptor.kind.__name__ for interceptor in interceptors)
     return f"; intercept {names}" if names else ""
 
 

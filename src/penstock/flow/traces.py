@@ -1,7 +1,7 @@
-"""Why a connector or task failed: the trace its status shows, and whether that may pass by itself.
+"""Why a connector or task failed: the trace in its status, and whether the error is transient.
 
-A trace begins with one line that says it all: the error, its message and its root cause. Then
-come the causes, a line each, and the stack, as far as it is not the engine's own.
+A trace begins with one line as a summary: the error, its message and its root cause. Then come the
+causes, a line each, and the stack without the engine's own frames.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _KAFKA: Final = frozenset(
         KafkaError.PRODUCER_FENCED,
     }
 )
-"""Beyond those Kafka itself calls retriable: time that was not enough, and producers of a task that
-was elsewhere meanwhile."""
+"""Beyond the errors that Kafka itself calls retriable: timeouts, and producers fenced because the
+task ran on another worker meanwhile."""
 
 _SYSTEM: Final = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EAGAIN, errno.EIO, errno.ENETUNREACH, errno.EHOSTUNREACH}
@@ -47,7 +47,7 @@ _JAVA: Final = (
     "org.apache.kafka.common.errors.CoordinatorNotAvailableException",
     "org.apache.kafka.common.errors.NotLeaderOrFollowerException",
 )
-"""What stands in traces of Spark's and of Kafka's Java clients that may pass."""
+"""Words in traces of Spark and of Kafka's Java clients whose errors are transient."""
 
 _PYTHON: Final = "Traceback (most recent call last)"
 _NOISE: Final = ("JVM stacktrace:", "\n\tat org.apache.spark", "\nDriver stacktrace:")
@@ -56,14 +56,14 @@ _OWN_FRAMES: Final = ("/penstock/flow/", "/pyspark/", "/py4j/", "/threading.py",
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Why something failed. `retriable`: it may pass by itself, so trying again may help."""
+    """Why something failed. `retriable`: the error is transient, so a retry may help."""
 
     text: str
     retriable: bool = False
 
     @property
     def summary(self) -> str:
-        """The line that says it all."""
+        """The first line."""
         return self.text.split("\n", 1)[0]
 
 
@@ -78,7 +78,7 @@ class Carried(PenstockError):
 
 
 def trace_of(error: BaseException) -> Trace:
-    """The trace of an error. Logged at DEBUG level, `penstock.flow.traces` leaves no frame out."""
+    """The trace of an error. With `penstock.flow.traces` at DEBUG level it has every frame."""
     if isinstance(error, Carried):
         return error.trace
     text = str(error)
@@ -93,41 +93,43 @@ def trace_of(error: BaseException) -> Trace:
 
 
 def message_of(error: BaseException) -> str:
-    """The message of an error and, if that does not say it, its root cause; on one line or more."""
+    """The message of an error and, unless the message names it, its root cause."""
     return _with_root(str(error), list(_chain(error)))
 
 
 def java_may_pass(trace: str) -> bool:
-    """Whether the error of a Java trace may pass by itself."""
+    """Whether the error of a Java trace is transient."""
     return any(words in trace for words in _JAVA)
 
 
 def passes(error: BaseException) -> bool:
-    """Whether an error, or one that led to it, may pass by itself."""
-    return any(_passes(each) for each in _chain(error))
+    """Whether an error, or one of its causes, is transient."""
+    return any(_passes(cause) for cause in _chain(error))
 
 
 def _passes(error: BaseException) -> bool:
     if getattr(error, "retriable", False) is True:
         return True
     if isinstance(error, KafkaException) and error.args:
-        said = error.args[0]
-        return isinstance(said, KafkaError) and (said.retriable() or said.code() in _KAFKA)
+        kafka_error = error.args[0]
+        return isinstance(kafka_error, KafkaError) and (
+            kafka_error.retriable() or kafka_error.code() in _KAFKA
+        )
     if isinstance(error, ConnectionError | TimeoutError):
         return True
     return isinstance(error, OSError) and error.errno in _SYSTEM
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The error and what led to it, up to the root cause."""
-    seen: BaseException | None = error
-    while seen is not None:
-        yield seen
-        seen = seen.__cause__
+    """The error and its causes, up to the root cause."""
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__
 
 
 def _with_root(text: str, chain: list[BaseException]) -> str:
-    """The text, with the root cause of the chain unless that stands there already."""
+    """The text, with the chain's root cause unless the text contains it already."""
     root = str(chain[-1])
     if len(chain) == 1 or (root and root in text):
         return text

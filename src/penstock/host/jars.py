@@ -79,14 +79,14 @@ def folder(which: str, say: Callable[[str], None] = lambda text: None) -> Path:
     """
     jars = locked(which)
     name = _folder_name(which, jars)
-    if given := os.environ.get(JARS_VARIABLE):
-        delivered = Path(given).absolute() / name
+    if configured := os.environ.get(JARS_VARIABLE):
+        delivered = Path(configured).absolute() / name
         if delivered.is_dir():
             return delivered
         raise StartupFailed(
-            f"{JARS_VARIABLE} names '{given}', which lacks the folder {name}: the jars for {which} "
-            f"of this version. Where there is a network, write them with `penstock jars {which} "
-            f"--to FOLDER`; or unset {JARS_VARIABLE} to fetch them."
+            f"{JARS_VARIABLE} names '{configured}', which lacks the folder {name}: the jars "
+            f"for {which} of this version. Where there is a network, write them with `penstock "
+            f"jars {which} --to FOLDER`; or unset {JARS_VARIABLE} to fetch them."
         )
     target = home() / "jars" / name
     if not target.is_dir():
@@ -100,7 +100,7 @@ def folder(which: str, say: Callable[[str], None] = lambda text: None) -> Path:
 def export(which: str, to: Path, say: Callable[[str], None] = lambda text: None) -> Path:
     """Copies the jars of one set into `to`, for `PENSTOCK_JARS`; returns the set's folder there.
 
-    A set that is there is left alone. Raises StartupFailed as `folder` does, and when a jar is not
+    An existing set is not changed. Raises StartupFailed as `folder` does, and when a jar is not
     the one that `jars.lock` lists.
     """
     jars = locked(which)
@@ -138,10 +138,10 @@ def java() -> str:
     """The `java` program to use; raises StartupFailed when it is missing or too old."""
     java_home = os.environ.get("JAVA_HOME")
     program = str(Path(java_home) / "bin" / "java") if java_home else shutil.which("java")
-    where = "JAVA_HOME" if java_home else "PATH"
+    variable = "JAVA_HOME" if java_home else "PATH"
     if not program or not os.access(program, os.X_OK):
         raise StartupFailed(
-            f"No Java found: {where} names no 'java' program. "
+            f"No Java found: {variable} names no 'java' program. "
             f"Install Java {JAVA_MIN} or newer, or set JAVA_HOME to where it is installed."
         )
     answer = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)
@@ -159,8 +159,8 @@ def java() -> str:
 
 def java_version(printed: str) -> int | None:
     """The feature release in what `java -version` prints: 17 for "17.0.15", 8 for "1.8.0_402"."""
-    found = re.search(r'version "(?:1\.)?(\d+)', printed)
-    return int(found[1]) if found else None
+    match = re.search(r'version "(?:1\.)?(\d+)', printed)
+    return int(match[1]) if match else None
 
 
 def _fetch(jars: Iterable[Jar], target: Path) -> None:
@@ -170,32 +170,32 @@ def _fetch(jars: Iterable[Jar], target: Path) -> None:
         descriptor.write_text(_ivy_xml(jars))
         settings = Path(work) / "settings.xml"
         settings.write_text(_SETTINGS)
-        got = Path(work) / "jars"
-        got.mkdir()
+        fetched = Path(work) / "jars"
+        fetched.mkdir()
         command = [java(), "-jar", str(_ivy_jar()), "-settings", str(settings)]
         command += ["-ivy", str(descriptor), "-confs", "default"]
         command += ["-cache", str(home() / "ivy")]
-        command += ["-retrieve", f"{got}/[artifact]-[revision].[ext]"]
+        command += ["-retrieve", f"{fetched}/[artifact]-[revision].[ext]"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         for jar in jars:
-            _check(jar, got / jar.file, done.stdout + done.stderr)
-        got.rename(target)
+            _check(jar, fetched / jar.file, done.stdout + done.stderr)
+        fetched.rename(target)
 
 
 def _check(jar: Jar, file: Path, log: str) -> None:
     if not file.is_file():
-        said = (
+        lines = (
             "\n".join(line for line in log.splitlines() if "ERROR" in line or jar.name in line)
             or log[-800:]
         )
         raise StartupFailed(
             f"{jar.group}:{jar.name}:{jar.version} could not be fetched. "
-            f"Is there a way to Maven Central from here, and room on the disk? Ivy said:\n{said}"
+            f"Is there a way to Maven Central from here, and room on the disk? Ivy said:\n{lines}"
         )
-    found = hashlib.sha256(file.read_bytes()).hexdigest()
-    if found != jar.sha256:
+    sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
+    if sha256 != jar.sha256:
         raise StartupFailed(
-            f"{jar.file} has the SHA-256 {found}, but jars.lock expects {jar.sha256}. "
+            f"{jar.file} has the SHA-256 {sha256}, but jars.lock expects {jar.sha256}. "
             f"Delete {home() / 'ivy'} and try again; if it stays, the archive was tampered with."
         )
 
@@ -217,7 +217,7 @@ def _ivy_xml(jars: Iterable[Jar]) -> str:
 def _ivy_jar() -> Path:
     spec = find_spec("pyspark")
     places = spec.submodule_search_locations if spec else None
-    found = [jar for place in places or () for jar in Path(place).glob("jars/ivy-*.jar")]
-    if not found:
+    jars = [jar for place in places or () for jar in Path(place).glob("jars/ivy-*.jar")]
+    if not jars:
         raise StartupFailed("PySpark is not installed with its jars; run `make setup`.")
-    return found[0]
+    return jars[0]

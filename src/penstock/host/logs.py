@@ -61,7 +61,7 @@ def about(item: str | TaskId) -> Iterator[None]:
 
 
 def concern(item: str | TaskId) -> None:
-    """The same from now on, for a thread of a Spark Python worker."""
+    """Like `about`, but until the thread ends; for a thread of a Spark Python worker."""
     _about.set(item)
 
 
@@ -134,8 +134,8 @@ class LogSettings:
         root = "DEBUG" if debug else environ.get(variable) or "INFO"
         loggers = {}
         for row in filter(None, map(str.strip, environ.get(LOGGERS_VARIABLE, "").split(","))):
-            name, found, level = row.partition("=")
-            if not found or not name.strip():
+            name, equals, level = row.partition("=")
+            if not equals or not name.strip():
                 raise StartupFailed(
                     f"{LOGGERS_VARIABLE} holds '{row}'; it takes LOGGER=LEVEL, separated by commas."
                 )

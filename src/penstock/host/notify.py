@@ -24,7 +24,7 @@ _WATCHDOG: Final = ("WATCHDOG_USEC", "WATCHDOG_PID")
 class Manager:
     """The service manager that waits for this process, if there is one.
 
-    `watchdog_s` is how often it wants to hear that the process is alive; None if it does not.
+    `watchdog_s` is how often it expects a sign of life; None if it does not.
     """
 
     address: str | None = None

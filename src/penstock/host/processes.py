@@ -82,10 +82,10 @@ class Process:
         follows the exit code."""
         code = self.ended
         if code is not None:
-            said = "\n".join(last_words(log) for log in self._logs if log.exists())
+            words = "\n".join(last_words(log) for log in self._logs if log.exists())
             raise StartupFailed(
                 f"{self.name} ended by itself ({exit_words(code)}){remark()}. The end of its log, "
-                f"from {self.log}:\n{said}"
+                f"from {self.log}:\n{words}"
             )
 
     def wait_for(

@@ -91,7 +91,7 @@ class TlsSettings:
     """The `ssl.*` settings of one server or client, without the prefix they have in the file."""
 
     settings: Mapping[str, str]
-    prefix: str = ""  # for messages: what their names start with
+    prefix: str = ""  # of the settings' names in messages
 
     def name(self, setting: str) -> str:
         """The setting's whole name."""
@@ -135,11 +135,11 @@ def server_context(tls: TlsSettings) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     _restrict(context, tls)
     _show(context, identity, tls)
-    wanted = tls.text("ssl.client.auth") or "none"
-    if wanted not in CLIENT_AUTH:
+    mode = tls.text("ssl.client.auth") or "none"
+    if mode not in CLIENT_AUTH:
         allowed = ", ".join(sorted(CLIENT_AUTH))
         raise tls.refusal("ssl.client.auth", f"String must be one of: {allowed}")
-    context.verify_mode = CLIENT_AUTH[wanted]
+    context.verify_mode = CLIENT_AUTH[mode]
     if context.verify_mode != ssl.CERT_NONE:
         # Kafka Connect's server uses its key store in place of a missing trust store.
         _trust(context, tls, identity)
@@ -190,8 +190,8 @@ def _restrict_suites(
 
     Unknown suites are ignored, as in Java: that allows less, not more.
     """
-    newest = {each["name"] for each in context.get_ciphers() if each["protocol"] == "TLSv1.3"}
-    left: set[ssl.TLSVersion] = set()
+    newest = {cipher["name"] for cipher in context.get_ciphers() if cipher["protocol"] == "TLSv1.3"}
+    usable: set[ssl.TLSVersion] = set()
     if ssl.TLSVersion.TLSv1_3 in versions and newest.intersection(suites):
         if not newest.issubset(suites):
             raise tls.refusal(
@@ -200,22 +200,22 @@ def _restrict_suites(
                 f"none: list all of them, or leave TLSv1.3 out of "
                 f"{tls.name('ssl.enabled.protocols')}",
             )
-        left.add(ssl.TLSVersion.TLSv1_3)
+        usable.add(ssl.TLSVersion.TLSv1_3)
     known = [CIPHER_SUITES[name] for name in suites if name in CIPHER_SUITES]
     if ssl.TLSVersion.TLSv1_2 in versions and known:
         try:
             context.set_ciphers(":".join(known))
-            left.add(ssl.TLSVersion.TLSv1_2)
+            usable.add(ssl.TLSVersion.TLSv1_2)
         except ssl.SSLError:
             pass  # this build of OpenSSL has none of them
-    if not left:
+    if not usable:
         raise tls.refusal(
             "ssl.cipher.suites",
             "none of these can be used here with the versions in "
             f"{tls.name('ssl.enabled.protocols')}; give their names as Java does, such as "
             "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
         )
-    return left
+    return usable
 
 
 def _identity(tls: TlsSettings) -> _Identity | None:
@@ -225,10 +225,10 @@ def _identity(tls: TlsSettings) -> _Identity | None:
         return None if location is None else _stored_identity(tls, location)
     _only_inline(tls, "ssl.keystore", ("ssl.keystore.key", "ssl.keystore.certificate.chain"))
     if key is None or chain is None:
-        given, missing = "ssl.keystore.key", "ssl.keystore.certificate.chain"
+        present, missing = "ssl.keystore.key", "ssl.keystore.certificate.chain"
         if key is None:
-            given, missing = missing, given
-        raise tls.refusal(given, f"{tls.name(missing)} belongs to it and is not set", secret=True)
+            present, missing = missing, present
+        raise tls.refusal(present, f"{tls.name(missing)} belongs to it and is not set", secret=True)
     return _Identity(
         _pem_key(tls, key, "ssl.keystore.key"),
         tuple(_pem_certificates(tls, chain, "ssl.keystore.certificate.chain")),
@@ -244,12 +244,12 @@ def _stored_identity(tls: TlsSettings, location: str) -> _Identity:
     store = _pkcs12(tls, "ssl.keystore", data)
     if store.key is None or store.cert is None:
         raise tls.refusal(setting, "there is no key with its certificate in it")
-    others = (each.certificate for each in store.additional_certs)
+    others = (additional.certificate for additional in store.additional_certs)
     return _Identity(store.key, (store.cert.certificate, *others))
 
 
 def _show(context: ssl.SSLContext, identity: _Identity, tls: TlsSettings) -> None:
-    """Gives the context the own certificate."""
+    """Loads the own certificate into the context."""
     setting = "ssl.keystore.location"
     if tls.text(setting) is None:
         setting = "ssl.keystore.certificate.chain"
@@ -261,7 +261,7 @@ def _show(context: ssl.SSLContext, identity: _Identity, tls: TlsSettings) -> Non
     pem = identity.key.private_bytes(
         Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(password.encode())
     )
-    pem += b"".join(each.public_bytes(Encoding.PEM) for each in identity.chain)
+    pem += b"".join(certificate.public_bytes(Encoding.PEM) for certificate in identity.chain)
     with tempfile.NamedTemporaryFile(suffix=".pem") as file:  # mode 0600
         file.write(pem)
         file.flush()
@@ -290,7 +290,7 @@ def _trust(context: ssl.SSLContext, tls: TlsSettings, identity: _Identity | None
     # As in Java, a certificate in the store is trusted whatever its issuer.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.load_verify_locations(
-        cadata=b"".join(each.public_bytes(Encoding.PEM) for each in trusted).decode()
+        cadata=b"".join(certificate.public_bytes(Encoding.PEM) for certificate in trusted).decode()
     )
 
 
@@ -307,10 +307,10 @@ def _trusted(tls: TlsSettings) -> list[x509.Certificate] | None:
     if _kind(tls, "ssl.truststore", data) == "PEM":
         return _pem_certificates(tls, data.decode("latin-1"), setting)
     store = _pkcs12(tls, "ssl.truststore", data)
-    found = [*([store.cert] if store.cert else []), *store.additional_certs]
-    if not found:
+    certificates = [*([store.cert] if store.cert else []), *store.additional_certs]
+    if not certificates:
         raise tls.refusal(setting, "there is no certificate in it")
-    return [each.certificate for each in found]
+    return [certificate.certificate for certificate in certificates]
 
 
 def _read(tls: TlsSettings, setting: str) -> bytes:
@@ -364,7 +364,7 @@ def _only_inline(tls: TlsSettings, store: str, inline: Sequence[str]) -> None:
 def _blocks(text: str) -> list[tuple[str, bytes]]:
     """The PEM blocks with their labels. A block may be one long line, as properties files have
     it."""
-    return [(found[1], _rewrapped(found[1], found[2])) for found in _BLOCK.finditer(text)]
+    return [(match[1], _rewrapped(match[1], match[2])) for match in _BLOCK.finditer(text)]
 
 
 def _rewrapped(label: str, body: str) -> bytes:
@@ -395,11 +395,11 @@ def _pem_key(tls: TlsSettings, text: str, setting: str) -> PrivateKeyTypes:
 
 def _pem_certificates(tls: TlsSettings, text: str, setting: str) -> list[x509.Certificate]:
     secret = not setting.endswith(".location")
-    found = [pem for label, pem in _blocks(text) if label == "CERTIFICATE"]
-    if not found:
+    certificates = [pem for label, pem in _blocks(text) if label == "CERTIFICATE"]
+    if not certificates:
         raise tls.refusal(setting, "there is no certificate in PEM in it", secret=secret)
     try:
-        return [x509.load_pem_x509_certificate(pem) for pem in found]
+        return [x509.load_pem_x509_certificate(pem) for pem in certificates]
     except ValueError as cause:
         text = f"a certificate cannot be read: {cause}"
         raise tls.refusal(setting, text, secret=secret) from cause

@@ -16,7 +16,7 @@ def wait_until(
     condition: Callable[[], T], timeout_s: float, what: str, poll_s: float = POLL_S
 ) -> T:
     """The first true value of `condition`; raises TimeoutError, naming `what`, if there is none.
-    A condition that costs something to look at is looked at less often."""
+    A condition that is expensive to check is checked less often."""
     deadline = time.monotonic() + timeout_s
     pause = threading.Event()
     while True:

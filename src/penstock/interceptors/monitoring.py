@@ -59,17 +59,17 @@ class _Latencies:
             self._largest.setdefault(place, _Largest()).add(self._clock(), ms_max)
 
     def figures(self) -> list[Figure]:
-        found: list[Figure] = []
+        figures: list[Figure] = []
         with self._lock:
             now = self._clock()
             for place, (count, sum_ms) in self._counts.items():
                 labels = {"topic": place.topic, "partition": str(place.partition)}
-                found.append(Figure(f"{self._records}_total", count, labels))
-                found.append(Figure(f"{self._latency}_ms_total", sum_ms, labels))
+                figures.append(Figure(f"{self._records}_total", count, labels))
+                figures.append(Figure(f"{self._latency}_ms_total", sum_ms, labels))
                 largest = self._largest[place].value(now)
                 if largest is not None:
-                    found.append(Figure(f"{self._latency}_ms_max", largest, labels))
-        return found
+                    figures.append(Figure(f"{self._latency}_ms_max", largest, labels))
+        return figures
 
 
 class MonitoringProducer(ProducerInterceptor):
@@ -110,20 +110,20 @@ class MonitoringProducer(ProducerInterceptor):
         acknowledged: Mapping[TopicPartition, Acknowledged],
         refused: Sequence[tuple[str, str]],
     ) -> None:
-        for place, each in acknowledged.items():
-            self._latencies.add(place, each.records, each.ms, each.ms_max)
+        for place, counts in acknowledged.items():
+            self._latencies.add(place, counts.records, counts.ms, counts.ms_max)
         with self._lock:
             for topic, _ in refused:
                 self._refused[topic] = self._refused.get(topic, 0) + 1
 
     def figures(self) -> Iterable[Figure]:
         with self._lock:
-            found = [
-                Figure(f"penstock_monitoring_{what}_records_total", count, {"topic": topic})
-                for what, counts in (("sent", self._sent), ("refused", self._refused))
+            figures = [
+                Figure(f"penstock_monitoring_{outcome}_records_total", count, {"topic": topic})
+                for outcome, counts in (("sent", self._sent), ("refused", self._refused))
                 for topic, count in counts.items()
             ]
-        return [*found, *self._latencies.figures()]
+        return [*figures, *self._latencies.figures()]
 
 
 class MonitoringConsumer(ConsumerInterceptor):

@@ -125,7 +125,7 @@ def _provider(target: _Target) -> Any:
     with _sharing:
         provider, users = _shared.get(target, (None, 0))
         if provider is None:
-            pairs = (each.partition("=") for each in target.headers.split(",") if "=" in each)
+            pairs = (pair.partition("=") for pair in target.headers.split(",") if "=" in pair)
             exporter = OTLPSpanExporter(
                 endpoint=target.endpoint,
                 headers={name.strip(): value.strip() for name, _, value in pairs} or None,
@@ -191,7 +191,7 @@ class _Tracing:
             context=parent,
             kind=getattr(trace.SpanKind, kind),
             attributes=about,
-            links=[trace.Link(each) for each in contexts[:_MOST_LINKS]],
+            links=[trace.Link(context) for context in contexts[:_MOST_LINKS]],
             start_time=began_ns,
         )
 
@@ -208,7 +208,7 @@ class _Tracing:
                 "penstock.records": done.records,
                 "penstock.failed": done.failed,
             },
-            links=[trace.Link(each) for each in links[:_MOST_LINKS]],
+            links=[trace.Link(link) for link in links[:_MOST_LINKS]],
             start_time=done.began_ns,
         )
         if done.error is not None:
@@ -319,7 +319,7 @@ class TracingConsumer(ConsumerInterceptor):
             return
         spans = self._unwritten
         parent = spans[-1] if spans else None
-        self._tracing.stage(done, parent, [each.get_span_context() for each in spans[:-1]])
+        self._tracing.stage(done, parent, [span.get_span_context() for span in spans[:-1]])
         if done.error is None:
             self._unwritten = []
 
@@ -334,15 +334,15 @@ def contexts_of(records: Records) -> list[Any]:
     from opentelemetry import trace
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-    found: dict[tuple[str, str], None] = {}
+    parents: dict[tuple[str, str], None] = {}
     for headers in records.headers:
         parent = _text(headers, _PARENT)
         if parent:
-            found[parent, _text(headers, _STATE)] = None
-            if len(found) == _MOST_LINKS:
+            parents[parent, _text(headers, _STATE)] = None
+            if len(parents) == _MOST_LINKS:
                 break
     contexts = []
-    for parent, state in found:
+    for parent, state in parents:
         carrier = {_PARENT: parent, _STATE: state} if state else {_PARENT: parent}
         context = trace.get_current_span(
             TraceContextTextMapPropagator().extract(carrier)
@@ -360,11 +360,11 @@ def with_context(records: Records, span: Span) -> Records:
     carrier: dict[str, str] = {}
     TraceContextTextMapPropagator().inject(carrier, trace.set_span_in_context(span))
     added = tuple(Header(name, text.encode()) for name, text in carrier.items())
-    given: Iterable[Sequence[Header]] = records.headers or [()] * len(records)
+    rows: Iterable[Sequence[Header]] = records.headers or [()] * len(records)
     return records.with_headers(
         [
-            headers if any(each.name == _PARENT for each in headers) else (*headers, *added)
-            for headers in given
+            headers if any(header.name == _PARENT for header in headers) else (*headers, *added)
+            for headers in rows
         ]
     )
 

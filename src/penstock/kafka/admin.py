@@ -36,7 +36,7 @@ _MAY_NOT_ASK: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class InternalTopic:
-    """One of the three compacted topics: how it is made, and how it is spoken of in errors."""
+    """One of the three compacted topics: its settings, and its description in errors."""
 
     name: str
     key: str  # the worker setting that names it, e.g. config.storage.topic
@@ -51,9 +51,9 @@ def connect(
     settings: ClientSettings, timeout_s: float = CONNECT_TIMEOUT_S
 ) -> tuple[AdminClient, str]:
     """An admin client and the Kafka cluster's id; raises StartupFailed when no broker answers."""
-    seen: list[str] = []
+    errors: list[str] = []
     quiet: dict[str, Any] = {"log_level": 0, "socket.timeout.ms": 10_000}
-    watched: dict[str, Any] = {"error_cb": lambda error: seen.append(error.str())}
+    watched: dict[str, Any] = {"error_cb": lambda error: errors.append(error.str())}
     client = AdminClient({**quiet, **settings, **watched})
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
@@ -62,7 +62,7 @@ def connect(
             if metadata.brokers:
                 return client, metadata.cluster_id or ""
         client.poll(0)
-    detail = f" Last error: {seen[-1]}." if seen else ""
+    detail = f" Last error: {errors[-1]}." if errors else ""
     raise StartupFailed(
         "Failed to connect to and describe Kafka cluster. Check worker's broker connection and "
         f"security properties. No broker answered at bootstrap.servers="
@@ -76,8 +76,8 @@ def ensure(client: AdminClient, topic: InternalTopic) -> int:
     Raises StartupFailed with Kafka Connect's texts (kafka-connect.md §2.6) when it is not compacted
     or has too many partitions.
     """
-    known = client.list_topics(timeout=CREATE_TIMEOUT_S).topics.get(topic.name)
-    if known is None or known.error is not None:
+    metadata = client.list_topics(timeout=CREATE_TIMEOUT_S).topics.get(topic.name)
+    if metadata is None or metadata.error is not None:
         _create(client, topic)
     _check_compacted(client, topic)
     partitions = _partitions(client, topic)
@@ -152,8 +152,8 @@ def _cleanup_policy(client: AdminClient, topic: InternalTopic) -> str | None:
     deadline = time.monotonic() + CREATE_TIMEOUT_S
     while True:
         try:
-            found: dict[str, Any] = client.describe_configs([resource])[resource].result()
-            return str(found["cleanup.policy"].value)
+            configs: dict[str, Any] = client.describe_configs([resource])[resource].result()
+            return str(configs["cleanup.policy"].value)
         except KafkaException as error:
             cause: KafkaError = error.args[0]
             if cause.code() in _MAY_NOT_ASK:
@@ -169,9 +169,9 @@ def _cleanup_policy(client: AdminClient, topic: InternalTopic) -> str | None:
 def _partitions(client: AdminClient, topic: InternalTopic) -> int:
     deadline = time.monotonic() + CREATE_TIMEOUT_S
     while time.monotonic() < deadline:
-        known = client.list_topics(topic.name, timeout=10).topics[topic.name]
-        if known.error is None and known.partitions:
-            return len(known.partitions)
+        metadata = client.list_topics(topic.name, timeout=10).topics[topic.name]
+        if metadata.error is None and metadata.partitions:
+            return len(metadata.partitions)
         threading.Event().wait(0.1)  # created, but this broker does not know it yet
     raise StartupFailed(f"Topic '{topic.name}' ('{topic.key}') exists but has no partitions.")
 
@@ -180,5 +180,5 @@ def has_members(client: AdminClient, group: str) -> bool:
     """Whether the group has members, of any protocol; False if Kafka does not answer."""
     with contextlib.suppress(KafkaException), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # its replacement lists consumer groups only
-        return any(found.members for found in client.list_groups(group, timeout=_LOOK_S))
+        return any(listed.members for listed in client.list_groups(group, timeout=_LOOK_S))
     return False

@@ -154,7 +154,9 @@ class Broker:
     def _write_properties(self) -> Path:
         controller = free_port()
         ways = [("PLAINTEXT", self.port, self.port)]
-        ways += [(each.name, each.port, each.advertised) for each in self._listeners]
+        ways += [
+            (listener.name, listener.port, listener.advertised) for listener in self._listeners
+        ]
         listeners = [f"{name}://127.0.0.1:{port}" for name, port, _ in ways]
         names = [name for name, *_ in ways] + ["CONTROLLER"]
         settings = {

@@ -152,8 +152,8 @@ def _login(java: Mapping[str, str]) -> ClientSettings:
     jaas = java.get("sasl.jaas.config")
     if not jaas:
         return {}
-    found = {name: re.sub(r"\\(.)", r"\1", text) for name, text in _LOGIN.findall(jaas)}
-    if "username" not in found or "password" not in found:
+    options = {name: re.sub(r"\\(.)", r"\1", text) for name, text in _LOGIN.findall(jaas)}
+    if "username" not in options or "password" not in options:
         raise ConfigInvalid(
             [
                 "Invalid value [hidden] for configuration sasl.jaas.config: "
@@ -161,7 +161,7 @@ def _login(java: Mapping[str, str]) -> ClientSettings:
                 "supported by this worker's clients."
             ]
         )
-    return {"sasl.username": found["username"], "sasl.password": found["password"]}
+    return {"sasl.username": options["username"], "sasl.password": options["password"]}
 
 
 def _stores(java: Mapping[str, str]) -> ClientSettings:

@@ -24,7 +24,7 @@ _COMMIT_S: Final = 30.0
 _AT_ONCE: Final = 8  # each is a client of its own, with threads and connections
 
 _BROKEN: Final = (KafkaException, SystemError)
-"""What a producer's calls raise; SystemError where the error occurred in a callback."""
+"""Errors of a producer's calls; SystemError if the error occurred in a callback."""
 
 Record = tuple[bytes, bytes | None]
 
@@ -43,17 +43,17 @@ def fence(
     within `timeout_s` per id.
     """
 
-    def one(name: str) -> None:
+    def fence_one(name: str) -> None:
         if not wanted():
             raise Unavailable("Zombie fencing was superseded by a newer round.")
         try:
             _initialised(settings, name, timeout_s)
         except _BROKEN as error:
-            raise Unavailable(f"Failed to fence the producer '{name}': {_said(error)}") from error
+            raise Unavailable(f"Failed to fence the producer '{name}': {_reason(error)}") from error
 
     names = list(ids)
     with ThreadPoolExecutor(min(_AT_ONCE, len(names) or 1), thread_name_prefix="fence") as pool:
-        for done in [pool.submit(one, name) for name in names]:
+        for done in [pool.submit(fence_one, name) for name in names]:
             done.result()
 
 
@@ -78,7 +78,7 @@ class FencedWriter:
         except _BROKEN as error:
             raise Unavailable(
                 "Failed to create and initialize fencable producer for config topic: "
-                f"{_said(error)}"
+                f"{_reason(error)}"
             ) from error
 
     def write(self, records: Sequence[Record], timeout_s: float = _COMMIT_S) -> int:
@@ -104,7 +104,7 @@ class FencedWriter:
         except (BufferError, *_BROKEN) as error:
             self.release()
             raise Unavailable(
-                f"Failed to perform fencable send to config topic: {_said(error)}"
+                f"Failed to perform fencable send to config topic: {_reason(error)}"
             ) from error
         return max(offsets)
 
@@ -132,7 +132,7 @@ def transaction(
         producer.flush(timeout_s)
         producer.commit_transaction(timeout_s)
     except (BufferError, *_BROKEN) as error:
-        raise Unavailable(f"The transaction failed: {_said(error)}") from error
+        raise Unavailable(f"The transaction failed: {_reason(error)}") from error
 
 
 def _initialised(settings: ClientSettings, transactional_id: str, timeout_s: float) -> Producer:
@@ -157,5 +157,5 @@ def _initialised(settings: ClientSettings, transactional_id: str, timeout_s: flo
                 raise
 
 
-def _said(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return error.args[0].str() if isinstance(error, KafkaException) else str(error)

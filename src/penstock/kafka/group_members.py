@@ -1,8 +1,9 @@
-"""Members of consumer groups that are gone, and that Kafka does not know of yet.
+"""Removes members of consumer groups that have ended without leaving.
 
-For as long as its session, 45 s by default, a group waits for such a member, or keeps partitions
-for it. Settings say how to connect, in kafka-python's names. Calls block for some hundredths of a
-second, a few seconds at most. Where Kafka cannot be reached, they log it, and the session ends.
+Until its session expires, after 45 s by default, a group waits for such a member, or keeps its
+partitions assigned. `settings` are connection settings, in kafka-python's names. Calls block for
+some hundredths of a second, a few seconds at most. If Kafka is unreachable, they log it, and the
+session expires.
 """
 
 from __future__ import annotations
@@ -35,12 +36,16 @@ def remove_members_of(settings: Mapping[str, object], group: str, client_id: str
     try:
         with _connected(settings) as client:
             described = client.describe_groups([group])[group]
-            left = [
-                each["member_id"] for each in described["members"] if each["client_id"] == client_id
+            member_ids = [
+                member["member_id"]
+                for member in described["members"]
+                if member["client_id"] == client_id
             ]
-            if left:
-                _remove(client, group, left)
-                log.info("removed group member %s of %s: its worker died", ", ".join(left), group)
+            if member_ids:
+                _remove(client, group, member_ids)
+                log.info(
+                    "removed group member %s of %s: its worker died", ", ".join(member_ids), group
+                )
     except Exception as error:  # the members' session ends without this, only later
         log.warning("failed to remove the group members %s of %s: %s", client_id, group, error)
 

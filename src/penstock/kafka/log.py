@@ -167,14 +167,14 @@ class CompactedLog:
 
     def _ends(self, deadline: float) -> dict[int, int]:
         """The end offset of every partition, by the admin client: the consumer is busy."""
-        wanted = {
+        requests = {
             TopicPartition(self.topic, number): OffsetSpec.latest()  # type: ignore[no-untyped-call]
             for number in range(self._partitions)
         }
         while True:
             try:
-                found = self._admin.list_offsets(wanted, request_timeout=5.0)
-                return {at.partition: int(row.result().offset) for at, row in found.items()}
+                answers = self._admin.list_offsets(requests, request_timeout=5.0)
+                return {at.partition: int(row.result().offset) for at, row in answers.items()}
             except KafkaException as error:
                 if time.monotonic() > deadline or self._closing.is_set():
                     raise Unavailable(

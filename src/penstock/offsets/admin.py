@@ -70,11 +70,11 @@ class OffsetAdmin:
         self._store = store
         self._exactly_once = worker_config.exactly_once(config)
 
-    def read(self, name: str, found: Found, props: RawProps) -> Json:
+    def read(self, name: str, entry: Found, props: RawProps) -> Json:
         """`ConnectorOffsets`: all stored or committed offsets."""
         props = self._resolved(props)
-        if issubclass(found.cls, SourceConnector):
-            pairs = [_pair(each) for each in self.stored(name, props)]
+        if issubclass(entry.cls, SourceConnector):
+            pairs = [_pair(offset) for offset in self.stored(name, props)]
         else:
             committed = self._committed(name, props)
             pairs = [
@@ -86,31 +86,31 @@ class OffsetAdmin:
             ]
         return {"offsets": pairs}
 
-    def alter(self, name: str, found: Found, props: RawProps, pairs: Sequence[Json]) -> str:
+    def alter(self, name: str, entry: Found, props: RawProps, pairs: Sequence[Json]) -> str:
         """Alters the offsets of these partitions; returns the message for the user."""
         props = self._resolved(props)
-        if issubclass(found.cls, SourceConnector):
-            offsets = [source_offset(each) for each in pairs]
-            done = _asked(name, found, props, offsets, "alter")
+        if issubclass(entry.cls, SourceConnector):
+            offsets = [source_offset(pair) for pair in pairs]
+            done = _alter_offsets(name, entry, props, offsets, "alter")
             self._store_all(name, props, offsets)
         else:
             places = sink_offsets(pairs)
-            done = _asked(name, found, props, places, "alter")
+            done = _alter_offsets(name, entry, props, places, "alter")
             self._commit(name, props, places)
-        return _told("altered", done)
+        return _message("altered", done)
 
-    def reset(self, name: str, found: Found, props: RawProps) -> str:
+    def reset(self, name: str, entry: Found, props: RawProps) -> str:
         """Resets all offsets of the connector; returns the message for the user."""
         props = self._resolved(props)
-        if issubclass(found.cls, SourceConnector):
-            offsets = [SourceOffset(each.partition, None) for each in self.stored(name, props)]
-            done = _asked(name, found, props, offsets, "reset")
+        if issubclass(entry.cls, SourceConnector):
+            offsets = [SourceOffset(offset.partition, None) for offset in self.stored(name, props)]
+            done = _alter_offsets(name, entry, props, offsets, "reset")
             self._store_all(name, props, offsets)
         else:
             places = dict.fromkeys(self._committed(name, props))
-            done = _asked(name, found, props, places, "reset")
+            done = _alter_offsets(name, entry, props, places, "reset")
             self._delete_group(name, props)
-        return _told("reset", done)
+        return _message("reset", done)
 
     def stored(self, name: str, props: RawProps) -> Offsets:
         """The stored offsets of a source connector. Blocks."""
@@ -143,16 +143,16 @@ class OffsetAdmin:
         return AdminClient({"log_level": 0, **clients.admin(self._java(name, props)).settings})
 
     def _committed(self, name: str, props: RawProps) -> dict[tuple[str, int], int]:
-        wanted = [ConsumerGroupTopicPartitions(_group(name, props))]
+        groups = [ConsumerGroupTopicPartitions(_group(name, props))]
         admin = self._admin(name, props)  # referenced until it has answered
         try:
-            [answer] = admin.list_consumer_group_offsets(wanted).values()
-            found = answer.result(_TIMEOUT_S)
+            [answer] = admin.list_consumer_group_offsets(groups).values()
+            offsets = answer.result(_TIMEOUT_S)
         except KafkaException as error:
             raise PenstockError(
                 f"Failed to retrieve consumer group offsets for sink connector {name}: {error}"
             ) from error
-        rows = found.topic_partitions or []
+        rows = offsets.topic_partitions or []
         return {(row.topic, row.partition): row.offset for row in rows if row.offset >= 0}
 
     def _commit(
@@ -183,11 +183,11 @@ class OffsetAdmin:
                     raise KafkaException(row.error)
 
         def delete() -> None:
-            other = KafkaAdminClient(**clients.member(self._java(name, props)))
+            client = KafkaAdminClient(**clients.member(self._java(name, props)))
             try:
-                other.delete_group_offsets(group, deleted)
+                client.delete_group_offsets(group, deleted)
             finally:
-                other.close()
+                client.close()
 
         try:
             if rows:
@@ -229,18 +229,18 @@ def _code(error: Exception) -> object:
     return getattr(error, "errno", None)
 
 
-def _asked(name: str, found: Found, props: RawProps, offsets: Any, verb: str) -> bool:
+def _alter_offsets(name: str, entry: Found, props: RawProps, offsets: Any, verb: str) -> bool:
     """Calls the connector's `alter_offsets`. Its own refusal is raised as it is; any other error
     gets a message about the operation."""
-    assert issubclass(found.cls, SourceConnector | SinkConnector)
+    assert issubclass(entry.cls, SourceConnector | SinkConnector)
     try:
-        connector, config = found.cls(), _parsed(found, props)
+        connector, config = entry.cls(), _parsed(entry, props)
         connector.check_installed(config)
         return connector.alter_offsets(config, offsets)
     except PenstockError:
         raise
     except Exception as error:
-        text = f"Failed to {verb} offsets for {found.kind.value} connector {name}"
+        text = f"Failed to {verb} offsets for {entry.kind.value} connector {name}"
         raise PenstockError(f"{text}: {error}") from error
 
 
@@ -255,7 +255,7 @@ def source_offset(pair: Json) -> SourceOffset:
 def sink_offsets(pairs: Sequence[Json]) -> dict[tuple[str, int], int | None]:
     """A request's pairs as topic, partition and offset; raises BadRequest with Kafka
     Connect's texts. Numbers may be strings."""
-    found: dict[tuple[str, int], int | None] = {}
+    offsets: dict[tuple[str, int], int | None] = {}
     for pair in pairs:
         partition, offset = pair.get("partition"), pair.get("offset")
         if partition is None:
@@ -272,18 +272,18 @@ def sink_offsets(pairs: Sequence[Json]) -> dict[tuple[str, int], int | None]:
             raise BadRequest("Kafka partitions must be valid numbers and may not be null")
         place = str(topic), _integer(number, 31, "partition", "Partition")
         if offset is None:
-            found[place] = None
+            offsets[place] = None
         elif "kafka_offset" not in offset:
             raise BadRequest(
                 "The offset for a sink connector should either be null or contain the key "
                 "'kafka_offset'"
             )
         else:
-            found[place] = _integer(offset["kafka_offset"], 63, "offset", "Offset")
-    return found
+            offsets[place] = _integer(offset["kafka_offset"], 63, "offset", "Offset")
+    return offsets
 
 
-def _integer(value: object, bits: int, what: str, title: str) -> int:
+def _integer(value: object, bits: int, noun: str, title: str) -> int:
     """A number of so many bits beside its sign, as Java parses it."""
     shown = value if isinstance(value, str) else json.dumps(value)
     if not isinstance(value, bool) and re.fullmatch(r"[+-]?\d{1,40}", shown):
@@ -291,7 +291,7 @@ def _integer(value: object, bits: int, what: str, title: str) -> int:
         if -(1 << bits) <= number < 1 << bits:
             return number
     raise BadRequest(
-        f"Failed to parse the following Kafka {what} value in the provided offsets: '{shown}'. "
+        f"Failed to parse the following Kafka {noun} value in the provided offsets: '{shown}'. "
         f"{title} values for sink connectors need to be integers."
     )
 
@@ -311,7 +311,7 @@ def _sink_failure(name: str, verb: str, error: Exception) -> PenstockError:
     )
 
 
-def _told(verb: str, done: bool) -> str:
+def _message(verb: str, done: bool) -> str:
     if done:
         return f"The offsets for this connector have been {verb} successfully"
     return (
@@ -329,8 +329,8 @@ def _group(name: str, props: RawProps) -> str:
     return props.get(connector_config.GROUP_OVERRIDE) or connector_config.consumer_group(name)
 
 
-def _parsed(found: Found, props: RawProps) -> Config:
-    return found.plugin.config.parse(dict(props))
+def _parsed(entry: Found, props: RawProps) -> Config:
+    return entry.plugin.config.parse(dict(props))
 
 
 def requested(body: object) -> list[Json]:

@@ -4,8 +4,8 @@
     >>> decode(encode({b'["c",{}]': b'{"at":1}', b'["c",{"n":2}]': None}))
     {b'["c",{}]': b'{"at":1}', b'["c",{"n":2}]': None}
 
-Format: Java Object Serialization Specification, chapter 6. Reading makes
-nothing but a map of byte arrays, whatever is in the file.
+Format: Java Object Serialization Specification, chapter 6. Reading creates
+only a map of byte arrays, whatever is in the file.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class OffsetFileInvalid(StartupFailed):
 
 
 def encode(offsets: Mapping[bytes | None, bytes | None]) -> bytes:
-    """The file's bytes, as a `HashMap` into which the entries were put one by one writes itself."""
+    """The file's bytes, as a `HashMap` filled with the entries one by one serializes itself."""
     buckets = 16
     while len(offsets) > buckets * 3 // 4:
         buckets *= 2
@@ -112,7 +112,7 @@ def _text(text: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Class:
-    """What a stream says of a class: its fields are type and name."""
+    """A class description in a stream: its fields are type and name."""
 
     name: str
     flags: int
@@ -149,22 +149,22 @@ def decode(data: bytes) -> Offsets:
             f"{data[:4].hex(' ')} rather than {_STREAM.hex(' ')}."
         )
     try:
-        found = _Reader(data).content()
+        content = _Reader(data).content()
     except _NotOffsets as error:
         raise OffsetFileInvalid(str(error)) from None
     except (struct.error, UnicodeDecodeError, RecursionError, IndexError) as error:
         raise OffsetFileInvalid("It ends in the middle, or is damaged.") from error
-    if not isinstance(found, dict):
-        raise OffsetFileInvalid(f"Expected HashMap but found {_kind(found)}")
-    return found
+    if not isinstance(content, dict):
+        raise OffsetFileInvalid(f"Expected HashMap but found {_kind(content)}")
+    return content
 
 
-def _kind(found: _Content) -> str:
-    match found:
+def _kind(content: _Content) -> str:
+    match content:
         case None:
             return "null"
         case _Other():
-            return f"class {found.kind}"
+            return f"class {content.kind}"
         case str():
             return "class java.lang.String"
         case bytes():
@@ -202,24 +202,24 @@ class _Reader:
         if described is None:
             raise _NotOffsets("It holds an object without a class.")
         line = described.line()
-        if all(each.name != _HASH_MAP for each in line):
+        if all(cls.name != _HASH_MAP for cls in line):
             return self._keep(_Other(described.name))  # what follows is of no interest
         offsets: Offsets = {}
         self._keep(offsets)
-        for each in line:
-            for kind, _ in each.fields:
+        for cls in line:
+            for kind, _ in cls.fields:
                 if kind in _SIZES:
                     self._take(_SIZES[kind])
                 else:
                     self.content()
-            if each.name == _HASH_MAP:
+            if cls.name == _HASH_MAP:
                 self._entries(offsets)
-            elif each.flags & _WRITE_METHOD:
+            elif cls.flags & _WRITE_METHOD:
                 self._skip_annotations()
         return offsets
 
     def _entries(self, offsets: Offsets) -> None:
-        """What a `HashMap` writes after its fields: buckets and size in a block, then entries."""
+        """Reads a `HashMap`'s data after its fields: buckets and size in a block, then entries."""
         if (self._byte(), self._byte()) != (_BLOCK, 8):
             raise _NotOffsets("It holds a HashMap that is not written as Java writes them.")
         self._take(4)
@@ -230,10 +230,10 @@ class _Reader:
             raise _NotOffsets("It holds a HashMap with more in it than its size says.")
 
     def _bytes(self) -> bytes | None:
-        found = self.content()
-        if found is None or isinstance(found, bytes):
-            return found
-        kind = "class java.util.HashMap" if isinstance(found, dict) else _kind(found)
+        content = self.content()
+        if content is None or isinstance(content, bytes):
+            return content
+        kind = "class java.util.HashMap" if isinstance(content, dict) else _kind(content)
         raise _NotOffsets(f"Expected byte arrays in the HashMap but found {kind}")
 
     def _array(self) -> _Content:
@@ -242,14 +242,14 @@ class _Reader:
             return self._keep(_Other(described.name if described else "null"))
         at = len(self._handles)
         self._keep(None)
-        found = self._take(self._unpack(">i"))
-        self._handles[at] = found
-        return found
+        array = self._take(self._unpack(">i"))
+        self._handles[at] = array
+        return array
 
     def _described(self) -> _Class | None:
-        found = self.content()
-        if found is None or isinstance(found, _Class):
-            return found
+        content = self.content()
+        if content is None or isinstance(content, _Class):
+            return content
         raise _NotOffsets("It is damaged: where a class should be described stands something else.")
 
     def _class(self) -> _Class:
@@ -265,9 +265,9 @@ class _Reader:
             if kind not in _SIZES:
                 self.content()  # the name of its class
         self._skip_annotations()
-        found = _Class(name, flags, tuple(fields), self._described())
-        self._handles[at] = found
-        return found
+        description = _Class(name, flags, tuple(fields), self._described())
+        self._handles[at] = description
+        return description
 
     def _skip_annotations(self) -> None:
         while True:
@@ -281,9 +281,9 @@ class _Reader:
             else:
                 self.content()
 
-    def _keep(self, found: _Content) -> _Content:
-        self._handles.append(found)
-        return found
+    def _keep(self, content: _Content) -> _Content:
+        self._handles.append(content)
+        return content
 
     def _name(self) -> str:
         return self._take(self._unpack(">H")).decode()
@@ -292,16 +292,16 @@ class _Reader:
         return self._unpack(">B")
 
     def _unpack(self, layout: str) -> int:
-        (found,) = struct.unpack(layout, self._take(struct.calcsize(layout)))
-        return int(found)
+        (number,) = struct.unpack(layout, self._take(struct.calcsize(layout)))
+        return int(number)
 
     def _take(self, size: int) -> bytes:
         end = self._at + size
         if size < 0 or end > len(self._data):
             raise struct.error("truncated")
-        found = self._data[self._at : end]
+        data = self._data[self._at : end]
         self._at = end
-        return found
+        return data
 
 
 def read(file: Path) -> Offsets:

@@ -96,8 +96,8 @@ class OffsetTable:
         """The record that stores an offset, under the key bytes its partition already has."""
         record = SourceOffset(connector, offset.partition, offset.offset)
         with self._lock:
-            known = self._by_connector.get(connector, {}).get(partition_key(offset.partition))
-        return encode_offset(record, known[0] if known else None)
+            stored = self._by_connector.get(connector, {}).get(partition_key(offset.partition))
+        return encode_offset(record, stored[0] if stored else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +125,13 @@ def own_topic(
     If it names the worker's topic, that is its own only where the connector's producers write to
     other brokers; with exactly once, records and offsets have to go to the same cluster.
     """
-    given = {name: text for name, text in props.items() if text is not None}
+    texts = {name: text for name, text in props.items() if text is not None}
     workers = config[keys.OFFSET_STORAGE_TOPIC]
-    topic = given.get(connector_keys.OFFSETS_TOPIC.name) or (workers if exactly_once else None)
-    producer = worker_config.connector_client(config, "producer", given)
+    topic = texts.get(connector_keys.OFFSETS_TOPIC.name) or (workers if exactly_once else None)
+    producer = worker_config.connector_client(config, "producer", texts)
     if topic is None or (topic == workers and _servers(producer) == _servers(_worker(config))):
         return None
-    consumer = worker_config.connector_client(config, "consumer", given)
+    consumer = worker_config.connector_client(config, "consumer", texts)
     consumer.setdefault("client.id", f"connector-consumer-{connector}")
     if exactly_once:
         consumer["isolation.level"] = COMMITTED
@@ -142,7 +142,7 @@ def own_topic(
         topic,
         clients.consumer(consumer).settings,
         {**clients.producer(producer).settings, **PRODUCER},
-        connector_admin(config, f"connector-adminclient-{connector}", given),
+        connector_admin(config, f"connector-adminclient-{connector}", texts),
     )
 
 
@@ -152,8 +152,8 @@ def connector_admin(config: Config, client_id: str, props: RawProps) -> clients.
 
 
 def connector_admin_java(config: Config, client_id: str, props: RawProps) -> dict[str, str]:
-    """The same under Java's names."""
-    given = {name: text for name, text in props.items() if text is not None}
+    """`connector_admin` under Java's names."""
+    texts = {name: text for name, text in props.items() if text is not None}
     originals = {
         name: text
         for name, text in config.props.items()
@@ -162,14 +162,14 @@ def connector_admin_java(config: Config, client_id: str, props: RawProps) -> dic
     return {
         **originals,
         "client.id": client_id,
-        **worker_config.connector_client(config, "admin", given),
+        **worker_config.connector_client(config, "admin", texts),
     }
 
 
 def producer_settings(config: Config, props: RawProps) -> clients.ClientSettings:
     """A connector's producer (librdkafka's names)."""
-    given = {name: text for name, text in props.items() if text is not None}
-    return clients.producer(worker_config.connector_client(config, "producer", given)).settings
+    texts = {name: text for name, text in props.items() if text is not None}
+    return clients.producer(worker_config.connector_client(config, "producer", texts)).settings
 
 
 def _worker(config: Config) -> dict[str, str]:
@@ -220,7 +220,7 @@ class _Store:
         self.log = make(self.table.receive)
 
     def append(self, connector: str, offsets: Iterable[api.SourceOffset]) -> list[Sent]:
-        rows = [self.table.encode(connector, each) for each in offsets]
+        rows = [self.table.encode(connector, offset) for offset in offsets]
         return [self.log.append(*row) for row in rows]
 
 
@@ -234,7 +234,7 @@ class OffsetStore:
         self._workers: _Store | None = None
         self._own: dict[str, _Shared] = {}
         self._own_topics = True
-        self._left: Callable[[], None] = lambda: None
+        self._on_closed: Callable[[], None] = lambda: None
         self._pulse = Pulse()
         self._lock = threading.Lock()
 
@@ -242,11 +242,11 @@ class OffsetStore:
         """Makes the worker's own log."""
         self._workers = _Store(make)
 
-    def use_alone(self, make: Callable[[Receive], Log], left: Callable[[], None]) -> None:
+    def use_alone(self, make: Callable[[Receive], Log], on_closed: Callable[[], None]) -> None:
         """The store of a standalone worker: connectors have no offset topics of their own
-        (kafka-connect.md §12.3), and `left` is called whenever a lease was closed."""
+        (kafka-connect.md §12.3), and `on_closed` is called whenever a lease was closed."""
         self._own_topics = False
-        self._left = left
+        self._on_closed = on_closed
         self.use(make)
 
     def start(self) -> None:
@@ -272,7 +272,7 @@ class OffsetStore:
             if props.get(connector_keys.OFFSETS_TOPIC.name):
                 name = connector_keys.OFFSETS_TOPIC.name
                 log.warning("ignoring '%s' in standalone mode", name)
-            return Lease(task, self._workers, None, timeout_s, self._left, self._pulse)
+            return Lease(task, self._workers, None, timeout_s, self._on_closed, self._pulse)
         own = own_topic(self._config, task.connector, props, self._exactly_once)
         if own is None:
             return Lease(task, self._workers, None, timeout_s, lambda: None, self._pulse)
@@ -291,8 +291,8 @@ class OffsetStore:
         """Sends what was appended, then stops reading."""
         self._pulse.stop()
         with self._lock:
-            left, self._own = list(self._own.values()), {}
-        for shared in left:
+            own, self._own = list(self._own.values()), {}
+        for shared in own:
             shared.close()
         if self._workers is not None:
             self._workers.log.close()
@@ -381,7 +381,7 @@ class TakenOver(PenstockError):
     """Another worker has run the task meanwhile; this one is a zombie."""
 
     code = "offsets.taken_over"
-    retriable = True  # if the task is still ours, it begins where they have got to
+    retriable = True  # if the task is still ours, it resumes at the other worker's offsets
 
     def __init__(self, task: TaskId, offset: api.SourceOffset) -> None:
         super().__init__(
@@ -416,7 +416,7 @@ class Lease:
         self._own = own
         self._timeout_s = timeout_s
         self._closed: Callable[[], None] | None = closed
-        self._ours: dict[bytes, set[bytes | None]] = {}  # what may be stored, as far as we know
+        self._ours: dict[bytes, set[bytes | None]] = {}  # offsets that this task may have stored
         self._pulse = pulse
         self._looked_at = time.monotonic()
         self._storing = False
@@ -425,15 +425,15 @@ class Lease:
     def read(self, check: Callable[[], None]) -> Offsets:
         """The stored offsets of the connector, with both topics read to their ends; its own topic
         wins. Calls `check` while it waits, which ends the wait by raising."""
-        found: dict[bytes, SourceOffset] = {}
+        stored: dict[bytes, SourceOffset] = {}
         for store in (self._workers, self._own):
             if store is not None:
                 store.log.read_to_end(self._timeout_s, check)
                 rows = store.table.of(self._connector)
-                found |= rows
+                stored |= rows
                 self._ours = {key: {_value(row)} for key, row in rows.items()}
         self._looked_at = time.monotonic()
-        return [api.SourceOffset(row.partition, row.offset) for row in found.values()]
+        return [api.SourceOffset(row.partition, row.offset) for row in stored.values()]
 
     @property
     def has_own_topic(self) -> bool:
@@ -446,7 +446,7 @@ class Lease:
         self.send(offsets)()
 
     def send(self, offsets: Offsets) -> Callable[[], None]:
-        """The same in two steps: what it returns waits until the offsets are stored."""
+        """`store` in two steps: the returned function waits until the offsets are stored."""
         self._storing = True
         try:
             sent = self._send(offsets)
@@ -473,8 +473,8 @@ class Lease:
         would resurrect the old offsets."""
         self._check_open()
         self._check_ours(offsets)
-        for each in offsets:
-            self._ours.setdefault(partition_key(each.partition), {None}).add(_value(each))
+        for offset in offsets:
+            self._ours.setdefault(partition_key(offset.partition), {None}).add(_value(offset))
         return self._append(self._workers, offsets if self._own is None else _forgotten(offsets))
 
     def _await_stored(self, offsets: Offsets, sent: list[Sent]) -> None:
@@ -482,7 +482,7 @@ class Lease:
         if self._own is not None:
             _await(self._append(self._own, offsets))
             self._tell_workers(offsets)
-        self._ours |= {partition_key(each.partition): {_value(each)} for each in offsets}
+        self._ours |= {partition_key(offset.partition): {_value(offset)} for offset in offsets}
 
     def _append(self, store: _Store, offsets: Offsets) -> list[Sent]:
         with self._lock:  # nothing is appended behind the back of `close`
@@ -498,11 +498,11 @@ class Lease:
         store = self._workers if self._own is None else self._own
         store.log.read_to_end(self._timeout_s, self._check_open)
         stored = store.table.of(self._connector)
-        for each in offsets:
-            key = partition_key(each.partition)
+        for offset in offsets:
+            key = partition_key(offset.partition)
             row = stored.get(key)
             if (_value(row) if row else None) not in self._ours.get(key, {None}):
-                raise TakenOver(self._task, each)
+                raise TakenOver(self._task, offset)
         self._looked_at = now
 
     def keys(self) -> dict[bytes, bytes]:
@@ -522,7 +522,7 @@ class Lease:
         """The records that store the offsets, for a transaction of the worker's own."""
         self.forget(offsets)
         store = self._workers if self._own is None else self._own
-        return [store.table.encode(self._connector, each) for each in offsets]
+        return [store.table.encode(self._connector, offset) for offset in offsets]
 
     def committed(self, offsets: Offsets) -> None:
         """A transaction with these offsets is committed."""
@@ -543,11 +543,11 @@ class Lease:
 
     def _tell_workers(self, offsets: Offsets) -> None:
         """Best effort: the worker's topic counts only where the connector's own has no offset."""
-        known = [each for each in offsets if each.offset is not None]
-        for sent in self._workers.append(self._connector, known):
-            sent.add_done_callback(self._told)
+        not_forgotten = [offset for offset in offsets if offset.offset is not None]
+        for sent in self._workers.append(self._connector, not_forgotten):
+            sent.add_done_callback(self._log_failure)
 
-    def _told(self, sent: Sent) -> None:
+    def _log_failure(self, sent: Sent) -> None:
         error = sent.exception()
         if error is not None:
             log.warning("Failed to write offsets to secondary backing store: %s", error)
@@ -563,7 +563,7 @@ def _value(offset: api.SourceOffset | SourceOffset) -> bytes | None:
 
 
 def _forgotten(offsets: Offsets) -> list[api.SourceOffset]:
-    return [each for each in offsets if each.offset is None]
+    return [offset for offset in offsets if offset.offset is None]
 
 
 def _await(sent: Iterable[Sent], timeout_s: float | None = None) -> None:

@@ -21,19 +21,19 @@ def plugins_of_jars(path: Path) -> list[str]:
     """The class names of the Kafka Connect plugins that a jar, or the jars in a folder, declare
     (`META-INF/services`, kafka-connect.md §15.2). What cannot be read declares none."""
     jars = [path] if path.is_file() else sorted({*path.glob("*.jar"), *path.glob("*/*.jar")})
-    found: dict[str, None] = {}
+    classes: dict[str, None] = {}
     for jar in jars:
         try:
             with zipfile.ZipFile(jar) as archive:
-                there = set(archive.namelist())
+                names = set(archive.namelist())
                 for interface in _JAVA_INTERFACES:
                     name = f"META-INF/services/{interface}"
-                    if name in there:
+                    if name in names:
                         lines = archive.read(name).decode("utf-8", "replace").splitlines()
-                        found |= dict.fromkeys(filter(None, map(_class_named, lines)))
+                        classes |= dict.fromkeys(filter(None, map(_class_named, lines)))
         except (OSError, zipfile.BadZipFile):
             continue
-    return list(found)
+    return list(classes)
 
 
 def _class_named(line: str) -> str:

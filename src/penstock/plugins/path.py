@@ -125,9 +125,9 @@ def registry(props: Mapping[str, str]) -> Registry:
 
     Raises StartupFailed when `plugin.discovery=hybrid_fail` and a plugin is not declared.
     """
-    found = survey(props)
-    report(found.places)
-    for lost, chosen in found.registry.shadowed:
+    result = survey(props)
+    report(result.places)
+    for lost, chosen in result.registry.shadowed:
         log.warning(
             "plugin %s %s in %s is not used: version %s in %s is higher, or was found first",
             lost.plugin.class_name,
@@ -136,30 +136,30 @@ def registry(props: Mapping[str, str]) -> Registry:
             chosen.plugin.version,
             chosen.location,
         )
-    jars = sum(place.kind == Form.JARS.value for place in found.places)
+    jars = sum(place.kind == Form.JARS.value for place in result.places)
     if jars:
         log.info(
             "ignoring the jars in plugin.path (locations: %d), because this worker runs plugins "
             "written in Python; 'penstock plugins doctor' lists their plugins",
             jars,
         )
-    refused = refusal(props, found)
+    refused = refusal(props, result)
     if refused is not None:
         raise StartupFailed(refused)
-    if found.undeclared and _discovery(props) is Discovery.HYBRID_WARN:
-        log.warning(_undeclared(found).format("warning"))
-    return found.registry
+    if result.undeclared and _discovery(props) is Discovery.HYBRID_WARN:
+        log.warning(_undeclared(result).format("warning"))
+    return result.registry
 
 
-def refusal(props: Mapping[str, str], found: Survey) -> str | None:
+def refusal(props: Mapping[str, str], result: Survey) -> str | None:
     """Why a worker with these settings does not start with these plugins."""
-    if found.undeclared and _discovery(props) is Discovery.HYBRID_FAIL:
-        return _undeclared(found).format("error")
+    if result.undeclared and _discovery(props) is Discovery.HYBRID_FAIL:
+        return _undeclared(result).format("error")
     return None
 
 
-def _undeclared(found: Survey) -> str:
-    names = ", ".join(each.plugin.class_name for each in found.undeclared)
+def _undeclared(result: Survey) -> str:
+    names = ", ".join(entry.plugin.class_name for entry in result.undeclared)
     return (
         "One or more plugins are not declared by entry points and may not be usable with "
         f"{PLUGIN_DISCOVERY.name}={Discovery.SERVICE_LOAD.value}: [{names}]. Declare them under "
@@ -171,7 +171,7 @@ def _undeclared(found: Survey) -> str:
 def survey(props: Mapping[str, str]) -> Survey:
     """Searches all locations, imports modules with plugins, and adds their roots to `sys.path`."""
     discovery = _discovery(props)
-    locations = [each for path in listed(props) for each in locations_in(path)]
+    locations = [location for path in listed(props) for location in locations_in(path)]
     places = installed({str(root) for location in locations for root in location.roots})
     roots: dict[str, None] = {}
     undeclared: list[Found] = []
@@ -181,8 +181,8 @@ def survey(props: Mapping[str, str]) -> Survey:
         if place.found:
             roots |= dict.fromkeys(map(str, location.roots))
         undeclared += missing
-    found = chain.from_iterable(place.found for place in places)
-    return Survey(Registry(found, list(roots)), tuple(places), tuple(undeclared))
+    entries = chain.from_iterable(place.found for place in places)
+    return Survey(Registry(entries, list(roots)), tuple(places), tuple(undeclared))
 
 
 def listed(props: Mapping[str, str]) -> list[Path]:
@@ -207,33 +207,33 @@ def locations_in(path: Path) -> list[Location]:
     try:
         entries = sorted(entry for entry in path.iterdir() if _is_visible(entry))
     except OSError as error:
-        why = f"Could not get listing for plugin path: {path} ({error.strerror}). Ignoring"
-        return [Location(Form.PATH, path, problem=Skipped("", why, Level.WARNING))]
+        reason = f"Could not get listing for plugin path: {path} ({error.strerror}). Ignoring"
+        return [Location(Form.PATH, path, problem=Skipped("", reason, Level.WARNING))]
     if any(entry.name == "__init__.py" for entry in entries):
-        why = "it is a package itself"
-        problem = Skipped(str(path), why, advice=f"List the folder it is in, '{path.parent}'.")
+        reason = "it is a package itself"
+        problem = Skipped(str(path), reason, advice=f"List the folder it is in, '{path.parent}'.")
         return [Location(Form.PATH, path, problem=problem)]
-    found: list[Location] = []
+    locations: list[Location] = []
     own: set[str] = set()
     if any(entry.suffix == ".dist-info" for entry in entries):
-        found.append(Location(Form.DISTRIBUTION, path, (path,)))
+        locations.append(Location(Form.DISTRIBUTION, path, (path,)))
         own = _top_level(path)
     for entry in entries:
         if entry.name in own or entry.name.endswith(_ABOUT):
             continue
         try:
-            found += _entry(entry)
+            locations += _entry(entry)
         except OSError as error:
             problem = Skipped(str(entry), f"it cannot be read: {error.strerror}")
-            found.append(Location(Form.PATH, entry, problem=problem))
-    return found
+            locations.append(Location(Form.PATH, entry, problem=problem))
+    return locations
 
 
 def _entry(entry: Path) -> list[Location]:
     """The locations of an entry of a listed folder, possibly none. Raises OSError."""
     if entry.is_symlink() and not entry.exists():
-        why = f"Resolving symbolic link '{entry}' failed. Ignoring this path"
-        return [Location(Form.PATH, entry, problem=Skipped("", why, Level.WARNING))]
+        reason = f"Resolving symbolic link '{entry}' failed. Ignoring this path"
+        return [Location(Form.PATH, entry, problem=Skipped("", reason, Level.WARNING))]
     if entry.is_dir():
         return _folder(entry)
     return [_FILES[entry.suffix](entry)] if entry.suffix in _FILES else []
@@ -247,17 +247,17 @@ def _folder(folder: Path) -> list[Location]:
         return [Location(Form.DISTRIBUTION, folder, (folder,))]
     wheels = [_wheel(entry) for entry in entries if entry.suffix == ".whl"]
     if wheels:
-        whole = tuple(wheel.path for wheel in wheels if wheel.problem is None)
-        together = [Location(Form.WHEEL, folder, whole)] if whole else []
+        usable = tuple(wheel.path for wheel in wheels if wheel.problem is None)
+        together = [Location(Form.WHEEL, folder, usable)] if usable else []
         return [*together, *(wheel for wheel in wheels if wheel.problem is not None)]
     if any(entry.suffix == ".py" or (entry / "__init__.py").is_file() for entry in entries):
         return [Location(Form.FOLDER, folder, (folder,))]
     if any(chain(folder.glob("*.jar"), folder.glob("*/*.jar"))):
         return [Location(Form.JARS, folder)]
     if (folder / "pyproject.toml").is_file():
-        why = "it holds the sources of a project"
+        reason = "it holds the sources of a project"
         advice = f"Run 'pip install --target FOLDER {folder.name}', or build a wheel."
-        problem = Skipped(str(folder), why, Level.WARNING, advice)
+        problem = Skipped(str(folder), reason, Level.WARNING, advice)
         return [Location(Form.FOLDER, folder, problem=problem)]
     return []
 
@@ -273,10 +273,10 @@ def _wheel(path: Path) -> Location:
         return Location(Form.WHEEL, path, problem=problem)
     compiled = [name for name in names if PurePosixPath(name).suffix in COMPILED]
     if compiled or any(message_from_bytes(text)["Root-Is-Purelib"] == "false" for text in about):
-        which = f" ({compiled[0]})" if compiled else ""
-        why = f"the wheel has compiled parts{which}, which cannot be imported from an archive"
+        example = f" ({compiled[0]})" if compiled else ""
+        reason = f"the wheel has compiled parts{example}, which cannot be imported from an archive"
         advice = f"Run 'pip install --target FOLDER {path.name}' in a folder of plugin.path."
-        return Location(Form.WHEEL, path, problem=Skipped(str(path), why, advice=advice))
+        return Location(Form.WHEEL, path, problem=Skipped(str(path), reason, advice=advice))
     if not about:
         problem = Skipped(str(path), "it is no wheel: it holds no WHEEL file")
         return Location(Form.WHEEL, path, problem=problem)
@@ -284,8 +284,8 @@ def _wheel(path: Path) -> Location:
 
 
 def _zip(path: Path) -> Location:
-    why = "an archive, which is not unpacked"
-    problem = Skipped(str(path), why, Level.WARNING, "Unpack it, if it holds plugins.")
+    reason = "an archive, which is not unpacked"
+    problem = Skipped(str(path), reason, Level.WARNING, "Unpack it, if it holds plugins.")
     return Location(Form.PATH, path, problem=problem)
 
 
@@ -317,31 +317,31 @@ def _look(location: Location, discovery: Discovery) -> tuple[SearchedLocation, t
     if location.problem is not None:
         return replace(place, skipped=(location.problem,)), ()
     if location.form is Form.JARS:
-        why = "a jar; penstock runs plugins written in Python"
-        return replace(place, skipped=(Skipped(str(location.path), why, Level.NOTE),)), ()
-    found: tuple[Found, ...] = ()
+        reason = "a jar; penstock runs plugins written in Python"
+        return replace(place, skipped=(Skipped(str(location.path), reason, Level.NOTE),)), ()
+    entries: tuple[Found, ...] = ()
     undeclared: tuple[Found, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     try:
         with _on_path(location.roots) as keep:
             if discovery is not Discovery.ONLY_SCAN and location.form in _INSTALLED:
-                found, skipped = _declared(location)
-            if not found and not skipped:
+                entries, skipped = _declared(location)
+            if not entries and not skipped:
                 declared = _of_project(location)
                 if discovery is Discovery.SERVICE_LOAD:
-                    found, skipped = declared
-                    if not found and not skipped:
+                    entries, skipped = declared
+                    if not entries and not skipped:
                         skipped = tuple(_not_declared(location))
                 else:
-                    found, skipped = _scanned(location)
+                    entries, skipped = _scanned(location)
                     skipped = skipped or declared[1]
-                    known = {each.cls for each in declared[0]}
-                    undeclared = tuple(each for each in found if each.cls not in known)
-            if found:
+                    known = {entry.cls for entry in declared[0]}
+                    undeclared = tuple(entry for entry in entries if entry.cls not in known)
+            if entries:
                 keep()
     except (OSError, ValueError, zipfile.BadZipFile) as error:
         skipped = (Skipped(str(location.path), f"it cannot be read: {error}"),)
-    return replace(place, found=found, skipped=skipped), undeclared
+    return replace(place, found=entries, skipped=skipped), undeclared
 
 
 _INSTALLED: Final = frozenset({Form.WHEEL, Form.DISTRIBUTION})
@@ -353,11 +353,11 @@ def _on_path(roots: Sequence[Path]) -> Iterator[Callable[[], None]]:
     added = [str(root) for root in roots if str(root) not in sys.path]
     sys.path.extend(added)
     importlib.invalidate_caches()
-    kept: list[bool] = []
+    keep: list[bool] = []
     try:
-        yield lambda: kept.append(True)
+        yield lambda: keep.append(True)
     finally:
-        if not kept:
+        if not keep:
             for root in added:
                 sys.path.remove(root)
 
@@ -368,13 +368,13 @@ def _declared(location: Location) -> tuple[tuple[Found, ...], tuple[Skipped, ...
     usable: list[EntryPoint] = []
     for dist in sorted(distributions(path=[*map(str, location.roots)]), key=lambda it: it.name):
         for entry in dist.entry_points.select(group=ENTRY_POINTS):
-            taken = _taken(entry.module, location.roots)
-            if taken:
-                skipped.append(Skipped(f"'{entry.name}' ({entry.value})", taken))
+            conflict = _name_conflict(entry.module, location.roots)
+            if conflict:
+                skipped.append(Skipped(f"'{entry.name}' ({entry.value})", conflict))
             else:
                 usable.append(entry)
-    found, broken = loaded(usable, str(location.path))
-    return found, (*skipped, *broken)
+    entries, broken = loaded(usable, str(location.path))
+    return entries, (*skipped, *broken)
 
 
 def _of_project(location: Location) -> tuple[tuple[Found, ...], tuple[Skipped, ...]]:
@@ -387,7 +387,7 @@ def _of_project(location: Location) -> tuple[tuple[Found, ...], tuple[Skipped, .
         for name, value in declared_entries(project / "pyproject.toml").items():
             entry = EntryPoint(name, value, ENTRY_POINTS)
             if entry.module.partition(".")[0] == own or (
-                own is None and not _taken(entry.module, location.roots)
+                own is None and not _name_conflict(entry.module, location.roots)
             ):
                 entries.append(entry)
     return loaded(entries, str(location.path))
@@ -409,7 +409,7 @@ def _not_declared(location: Location) -> Iterator[Skipped]:
 
 def _scanned(location: Location) -> tuple[tuple[Found, ...], tuple[Skipped, ...]]:
     """The plugin classes that are defined in the modules which import penstock."""
-    found: list[Found] = []
+    entries: list[Found] = []
     skipped: list[Skipped] = []
     candidates = 0
     passed_over: set[str] = set()
@@ -418,11 +418,11 @@ def _scanned(location: Location) -> tuple[tuple[Found, ...], tuple[Skipped, ...]
             continue
         candidates += 1
         package = name.partition(".")[0]
-        taken = _taken(name, location.roots)
-        if taken and package not in passed_over:
-            skipped.append(Skipped(package, taken))
+        conflict = _name_conflict(name, location.roots)
+        if conflict and package not in passed_over:
+            skipped.append(Skipped(package, conflict))
             passed_over.add(package)
-        if taken:
+        if conflict:
             continue
         try:
             module = importlib.import_module(name)
@@ -433,14 +433,16 @@ def _scanned(location: Location) -> tuple[tuple[Found, ...], tuple[Skipped, ...]
         for cls in classes:
             if cls.__module__ == name and _is_meant(cls):
                 try:
-                    found.append(_of_its_own(cls, str(location.path)))
+                    entries.append(_of_its_own(cls, str(location.path)))
                 except TypeError as error:
                     level = Level.NOTE if _is_a_base(cls) else Level.BROKEN
                     skipped.append(Skipped(f"{name}.{cls.__qualname__}", str(error), level))
-    if not found and not skipped:
-        why = "no module in it imports penstock" if not candidates else "it defines no plugin class"
-        skipped.append(Skipped(str(location.path), why, Level.NOTE))
-    return tuple(found), tuple(skipped)
+    if not entries and not skipped:
+        reason = (
+            "no module in it imports penstock" if not candidates else "it defines no plugin class"
+        )
+        skipped.append(Skipped(str(location.path), reason, Level.NOTE))
+    return tuple(entries), tuple(skipped)
 
 
 def _is_meant(cls: type) -> bool:
@@ -456,10 +458,10 @@ def _is_a_base(cls: type) -> bool:
 
 
 def _of_its_own(cls: type, location: str) -> Found:
-    found = Found.of(cls, location)
+    entry = Found.of(cls, location)
     if "plugin" not in vars(cls):
         raise TypeError(f"{cls!r} is not a plugin: its `plugin` is that of its base")
-    return found
+    return entry
 
 
 def _modules(location: Location) -> Iterator[tuple[str, bytes]]:
@@ -499,19 +501,21 @@ def _imports_penstock(text: bytes) -> bool:
     except (SyntaxError, ValueError):
         return True
     names = chain.from_iterable(
-        [each.name for each in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+        [alias.name for alias in node.names]
+        if isinstance(node, ast.Import)
+        else [node.module or ""]
         for node in ast.walk(tree)
         if isinstance(node, ast.Import | ast.ImportFrom)
     )
     return any(name.partition(".")[0] == "penstock" for name in names)
 
 
-def _taken(module: str, roots: Sequence[Path]) -> str | None:
+def _name_conflict(module: str, roots: Sequence[Path]) -> str | None:
     """Why a module cannot be imported from these roots: another one has its name."""
     name = module.partition(".")[0]
     if name == "penstock" or name in sys.stdlib_module_names:
-        whose = "penstock" if name == "penstock" else "Python"
-        return f"'{name}' is the name of a module of {whose}'s; call it something else"
+        owner = "penstock" if name == "penstock" else "Python"
+        return f"'{name}' is the name of a module of {owner}'s; call it something else"
     places = _origins(name)
     if places and not any(_is_in(place, root) for place in places for root in roots):
         return f"'{name}' is the name of another module as well, which counts first: {places[0]}"
@@ -553,7 +557,7 @@ def files(root: str) -> Iterator[tuple[PurePosixPath, Tree]]:
             for about in ("METADATA", "entry_points.txt"):
                 if (entry / about).is_file():
                     yield PurePosixPath(entry.name, about), entry / about
-        elif not name.isidentifier() or _taken(name, [Path(root)]):
+        elif not name.isidentifier() or _name_conflict(name, [Path(root)]):
             continue
         elif entry.is_dir():
             if installed_into or (entry / "__init__.py").is_file():

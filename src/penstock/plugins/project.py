@@ -1,4 +1,4 @@
-"""What the `pyproject.toml` of a plugin's project declares."""
+"""Reads the plugins that the `pyproject.toml` of their project declares."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from penstock.plugins.registry import ENTRY_POINTS
 
 
 def declared_entries(file: Path) -> Mapping[str, str]:
-    """The entry points for penstock in a `pyproject.toml`; none if there is no such file, or if it
-    says something else."""
+    """The entry points for penstock in a `pyproject.toml`; none without the file or without valid
+    ones."""
     try:
         document = tomllib.loads(file.read_text("utf-8"))
     except (OSError, ValueError):
@@ -22,5 +22,5 @@ def declared_entries(file: Path) -> Mapping[str, str]:
 
 
 def _table(document: Mapping[str, object], name: str) -> dict[str, object]:
-    found = document.get(name)
-    return found if isinstance(found, dict) else {}
+    table = document.get(name)
+    return table if isinstance(table, dict) else {}

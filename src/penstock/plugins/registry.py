@@ -125,8 +125,8 @@ class Skipped:
     advice: str = ""
 
     def __str__(self) -> str:
-        said = f"plugin {self.what} is skipped: {self.why}" if self.what else self.why
-        return f"{said}. {self.advice}" if self.advice else said
+        text = f"plugin {self.what} is skipped: {self.why}" if self.what else self.why
+        return f"{text}. {self.advice}" if self.advice else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,14 +159,14 @@ class Registry:
         self.shadowed: list[tuple[Found, Found]] = []
         """Plugins that are not used, each with the one that is used in its place."""
         chosen: dict[str, Found] = {}
-        for each in plugins:
-            found = each if isinstance(each, Found) else Found.of(each)
-            known = chosen.setdefault(found.plugin.class_name, found)
-            if Version(known.plugin.version) < Version(found.plugin.version):
-                chosen[found.plugin.class_name] = found
-                self.shadowed.append((known, found))
-            elif known.cls is not found.cls:
-                self.shadowed.append((found, known))
+        for plugin in plugins:
+            entry = plugin if isinstance(plugin, Found) else Found.of(plugin)
+            known = chosen.setdefault(entry.plugin.class_name, entry)
+            if Version(known.plugin.version) < Version(entry.plugin.version):
+                chosen[entry.plugin.class_name] = entry
+                self.shadowed.append((known, entry))
+            elif known.cls is not entry.cls:
+                self.shadowed.append((entry, known))
         self.found = list(chosen.values())
 
     @classmethod
@@ -174,12 +174,12 @@ class Registry:
         """Every plugin of the installed packages; skips those that cannot be loaded."""
         places = installed()
         report(places)
-        return cls(found for place in places for found in place.found)
+        return cls(entry for place in places for entry in place.found)
 
     def of_kind(self, *kinds: Kind) -> list[Found]:
         """The plugins of these kinds, by class name."""
-        matching = (found for found in self.found if found.kind in kinds)
-        return sorted(matching, key=lambda found: found.plugin.class_name)
+        matching = (entry for entry in self.found if entry.kind in kinds)
+        return sorted(matching, key=lambda entry: entry.plugin.class_name)
 
     def connector(self, name: str) -> Found:
         """The connector a `connector.class` names; raises UnknownConnectorClass."""
@@ -189,7 +189,7 @@ class Registry:
         if len(exact or matching) == 1:
             return (exact or matching)[0]
         if matching:
-            names = ", ".join(found.plugin.class_name for found in matching)
+            names = ", ".join(entry.plugin.class_name for entry in matching)
             raise UnknownConnectorClass(
                 f"More than one connector matches alias {name}. Please use full package and class "
                 f"name instead. Classes found: {names}"
@@ -214,57 +214,57 @@ class Registry:
 
     def version(self, name: str | None) -> str | None:
         """The version of the connector a `connector.class` names, if it is installed."""
-        found = self.find_connector(name)
-        return found.plugin.version if found else None
+        entry = self.find_connector(name)
+        return entry.plugin.version if entry else None
 
     def converter(self, name: str) -> type[Converter] | None:
         """The converter that a configuration names, or None if unknown or ambiguous."""
-        found = self._single(name, Kind.CONVERTER)
-        return found if found is not None and issubclass(found, Converter) else None
+        cls = self._single(name, Kind.CONVERTER)
+        return cls if cls is not None and issubclass(cls, Converter) else None
 
     def header_converter(self, name: str) -> type[HeaderConverter] | None:
         """The header converter a configuration names; every converter is one too."""
-        found = self._single(name, Kind.CONVERTER, Kind.HEADER_CONVERTER)
-        return found if found is not None and issubclass(found, HeaderConverter) else None
+        cls = self._single(name, Kind.CONVERTER, Kind.HEADER_CONVERTER)
+        return cls if cls is not None and issubclass(cls, HeaderConverter) else None
 
     def transform(self, name: str) -> type[Transform] | None:
         """The transform that a configuration names, or None if unknown or ambiguous."""
-        found = self._single(name, Kind.TRANSFORM)
-        return found if found is not None and issubclass(found, Transform) else None
+        cls = self._single(name, Kind.TRANSFORM)
+        return cls if cls is not None and issubclass(cls, Transform) else None
 
     def predicate(self, name: str) -> type[Predicate] | None:
         """The predicate that a configuration names, or None if unknown or ambiguous."""
-        found = self._single(name, Kind.PREDICATE)
-        return found if found is not None and issubclass(found, Predicate) else None
+        cls = self._single(name, Kind.PREDICATE)
+        return cls if cls is not None and issubclass(cls, Predicate) else None
 
     def any(self, name: str) -> Found | None:
         """The plugin of any kind that a name refers to; None if unknown or ambiguous."""
-        return _meant(name, self.found)
+        return _unambiguous(name, self.found)
 
     def config_provider(self, name: str) -> type[ConfigProvider] | None:
         """The config provider that a configuration names, or None."""
-        found = self._single(name, Kind.CONFIG_PROVIDER)
-        return found if found is not None and issubclass(found, ConfigProvider) else None
+        cls = self._single(name, Kind.CONFIG_PROVIDER)
+        return cls if cls is not None and issubclass(cls, ConfigProvider) else None
 
     def producer_interceptor(self, name: str) -> type[ProducerInterceptor] | None:
         """The producer's interceptor that a configuration names, or None."""
-        found = self._single(name, Kind.PRODUCER_INTERCEPTOR)
-        return found if found is not None and issubclass(found, ProducerInterceptor) else None
+        cls = self._single(name, Kind.PRODUCER_INTERCEPTOR)
+        return cls if cls is not None and issubclass(cls, ProducerInterceptor) else None
 
     def consumer_interceptor(self, name: str) -> type[ConsumerInterceptor] | None:
         """The consumer's interceptor that a configuration names, or None."""
-        found = self._single(name, Kind.CONSUMER_INTERCEPTOR)
-        return found if found is not None and issubclass(found, ConsumerInterceptor) else None
+        cls = self._single(name, Kind.CONSUMER_INTERCEPTOR)
+        return cls if cls is not None and issubclass(cls, ConsumerInterceptor) else None
 
     def _single(self, name: str, *kinds: Kind) -> PluginClass | None:
-        found = _meant(name, self.of_kind(*kinds))
-        return found.cls if found is not None else None
+        entry = _unambiguous(name, self.of_kind(*kinds))
+        return entry.cls if entry is not None else None
 
 
-def _meant(name: str, among: Iterable[Found]) -> Found | None:
+def _unambiguous(name: str, among: Iterable[Found]) -> Found | None:
     """The one of these that a name refers to: by its full class name, or else by an alias."""
-    matching = [found for found in among if name in found.names()]
-    exact = [found for found in matching if found.plugin.class_name == name]
+    matching = [entry for entry in among if name in entry.names()]
+    exact = [entry for entry in matching if entry.plugin.class_name == name]
     chosen = exact or matching
     return chosen[0] if len(chosen) == 1 else None
 
@@ -286,14 +286,16 @@ def ambiguous(plugins: Iterable[Found]) -> list[tuple[str, Sequence[Found]]]:
 
     Names of nested classes (`Value` of `Cast$Value`) do not count.
     """
-    found = [each for each in plugins if "$" not in each.plugin.class_name]
+    plain = [entry for entry in plugins if "$" not in entry.plugin.class_name]
     shared: list[tuple[str, Sequence[Found]]] = []
     for kinds in _ONE_NAMESPACE:
-        meant: defaultdict[str, list[Found]] = defaultdict(list)
-        for each in found:
-            for name in each.names() if each.kind in kinds else ():
-                meant[name].append(each)
-        shared += [(name, several) for name, several in meant.items() if not _meant(name, several)]
+        by_name: defaultdict[str, list[Found]] = defaultdict(list)
+        for entry in plain:
+            for name in entry.names() if entry.kind in kinds else ():
+                by_name[name].append(entry)
+        shared += [
+            (name, several) for name, several in by_name.items() if not _unambiguous(name, several)
+        ]
     return sorted(shared, key=lambda pair: pair[0])
 
 
@@ -321,7 +323,7 @@ def loaded(
     entries: Iterable[EntryPoint], location: str
 ) -> tuple[tuple[Found, ...], tuple[Skipped, ...]]:
     """The plugins that entry points name; each names a class, or a tuple of classes."""
-    found: list[Found] = []
+    plugins: list[Found] = []
     skipped: list[Skipped] = []
     for entry in entries:
         try:
@@ -329,35 +331,35 @@ def loaded(
         except (Exception, SystemExit) as error:  # a plugin's code; the others must still work
             skipped.append(not_imported(entry.name, entry.value, error))
             continue
-        for each in value if isinstance(value, tuple) else (value,):
+        for cls in value if isinstance(value, tuple) else (value,):
             try:
-                found.append(Found.of(each, location))
+                plugins.append(Found.of(cls, location))
             except TypeError as error:
                 skipped.append(Skipped(f"'{entry.name}' ({entry.value})", str(error)))
-    return tuple(found), tuple(skipped)
+    return tuple(plugins), tuple(skipped)
 
 
 def not_imported(name: str, value: str, error: BaseException) -> Skipped:
     """A plugin whose module cannot be imported, or does not contain it."""
-    why = "".join(traceback.format_exception_only(error)).strip().splitlines()[-1]
+    reason = "".join(traceback.format_exception_only(error)).strip().splitlines()[-1]
     steps = [
         step
         for step in traceback.extract_tb(error.__traceback__)
         if "importlib" not in step.filename and not step.filename.startswith(__file__)
     ]
-    where = f" ({steps[-1].filename}, line {steps[-1].lineno})" if steps else ""
+    place = f" ({steps[-1].filename}, line {steps[-1].lineno})" if steps else ""
     advice = ""
     if isinstance(error, ModuleNotFoundError):
         advice = f"Install '{error.name}' into the worker's environment, or beside the plugin."
-    return Skipped(f"'{name}' ({value})", f"{why}{where}", advice=advice)
+    return Skipped(f"'{name}' ({value})", f"{reason}{place}", advice=advice)
 
 
 def report(places: Iterable[SearchedLocation]) -> None:
     """Logs what was skipped, as an error if a plugin is missing because of it."""
     levels = {Level.BROKEN: logging.WARNING, Level.WARNING: logging.WARNING}
     for place in places:
-        for each in place.skipped:
-            log.log(levels.get(each.level, logging.DEBUG), "%s", each)
+        for skipped in place.skipped:
+            log.log(levels.get(skipped.level, logging.DEBUG), "%s", skipped)
 
 
 def _kind_of(cls: object) -> tuple[Kind, PluginClass]:

@@ -142,13 +142,13 @@ def _allowed(matching: Sequence[Route]) -> list[str]:
 def _check_media_types(route: Route, request: Request, body: bytes) -> None:
     """Checks the media types of a request: its body is JSON and says so, and it accepts the route's
     response. Only a request without a body needs no Content-Type."""
-    given = request.headers.get("content-type")
-    if given is None:
+    content_type = request.headers.get("content-type")
+    if content_type is None:
         if route.takes_body and body:
             raise HttpError(415, "HTTP 415 Unsupported Media Type")
-    elif not _MEDIA_TYPE.match(given.strip()):
-        raise HttpError(400, f"The Content-Type '{given}' is no media type")
-    elif _media_type(given) != _JSON and not route.any_type:
+    elif not _MEDIA_TYPE.match(content_type.strip()):
+        raise HttpError(400, f"The Content-Type '{content_type}' is no media type")
+    elif _media_type(content_type) != _JSON and not route.any_type:
         raise Unroutable(415, "HTTP 415 Unsupported Media Type")
     if not accepts(request.headers.get("accept", ""), _media_type(route.media)):
         raise Unroutable(406, "HTTP 406 Not Acceptable")
@@ -157,9 +157,10 @@ def _check_media_types(route: Route, request: Request, body: bytes) -> None:
 def accepts(accept: str, media: str = _JSON) -> bool:
     """Whether an `Accept` header accepts this media type; an empty one does."""
     ranges = [part.split(";") for part in accept.split(",") if part.strip()]
-    wanted = (media, f"{media.split('/')[0]}/*", "*/*")
+    acceptable = (media, f"{media.split('/')[0]}/*", "*/*")
     return not ranges or any(
-        name.strip().lower() in wanted and not _refused(parameters) for name, *parameters in ranges
+        name.strip().lower() in acceptable and not _refused(parameters)
+        for name, *parameters in ranges
     )
 
 

@@ -23,12 +23,12 @@ async def list_connectors(call: Call) -> Response:
     if expand is None:
         return Response(body=list(names))
     makers = {"status": model.connector_status, "info": model.connector_info}
-    wanted = {kind: makers[kind] for kind in expand if kind in makers}
-    found = {
-        name: {kind: make(state, registry, name) for kind, make in wanted.items()} for name in names
+    chosen = {kind: makers[kind] for kind in expand if kind in makers}
+    connectors = {
+        name: {kind: make(state, registry, name) for kind, make in chosen.items()} for name in names
     }
     return Response(
-        body={name: parts for name, parts in found.items() if None not in parts.values()}
+        body={name: parts for name, parts in connectors.items() if None not in parts.values()}
     )
 
 
@@ -60,8 +60,8 @@ async def put_config(call: Call) -> Response:
 
 
 async def get_connector(call: Call) -> Response:
-    found = model.connector_info(call.worker.state, call.worker.registry, call.connector)
-    return existing(found, f"Connector {call.connector} not found")
+    body = model.connector_info(call.worker.state, call.worker.registry, call.connector)
+    return existing(body, f"Connector {call.connector} not found")
 
 
 async def delete_connector(call: Call) -> Response:
@@ -71,25 +71,25 @@ async def delete_connector(call: Call) -> Response:
 
 async def get_config(call: Call) -> Response:
     config = call.worker.state.cluster.config(call.connector)
-    found = None if config is None else model.in_stored_order(config)
-    return existing(found, f"Connector {call.connector} not found")
+    body = None if config is None else model.in_stored_order(config)
+    return existing(body, f"Connector {call.connector} not found")
 
 
 async def get_status(call: Call) -> Response:
-    found = model.connector_status(call.worker.state, call.worker.registry, call.connector)
-    return existing(found, f"No status found for connector {call.connector}")
+    body = model.connector_status(call.worker.state, call.worker.registry, call.connector)
+    return existing(body, f"No status found for connector {call.connector}")
 
 
 async def get_tasks(call: Call) -> Response:
-    found = model.task_infos(call.worker.state, call.connector)
-    return existing(found, f"Connector {call.connector} not found")
+    body = model.task_infos(call.worker.state, call.connector)
+    return existing(body, f"Connector {call.connector} not found")
 
 
 async def get_task_status(call: Call) -> Response:
     number = task_number(call)
     state, registry = call.worker.state, call.worker.registry
-    found = model.task_status(state, registry, call.connector, number)
-    return existing(found, f"No status found for task {call.connector}-{number}")
+    body = model.task_status(state, registry, call.connector, number)
+    return existing(body, f"No status found for task {call.connector}-{number}")
 
 
 async def restart_connector(call: Call) -> Response:
@@ -126,9 +126,9 @@ async def get_topics(call: Call) -> Response:
 
 async def patch_config(call: Call) -> Response:
     """Changes single settings; null removes one (KIP-477)."""
-    there = await operate(call, e.CheckExists(call.connector))
-    if isinstance(there, Response):
-        return there
+    exists = await operate(call, e.CheckExists(call.connector))
+    if isinstance(exists, Response):
+        return exists
     patch = call.config()
     stored = model.in_stored_order(call.worker.state.cluster.config(call.connector) or {})
     config = model.patched(stored, patch)
@@ -149,13 +149,13 @@ async def reset_topics(call: Call) -> Response:
 
 def checked_name(config: dict[str, str | None], name: str) -> dict[str, str | None]:
     """The config with `name` in it; 400 when it holds another one."""
-    given = config.get(connector_keys.NAME.name)
-    if given is None:
+    configured = config.get(connector_keys.NAME.name)
+    if configured is None:
         return {**config, connector_keys.NAME.name: name}
-    if given != name:
+    if configured != name:
         raise HttpError(
             400,
-            f"Connector name configuration ({given}) doesn't match connector name in the URL "
+            f"Connector name configuration ({configured}) doesn't match connector name in the URL "
             f"({name})",
         )
     return config
@@ -182,11 +182,11 @@ async def validated(call: Call, config: Mapping[str, str | None]) -> None:
 
 
 def task_number(call: Call) -> int:
-    """The task's number; 404 for anything that is no 32-bit integer."""
-    given = call.params["task"]
-    if not re.fullmatch(r"[+-]?[0-9]{1,10}", given) or not -(2**31) <= int(given) < 2**31:
+    """The task's number; 404 for anything but a 32-bit integer."""
+    text = call.params["task"]
+    if not re.fullmatch(r"[+-]?[0-9]{1,10}", text) or not -(2**31) <= int(text) < 2**31:
         raise HttpError(404, "HTTP 404 Not Found")
-    return int(given)
+    return int(text)
 
 
 def located(call: Call, name: str, answer: Response) -> Response:
@@ -195,7 +195,7 @@ def located(call: Call, name: str, answer: Response) -> Response:
 
 
 def in_path(name: str) -> str:
-    """A name as JAX-RS puts it into a path: escapes that stand in it already are left alone."""
+    """A name as JAX-RS puts it into a path: existing escapes stay."""
     parts = re.split(r"(%[0-9A-Fa-f]{2})", name)
     return "".join(
         part if at % 2 else quote(part, safe="/:@!$&'()*+,;=~") for at, part in enumerate(parts)
@@ -204,7 +204,7 @@ def in_path(name: str) -> str:
 
 def info(call: Call, name: str, config: Mapping[str, str | None]) -> Response:
     """The connector after a change, its configuration in the order it was sent in."""
-    found = model.connector_info(call.worker.state, call.worker.registry, name)
-    if found is None:
+    body = model.connector_info(call.worker.state, call.worker.registry, name)
+    if body is None:
         raise HttpError(404, f"Connector {name} not found")  # deleted meanwhile
-    return Response(body={**found, "config": dict(config)})
+    return Response(body={**body, "config": dict(config)})

@@ -72,11 +72,11 @@ def verify(
             "the config topic yet",
         )
     try:
-        given = b64decode(signature, validate=True)
+        received = b64decode(signature, validate=True)
     except ValueError:
         raise _refusal(400, "The signature of the internal request is not Base64") from None
     expected = hmac.new(key.key, body, getattr(hashlib, _DIGESTS[algorithm])).digest()
-    if not hmac.compare_digest(given, expected):
+    if not hmac.compare_digest(received, expected):
         raise _refusal(403, "Internal request contained invalid signature.")
 
 
@@ -117,10 +117,10 @@ class Client:
     ) -> httpx.Response:
         """The other worker's response; raises Remote for an error or no response."""
         target = f"{url}?{urlencode(query)}" if query else url
-        sent = {"Content-Type": "application/json", **(headers or {})} if body else headers
+        all_headers = {"Content-Type": "application/json", **(headers or {})} if body else headers
         try:
             pool = self._pool(url)
-            answer = pool.request(method, target, content=body or None, headers=sent)
+            answer = pool.request(method, target, content=body or None, headers=all_headers)
         except (httpx.HTTPError, ConfigInvalid) as error:
             text = f"IO Error trying to forward REST request: {error}{_tls_advice(url, error)}"
             raise Remote(500, 500, text) from error
@@ -227,7 +227,7 @@ class LeaderClient:
 
 def _remote_error(answer: httpx.Response) -> Remote:
     try:
-        said = orjson.loads(answer.content)
-        return Remote(answer.status_code, int(said["error_code"]), str(said["message"]))
+        error = orjson.loads(answer.content)
+        return Remote(answer.status_code, int(error["error_code"]), str(error["message"]))
     except (ValueError, KeyError, TypeError):
         return Remote(answer.status_code, answer.status_code, answer.text)

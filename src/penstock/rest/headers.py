@@ -32,7 +32,8 @@ _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,13}")
 
 
 def rules(config: Config) -> list[Rule]:
-    """The rules from the settings. ConfigInvalid: an origin is no pattern, a date no number."""
+    """The rules from the settings. ConfigInvalid: an origin is not a pattern, a date not a
+    number."""
     return [*_cross_origin(config), *_configured(config)]
 
 
@@ -42,12 +43,18 @@ def with_headers(app: ASGIApp, applied: Sequence[Rule], clock: Clock) -> ASGIApp
         return app
 
     async def wrapped(scope: Scope, receive: Receive, send: Send) -> None:
-        asked = {name.decode("latin-1"): text.decode("latin-1") for name, text in scope["headers"]}
+        request_headers = {
+            name.decode("latin-1"): text.decode("latin-1") for name, text in scope["headers"]
+        }
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
                 now = clock.now()
-                added = [header for rule in applied for header in rule(scope["method"], asked, now)]
+                added = [
+                    header
+                    for rule in applied
+                    for header in rule(scope["method"], request_headers, now)
+                ]
                 message = {**message, "headers": _merged(added, message["headers"])}
             await send(message)
 
@@ -59,9 +66,9 @@ def with_headers(app: ASGIApp, applied: Sequence[Rule], clock: Clock) -> ASGIApp
 def _merged(
     added: Sequence[Header], own: Sequence[tuple[bytes, bytes]]
 ) -> list[tuple[bytes, bytes]]:
-    said = {name.lower() for name, _ in own}
+    names = {name.lower() for name, _ in own}
     extra = [(name.lower().encode("latin-1"), text.encode("latin-1")) for name, text in added]
-    return [*(each for each in extra if each[0] not in said), *own]
+    return [*(header for header in extra if header[0] not in names), *own]
 
 
 def _cross_origin(config: Config) -> list[Rule]:
@@ -75,13 +82,13 @@ def _cross_origin(config: Config) -> list[Rule]:
     def allowed(origin: str) -> bool:
         return _ANY in origins or any(pattern.fullmatch(origin) for pattern in patterns)
 
-    def rule(method: str, asked: Mapping[str, str], now_ms: int) -> list[Header]:
+    def rule(method: str, request_headers: Mapping[str, str], now_ms: int) -> list[Header]:
         vary = ("Vary", "Origin")  # always: the response to another origin may differ
-        origin = asked.get("origin")
+        origin = request_headers.get("origin")
         if origin is None or not any(map(allowed, origin.split())):
             return [vary]
         shared = [vary, ("Access-Control-Allow-Origin", origin)]
-        if method != "OPTIONS" or "access-control-request-method" not in asked:
+        if method != "OPTIONS" or "access-control-request-method" not in request_headers:
             return shared
         return [
             *shared,
@@ -107,21 +114,24 @@ def _pattern(origin: str) -> re.Pattern[str]:
 
 def _configured(config: Config) -> list[Rule]:
     text = config[keys.RESPONSE_HEADERS]
-    given = listeners.parse_header_rules(text)
-    for each in given:
-        if each.action.endswith("Date") and not _NUMBER.fullmatch(each.value):
-            problem = f"'{each.value}' is not a number of milliseconds from now, as dates are given"
+    rules = listeners.parse_header_rules(text)
+    for header_rule in rules:
+        if header_rule.action.endswith("Date") and not _NUMBER.fullmatch(header_rule.value):
+            problem = (
+                f"'{header_rule.value}' is not a number of milliseconds from now, as dates are "
+                "given"
+            )
             raise ConfigInvalid([invalid(keys.RESPONSE_HEADERS.name, text, problem)])
 
-    def rule(method: str, asked: Mapping[str, str], now_ms: int) -> list[Header]:
+    def rule(method: str, request_headers: Mapping[str, str], now_ms: int) -> list[Header]:
         headers: list[Header] = []
-        for each in given:
-            value = each.value
-            if each.action.endswith("Date"):
+        for header_rule in rules:
+            value = header_rule.value
+            if header_rule.action.endswith("Date"):
                 value = formatdate((now_ms + int(value)) / 1000, usegmt=True)
-            if each.action.startswith("set"):
-                headers = [have for have in headers if have[0].lower() != each.name.lower()]
-            headers.append((each.name, value))
+            if header_rule.action.startswith("set"):
+                headers = [have for have in headers if have[0].lower() != header_rule.name.lower()]
+            headers.append((header_rule.name, value))
         return headers
 
-    return [rule] if given else []
+    return [rule] if rules else []

@@ -49,8 +49,8 @@ def connector_info(state: HerderState, registry: Registry, name: str) -> Json | 
 
 def connector_type(state: HerderState, registry: Registry, name: str) -> str:
     """`source`, `sink`, or `unknown` when the class cannot be loaded here."""
-    found = _plugin(state, registry, name)
-    return found.kind.value if found else "unknown"
+    entry = _plugin(state, registry, name)
+    return entry.kind.value if entry else "unknown"
 
 
 def connector_status(state: HerderState, registry: Registry, name: str) -> Json | None:
@@ -58,13 +58,13 @@ def connector_status(state: HerderState, registry: Registry, name: str) -> Json 
     status = state.statuses.connector(name)
     if status is None:
         return None
-    tasks = {task.number: each for task, each in state.statuses.tasks_of(name).items()}
+    tasks = {task.number: status for task, status in state.statuses.tasks_of(name).items()}
     return _state_info(state, registry, name, status, tasks)
 
 
-def restarting(state: HerderState, registry: Registry, name: str, told: Restarting) -> Json:
+def restarting(state: HerderState, registry: Registry, name: str, instances: Restarting) -> Json:
     """`ConnectorStateInfo` with the instances to be restarted as RESTARTING (KIP-745)."""
-    return _state_info(state, registry, name, told.connector, told.tasks)
+    return _state_info(state, registry, name, instances.connector, instances.tasks)
 
 
 def task_status(state: HerderState, registry: Registry, name: str, number: int) -> Json | None:
@@ -103,12 +103,12 @@ def plugin_infos(registry: Registry, *, connectors_only: bool) -> list[Json]:
         ]
     return [
         {
-            "class": found.plugin.class_name,
+            "class": entry.plugin.class_name,
             "type": kind.value,
-            "version": found.plugin.version,
+            "version": entry.plugin.version,
         }
         for kind, plugins in listed
-        for found in plugins
+        for entry in plugins
     ]
 
 
@@ -124,9 +124,9 @@ def in_stored_order(config: RawProps) -> dict[str, str | None]:
 
 def patched(stored: RawProps, patch: RawProps) -> dict[str, str | None]:
     """`stored` with a patch applied (null removes a key), in the order of a Java worker's copy."""
-    whole = {**stored, **patch}
-    kept = [name for name, text in whole.items() if text is not None or name not in patch]
-    return {name: whole[name] for name in hash_map_order(kept, copy_buckets(len(stored)))}
+    merged = {**stored, **patch}
+    names = [name for name, text in merged.items() if text is not None or name not in patch]
+    return {name: merged[name] for name in hash_map_order(names, copy_buckets(len(stored)))}
 
 
 def plugin_config(registry: Registry, name: str, version: str = LATEST) -> list[Json]:
@@ -134,10 +134,10 @@ def plugin_config(registry: Registry, name: str, version: str = LATEST) -> list[
     Raises NotFound, and BadRequest for a plugin of another kind or an unknown version."""
     if version_range_problem(version) is not None:
         raise BadRequest(f"Invalid version specification: {version}")
-    found = registry.any(name)
-    if found is None:
+    entry = registry.any(name)
+    if entry is None:
         raise NotFound(f"Unknown plugin {name}.")
-    if found.kind in (
+    if entry.kind in (
         Kind.CONFIG_PROVIDER,
         Kind.PRODUCER_INTERCEPTOR,
         Kind.CONSUMER_INTERCEPTOR,
@@ -146,18 +146,18 @@ def plugin_config(registry: Registry, name: str, version: str = LATEST) -> list[
             f"Invalid plugin class {name}. Valid types are sink, source, converter, "
             "header_converter, transformation, predicate."
         )
-    refused = mismatch(found.plugin.class_name, version, available(found.cls))
+    refused = mismatch(entry.plugin.class_name, version, available(entry.cls))
     if refused is not None:
         raise BadRequest(refused)
-    definition = found.plugin.config
-    if found.kind in (Kind.CONVERTER, Kind.HEADER_CONVERTER):
+    definition = entry.plugin.config
+    if entry.kind in (Kind.CONVERTER, Kind.HEADER_CONVERTER):
         definition = always_typed(definition)
     keys = list(definition.keys)
-    framework = {Kind.SOURCE: SOURCE, Kind.SINK: SINK}.get(found.kind)
+    framework = {Kind.SOURCE: SOURCE, Kind.SINK: SINK}.get(entry.kind)
     if framework is not None:
         own = {key.name for key in keys}
         keys += [
-            replace(key, default=found.plugin.version) if key is CONNECTOR_VERSION else key
+            replace(key, default=entry.plugin.version) if key is CONNECTOR_VERSION else key
             for key in framework.keys
             if key.name not in own
         ]
@@ -167,19 +167,21 @@ def plugin_config(registry: Registry, name: str, version: str = LATEST) -> list[
 def _state_info(
     state: HerderState, registry: Registry, name: str, status: Status, tasks: Mapping[int, Status]
 ) -> Json:
-    found = _plugin(state, registry, name)
+    entry = _plugin(state, registry, name)
     return {
         "name": name,
-        "connector": _state(status, found),
-        "tasks": [{"id": number, **_state(each, found)} for number, each in tasks.items()],
+        "connector": _state(status, entry),
+        "tasks": [
+            {"id": number, **_state(task_status, entry)} for number, task_status in tasks.items()
+        ],
         "type": connector_type(state, registry, name),
     }
 
 
-def _state(status: Status, found: Found | None) -> Json:
+def _state(status: Status, entry: Found | None) -> Json:
     version = status.version
-    if version is None and found is not None and status.state in VERSIONED:
-        version = found.plugin.version  # reported by a worker that has no version in its statuses
+    if version is None and entry is not None and status.state in VERSIONED:
+        version = entry.plugin.version  # reported by a worker that has no version in its statuses
     shown: Json = {
         "state": status.state.value,
         "worker_id": status.worker_id,

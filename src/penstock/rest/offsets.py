@@ -15,9 +15,9 @@ from penstock.rest.operations import operate
 
 
 async def get_offsets(call: Call) -> Response:
-    found, config = connector_class(call)
+    entry, config = connector_class(call)
     offsets = call.worker.offset_admin
-    return Response(body=await asyncio.to_thread(offsets.read, call.connector, found, config))
+    return Response(body=await asyncio.to_thread(offsets.read, call.connector, entry, config))
 
 
 async def patch_offsets(call: Call) -> Response:
@@ -26,9 +26,9 @@ async def patch_offsets(call: Call) -> Response:
     refused = await for_offsets(call)
     if refused is not None:
         return refused
-    found, config = connector_class(call)
+    entry, config = connector_class(call)
     alter = call.worker.offset_admin.alter
-    text = await asyncio.to_thread(alter, call.connector, found, config, pairs)
+    text = await asyncio.to_thread(alter, call.connector, entry, config, pairs)
     return Response(body={"message": text})
 
 
@@ -36,9 +36,9 @@ async def delete_offsets(call: Call) -> Response:
     refused = await for_offsets(call)
     if refused is not None:
         return refused
-    found, config = connector_class(call)
+    entry, config = connector_class(call)
     reset = call.worker.offset_admin.reset
-    return Response(body={"message": await asyncio.to_thread(reset, call.connector, found, config)})
+    return Response(body={"message": await asyncio.to_thread(reset, call.connector, entry, config)})
 
 
 async def for_offsets(call: Call) -> Response | None:
@@ -55,8 +55,8 @@ async def for_offsets(call: Call) -> Response | None:
     done = await operate(call, e.CheckStopped(call.connector))
     if isinstance(done, Response):
         return done
-    found, _ = connector_class(call)
-    if found.kind is Kind.SOURCE and call.worker.exactly_once:
+    entry, _ = connector_class(call)
+    if entry.kind is Kind.SOURCE and call.worker.exactly_once:
         try:
             await operate(call, e.FenceZombies(call.connector))
         except HttpError as error:

@@ -63,7 +63,7 @@ def _operation(route: Route) -> Json:
         {"name": name, "in": "path", "required": True, "schema": _TASK if name == "task" else _NAME}
         for name in re.findall(r"\{(\w+)\}", route.path)
     ]
-    parameters += [_query(each) for each in route.query]
+    parameters += [_query(parameter) for parameter in route.query]
     if parameters:
         operation["parameters"] = parameters
     if route.body is not None:
@@ -112,7 +112,7 @@ def _identifier(route: Route) -> str:
 
 
 def _tag(route: Route) -> str:
-    """What the endpoint is about: the path's first word; `worker` for what stands alone."""
+    """The endpoint's subject: the path's first word; `worker` for a path without one."""
     first = route.path.split("/")[1]
     return first if first in ("connectors", "connector-plugins", "admin") else "worker"
 
@@ -121,7 +121,7 @@ def markdown(routes: Sequence[Route]) -> str:
     """The endpoints as a Markdown table."""
     rows = [("Method", "Path", "Query", "Success", "What it does"), ("---",) * 5]
     for route in routes:
-        query = ", ".join(f"`{each.name}`" for each in route.query)
+        query = ", ".join(f"`{parameter.name}`" for parameter in route.query)
         answers = ", ".join(str(status) for status in sorted(route.answers) if status < 300)
         rows.append((route.method, f"`{route.path}`", query, answers, route.summary))
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)

@@ -41,8 +41,8 @@ async def operate(call: Call, operation: e.Operation) -> e.Done | Response:
 
 async def forward(call: Call, url: str | None) -> Response:
     """Forwards the request, at most two hops (kafka-connect.md §1.3)."""
-    given = call.query.get("forward")
-    hop = next_hop(given[0] if given else None)
+    forwards = call.query.get("forward")
+    hop = next_hop(forwards[0] if forwards else None)
     if hop is None:
         raise HttpError(409, _CONFLICT)
     if not url:
@@ -85,8 +85,8 @@ async def _until_ready(worker: Worker) -> None:
         await asyncio.sleep(0.02)
 
 
-def existing(found: Any, text: str) -> Response:
+def existing(body: Any, text: str) -> Response:
     """200 with the body, or 404."""
-    if found is None:
+    if body is None:
         raise HttpError(404, text)
-    return Response(body=found)
+    return Response(body=body)

@@ -123,7 +123,7 @@ def _opened(config: Config) -> list[_OpenListener]:
     contexts = {
         prefix: tls.listening(config, prefix)
         for prefix, listeners in ((tls.MAIN, main), (tls.ADMIN, admin))
-        if any(each.protocol == "https" for each in listeners)
+        if any(listener.protocol == "https" for listener in listeners)
     }
     doors: list[_OpenListener] = []
     try:
@@ -131,10 +131,10 @@ def _opened(config: Config) -> list[_OpenListener]:
             (keys.LISTENERS.name, tls.MAIN, main),
             (keys.ADMIN_LISTENERS.name, tls.ADMIN, admin),
         ):
-            for each in listeners:
-                context = contexts[prefix] if each.protocol == "https" else None
+            for listener in listeners:
+                context = contexts[prefix] if listener.protocol == "https" else None
                 doors.append(
-                    _OpenListener(each, _bound(each, setting), context, prefix == tls.ADMIN)
+                    _OpenListener(listener, _bound(listener, setting), context, prefix == tls.ADMIN)
                 )
     except BaseException:
         _close(doors)

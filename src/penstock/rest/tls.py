@@ -23,10 +23,10 @@ ADMIN: Final = "admin.listeners.https."
 
 def settings(config: Config, prefix: str) -> TlsSettings:
     """The settings of the listeners with this prefix, under their full names."""
-    given = worker_config.rest_ssl_settings(config, prefix)
+    texts = worker_config.rest_ssl_settings(config, prefix)
     # Without any TLS settings, errors name those that are for listeners only.
-    prefixed = bool(config.under(prefix)) or not given
-    return TlsSettings(given, prefix if prefixed else "")
+    prefixed = bool(config.under(prefix)) or not texts
+    return TlsSettings(texts, prefix if prefixed else "")
 
 
 def listening(config: Config, prefix: str = MAIN) -> ssl.SSLContext:
@@ -44,5 +44,5 @@ def forwarding(config: Config) -> Callable[[], ssl.SSLContext]:
     make = partial(client_context, settings(config, MAIN), trusts_itself=True)
     if all(listener.protocol != "https" for listener in worker_config.listeners(config)):
         return make
-    made = make()
-    return lambda: made
+    context = make()
+    return lambda: context

@@ -22,23 +22,23 @@ async def trace(call: Call) -> Response:
     task = TaskId(call.connector, _number(call, "task", 0, 0, 2**31 - 1))
     records = _number(call, "records", 1, 1, MOST_RECORDS)
     timeout_ms = _number(call, "timeout", 10_000, 1, LONGEST_MS)
-    found = await operate(call, e.FindTask(task))
-    if isinstance(found, Response):
-        return found
-    seen = await asyncio.to_thread(call.worker.watch, task, records, timeout_ms / 1000)
-    if seen is None:
+    status = await operate(call, e.FindTask(task))
+    if isinstance(status, Response):
+        return status
+    watched = await asyncio.to_thread(call.worker.watch, task, records, timeout_ms / 1000)
+    if watched is None:
         raise HttpError(409, f"Task {task} is not running, so it reads no records")
-    return Response(body={"connector": task.connector, "task": task.number, "records": seen})
+    return Response(body={"connector": task.connector, "task": task.number, "records": watched})
 
 
 def _number(call: Call, name: str, default: int, least: int, most: int) -> int:
-    given = call.query.get(name)
-    if not given:
+    values = call.query.get(name)
+    if not values:
         return default
     try:
-        number = int(given[0])
+        number = int(values[0])
     except ValueError:
         number = least - 1
     if not least <= number <= most:
-        raise HttpError(400, f"{name} must be a number from {least} to {most}, not '{given[0]}'")
+        raise HttpError(400, f"{name} must be a number from {least} to {most}, not '{values[0]}'")
     return number

@@ -1,7 +1,7 @@
 """A worker at run time: carries out the herder's commands.
 
-worker       the loop, and what it is made of; standalone: a worker without a cluster
-inbox        events for the herder; ports: what a worker is given
+worker       the loop, and its parts; standalone: a worker without a cluster
+inbox        events for the herder; ports: a worker's dependencies
 herder_log   what the herder decides, at INFO, in the lines of Kafka Connect
 topics       the internal topics; membership: of the group
 leader       requests to the leader, and zombie fencing

@@ -18,8 +18,8 @@ log = logging.getLogger(__name__)
 
 
 class RunningConnectors:
-    """Starts connectors and asks them for their task configurations. Both block, in connector code;
-    the outcome becomes an event."""
+    """Starts connectors and generates their task configurations. Both block, in connector code; the
+    outcome becomes an event."""
 
     def __init__(
         self,
@@ -51,8 +51,10 @@ class RunningConnectors:
                 log.error("Connector %s failed: %s", name, shown)
                 self._metrics.started("connector", False)
             else:
-                said = self._planner.providers.redacted(str(error))
-                log.warning("failed to generate task configs; keeping the current ones: %s", said)
+                message = self._planner.providers.redacted(str(error))
+                log.warning(
+                    "failed to generate task configs; keeping the current ones: %s", message
+                )
             self._post(e.ConnectorPlanned(name, run, (), shown, retriable=trace.retriable))
         else:
             if running is None:
@@ -67,8 +69,8 @@ class RunningConnectors:
         name, run, config = command.connector, command.run, command.config
 
         def read() -> Offsets:
-            found = self._registry.find_connector(config.get("connector.class"))
-            if found is None or found.kind is not Kind.SOURCE:
+            entry = self._registry.find_connector(config.get("connector.class"))
+            if entry is None or entry.kind is not Kind.SOURCE:
                 return ()
             return self._offsets.stored(name, self._planner.resolved(config))
 

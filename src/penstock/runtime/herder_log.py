@@ -106,7 +106,7 @@ class HerderLog:
 
 def _log_joined(event: e.Joined) -> None:
     try:
-        given = decode_assignment(event.data)
+        assignment = decode_assignment(event.data)
     except GroupBytesMalformed as error:
         log.warning("the leader's assignment cannot be read, rejoining the group: %s", error)
         return
@@ -115,8 +115,8 @@ def _log_joined(event: e.Joined) -> None:
         "rebalance delay: %d",
         event.generation,
         VERSIONS[event.protocol],
-        _assignment(given),
-        given.delay_ms,
+        _assignment(assignment),
+        assignment.delay_ms,
     )
 
 
@@ -138,28 +138,28 @@ def _log_command(command: e.Command) -> None:
 
 
 def _lost(before: HerderState, event: e.AssignmentWanted, after: HerderState) -> Iterable[str]:
-    """What the leader says of connectors and tasks that no member reports any more."""
+    """The leader's messages about connectors and tasks that no member reports any more."""
     if VERSIONS[event.protocol] == 0:
         return
     try:
         members = {name: decode_metadata(data) for name, data in event.members.items()}
     except GroupBytesMalformed:
-        return  # the herder refuses, and says so
-    known, memory = before.membership.leadership.memory, after.membership.leadership.memory
-    if memory is known:
+        return  # the herder refuses, which is logged elsewhere
+    earlier, memory = before.membership.leadership.memory, after.membership.leadership.memory
+    if memory is earlier:
         return  # this leader is behind: it assigned nothing
-    departed = sorted(known.members - members.keys())
+    departed = sorted(earlier.members - members.keys())
     if departed:
         yield f"Members that left the group: {', '.join(departed)}"
-    running = (item for each in members.values() for item in _items(each.running))
-    lost = frozenset(_items(configured_work(after.cluster))) & known.assigned - frozenset(running)
+    running = (item for member in members.values() for item in _items(member.running))
+    lost = frozenset(_items(configured_work(after.cluster))) & earlier.assigned - frozenset(running)
     if not lost:
         return
     yield (
         "Found the following connectors and tasks missing from previous assignments: "
         f"{_listed(sorted(map(str, lost)))}"
     )
-    if not departed and known.scheduled_ms <= 0:
+    if not departed and earlier.scheduled_ms <= 0:
         yield "No worker seems to have departed the group during the rebalance; reassigning them"
     elif after.settings.max_delay_ms == 0:
         yield (
@@ -206,13 +206,14 @@ def _items(work: Work) -> Iterable[Item]:
     yield from work.tasks
 
 
-def _assignment(given: Assignment) -> str:
+def _assignment(assignment: Assignment) -> str:
     return (
-        f"Assignment{{error={int(given.error)}, leader='{given.leader}', "
-        f"leaderUrl='{given.leader_url}', offset={given.config_offset}, "
-        f"connectorIds={_listed(given.work.connectors)}, taskIds={_listed(given.work.tasks)}, "
-        f"revokedConnectorIds={_listed(given.revoked.connectors)}, "
-        f"revokedTaskIds={_listed(given.revoked.tasks)}, delay={given.delay_ms}}}"
+        f"Assignment{{error={int(assignment.error)}, leader='{assignment.leader}', "
+        f"leaderUrl='{assignment.leader_url}', offset={assignment.config_offset}, "
+        f"connectorIds={_listed(assignment.work.connectors)}, "
+        f"taskIds={_listed(assignment.work.tasks)}, "
+        f"revokedConnectorIds={_listed(assignment.revoked.connectors)}, "
+        f"revokedTaskIds={_listed(assignment.revoked.tasks)}, delay={assignment.delay_ms}}}"
     )
 
 

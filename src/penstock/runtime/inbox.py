@@ -55,14 +55,14 @@ class Inbox:
 
 
 def tell(reply: e.Reply, result: object) -> None:
-    """Gives a reply its result, unless it has one."""
+    """Sets a reply's result, unless it has one."""
     assert isinstance(reply, Future)
     if not reply.done():
         reply.set_result(result)
 
 
 def refuse(reply: e.Reply, error: Exception) -> None:
-    """Gives a reply its error, unless it has a result."""
+    """Sets a reply's error, unless it has a result."""
     assert isinstance(reply, Future)
     if not reply.done():
         reply.set_exception(error)

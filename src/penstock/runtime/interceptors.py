@@ -1,4 +1,4 @@
-"""Which interceptors a client's settings name.
+"""The interceptors that a client's settings name.
 
 They are plugins of penstock: the classes of Java's clients do not run here, and their names are
 refused where the settings are validated.
@@ -22,7 +22,7 @@ CLASSES: Final = Key(
     doc="Interceptors of the client.",
 )
 OWN: Final = "penstock."
-"""What names of settings begin with that are interceptors' alone."""
+"""Prefixes of settings that only interceptors read."""
 
 _KINDS: Final = {
     "producer": Kind.PRODUCER_INTERCEPTOR,
@@ -38,22 +38,24 @@ def plans(
     refused = [text for _, text in problems(registry, client, settings)]
     if refused:
         raise ConfigInvalid(refused)
-    made: list[InterceptorPlan] = []
+    plans: list[InterceptorPlan] = []
     for name in _names(settings):
         kind = _find(registry, client, name)
         assert kind is not None
-        made.append(InterceptorPlan(kind, kind.plugin.config.parse(settings)))
-    return tuple(made)
+        plans.append(InterceptorPlan(kind, kind.plugin.config.parse(settings)))
+    return tuple(plans)
 
 
 def problems(
     registry: Registry, client: str, settings: Mapping[str, str], prefix: str = ""
 ) -> Iterator[tuple[str, str]]:
-    """What is wrong with the interceptors of a client: settings, without `prefix`, and messages."""
+    """Problems of a client's interceptors: settings, without `prefix`, and messages."""
     for name in _names(settings):
         kind = _find(registry, client, name)
         if kind is None:
-            known = ", ".join(found.plugin.class_name for found in registry.of_kind(_KINDS[client]))
+            installed = ", ".join(
+                entry.plugin.class_name for entry in registry.of_kind(_KINDS[client])
+            )
             yield (
                 CLASSES.name,
                 invalid(
@@ -61,7 +63,7 @@ def problems(
                     name,
                     f"Class {name} could not be found. Interceptors are Python plugins here, and "
                     "classes for Java's clients do not run (docs/interceptors.md); remove it or "
-                    f"replace it by a plugin. Installed are: {known}",
+                    f"replace it by a plugin. Installed are: {installed}",
                 ),
             )
             continue
@@ -75,12 +77,12 @@ def problems(
 
 
 def concerns(name: str) -> bool:
-    """Whether a client's setting is about its interceptors alone."""
+    """Whether only its interceptors read a client's setting."""
     return name == CLASSES.name or name.startswith(OWN)
 
 
 def without(settings: Mapping[str, str]) -> dict[str, str]:
-    """A client's settings without those that are its interceptors' alone."""
+    """A client's settings without those that only its interceptors read."""
     return {name: text for name, text in settings.items() if not concerns(name)}
 
 

@@ -59,14 +59,14 @@ class Loggers:
         return sorted(names)
 
     def _below(self, namespace: str) -> set[str]:
-        known = [
+        names = [
             name
             for name, logger in list(logging.root.manager.loggerDict.items())
             if isinstance(logger, logging.Logger)
         ]
         if namespace == ROOT:
-            return {ROOT, *known}
-        return {namespace} | {name for name in known if name.startswith(f"{namespace}.")}
+            return {ROOT, *names}
+        return {namespace} | {name for name in names if name.startswith(f"{namespace}.")}
 
     def _shown(self, name: str, logger: logging.Logger) -> dict[str, Any]:
         return {

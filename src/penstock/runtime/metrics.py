@@ -109,8 +109,8 @@ class _Phases:
         ends = [*starts[1:], now]
         spent = sum(
             end - start
-            for start, end, (_, each) in zip(starts, ends, self._spans, strict=True)
-            if each is phase
+            for start, end, (_, span_phase) in zip(starts, ends, self._spans, strict=True)
+            if span_phase is phase
         )
         return spent / (now - starts[0]) if now > starts[0] else 0.0
 
@@ -208,11 +208,11 @@ class Metrics:
             for id in self._phases.keys() - tasks.keys():
                 del self._phases[id]
             for id, run in tasks.items():
-                known = self._phases.get(id)
-                if known is None:
+                phases = self._phases.get(id)
+                if phases is None:
                     self._phases[id] = _Phases(self._clock, run.phase)
                 else:
-                    known.enter(run.phase)
+                    phases.enter(run.phase)
 
     def report(self, event: TaskProgress | Committed | InterceptorFigures) -> None:
         with self._lock:
@@ -230,9 +230,9 @@ class Metrics:
     def stored(self, task: TaskId, ok: bool, ms: float) -> None:
         """A source task's offsets were stored, or failed to be."""
         with self._lock:
-            known = self._tasks.get(task)
-            if known is not None:
-                known.commit(ok, ms)
+            counts = self._tasks.get(task)
+            if counts is not None:
+                counts.commit(ok, ms)
 
     def round_begins(self) -> None:
         with self._lock:
@@ -338,18 +338,22 @@ def _of_task(labels: Labels, task: _Task) -> Iterator[Sample]:
     yield f"{stem}_offset_commit_success_percentage", labels, good
     yield f"{stem}_offset_commit_failure_percentage", labels, 1 - good
     conversion = task.plan.conversion
-    for which, plan in (
+    for part, plan in (
         ("key", conversion.key),
         ("value", conversion.value),
         ("header", conversion.header),
     ):
-        yield f"{stem}_{which}_converter_class", {**labels, **_named(plan.kind)}, 1.0
+        yield f"{stem}_{part}_converter_class", {**labels, **_class_labels(plan.kind)}, 1.0
     for transform in conversion.transforms:
         of = {**labels, "transform": transform.alias}
-        yield "kafka_connect_connector_transform_class", {**of, **_named(transform.kind)}, 1.0
+        yield (
+            "kafka_connect_connector_transform_class",
+            {**of, **_class_labels(transform.kind)},
+            1.0,
+        )
         if transform.predicate is not None:
-            named = _named(transform.predicate[0])
-            yield "kafka_connect_connector_predicate_class", {**of, **named}, 1.0
+            predicate = _class_labels(transform.predicate[0])
+            yield "kafka_connect_connector_predicate_class", {**of, **predicate}, 1.0
     if source:
         stem = "kafka_connect_source_task"
         yield f"{stem}_source_record_poll_rate", labels, task.read.rate
@@ -384,7 +388,7 @@ def _of_task(labels: Labels, task: _Task) -> Iterator[Sample]:
         yield figure.name, {**figure.labels, **labels}, figure.value
 
 
-def _named(kind: PluginClass) -> Labels:
+def _class_labels(kind: PluginClass) -> Labels:
     return {"class": kind.plugin.class_name, "version": kind.plugin.version}
 
 
@@ -440,13 +444,13 @@ def _of_connectors(state: HerderState, registry: Registry) -> Iterator[Sample]:
         shown = (status.state if status else State.UNASSIGNED).value.lower()
         yield "kafka_connect_connector_status", {"connector": name, "status": shown}, 1.0
         config = state.cluster.config(name) or {}
-        found = registry.find_connector(config.get("connector.class"))
-        if found is not None:
+        entry = registry.find_connector(config.get("connector.class"))
+        if entry is not None:
             labels = {
                 "connector": name,
-                "connector_class": found.plugin.class_name,
-                "connector_type": found.kind.value,
-                "connector_version": found.plugin.version,
+                "connector_class": entry.plugin.class_name,
+                "connector_type": entry.kind.value,
+                "connector_version": entry.plugin.version,
             }
             yield "kafka_connect_connector_info", labels, 1.0
     counts: dict[str, dict[str, int]] = {}
@@ -459,10 +463,10 @@ def _of_connectors(state: HerderState, registry: Registry) -> Iterator[Sample]:
         of = counts.setdefault(id.connector, {})
         of[shown] = of.get(shown, 0) + 1
     for name, of in counts.items():
-        stem, named = "kafka_connect_worker_connector", {"connector": name}
-        yield f"{stem}_total_task_count", named, sum(of.values())
+        stem, of_connector = "kafka_connect_worker_connector", {"connector": name}
+        yield f"{stem}_total_task_count", of_connector, sum(of.values())
         for shown in ("running", "paused", "failed", "unassigned", "destroyed", "restarting"):
-            yield f"{stem}_{shown}_task_count", named, of.get(shown, 0)
+            yield f"{stem}_{shown}_task_count", of_connector, of.get(shown, 0)
 
 
 def _of_restarts(state: HerderState) -> Iterator[Sample]:

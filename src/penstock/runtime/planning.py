@@ -66,7 +66,7 @@ class TooManyTasks(PenstockError):
     code = "connector.too_many_tasks"
 
 
-def _no_reloads(what: str | TaskId, ms: int | None) -> None:
+def _no_reloads(target: str | TaskId, ms: int | None) -> None:
     """Restarts nothing when a secret expires."""
 
 
@@ -111,8 +111,8 @@ class Planner:
     def without_secrets(self, text: str, props: Mapping[str, str | None]) -> str:
         """A text without what config providers have returned, and without the passwords of a
         connector's configuration."""
-        found = self._registry.find_connector(props.get(keys.CONNECTOR_CLASS.name))
-        settings = found.plugin.config.keys if found is not None else ()
+        entry = self._registry.find_connector(props.get(keys.CONNECTOR_CLASS.name))
+        settings = entry.plugin.config.keys if entry is not None else ()
         secrets = [
             value for key in settings if key.kind is PASSWORD and (value := props.get(key.name))
         ]
@@ -142,15 +142,15 @@ class Planner:
     ) -> Planned:
         """Generates task configurations, with the instance that is `running` or with a new one. A
         new one is started with `context`, if given, and stopped if it fails."""
-        made = self.providers.transformed(config)
-        self._holds(name, _held_ms(made))
-        props = _texts(made.props)
-        found = self._validator.found(props)
-        framework = self._validator.framework(found, props).parse(props)
-        own = found.plugin.config.parse(props)
-        assert issubclass(found.cls, Connector)
+        transformed = self.providers.transformed(config)
+        self._holds(name, _reload_ms(transformed))
+        props = _texts(transformed.props)
+        entry = self._validator.connector_entry(props)
+        framework = self._validator.framework(entry, props).parse(props)
+        own = entry.plugin.config.parse(props)
+        assert issubclass(entry.cls, Connector)
         most = framework[keys.TASKS_MAX]
-        connector = running or found.cls()
+        connector = running or entry.cls()
         connector.check_installed(own)
         try:
             if running is None and context is not None:
@@ -171,10 +171,10 @@ class Planner:
                     "Connect."
                 )
             log.warning("generated %d tasks, although tasks.max is %d", len(planned), most)
-        task_class = found.plugin.task_class or found.plugin.class_name
+        task_class = entry.plugin.task_class or entry.plugin.class_name
         added = {"task.class": task_class}
         for key in (keys.TOPICS, keys.TOPICS_REGEX):
-            if found.kind is Kind.SINK and props.get(key.name):
+            if entry.kind is Kind.SINK and props.get(key.name):
                 added[key.name] = props[key.name]
         configs = [restored(config, _as_stored({**task, **added}, len(task))) for task in planned]
         again_ms = connector.replan_ms(own) if isinstance(connector, SourceConnector) else None
@@ -184,14 +184,16 @@ class Planner:
         self, task: TaskId, run: int, connector_config: RawProps, task_config: RawProps
     ) -> FlowPlan:
         """The flow plan of one task. Raises whatever makes the task fail to start."""
-        made = self.providers.transformed(connector_config)
+        transformed = self.providers.transformed(connector_config)
         own_made = self.providers.transformed(task_config)
-        held = [each for each in (_held_ms(made), own_made.ttl_ms) if each is not None]
-        self._holds(task, min(held, default=None) if _reloads(made.props) else None)
-        props = _texts(made.props)
-        found = self._validator.found(props)
-        framework = self._validator.framework(found, props).parse(props)
-        own = found.plugin.config.parse(_texts(own_made.props))
+        ttls_ms = [
+            ttl_ms for ttl_ms in (_reload_ms(transformed), own_made.ttl_ms) if ttl_ms is not None
+        ]
+        self._holds(task, min(ttls_ms, default=None) if _reloads(transformed.props) else None)
+        props = _texts(transformed.props)
+        entry = self._validator.connector_entry(props)
+        framework = self._validator.framework(entry, props).parse(props)
+        own = entry.plugin.config.parse(_texts(own_made.props))
         conversion = Conversion(
             key=self._converter(props, keys.KEY_CONVERTER.name),
             value=self._converter(props, keys.VALUE_CONVERTER.name),
@@ -206,14 +208,14 @@ class Planner:
             retry_delay_max_ms=framework[keys.ERRORS_RETRY_MAX_DELAY],
             dead_letters=self._clients.dead_letters(task, props),
         )
-        if issubclass(found.cls, SourceConnector):
+        if issubclass(entry.cls, SourceConnector):
             transactions = (
                 self._transactions(framework) if worker_config.exactly_once(self._worker) else None
             )
             return SourcePlan(
                 task=task,
                 run=run,
-                connector=found.cls,
+                connector=entry.cls,
                 config=own,
                 conversion=conversion,
                 tolerance=tolerance,
@@ -221,40 +223,45 @@ class Planner:
                 topic_groups=self._topic_groups(props),
                 transactions=transactions,
                 interceptors=interceptors.plans(
-                    self._registry, "producer", self._clients.given("producer", props)
+                    self._registry, "producer", self._clients.client("producer", props)
                 ),
             )
-        assert issubclass(found.cls, SinkConnector)
+        assert issubclass(entry.cls, SinkConnector)
         pattern = framework[keys.TOPICS_REGEX] or None
-        given = self._clients.given("consumer", props)
+        client_settings = self._clients.client("consumer", props)
         return SinkPlan(
             task=task,
             run=run,
-            connector=found.cls,
+            connector=entry.cls,
             config=own,
             conversion=conversion,
             tolerance=tolerance,
             topics=framework[keys.TOPICS],
             topics_regex=pattern,
             consumer=sink_consumer(
-                task, given, shared=framework[keys.TASKS_MAX] > 1, pattern=pattern is not None
+                task,
+                client_settings,
+                shared=framework[keys.TASKS_MAX] > 1,
+                pattern=pattern is not None,
             ),
-            admin=lag_client(task, given),
-            group_admin=group_client(given),
+            admin=lag_client(task, client_settings),
+            group_admin=group_client(client_settings),
             commit_interval_ms=self._worker[worker_keys.OFFSET_FLUSH_INTERVAL],
-            interceptors=interceptors.plans(self._registry, "consumer", given),
+            interceptors=interceptors.plans(self._registry, "consumer", client_settings),
         )
 
     def _converter(self, props: Props, name: str) -> ConverterPlan:
         """The connector's settings if it sets the class, else the worker's; they are not merged
         (kafka-connect.md §3.1)."""
         chosen = props if props.get(name) else self._worker.props
-        wanted = (chosen.get(name) or self._worker[worker_keys.HEADER_CONVERTER]).strip()
+        class_name = (chosen.get(name) or self._worker[worker_keys.HEADER_CONVERTER]).strip()
         header = name == keys.HEADER_CONVERTER.name
         find = self._registry.header_converter if header else self._registry.converter
-        cls = find(wanted)
+        cls = find(class_name)
         if cls is None:
-            raise ConfigInvalid([invalid(name, wanted, f"Class {wanted} could not be found.")])
+            raise ConfigInvalid(
+                [invalid(name, class_name, f"Class {class_name} could not be found.")]
+            )
         settings = {
             **under(chosen, f"{name}."),
             CONVERTER_TYPE: name.partition(".")[0],
@@ -311,16 +318,16 @@ def _reloads(props: RawProps) -> bool:
     return action is None or action.strip().lower() == "restart"
 
 
-def _held_ms(made: Transformed) -> int | None:
-    return made.ttl_ms if _reloads(made.props) else None
+def _reload_ms(transformed: Transformed) -> int | None:
+    return transformed.ttl_ms if _reloads(transformed.props) else None
 
 
 def _as_stored(task: Props, planned: int) -> Props:
     """A task's configuration in a Java worker's order: a copy of the connector's HashMap with the
     runtime's settings added, copied once more."""
     own = hash_map_copy(hash_map_order(list(task)[:planned]))
-    whole = hash_map_order([*own, *task], copy_buckets(planned))
-    return {name: task[name] for name in hash_map_copy(whole)}
+    ordered = hash_map_order([*own, *task], copy_buckets(planned))
+    return {name: task[name] for name in hash_map_copy(ordered)}
 
 
 def _group_keys(group: str) -> tuple[Key[Any], ...]:

@@ -1,4 +1,4 @@
-"""What a worker is given: requests to the leader, its group, and what replaces Kafka in standalone
+"""A worker's ports: requests to the leader, its group, and the replacement of Kafka in standalone
 mode."""
 
 from __future__ import annotations

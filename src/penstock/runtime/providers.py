@@ -171,7 +171,7 @@ class Providers:
         provider."""
         names = ConfigDef(CONFIG_PROVIDERS).parse(props)[CONFIG_PROVIDERS]
         self._providers = {
-            name: _made(name, props, registry)
+            name: _provider(name, props, registry)
             for name in names
             # As in Kafka, a name without a class is no provider, and no error.
             if props.get(f"{CONFIG_PROVIDERS.name}.{name}.class") is not None
@@ -181,10 +181,8 @@ class Providers:
 
     def transformed(self, config: Mapping[str, str | None]) -> Transformed:
         """A resolved configuration: see `penstock.config.providers.transformed`."""
-        asked: Mapping[str, Ask] = {
-            name: provider.get for name, provider in self._providers.items()
-        }
-        result = transformed(config, asked)
+        asks: Mapping[str, Ask] = {name: provider.get for name, provider in self._providers.items()}
+        result = transformed(config, asks)
         if result.secrets:
             with self._lock:
                 for secret in sorted(result.secrets):
@@ -233,16 +231,16 @@ class LogFilter(logging.Filter):
 _TRACES: Final = logging.Formatter()
 
 
-def _made(name: str, props: Props, registry: Registry) -> ConfigProvider:
+def _provider(name: str, props: Props, registry: Registry) -> ConfigProvider:
     setting = f"{CONFIG_PROVIDERS.name}.{name}.class"
-    wanted = props[setting].strip()
-    cls = registry.config_provider(wanted) or PROVIDERS.get(wanted)
+    class_name = props[setting].strip()
+    cls = registry.config_provider(class_name) or PROVIDERS.get(class_name)
     if cls is None:
         raise ConfigInvalid(
             [
-                f"Invalid value {wanted} for configuration {setting}: Could not load config "
+                f"Invalid value {class_name} for configuration {setting}: Could not load config "
                 "provider class or one of its dependencies. Known are: "
-                + ", ".join(_known(registry))
+                + ", ".join(_provider_names(registry))
             ]
         )
     prefix = f"{CONFIG_PROVIDERS.name}.{name}.param."
@@ -252,8 +250,8 @@ def _made(name: str, props: Props, registry: Registry) -> ConfigProvider:
         raise ConfigInvalid([f"{prefix}*: {problem}" for problem in error.problems]) from error
 
 
-def _known(registry: Registry) -> list[str]:
-    others = (found.plugin.class_name for found in registry.of_kind(Kind.CONFIG_PROVIDER))
+def _provider_names(registry: Registry) -> list[str]:
+    others = (entry.plugin.class_name for entry in registry.of_kind(Kind.CONFIG_PROVIDER))
     return sorted({*others, *(cls.plugin.class_name for cls in BUILT_IN)})
 
 
@@ -262,10 +260,10 @@ def resolved_worker(props: Props, registry: Registry) -> dict[str, str]:
     (kafka-connect.md §13.2). Raises ConfigInvalid, or ProviderFailed."""
     providers = Providers(props, registry)
     try:
-        found = providers.transformed(props).props
+        resolved = providers.transformed(props).props
     finally:
         providers.close()
-    texts = {name: text for name, text in found.items() if text is not None}
+    texts = {name: text for name, text in resolved.items() if text is not None}
     if PLUGIN_PATH.name in props:
         texts[PLUGIN_PATH.name] = props[PLUGIN_PATH.name]
     return texts

@@ -26,14 +26,14 @@ class Reloads:
         self._closed = False
         self._thread: threading.Thread | None = None
 
-    def hold(self, what: Held, ms: int | None) -> None:
+    def hold(self, target: Held, ms: int | None) -> None:
         """Schedules a restart in `ms`, replacing an earlier one; None cancels it."""
         with self._changed:
             if ms is None:
-                self._dates.pop(what, None)
+                self._dates.pop(target, None)
                 return
-            log.info("Scheduling a restart of %s in %d ms", what, ms)
-            self._dates[what] = time.monotonic() + ms / 1000
+            log.info("Scheduling a restart of %s in %d ms", target, ms)
+            self._dates[target] = time.monotonic() + ms / 1000
             if self._thread is None and not self._closed:
                 self._thread = threading.Thread(target=self._run, name="reloads", daemon=True)
                 self._thread.start()
@@ -52,12 +52,12 @@ class Reloads:
                 if self._closed:
                     return
                 now = time.monotonic()
-                due = [what for what, at in self._dates.items() if at <= now]
-                for what in due:
-                    del self._dates[what]
+                due = [target for target, at in self._dates.items() if at <= now]
+                for target in due:
+                    del self._dates[target]
                 if not due:
                     first = min(self._dates.values(), default=None)
                     self._changed.wait(None if first is None else first - now)
                     continue
-            for what in due:
-                self._due(what)
+            for target in due:
+                self._due(target)

@@ -65,15 +65,15 @@ def lone_config(props: Props) -> Config:
     name no group and no topics.
     """
     own = ConfigDef(*RESTART.keys, *TRACE.keys)
-    given = keys.STANDALONE.extended(*own.keys).parse(props)
+    parsed = keys.STANDALONE.extended(*own.keys).parse(props)
     values: dict[str, object] = {}
     for key in _DEFINITION.keys:
         if key.name in keys.STANDALONE or key.name in own:
-            values[key.name] = given[key]
+            values[key.name] = parsed[key]
         else:
             values[key.name] = "" if key.required else key.default
     values[keys.CONNECT_PROTOCOL.name] = "compatible"  # no requests to other workers
-    return Config(_DEFINITION, values, given.props)
+    return Config(_DEFINITION, values, parsed.props)
 
 
 class MemoryLog:
@@ -159,14 +159,14 @@ class _LogsAndGroup:
 
     def open(self, config: Receive, status: Receive, offsets: OffsetStore) -> tuple[Log, Log]:
         log.info("source offsets are kept in '%s'", self._file)
-        kept: list[FileLog] = []
+        logs: list[FileLog] = []
 
         def opened(receive: Receive) -> Log:
-            kept.append(FileLog(self._file, self._interval_s, receive))
-            return kept[0]
+            logs.append(FileLog(self._file, self._interval_s, receive))
+            return logs[0]
 
         # Write the file soon after a task has ended or a user has altered offsets.
-        offsets.use_alone(opened, lambda: kept[0].flush())
+        offsets.use_alone(opened, lambda: logs[0].flush())
         return MemoryLog(config), MemoryLog(status)
 
     def group(self, callbacks: Callbacks) -> Group:
@@ -187,7 +187,7 @@ class StandaloneWorker(Worker):
         leader: Leader,
     ) -> None:
         self._loaded = threading.Event()
-        self._asked: list[
+        self._waiting: list[
             Future[e.Result]
         ] = []  # false until the connectors of the command line exist
         self._asking = threading.Lock()
@@ -208,8 +208,9 @@ class StandaloneWorker(Worker):
         return self._loaded.is_set() and super().started
 
     def submit(self, operation: e.Operation) -> Future[e.Result]:
-        """As in a cluster, with the differences of kafka-connect.md §12.3: a PUT of a configuration
-        returns when the connector has started, and requests between workers are refused."""
+        """Requests an operation as in a cluster, with the differences of kafka-connect.md §12.3: a
+        PUT of a configuration returns when the connector has started, and requests between workers
+        are refused."""
         refused = self._refused(operation)
         if refused is not None:
             answer: Future[e.Result] = Future()
@@ -238,23 +239,23 @@ class StandaloneWorker(Worker):
             log.info("Created connector %s", name)
         self._loaded.set()
         with self._asking:
-            asked, self._asked = self._asked, []
-        for each in asked:
-            super().submit(e.Ping()).add_done_callback(_passing_on(each))
+            waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            super().submit(e.Ping()).add_done_callback(_passing_on(future))
 
     def _load(self, file: Path) -> str | None:
-        wanted = load_connector_file(file.read_bytes(), str(file))
-        invalid = render.invalid_text(self.planner.validate(wanted.config))
+        connector = load_connector_file(file.read_bytes(), str(file))
+        invalid = render.invalid_text(self.planner.validate(connector.config))
         if invalid is not None:
             raise PenstockError(invalid)
-        target = _TARGETS[wanted.initial_state] if wanted.initial_state else None
-        create = e.CreateConnector(wanted.name, wanted.config, target)
+        target = _TARGETS[connector.initial_state] if connector.initial_state else None
+        create = e.CreateConnector(connector.name, connector.config, target)
         result = self._result(self.submit(create))
         if self.state.membership.stopping:
             return None
         if isinstance(result, e.Refused):
             raise PenstockError(result.message)
-        return wanted.name
+        return connector.name
 
     def _refused(self, operation: e.Operation) -> e.Refused | None:
         cluster = self.state.cluster
@@ -285,7 +286,7 @@ class StandaloneWorker(Worker):
         with self._asking:
             if not self._loaded.is_set():
                 waiting: Future[e.Result] = Future()
-                self._asked.append(waiting)
+                self._waiting.append(waiting)
                 return waiting
         return super().submit(e.Ping())
 

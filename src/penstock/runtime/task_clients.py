@@ -57,12 +57,12 @@ class TaskClients:
     def __init__(self, worker: Config) -> None:
         self._worker = worker
 
-    def given(self, client: str, props: Props) -> dict[str, str]:
+    def client(self, client: str, props: Props) -> dict[str, str]:
         """See `connector_client`."""
         return worker_config.connector_client(self._worker, client, props)
 
     def producer(self, task: TaskId, props: Props, *, exactly_once: bool) -> clients.ClientSettings:
-        java = {**_PRODUCER, **self.given("producer", props)}
+        java = {**_PRODUCER, **self.client("producer", props)}
         java.setdefault("client.id", f"connector-producer-{task}")
         java = without(java)
         if exactly_once:
@@ -83,7 +83,7 @@ class TaskClients:
         return settings
 
     def dead_letters(self, task: TaskId, props: Props) -> DeadLetters | None:
-        """Where failed records go. The settings are a sink's; sources may have them too."""
+        """The dead letter queue. The settings are a sink's; sources may have them too."""
         settings = ConfigDef(keys.DLQ_TOPIC, keys.DLQ_REPLICATION, keys.DLQ_HEADERS).parse(props)
         topic = settings[keys.DLQ_TOPIC].strip()
         if not topic:
@@ -91,11 +91,11 @@ class TaskClients:
         java = {
             **_PRODUCER,
             "client.id": f"connector-dlq-producer-{task}",
-            **self.given("producer", props),
+            **self.client("producer", props),
         }
         admin = {
             "client.id": f"connector-dlq-adminclient-{task}",
-            **self.given("admin", props),
+            **self.client("admin", props),
         }
         return DeadLetters(
             topic,
@@ -107,7 +107,7 @@ class TaskClients:
 
 
 def sink_consumer(
-    task: TaskId, given: Mapping[str, str], *, shared: bool, pattern: bool
+    task: TaskId, settings: Mapping[str, str], *, shared: bool, pattern: bool
 ) -> dict[str, str]:
     """A sink task's consumer; `shared`: the connector may have several tasks, `pattern`: it
     subscribes to `topics.regex`."""
@@ -117,7 +117,7 @@ def sink_consumer(
         **(_PATTERN_CONSUMER if pattern else {}),
         "group.id": connector_rules.consumer_group(task.connector),
         "client.id": _client_id(task),
-        **{name: text for name, text in without(given).items() if name not in _OURS},
+        **{name: text for name, text in without(settings).items() if name not in _OURS},
     }
 
 

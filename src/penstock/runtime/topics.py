@@ -72,8 +72,8 @@ class InternalTopics:
         producer = clients.producer(config.props).settings
         base = worker_config.client_id_base(config)
 
-        def opened(which: str, suffix: str, receive: Receive) -> CompactedLog:
-            topic = topics[which]
+        def opened(key: str, suffix: str, receive: Receive) -> CompactedLog:
+            topic = topics[key]
             client_id = {"client.id": base + suffix}
             return CompactedLog(
                 topic.name,
@@ -179,10 +179,10 @@ def _settings(config: Config) -> dict[str, admin.InternalTopic]:
     """The three internal topics with their settings (kafka-connect.md §2.3, §2.6)."""
 
     def settings(prefix: str) -> dict[str, str]:
-        found = worker_config.topic_settings(config, prefix)
-        for name in found.dropped:
+        result = worker_config.topic_settings(config, prefix)
+        for name in result.dropped:
             log.warning("ignoring '%s': penstock sets this for its internal topics", name)
-        return found.settings
+        return result.settings
 
     return {
         "offset": replace(

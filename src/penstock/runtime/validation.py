@@ -1,6 +1,6 @@
-"""Validation of a connector's configuration: `ConfigInfos`, and the plugins that are asked for.
+"""Validation of a connector's configuration: `ConfigInfos`, and the requested plugins.
 
-Whatever combines the worker's settings with a connector's is checked here: converters with their
+Settings that depend on the worker's and the connector's are checked here: converters with their
 settings (kafka-connect.md §3.1), transforms, client overrides, the connector's own findings.
 """
 
@@ -77,37 +77,37 @@ class Validator:
             shown = ", ".join(f"{key}={shown_value(props[key])}" for key in hash_map_copy(props))
             text = f"Connector config {{{shown}}} contains no connector type"
             raise NoConnectorType(self._providers.redacted(text))
-        found = self._registry.connector(name.strip())
+        entry = self._registry.connector(name.strip())
         malformed = version_range_problem(props.get(keys.CONNECTOR_VERSION.name) or "")
         if malformed is not None:
             raise BadRequest(malformed)
-        refused = list(_other_version(keys.CONNECTOR_CLASS, found.cls, props))
-        if refused:  # so nobody knows what settings it has
+        refused = list(_other_version(keys.CONNECTOR_CLASS, entry.cls, props))
+        if refused:  # the settings of another version are unknown
             every = ConfigDef(*keys.CONNECTOR_KEYS)
-            offered = _with_versions(every, {keys.CONNECTOR_VERSION.name: found.plugin.version})
+            offered = _with_versions(every, {keys.CONNECTOR_VERSION.name: entry.plugin.version})
             return render.config_infos(name, [offered], _blamed(offered.validate(props), refused))
-        framework = self._offered(found, props)
-        plugin = found.plugin.config
+        framework = self._offered(entry, props)
+        plugin = entry.plugin.config
         own = plugin.validate(props)
-        values = [*_blamed(framework.validate(props), self._problems(found, props)), *own]
+        values = [*_blamed(framework.validate(props), self._problems(entry, props)), *own]
         if not any(value.errors for value in own):
-            values = _with_findings(values, self._live(found, props))
+            values = _with_findings(values, self._live(entry, props))
         parts = [
             render.config_infos(name, [framework, plugin], values),
             *self._converter_parts(props),
-            *self._override_parts(found, props),
+            *self._override_parts(entry, props),
             *_own_part(name, props),
         ]
         return render.merged_infos(name, *parts)
 
-    def _live(self, found: Found, props: Mapping[str, str | None]) -> Iterator[Finding]:
-        """What is not installed for the connector, or else what it finds where it connects to."""
-        assert issubclass(found.cls, Connector)
+    def _live(self, entry: Found, props: Mapping[str, str | None]) -> Iterator[Finding]:
+        """Findings about missing packages, or else those of the connector's live validation."""
+        assert issubclass(entry.cls, Connector)
         try:
-            config = found.plugin.config.parse(props)
+            config = entry.plugin.config.parse(props)
         except ConfigInvalid:  # a null, which is no error by itself
             return
-        connector = found.cls()
+        connector = entry.cls()
         try:
             connector.check_installed(config)
         except NotInstalled as missing:
@@ -115,21 +115,21 @@ class Validator:
             return
         for finding in _looked(connector, config):
             error = finding.error
-            # Unlike other errors it may tell of settings besides its own.
+            # Unlike other errors it may quote other settings.
             yield replace(finding, error=error and self._providers.redacted(error))
 
-    def _offered(self, found: Found, props: Mapping[str, str | None]) -> ConfigDef:
+    def _offered(self, entry: Found, props: Mapping[str, str | None]) -> ConfigDef:
         """The framework's settings as a validation shows them, with the worker's defaults. As in
         4.2.0, topic creation groups are checked only when the connector starts."""
         defaults = {key.name: self._worker.props.get(key.name) for key in _CONVERTERS}
         defaults[keys.HEADER_CONVERTER.name] = self._worker[worker_keys.HEADER_CONVERTER]
         definition = connector_rules.enrich(
-            _base(found),
+            _base(entry),
             props,
             self._plugins(),
             {name: text for name, text in defaults.items() if text is not None},
         )
-        versions: dict[str, str | None] = {keys.CONNECTOR_VERSION.name: found.plugin.version}
+        versions: dict[str, str | None] = {keys.CONNECTOR_VERSION.name: entry.plugin.version}
         for key in (*_CONVERTERS, keys.HEADER_CONVERTER):
             version = self._converter_version(props.get(key.name) or defaults[key.name])
             versions[f"{key.name}.plugin.version"] = version
@@ -139,10 +139,10 @@ class Validator:
         cls = self._registry.header_converter(name.strip()) if name else None
         return cls.plugin.version if cls else None
 
-    def framework(self, found: Found, props: Mapping[str, str | None]) -> ConfigDef:
+    def framework(self, entry: Found, props: Mapping[str, str | None]) -> ConfigDef:
         """The framework's settings as a task is planned with them."""
-        definition = connector_rules.enrich(_base(found), props, self._plugins())
-        if found.kind is Kind.SOURCE and self.creates_topics():
+        definition = connector_rules.enrich(_base(entry), props, self._plugins())
+        if entry.kind is Kind.SOURCE and self.creates_topics():
             definition = topic_creation.with_topic_creation(definition, props)
         return definition
 
@@ -159,16 +159,16 @@ class Validator:
     def _classes(
         self, find: Callable[[str], type | None], *kinds: Kind
     ) -> connector_rules.PluginClasses:
-        found = self._registry.of_kind(*kinds)
+        entries = self._registry.of_kind(*kinds)
         return connector_rules.PluginClasses(
-            {each.plugin.class_name: each.plugin.config for each in found},
+            {entry.plugin.class_name: entry.plugin.config for entry in entries},
             {
-                name: each.plugin.class_name
-                for each in found
-                for name in each.names()
-                if find(name) is each.cls
+                name: entry.plugin.class_name
+                for entry in entries
+                for name in entry.names()
+                if find(name) is entry.cls
             },
-            {each.plugin.class_name: (each.plugin.version,) for each in found},
+            {entry.plugin.class_name: (entry.plugin.version,) for entry in entries},
         )
 
     def creates_topics(self) -> bool:
@@ -185,11 +185,11 @@ class Validator:
             if cls is not None:
                 yield key, cls
 
-    def _problems(self, found: Found, props: Mapping[str, str | None]) -> Iterable[tuple[str, str]]:
+    def _problems(self, entry: Found, props: Mapping[str, str | None]) -> Iterable[tuple[str, str]]:
         yield from connector_rules.null_value_problems(props)
         for key, cls in self._converters_given(props):
             yield from _other_version(key, cls, props)
-        if found.kind is Kind.SINK:
+        if entry.kind is Kind.SINK:
             yield from connector_rules.sink_group_problems(
                 props, self._worker[worker_keys.GROUP_ID]
             )
@@ -197,23 +197,23 @@ class Validator:
         values = connector_rules.SOURCE.validate(props)
         enabled = worker_config.exactly_once(self._worker)
         yield from connector_rules.exactly_once_problems(
-            values, enabled, self._asked(found, props, _is_exact)
+            values, enabled, self._answer(entry, props, _is_exact)
         )
         yield from connector_rules.transaction_boundary_problems(
-            values, bool(self._asked(found, props, _ends_transactions))
+            values, bool(self._answer(entry, props, _ends_transactions))
         )
 
-    def _asked(
+    def _answer(
         self,
-        found: Found,
+        entry: Found,
         props: Mapping[str, str | None],
         question: Callable[[SourceConnector, Config], bool | None],
     ) -> bool | None:
         """A source connector's answers on its configuration; None if the configuration is
         invalid."""
-        assert issubclass(found.cls, SourceConnector)
+        assert issubclass(entry.cls, SourceConnector)
         try:
-            return question(found.cls(), found.plugin.config.parse(props))
+            return question(entry.cls(), entry.plugin.config.parse(props))
         except ConfigInvalid:
             return None
 
@@ -223,18 +223,18 @@ class Validator:
                 continue
             prefix, kind = f"{key.name}.", key.name.partition(".")[0]
             definition = always_typed(cls.plugin.config)
-            given = {**under(props, prefix), CONVERTER_TYPE: kind}
-            values = {value.name: value for value in definition.validate(given)}
+            texts = {**under(props, prefix), CONVERTER_TYPE: kind}
+            values = {value.name: value for value in definition.validate(texts)}
             yield render.prefixed_infos(
                 definition, [values[name] for name in hash_map_order(values)], prefix
             )
 
     def _override_parts(
-        self, found: Found, props: Mapping[str, str | None]
+        self, entry: Found, props: Mapping[str, str | None]
     ) -> Iterable[render.Json]:
         policy = self._worker[worker_keys.OVERRIDE_POLICY]
         allowlist = self._worker[worker_keys.OVERRIDE_ALLOWLIST]
-        source, dead_letters = found.kind is Kind.SOURCE, _dead_letter_topic(props)
+        source, dead_letters = entry.kind is Kind.SOURCE, _dead_letter_topic(props)
         prefixes = ["producer.override."] if source or dead_letters else []
         if topic_creation.uses_topic_creation(props) if source else dead_letters:
             prefixes.append("admin.override.")
@@ -244,8 +244,8 @@ class Validator:
             values = connector_rules.check_overrides(policy, allowlist, under(props, prefix))
             client = prefix.partition(".")[0]
             if client == ("producer" if source else "consumer"):
-                given = {name: text for name, text in props.items() if text is not None}
-                settings = worker_config.connector_client(self._worker, client, given)
+                texts = {name: text for name, text in props.items() if text is not None}
+                settings = worker_config.connector_client(self._worker, client, texts)
                 own = under(props, prefix)
                 if any(map(interceptors.concerns, own)):
                     found_problems = interceptors.problems(self._registry, client, settings, prefix)
@@ -270,10 +270,10 @@ class Validator:
             else:
                 cls = self._registry.converter(name)
             if cls is None:
-                known = ", ".join(
-                    found.plugin.class_name for found in self._registry.of_kind(*kinds)
+                installed = ", ".join(
+                    entry.plugin.class_name for entry in self._registry.of_kind(*kinds)
                 )
-                text = f"Class {name} could not be found. Installed converters are: {known}"
+                text = f"Class {name} could not be found. Installed converters are: {installed}"
                 problems.append(invalid(key.name, name, text))
                 continue
             problems += (text for _, text in _other_version(key, cls, self._worker.props))
@@ -289,15 +289,15 @@ class Validator:
         if problems:
             raise ConfigInvalid(problems)
 
-    def found(self, props: Props) -> Found:
+    def connector_entry(self, props: Props) -> Found:
         """The connector class in the requested version. Raises ConfigInvalid if that or a
         converter's version is not installed."""
-        found = self._registry.connector(props[keys.CONNECTOR_CLASS.name].strip())
-        asked = [(keys.CONNECTOR_CLASS, found.cls), *self._converters_given(props)]
-        problems = [text for key, cls in asked for _, text in _other_version(key, cls, props)]
+        entry = self._registry.connector(props[keys.CONNECTOR_CLASS.name].strip())
+        requested = [(keys.CONNECTOR_CLASS, entry.cls), *self._converters_given(props)]
+        problems = [text for key, cls in requested for _, text in _other_version(key, cls, props)]
         if problems:
             raise ConfigInvalid(list(dict.fromkeys(problems)))
-        return found
+        return entry
 
 
 def _as_submitted(
@@ -315,8 +315,8 @@ def _as_submitted(
             return info
         raw = props[value["name"]]
         errors = [error.replace(text, raw or "") for error in value["errors"]]
-        seen = value["value"] if value["value"] in (None, HIDDEN) else raw
-        return {**info, "value": {**value, "value": seen, "errors": errors}}
+        submitted = value["value"] if value["value"] in (None, HIDDEN) else raw
+        return {**info, "value": {**value, "value": submitted, "errors": errors}}
 
     return {**infos, "configs": [shown(info) for info in infos["configs"]]}
 
@@ -345,8 +345,8 @@ def _own_part(name: str, props: Mapping[str, str | None]) -> Iterable[render.Jso
         yield render.config_infos(name, [own], own.validate(props))
 
 
-def _base(found: Found) -> ConfigDef:
-    return connector_rules.SOURCE if found.kind is Kind.SOURCE else connector_rules.SINK
+def _base(entry: Found) -> ConfigDef:
+    return connector_rules.SOURCE if entry.kind is Kind.SOURCE else connector_rules.SINK
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,23 +423,25 @@ def _blamed(
 def _with_findings(values: Sequence[ConfigValue], findings: Iterable[Finding]) -> list[ConfigValue]:
     """The values with the findings of `validate_live`."""
     by_name = {value.name: value for value in values}
-    for each in findings:
-        value = by_name.get(each.setting, ConfigValue(each.setting))
-        if each.recommended is not None:
-            value = replace(value, recommended=tuple(each.recommended))
-        by_name[each.setting] = value if each.error is None else value.with_error(each.error)
+    for finding in findings:
+        value = by_name.get(finding.setting, ConfigValue(finding.setting))
+        if finding.recommended is not None:
+            value = replace(value, recommended=tuple(finding.recommended))
+        by_name[finding.setting] = (
+            value if finding.error is None else value.with_error(finding.error)
+        )
     return list(by_name.values())
 
 
 def _looked(connector: Connector, config: Config) -> list[Finding]:
     """The findings of `validate_live` within `_LIVE_S`."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     failed: list[BaseException] = []
 
     def gather() -> None:
         try:
             for finding in connector.validate_live(config):
-                found.append(finding)  # noqa: PERF402 - each counts, whatever comes after it
+                findings.append(finding)  # noqa: PERF402 - each counts, whatever comes after it
         except BaseException as error:
             failed.append(error)
 
@@ -447,20 +449,20 @@ def _looked(connector: Connector, config: Config) -> list[Finding]:
     thread = threading.Thread(target=gather, name="validate-live", daemon=True)
     thread.start()
     thread.join(_LIVE_S)
-    said, definition = list(found), connector.plugin.config
+    reported, definition = list(findings), connector.plugin.config
     if thread.is_alive():
         text = f"The connector did not finish checking its system within {_LIVE_S:g} s."
-        return [*said, Finding(keys.CONNECTOR_CLASS.name, text)]
+        return [*reported, Finding(keys.CONNECTOR_CLASS.name, text)]
     for error in failed:
         if not isinstance(error, PenstockError):
             raise error
         texts = error.problems if isinstance(error, ConfigInvalid) else (str(error),)
-        said += [Finding(_named_in(text, definition), text) for text in texts]
-    return said
+        reported += [Finding(_named_in(text, definition), text) for text in texts]
+    return reported
 
 
 def _named_in(text: str, definition: ConfigDef) -> str:
     """The setting that a message names, by the longest match; else `connector.class`."""
     names = sorted((key.name for key in definition.keys), key=len, reverse=True)
-    named = (name for name in names if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", text))
-    return next(named, keys.CONNECTOR_CLASS.name)
+    matches = (name for name in names if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", text))
+    return next(matches, keys.CONNECTOR_CLASS.name)

@@ -171,10 +171,10 @@ class Worker:
         not run."""
         props = self._state.cluster.config(task.connector) or {}
         hidden = hidden_fields(self.config.props, props)
-        seen = self._tasks.driver.watch(task, records, timeout_s, hidden)
-        if seen is None:
+        watched = self._tasks.driver.watch(task, records, timeout_s, hidden)
+        if watched is None:
             return None
-        text = self.planner.without_secrets(orjson.dumps(seen).decode(), props)
+        text = self.planner.without_secrets(orjson.dumps(watched).decode(), props)
         shown: list[Any] = orjson.loads(text)
         return shown
 
@@ -220,12 +220,12 @@ class Worker:
         self._inbox.post(e.StopRequested())
 
     def _run(self) -> None:
-        told = HerderLog()
+        herder_log = HerderLog()
         try:
             while not self._state.membership.left:
                 event, before = self._next_event(), self._state
                 self._state, commands = step(before, event, self._clock.now())
-                told.observe(before, event, self._state, commands)
+                herder_log.observe(before, event, self._state, commands)
                 running = self._state.running
                 if running.tasks is not before.running.tasks:
                     self.metrics.phases(running.tasks)
@@ -257,11 +257,11 @@ class Worker:
             case e.AppendStatus():
                 self._topics.append_status(self._versioned(command.record))
             case e.NoteSkipped():
-                where = "" if command.at is None else f" at offset {command.at}"
+                position = "" if command.at is None else f" at offset {command.at}"
                 log.error(
                     "ignoring a record of the %s topic%s: %s",
                     command.topic,
-                    where,
+                    position,
                     command.reason,
                 )
             case e.ReadConfigToEnd():
@@ -316,16 +316,16 @@ class Worker:
         """The record with the plugin's version, in the states in which a 4.2.0 worker adds it."""
         if isinstance(record, TopicStatus) or record.status is None:
             return record
-        named = record.task.connector if isinstance(record, TaskStatus) else record.connector
+        connector = record.task.connector if isinstance(record, TaskStatus) else record.connector
         if record.status.state not in VERSIONED:
             return record
-        config = self._state.cluster.config(named) or {}
+        config = self._state.cluster.config(connector) or {}
         version = self.registry.version(config.get("connector.class"))
         return replace(record, status=replace(record.status, version=version))
 
     def _is_source(self, config: RawProps) -> bool:
-        found = self.registry.find_connector(config.get("connector.class"))
-        return found is not None and found.kind is Kind.SOURCE
+        entry = self.registry.find_connector(config.get("connector.class"))
+        return entry is not None and entry.kind is Kind.SOURCE
 
     def _fencing_is_current(self, connector: str, ticket: int) -> bool:
         round = self._state.fencing.rounds.get(connector)
@@ -338,14 +338,16 @@ class Worker:
         in_time = self.read_config_to_end(command.timeout_ms)
         self._inbox.post(e.ConfigEndReached(in_time, command.ticket))
 
-    def _reload(self, what: str | TaskId) -> None:
+    def _reload(self, target: str | TaskId) -> None:
         """Restarts a connector or task whose secret has expired (kafka-connect.md §13.4)."""
-        restart = e.RestartTask(what) if isinstance(what, TaskId) else e.RestartConnector(what)
+        restart = (
+            e.RestartTask(target) if isinstance(target, TaskId) else e.RestartConnector(target)
+        )
 
         def served(answer: Future[e.Result]) -> None:
             result = answer.result()
             if isinstance(result, e.Refused):
-                log.error("failed to restart %s: %s", what, result.message)
+                log.error("failed to restart %s: %s", target, result.message)
 
         self.submit(restart).add_done_callback(served)
 

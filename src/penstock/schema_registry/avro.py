@@ -200,7 +200,7 @@ class AvroConverter(Converter):
                 f"Failed to deserialize data for topic {topic} to Avro: schema {schema_id} is of "
                 f"type {text.type}"
             )
-        node, named = names.parse(text.text, {n: each.text for n, each in built_on.items()})
+        node, named = names.parse(text.text, {n: schema.text for n, schema in built_on.items()})
         subject = self._subjects.of(topic, _record_name(node))
         try:
             place = lookups.of(
@@ -216,23 +216,23 @@ class AvroConverter(Converter):
         schema = connect_schema(node, named, self._reading, place.version)
         return _Plan(schema, reader(node, named, self._reading, HEAD_SIZE))
 
-    def _explained(self, cause: Exception, topic: str, what: str) -> PenstockError:
+    def _explained(self, cause: Exception, topic: str, part: str) -> PenstockError:
         return explained(
             cause,
             network=f"Network connection error while deserializing data for topic {topic}:",
             refused=f"Failed to access Avro data from topic {topic} :",
-            failed=f"Failed to deserialize data for topic {topic} to Avro: {what}:",
+            failed=f"Failed to deserialize data for topic {topic} to Avro: {part}:",
         )
 
     def _not_read(self, cause: Exception, topic: str, cell: bytes) -> Exception:
         if isinstance(cause, PenstockError) and not isinstance(cause, wire.NotFramed):
             return cause
-        what = str(cause)
+        message = str(cause)
         if not isinstance(cause, wire.NotFramed):
             number = wire.schema_id(cell)
-            what = f"Error deserializing Avro message for id {number}"
-            what += f" ({type(cause).__name__}: {cause})"
-        error = DataError(f"Failed to deserialize data for topic {topic} to Avro: {what}")
+            message = f"Error deserializing Avro message for id {number}"
+            message += f" ({type(cause).__name__}: {cause})"
+        error = DataError(f"Failed to deserialize data for topic {topic} to Avro: {message}")
         error.__cause__ = cause
         return error
 
@@ -275,8 +275,8 @@ class AvroConverter(Converter):
         known = self._heads.get(key) if self._lasting else None
         if known is not None:
             return known
-        found = lookups.once(("write", key), lambda: self._new_writer(topic, schema, lookups))
-        return self._heads.put(key, found)
+        head = lookups.once(("write", key), lambda: self._new_writer(topic, schema, lookups))
+        return self._heads.put(key, head)
 
     def _new_writer(
         self, topic: str, schema: Schema | None, lookups: Lookups
@@ -305,7 +305,7 @@ class AvroConverter(Converter):
         write = self._writers.get(key)
         if write is None:
             node, named = names.parse(
-                target.text, {name: each.text for name, each in built_on.items()}
+                target.text, {name: schema.text for name, schema in built_on.items()}
             )
             write = self._writers.put(key, writer(schema, node, named, self._writing))
         return wire.head(number), write
@@ -318,10 +318,10 @@ class AvroConverter(Converter):
         """Why data of `own` cannot be read as `chosen`; None if they can."""
         one, other = (
             parse_avro(
-                each.text,
-                {name: built.text for name, built in self._client.referenced(each).items()},
+                schema.text,
+                {name: target.text for name, target in self._client.referenced(schema).items()},
             )
-            for each in (chosen, own)
+            for schema in (chosen, own)
         )
         obstacles = avro_obstacles(one, other)
         return "; ".join(obstacles) if obstacles else None

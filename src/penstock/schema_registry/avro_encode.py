@@ -28,7 +28,7 @@ def is_direct(union: list[Node], named: Nodes) -> bool:
     return (
         len(union) == 2
         and "null" in union
-        and all(kind_of(each, named) not in ("record", "array", "map") for each in union)
+        and all(kind_of(branch, named) not in ("record", "array", "map") for branch in union)
     )
 
 
@@ -119,11 +119,11 @@ class _Compiler:
             self._line("pass")
         # The value of `Anything` contains only fields that are set.
         get = f"{value}.get" if node["name"] == names.ANYTHING else ""
-        for each in node["fields"]:
+        for field in node["fields"]:
             inner = self._new("x")
-            name = each["name"]
+            name = field["name"]
             self._line(f"{inner} = {get}({name!r})" if get else f"{inner} = {value}[{name!r}]")
-            self._value(each["type"], inner)
+            self._value(field["type"], inner)
 
     def _union(self, node: list[Node], value: str) -> None:
         indices = [self._constant(_number(index)) for index in range(len(node))]
@@ -134,16 +134,16 @@ class _Compiler:
         else:
             branch = "if True"
         with self._under(f"{branch}:"):
-            living = [index for index, each in enumerate(node) if each != "null"]
+            living = [index for index, type in enumerate(node) if type != "null"]
             if is_direct(node, self._named):
                 for index in living:
                     self._line(f"add({indices[index]})")
                     self._value(node[index], value)
                 return
-            which, inner = self._new("i"), self._new("x")
-            self._line(f"{which}, {inner} = {value}")
+            choice, inner = self._new("i"), self._new("x")
+            self._line(f"{choice}, {inner} = {value}")
             for place, index in enumerate(living):
-                with self._under(f"{'elif' if place else 'if'} {which} == {index}:"):
+                with self._under(f"{'elif' if place else 'if'} {choice} == {index}:"):
                     self._line(f"add({indices[index]})")
                     self._value(node[index], inner)
 

@@ -135,14 +135,14 @@ class _Preparer:
         """The branch for values of `schema`."""
         kinds = [kind_of(node, self._named) for node in union]
         full = self._full_name(schema)
-        for wanted in self._kinds(schema):
-            found = [index for index, kind in enumerate(kinds) if kind == wanted]
-            for index in found:
+        for wanted_kind in self._kinds(schema):
+            matching = [index for index, kind in enumerate(kinds) if kind == wanted_kind]
+            for index in matching:
                 node = resolved(union[index], self._named)
-                if wanted not in names.NAMED or node["name"] == full:
+                if wanted_kind not in names.NAMED or node["name"] == full:
                     return index
-            if len(found) == 1:
-                return found[0]
+            if len(matching) == 1:
+                return matching[0]
         raise DataError(f"{schema.type.name} {full or ''} is not in union {union}")
 
     def _full_name(self, schema: Schema) -> str | None:
@@ -161,19 +161,19 @@ class _Preparer:
     def _union(self, schema: Schema, node: Node) -> Convert:
         """A struct that is a union: the first field that is set determines the branch."""
         union = node if isinstance(node, list) else [node]
-        living = [index for index, each in enumerate(union) if each != "null"]
+        living = [index for index, branch in enumerate(union) if branch != "null"]
         in_place = len(living) == len(schema.fields)
         choices: list[tuple[str, Convert, Value]] = []
-        for position, each in enumerate(schema.fields):
-            inner = each.schema.as_required()
+        for position, field in enumerate(schema.fields):
+            inner = field.schema.as_required()
             index = living[position] if in_place else self._match(inner, union)
             if kind_of(union[index], self._named) not in self._kinds(inner):
                 index = self._match(inner, union)
             convert = self._plain(inner, union[index])
             if isinstance(node, list):
                 convert = self._labelled(convert, node, index)
-            default = None if self._settings.ignore_default else each.schema.default
-            choices.append((each.name, convert, default))
+            default = None if self._settings.ignore_default else field.schema.default
+            choices.append((field.name, convert, default))
 
         def prepare(value: Value) -> Value:
             if type(value) is not dict:
@@ -219,7 +219,7 @@ class _Preparer:
         def prepare(value: Value) -> Value:
             if type(value) is not list:
                 raise invalid_type(schema, value)
-            return [element(each) for each in value]
+            return [element(item) for item in value]
 
         return prepare
 
@@ -232,7 +232,7 @@ class _Preparer:
             for key in value:
                 if type(key) is not str:
                     raise DataError(f"Invalid type for STRING: {java_class(key)}")
-            return {key: mapped(each) for key, each in value.items()}
+            return {key: mapped(item) for key, item in value.items()}
 
         return prepare
 
@@ -240,19 +240,19 @@ class _Preparer:
         entry = resolved(node["items"], self._named)
         if entry["type"] != "record":
             raise DataError(f"MAP cannot be written as Avro array of {entry['type']}")
-        types = {each["name"]: each["type"] for each in entry["fields"]}
+        types = {field["name"]: field["type"] for field in entry["fields"]}
         key = self.slot(schema.key_schema, types["key"])
         mapped = self.slot(schema.value_schema, types["value"])
 
         def prepare(value: Value) -> Value:
             if not isinstance(value, dict | list):
                 raise invalid_type(schema, value)
-            return [{"key": key(name), "value": mapped(each)} for name, each in pairs(value)]
+            return [{"key": key(name), "value": mapped(item)} for name, item in pairs(value)]
 
         return prepare
 
     def _struct(self, schema: Schema, node: Node) -> Convert:
-        by_name = {self._settings.rename(each.name): each for each in schema.fields}
+        by_name = {self._settings.rename(field.name): field for field in schema.fields}
         work: list[FieldWork] = []
         renamed: list[tuple[str, str]] = []
         constants: dict[str, Value] = {}
@@ -267,7 +267,7 @@ class _Preparer:
             work.append(self._field(source.name, source.schema, target["type"]))
             if source.name != name:
                 renamed.append((source.name, name))
-        fields = [each.name for each in work]
+        fields = [item.name for item in work]
         known = frozenset(schema.field_names)
         shapes = Shapes(work)
 
@@ -281,7 +281,7 @@ class _Preparer:
             checks, conversions = shapes[tuple(map(type, value.values()))]
             for name, fits in checks:
                 if not fits(value[name]):
-                    return {each.name: each.convert(value[each.name]) for each in work}
+                    return {item.name: item.convert(value[item.name]) for item in work}
             if not conversions:
                 return value
             datum = value.copy()
@@ -306,7 +306,7 @@ class _Preparer:
         direct = True
         if isinstance(node, list):
             direct = len(node) == 2 and "null" in node
-            inner = next((each for each in node if each != "null"), "null")
+            inner = next((branch for branch in node if branch != "null"), "null")
         plain = (
             direct
             and schema.logical is None
@@ -329,7 +329,7 @@ class _Preparer:
         record = resolved(node, self._named)
         if not isinstance(record, dict) or record.get("name") != names.ANYTHING:
             raise DataError(f"Data without a schema cannot be written as {node}")
-        unions = {each["name"]: each["type"] for each in record["fields"]}
+        unions = {field["name"]: field["type"] for field in record["fields"]}
         array, entries = (1 - unions[name].index("null") for name in ("array", "map"))
         low, high = int_range(Type.INT64)
 
@@ -348,10 +348,10 @@ class _Preparer:
                 case bytes() | bytearray() | memoryview():
                     return {"bytes": bytes(value)}
                 case list():
-                    return {"array": (array, [prepare(each) for each in value])}
+                    return {"array": (array, [prepare(item) for item in value])}
                 case dict():
                     inside = [
-                        {"key": prepare(key), "value": prepare(each)} for key, each in value.items()
+                        {"key": prepare(key), "value": prepare(item)} for key, item in value.items()
                     ]
                     return {"map": (entries, inside)}
             raise DataError(f"Unknown Java type for schemaless data: {java_class(value)}")
@@ -359,7 +359,7 @@ class _Preparer:
         return prepare
 
     def _constant(self, node: Node, default: Any) -> Value:
-        """The value of a field that the Connect schema lacks: the default of `node`."""
+        """The value of a field that is missing in the Connect schema: the default of `node`."""
         if isinstance(node, list):
             index = 0 if not (default is None and "null" in node) else node.index("null")
             if node[index] == "null":
@@ -371,15 +371,15 @@ class _Preparer:
             case "bytes" | "fixed":
                 return str(default).encode("latin-1")
             case "array":
-                return [self._constant(node["items"], each) for each in default]
+                return [self._constant(node["items"], item) for item in default]
             case "map":
-                return {k: self._constant(node["values"], each) for k, each in default.items()}
+                return {k: self._constant(node["values"], item) for k, item in default.items()}
             case "record":
                 return {
-                    each["name"]: self._constant(
-                        each["type"], default.get(each["name"], each.get("default"))
+                    field["name"]: self._constant(
+                        field["type"], default.get(field["name"], field.get("default"))
                     )
-                    for each in node["fields"]
+                    for field in node["fields"]
                 }
             case "float" | "double":
                 return float(default)

@@ -110,7 +110,9 @@ class _SchemaWriter:
                 return known
         if schema.type is Type.STRUCT and (union or schema.optional):
             if union:
-                branches = [self.of(each.schema.as_required(), bare=True) for each in schema.fields]
+                branches = [
+                    self.of(field.schema.as_required(), bare=True) for field in schema.fields
+                ]
                 return ["null", *branches] if schema.optional else branches
             return ["null", self.of(schema.as_required())]
         node = self._described(schema, self._plain(schema))
@@ -193,11 +195,11 @@ class _SchemaWriter:
         doc = parameters.get(names.OLD_RECORD_DOC if discard else names.RECORD_DOC)
         fields = [
             self._field(
-                self.settings.rename(each.name),
-                each.schema,
-                each.schema.doc if discard else parameters.get(names.FIELD_DOC + each.name),
+                self.settings.rename(field.name),
+                field.schema,
+                field.schema.doc if discard else parameters.get(names.FIELD_DOC + field.name),
             )
-            for each in schema.fields
+            for field in schema.fields
         ]
         head = {"type": "record", "name": name}
         return {**head, **({"doc": doc} if doc is not None else {}), "fields": fields}
@@ -260,29 +262,29 @@ class _SchemaWriter:
             case Type.BYTES:
                 return bytes(value).decode("latin-1")
             case Type.ARRAY:
-                return [self.json_default(schema.value_schema, each) for each in value]
+                return [self.json_default(schema.value_schema, item) for item in value]
             case Type.MAP:
                 entries = [
                     [self.json_default(schema.key_schema, key),
-                     self.json_default(schema.value_schema, each)]
-                    for key, each in pairs(value)
+                     self.json_default(schema.value_schema, item)]
+                    for key, item in pairs(value)
                 ]  # fmt: skip
                 return dict(entries) if self.settings.is_string_map(schema) else entries
             case Type.STRUCT:
                 fields = {
-                    self.settings.rename(each.name): self.json_default(
-                        each.schema, value.get(each.name, each.schema.default)
+                    self.settings.rename(field.name): self.json_default(
+                        field.schema, value.get(field.name, field.schema.default)
                     )
-                    for each in schema.fields
+                    for field in schema.fields
                 }
                 return next(iter(fields.values()), None) if is_union(schema) else fields
             case _:
                 return value
 
 
-def _required(schema: Schema | None, what: str) -> Schema:
+def _required(schema: Schema | None, kind: str) -> Schema:
     if schema is None:
-        raise DataError(f"A {what} without a schema has no Avro schema")
+        raise DataError(f"A {kind} without a schema has no Avro schema")
     return schema
 
 
@@ -318,11 +320,11 @@ def _is_default(node: Node, value: Any) -> bool:
             return isinstance(value, list) and all(_is_default(node["items"], v) for v in value)
         case "map":
             return isinstance(value, dict) and all(
-                _is_default(node["values"], each) for each in value.values()
+                _is_default(node["values"], item) for item in value.values()
             )
         case "record":
             return isinstance(value, dict) and all(
-                _is_default(each["type"], value.get(each["name"], each.get("default")))
-                for each in node["fields"]
+                _is_default(field["type"], value.get(field["name"], field.get("default")))
+                for field in node["fields"]
             )
     return False

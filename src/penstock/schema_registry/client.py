@@ -51,8 +51,8 @@ class RegistrySchema:
             body["schemaType"] = self.type
         if self.references:
             body["references"] = [
-                {"name": each.name, "subject": each.subject, "version": each.version}
-                for each in self.references
+                {"name": reference.name, "subject": reference.subject, "version": reference.version}
+                for reference in self.references
             ]
         return body
 
@@ -96,8 +96,8 @@ class Lookups:
     def once(self, key: Hashable, make: Callable[[], V]) -> V:
         """What `make` returns or raises; called once per `key`. Its requests use `of`."""
         if key in self._results:
-            found: V = self._results[key]
-            return found
+            known: V = self._results[key]
+            return known
         failure = self._failures.get(key)
         if failure is not None:
             raise failure.with_traceback(None)
@@ -157,7 +157,7 @@ class RegistryClient:
     def lookup(self, subject: str, schema: RegistrySchema, *, deleted: bool = False) -> Registered:
         """The schema's id and version in `subject`; `deleted`: also deleted versions.
 
-        Raises Refused with error code 40403 if it is not there.
+        Raises Refused with error code 40403 if it is not registered.
         """
         key = (subject, schema, deleted)
         known = self._places.get(key)
@@ -202,7 +202,7 @@ class RegistryClient:
 
         Each comes after those it refers to, so that they can be parsed in this order.
         """
-        found: dict[str, RegistrySchema] = {}
+        schemas: dict[str, RegistrySchema] = {}
         begun: set[str] = set()
 
         def visit(of: RegistrySchema) -> None:
@@ -212,10 +212,10 @@ class RegistryClient:
                 begun.add(reference.name)
                 place = self.version(reference.subject, reference.version, format=format)
                 visit(place.schema)
-                found[reference.name] = place.schema
+                schemas[reference.name] = place.schema
 
         visit(schema)
-        return found
+        return schemas
 
     def _normal(self) -> dict[str, str]:
         return {"normalize": "true"} if self._normalize else {}
@@ -223,8 +223,8 @@ class RegistryClient:
 
 def _schema(body: Any) -> RegistrySchema:
     references = tuple(
-        Reference(each["name"], each["subject"], each["version"])
-        for each in body.get("references") or ()
+        Reference(reference["name"], reference["subject"], reference["version"])
+        for reference in body.get("references") or ()
     )
     return RegistrySchema(body["schema"], body.get("schemaType") or "AVRO", references)
 
@@ -283,11 +283,11 @@ class WriterSchemas:
     ) -> None:
         if not strict or self._checked.get((chosen, own)):
             return
-        why = self._incompatible(chosen, own)
-        if why is not None:
+        reason = self._incompatible(chosen, own)
+        if reason is not None:
             raise DataError(
                 f"Incompatible schema {chosen.text} with refs {_shown(chosen.references)} of type "
-                f"{chosen.type} for schema {own.text} ({why}). "
+                f"{chosen.type} for schema {own.text} ({reason}). "
                 f"Set {setting}=false to disable this check"
             )
         self._checked.put((chosen, own), True)
@@ -308,8 +308,8 @@ def _pairs(text: str | None) -> dict[str, str]:
 
 def _shown(references: tuple[Reference, ...]) -> str:
     inside = ", ".join(
-        f"{{name='{each.name}', subject='{each.subject}', version={each.version}}}"
-        for each in references
+        f"{{name='{reference.name}', subject='{reference.subject}', version={reference.version}}}"
+        for reference in references
     )
     return f"[{inside}]"
 

@@ -44,8 +44,8 @@ def parse_avro(text: str, built_on: Texts | None = None) -> AvroSchema:
         # Unknown or invalid logical types: as in Java, the underlying type counts.
         warnings.simplefilter("ignore")
         try:
-            for each in (*(built_on or {}).values(), text):
-                parsed: AvroSchema = make_avsc_object(json.loads(each), names)
+            for schema_text in (*(built_on or {}).values(), text):
+                parsed: AvroSchema = make_avsc_object(json.loads(schema_text), names)
         except (ValueError, AvroException, TypeError, KeyError) as cause:
             raise InvalidSchema(f"Input schema is an invalid Avro schema: {cause}") from cause
     return parsed
@@ -58,8 +58,8 @@ def avro_obstacles(reader: AvroSchema, writer: AvroSchema) -> list[str]:
     if result.compatibility is SchemaCompatibilityType.compatible:
         return []
     kinds = ", ".join(sorted({kind.name.upper() for kind in result.incompatibilities}))
-    where, why = ", ".join(sorted(result.locations)), "; ".join(sorted(result.messages))
-    return [f"{kinds} at {where}: {why}"]
+    locations, messages = ", ".join(sorted(result.locations)), "; ".join(sorted(result.messages))
+    return [f"{kinds} at {locations}: {messages}"]
 
 
 Json = Any
@@ -109,20 +109,23 @@ class _JsonRules:
         writer = {} if writer is True else writer
         alternatives = next((key for key in ("oneOf", "anyOf") if key in writer), None)
         if alternatives is not None:
-            rest = {name: each for name, each in writer.items() if name != alternatives}
-            for index, each in enumerate(writer[alternatives]):
-                each = self._resolved(each, 1)
-                whole = {**rest, **each} if isinstance(each, dict) else each
-                yield from self.compare(reader, whole, f"{path}/{alternatives}/{index}")
+            others = {name: value for name, value in writer.items() if name != alternatives}
+            for index, alternative in enumerate(writer[alternatives]):
+                alternative = self._resolved(alternative, 1)
+                combined = (
+                    {**others, **alternative} if isinstance(alternative, dict) else alternative
+                )
+                yield from self.compare(reader, combined, f"{path}/{alternatives}/{index}")
             return
         for key in ("oneOf", "anyOf"):
             if key in reader and not any(
-                not list(self._trying().compare(each, writer, path)) for each in reader[key]
+                not list(self._trying().compare(alternative, writer, path))
+                for alternative in reader[key]
             ):
                 yield f"SUM_TYPE_NARROWED at {path}/{key}: no alternative takes what was written"
                 return
-        for each in reader.get("allOf", ()):
-            yield from self.compare(each, writer, f"{path}/allOf")
+        for alternative in reader.get("allOf", ()):
+            yield from self.compare(alternative, writer, f"{path}/allOf")
         yield from self._values(reader, writer, path)
         if "object" in _types(writer) and "object" in _types(reader):
             yield from self._properties(reader, writer, path)
@@ -145,25 +148,25 @@ class _JsonRules:
                 text = self._others[side].get(name)
                 if text is None:
                     return schema
-                found: Json = json.loads(text)
+                document: Json = json.loads(text)
             else:
-                found = self._roots[side]
+                document = self._roots[side]
             for part in pointer.split("/")[1:]:
                 part = part.replace("~1", "/").replace("~0", "~")
-                if not isinstance(found, dict) or part not in found:
+                if not isinstance(document, dict) or part not in document:
                     return schema
-                found = found[part]
-            schema = found
+                document = document[part]
+            schema = document
         return schema
 
     def _values(self, reader: Json, writer: Json, path: str) -> Iterator[str]:
         allowed, written = _types(reader), _types(writer)
-        if missing := [each for each in _JSON_TYPES if each in written and each not in allowed]:
+        if missing := [name for name in _JSON_TYPES if name in written and name not in allowed]:
             yield f"TYPE_CHANGED at {path}: {', '.join(missing)} may have been written"
         values = _constants(reader)
         if values is not None:
-            others = _constants(writer)
-            if others is None or any(each not in values for each in others):
+            constants = _constants(writer)
+            if constants is None or any(constant not in values for constant in constants):
                 yield f"ENUM_ARRAY_NARROWED at {path}/enum: other values may have been written"
         for names, tighter in ((_NOT_ABOVE, -1), (_NOT_BELOW, 1)):
             for name in names:
@@ -176,7 +179,7 @@ class _JsonRules:
 
     def _properties(self, reader: Json, writer: Json, path: str) -> Iterator[str]:
         ours, theirs = reader.get("properties", {}), writer.get("properties", {})
-        more, their_more = (each.get("additionalProperties", True) for each in (reader, writer))
+        more, their_more = (schema.get("additionalProperties", True) for schema in (reader, writer))
         their_required = set(writer.get("required", ()))
         for name in reader.get("required", ()):
             has_default = isinstance(ours.get(name), dict) and "default" in ours[name]

@@ -99,7 +99,7 @@ class FramedConverter(Converter, Generic[W]):
     ) -> WriteBytes | None:
         """The function that writes the schema's values to the topic; `value` is the first.
 
-        None if that value has no bytes: then nothing is registered, and the next value asks again.
+        None if that value has no bytes: then nothing is registered, and the next value tries again.
         """
         key = (topic, schema)
         known = self._writings.get(key)
@@ -111,10 +111,10 @@ class FramedConverter(Converter, Generic[W]):
             self._written.put(schema, written)
         if self.has_no_bytes(value, written):
             return None
-        found = lookups.once(
+        plan = lookups.once(
             ("writing", key), lambda: self.new_writing(topic, schema, written, lookups)
         )
-        return self._writings.put(key, found) if self._keeps_ids else found
+        return self._writings.put(key, plan) if self._keeps_ids else plan
 
     def stored(
         self,
@@ -164,8 +164,8 @@ class FramedConverter(Converter, Generic[W]):
             try:
                 if topics[row] != topic or not cell.startswith(prefix):
                     topic = None
-                    found = self.reading(topics[row], cell, lookups)
-                    prefix, schema, read = found.prefix, found.schema, found.read
+                    plan = self.reading(topics[row], cell, lookups)
+                    prefix, schema, read = plan.prefix, plan.schema, plan.read
                     size, topic = len(prefix), topics[row]
                 value = read(cell[size:])
             except Exception as cause:
@@ -191,11 +191,11 @@ class FramedConverter(Converter, Generic[W]):
                 try:
                     if schema is not None and topics[row] != topic:
                         topic = None
-                        found = self.writing(topics[row], schema, values[row], lookups)
-                        if found is None:
+                        plan = self.writing(topics[row], schema, values[row], lookups)
+                        if plan is None:
                             append(None)
                             continue
-                        write, topic = found, topics[row]
+                        write, topic = plan, topics[row]
                     append(write(values[row]))
                 except Exception as cause:
                     failed[row] = self._write_error(cause, topics[row])
@@ -218,7 +218,7 @@ class FramedConverter(Converter, Generic[W]):
 
     @contextmanager
     def asking_to_write(self, topic: str) -> Iterator[None]:
-        """The same for messages that are written."""
+        """`asking_to_read` for messages that are written."""
         try:
             yield
         except Exception as cause:

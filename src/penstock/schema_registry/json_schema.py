@@ -129,8 +129,8 @@ class JsonSchemaConverter(FramedConverter[_Written]):
         known = self.readings.get(key)
         if known is not None:
             return known
-        found = lookups.once(("reading", key), lambda: self._new_reading(topic, id, lookups))
-        return self.readings.put(key, found)
+        reading = lookups.once(("reading", key), lambda: self._new_reading(topic, id, lookups))
+        return self.readings.put(key, reading)
 
     def _new_reading(self, topic: str, id: int, lookups: Lookups) -> Reading:
         with self.asking_to_read(topic):
@@ -148,8 +148,8 @@ class JsonSchemaConverter(FramedConverter[_Written]):
     def _document(self, stored: RegistrySchema, lookups: Lookups) -> Document:
         if stored.type != "JSON":
             raise DataError(f"The schema is of type {stored.type}, not JSON")
-        found = lookups.of(("built on", stored), lambda: self.client.referenced(stored))
-        return Document.of(stored.text, {name: each.text for name, each in found.items()})
+        schemas = lookups.of(("built on", stored), lambda: self.client.referenced(stored))
+        return Document.of(stored.text, {name: schema.text for name, schema in schemas.items()})
 
     def has_no_bytes(self, value: Value, written: _Written) -> bool:
         return value is None and written.write(None) is ABSENT
@@ -175,9 +175,9 @@ class JsonSchemaConverter(FramedConverter[_Written]):
     def incompatible(self, chosen: RegistrySchema, own: RegistrySchema) -> str | None:
         if chosen.type != "JSON":
             return f"it is of type {chosen.type}"
-        built_on = {name: each.text for name, each in self.client.referenced(chosen).items()}
-        found = json_obstacles(parse_json(chosen.text), parse_json(own.text), (built_on, {}))
-        return "; ".join(found) or None
+        built_on = {name: schema.text for name, schema in self.client.referenced(chosen).items()}
+        obstacles = json_obstacles(parse_json(chosen.text), parse_json(own.text), (built_on, {}))
+        return "; ".join(obstacles) or None
 
 
 def _bytes_reader(read: Read, validator: Any) -> ReadBytes:

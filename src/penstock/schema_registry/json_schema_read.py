@@ -103,15 +103,15 @@ def _plain(node: Value) -> Value:
     if isinstance(node, Decimal):
         return float(node)
     if isinstance(node, list):
-        return [_plain(each) for each in node]
+        return [_plain(item) for item in node]
     if isinstance(node, dict):
-        return {name: _plain(each) for name, each in node.items()}
+        return {name: _plain(member) for name, member in node.items()}
     return node
 
 
 def _id(root: Value) -> str:
-    found = (root.get("$id") or root.get("id")) if isinstance(root, dict) else None
-    return found if isinstance(found, str) else ""
+    id = (root.get("$id") or root.get("id")) if isinstance(root, dict) else None
+    return id if isinstance(id, str) else ""
 
 
 def connect_schema(document: Document, options: Options, version: int | None = None) -> Schema:
@@ -144,7 +144,6 @@ class _Kind(Enum):
 
 
 _COMBINED: Final = {_Kind.ALL, _Kind.ANY, _Kind.ONE}
-_UNIONS: Final = {_Kind.ANY, _Kind.ONE}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -163,13 +162,13 @@ class _View:
 
     @property
     def index(self) -> int | None:
-        found = self.node.get(CONNECT_INDEX)
-        return found if isinstance(found, int) and not isinstance(found, bool) else None
+        index = self.node.get(CONNECT_INDEX)
+        return index if isinstance(index, int) and not isinstance(index, bool) else None
 
     @property
     def connect_type(self) -> str | None:
-        found = self.node.get(CONNECT_TYPE)
-        return found if isinstance(found, str) else None
+        connect_type = self.node.get(CONNECT_TYPE)
+        return connect_type if isinstance(connect_type, str) else None
 
     def sub(self, node: Value) -> _View:
         """The view of a schema inside this one."""
@@ -179,10 +178,10 @@ class _View:
         """The target of a reference."""
         target = self.own["$ref"]
         try:
-            found = self.resolver.lookup(target)
+            target_schema = self.resolver.lookup(target)
         except (Unresolvable, AttributeError, TypeError) as cause:  # or what is no schema at all
             raise DataError(f"Could not resolve reference {target} of the JSON Schema") from cause
-        return _view(found.contents, found.resolver)
+        return _view(target_schema.contents, target_schema.resolver)
 
 
 _TYPES: Final[Mapping[str, _Kind]] = {
@@ -224,12 +223,12 @@ def _view(node: Value, resolver: Resolver[Value]) -> _View:
         resolver = resolver.in_subresource(
             Resource.from_contents(node, default_specification=DRAFT7)
         )
-    said = list(_said(node, resolver))
-    if len(said) == 1:
-        return replace(said[0], node=node)
-    if not said:
+    parts = list(_parts(node, resolver))
+    if len(parts) == 1:
+        return replace(parts[0], node=node)
+    if not parts:
         return _View(_Kind.EMPTY, node, node, resolver)
-    return _combination(_Kind.ALL, node, resolver, said)
+    return _combination(_Kind.ALL, node, resolver, parts)
 
 
 def _combination(
@@ -240,7 +239,7 @@ def _combination(
     return _View(kind, node, node, resolver, tuple(ordered))
 
 
-def _said(node: Node, resolver: Resolver[Value]) -> Iterator[_View]:
+def _parts(node: Node, resolver: Resolver[Value]) -> Iterator[_View]:
     """All meanings of one object."""
     if isinstance(node.get("$ref"), str):
         yield _View(_Kind.REFERENCE, _NOTHING, node, resolver)
@@ -259,7 +258,7 @@ def _said(node: Node, resolver: Resolver[Value]) -> Iterator[_View]:
         yield _typed(types, node, resolver)
     elif isinstance(types, list):
         yield _combination(
-            _Kind.ANY, _NOTHING, resolver, [_typed(each, node, resolver) for each in types]
+            _Kind.ANY, _NOTHING, resolver, [_typed(type, node, resolver) for type in types]
         )
     else:
         for kind, words in _TELLING.items():
@@ -359,13 +358,13 @@ class _Reader:
                 raise DataError("Map schema did not specify the value type")
             inner = self.connect(view.sub(values), None, optional=False)
             return Schema(Type.MAP, key_schema=STRING, value_schema=inner)
-        found = _properties(view)
+        properties = _properties(view)
         # The default index is the place among the properties.
         places = {
             name: (place if part.index is None else part.index, place)
-            for place, (name, part) in enumerate(found.items())
+            for place, (name, part) in enumerate(properties.items())
         }
-        ordered = sorted(found.items(), key=lambda item: places[item[0]])
+        ordered = sorted(properties.items(), key=lambda item: places[item[0]])
         return self._struct(ordered, _required(view))
 
     def _struct(self, properties: Iterable[tuple[str, _View]], required: set[str]) -> Schema:
@@ -398,7 +397,7 @@ class _Reader:
     def _symbols(self, view: _View) -> Mapping[str, str]:
         """The parameters that make a STRING an enum; JSON's have no name."""
         values = view.own["enum"]
-        symbols = [_symbol(each) for each in (values if isinstance(values, list) else ())]
+        symbols = [_symbol(symbol) for symbol in (values if isinstance(values, list) else ())]
         if self._options.generalized:
             numbered = enumerate(symbols)
             return {GENERAL_ENUM: ""} | {f"{GENERAL_ENUM}.{sym}": str(at) for at, sym in numbered}
@@ -438,9 +437,9 @@ class _Reader:
 def _described(schema: Schema, node: Node, version: int | None, optional: bool) -> Schema:
     """The schema with the JSON's name, version, doc, parameters and default."""
     parameters = dict(schema.parameters or {})
-    given = node.get(CONNECT_PARAMETERS)
-    if isinstance(given, dict):
-        parameters |= {name: _text(value) for name, value in given.items()}
+    stored = node.get(CONNECT_PARAMETERS)
+    if isinstance(stored, dict):
+        parameters |= {name: _text(value) for name, value in stored.items()}
     own_version = node.get(CONNECT_VERSION)
     schema = replace(
         schema,
@@ -459,10 +458,10 @@ def _number_type(view: _View) -> Type:
     connect_type = view.connect_type
     if connect_type is None:
         return Type.INT64 if view.own.get("type") == "integer" else Type.FLOAT64
-    found = _NUMBERS.get(connect_type)
-    if found is None:
+    number_type = _NUMBERS.get(connect_type)
+    if number_type is None:
         raise DataError(f"Unsupported type {connect_type}")
-    return found
+    return number_type
 
 
 _NUMBERS: Final[Mapping[str, Type]] = {
@@ -492,10 +491,10 @@ def _chosen(view: _View) -> _View | None:
 
 
 def _properties(view: _View) -> dict[str, _View]:
-    found = view.own.get("properties")
-    if not isinstance(found, dict):
+    properties = view.own.get("properties")
+    if not isinstance(properties, dict):
         return {}
-    return {name: view.sub(part) for name, part in found.items()}
+    return {name: view.sub(part) for name, part in properties.items()}
 
 
 def _required(view: _View) -> set[str]:

@@ -122,7 +122,7 @@ class _Writers:
         def write_array(value: Value) -> Value:
             if type(value) is not list:
                 raise invalid_type(schema, value)
-            return [element(each) for each in value]
+            return [element(item) for item in value]
 
         return write_array
 
@@ -133,21 +133,21 @@ class _Writers:
             if type(value) is not dict:
                 raise invalid_type(schema, value)
             node = {}
-            for name, each in value.items():
+            for name, item in value.items():
                 if name is None:
                     raise DataError("Invalid value: null used for required key of map")
-                node[key(name)] = mapped(each)
+                node[key(name)] = mapped(item)
             return node
 
         def write_entries(value: Value) -> Value:
             if not isinstance(value, dict | list):
                 raise invalid_type(schema, value)
-            return [{KEY: key(name), VALUE: mapped(each)} for name, each in pairs(value)]
+            return [{KEY: key(name), VALUE: mapped(item)} for name, item in pairs(value)]
 
         return write_object if keyed_by_text(schema) else write_entries
 
     def _union(self, schema: Schema) -> Write:
-        alternatives = [(each.name, self._value(each.schema)) for each in schema.fields]
+        alternatives = [(field.name, self._value(field.schema)) for field in schema.fields]
         known = frozenset(schema.field_names)
         null: Value = None if schema.optional else ABSENT
 
@@ -167,7 +167,7 @@ class _Writers:
     def _struct(self, schema: Schema) -> Write:
         names = list(schema.field_names)
         known = frozenset(names)
-        fields = [self._field(each) for each in schema.fields]
+        fields = [self._field(field) for field in schema.fields]
         shapes = Shapes(fields)
 
         def write_struct(value: Value) -> Value:
@@ -271,7 +271,7 @@ def _array_reader(schema: Schema, location: str | None) -> Read:
             node = list(node.values())
         elif type(node) is not list:
             return []
-        return [element(each) for each in node]
+        return [element(item) for item in node]
 
     return read_array
 
@@ -288,7 +288,7 @@ def _map_reader(schema: Schema, location: str | None) -> Read:
                 "Maps with string fields should be encoded as JSON objects, "
                 f"but found {node_type(node)}"
             )
-        return {name: mapped(each) for name, each in node.items()}
+        return {name: mapped(item) for name, item in node.items()}
 
     def read_entries(node: Value) -> Value:
         if type(node) is not list:
@@ -313,7 +313,7 @@ def _map_reader(schema: Schema, location: str | None) -> Read:
 
 def _struct_reader(schema: Schema) -> Read:
     names = list(schema.field_names)
-    fields = [_field_reader(each) for each in schema.fields]
+    fields = [_field_reader(field) for field in schema.fields]
     shapes = Shapes(fields)
     absent = dict.fromkeys(names, ABSENT)
 
@@ -323,8 +323,8 @@ def _struct_reader(schema: Schema) -> Read:
                 f"Structs should be encoded as JSON objects, but found {node_type(node)}"
             )
         if list(node) != names:
-            found = node
-            node = {name: found.get(name, ABSENT) for name in absent}
+            original = node
+            node = {name: original.get(name, ABSENT) for name in absent}
         checks, conversions = shapes[tuple(map(type, node.values()))]
         for name, fits in checks:
             if not fits(node[name]):
@@ -363,8 +363,8 @@ _FITS: Final[Mapping[Type, Callable[[Value], bool]]] = {
 
 def _union_reader(schema: Schema) -> Read:
     alternatives = [
-        (each.name, _FITS[each.schema.type], _slot_reader(each.schema, None), _properties(each))
-        for each in schema.fields
+        (field.name, _FITS[field.schema.type], _slot_reader(field.schema, None), _properties(field))
+        for field in schema.fields
     ]
 
     def read_union(node: Value) -> Value:

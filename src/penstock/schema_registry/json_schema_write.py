@@ -66,8 +66,8 @@ def _node(schema: Schema | None, index: int | None, options: Options) -> Node:
             {
                 "oneOf": null
                 + [
-                    _node(replace(each.schema, optional=False), each.index, options)
-                    for each in schema.fields
+                    _node(replace(field.schema, optional=False), field.index, options)
+                    for field in schema.fields
                 ]
             },
             index,
@@ -129,7 +129,7 @@ def _shape(schema: Schema, options: Options) -> Node:
             node: Node = {"type": "object"}
             if schema.fields:
                 node["properties"] = {
-                    each.name: _node(each.schema, each.index, options) for each in schema.fields
+                    field.name: _node(field.schema, field.index, options) for field in schema.fields
                 }
             if not options.additional_properties:
                 node["additionalProperties"] = False
@@ -143,7 +143,7 @@ def _symbols(schema: Schema, options: Options) -> list[str | None] | None:
     """The symbols of a STRING that is an enum, in order; None for others."""
     parameters = schema.parameters or {}
     marks = (GENERAL_ENUM, ENUM) if options.generalized else (ENUM, GENERAL_ENUM)
-    mark = next((each for each in marks if each in parameters), None)
+    mark = next((name for name in marks if name in parameters), None)
     if mark is None:
         return None
     names = [name[len(mark) + 1 :] for name in parameters if name.startswith(f"{mark}.")]

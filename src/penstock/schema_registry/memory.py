@@ -68,13 +68,13 @@ class MemoryRegistry:
             query = {**query, "&": more}
         known = False
         for verb, pattern, respond in _ROUTES:
-            found = pattern.fullmatch(path)
-            if found is None:
+            match = pattern.fullmatch(path)
+            if match is None:
                 continue
             known = True
             if verb != method:
                 continue
-            parts = {name: unquote(text) for name, text in found.groupdict().items()}
+            parts = {name: unquote(text) for name, text in match.groupdict().items()}
             try:
                 with self._lock:
                     return Response(200, respond(self, parts, query, body or {}))
@@ -92,34 +92,34 @@ class MemoryRegistry:
         )
 
     def versions(self, parts: Body, query: Query, body: Body) -> Any:
-        found = self._store.living(parts["subject"], _true(query, "deleted"))
-        return [each.number for each in found]
+        versions = self._store.living(parts["subject"], _true(query, "deleted"))
+        return [version.number for version in versions]
 
     def version(self, parts: Body, query: Query, body: Body) -> Any:
-        found = self._store.version(parts["subject"], parts["version"], _true(query, "deleted"))
-        return self._placed(parts["subject"], found, query.get("format"))
+        version = self._store.version(parts["subject"], parts["version"], _true(query, "deleted"))
+        return self._placed(parts["subject"], version, query.get("format"))
 
     def version_text(self, parts: Body, query: Query, body: Body) -> Any:
-        found = self._store.version(parts["subject"], parts["version"], _true(query, "deleted"))
-        return _text_body(found.schema)
+        version = self._store.version(parts["subject"], parts["version"], _true(query, "deleted"))
+        return _text_body(version.schema)
 
     def referenced_by(self, parts: Body, query: Query, body: Body) -> Any:
-        found = self._store.version(parts["subject"], parts["version"], True)
-        return sorted(self._store.users(parts["subject"], found.number))
+        version = self._store.version(parts["subject"], parts["version"], True)
+        return sorted(self._store.users(parts["subject"], version.number))
 
     def metadata(self, parts: Body, query: Query, body: Body) -> Any:
         pairs = parse_qsl(query.get("&", ""))
-        wanted = dict(
+        required = dict(
             zip(
                 [text for name, text in pairs if name == "key"],
                 [text for name, text in pairs if name == "value"],
                 strict=False,
             )
         )
-        for each in reversed(self._store.living(parts["subject"], _true(query, "deleted"))):
-            properties = json.loads(each.schema.metadata or "{}").get("properties") or {}
-            if all(properties.get(name) == value for name, value in wanted.items()):
-                return self._placed(parts["subject"], each)
+        for version in reversed(self._store.living(parts["subject"], _true(query, "deleted"))):
+            properties = json.loads(version.schema.metadata or "{}").get("properties") or {}
+            if all(properties.get(name) == value for name, value in required.items()):
+                return self._placed(parts["subject"], version)
         raise no_version("latest")
 
     def register(self, parts: Body, query: Query, body: Body) -> Any:
@@ -127,7 +127,9 @@ class MemoryRegistry:
         self._may_write(subject)
         schema = self._store.read(body, normalize=_true(query, "normalize"))
         place = self._store.subjects.setdefault(subject, Subject())
-        same = next((each for each in place.living() if each.schema.key == schema.key), None)
+        same = next(
+            (version for version in place.living() if version.schema.key == schema.key), None
+        )
         if same is None:
             problems = self._problems(subject, schema, place.living())
             if problems:
@@ -148,9 +150,9 @@ class MemoryRegistry:
         if not (subject in self._store.subjects and self._store.subjects[subject].living(deleted)):
             raise no_subject(subject)
         schema = self._store.read(body, normalize=_true(query, "normalize"))
-        for each in reversed(self._store.living(subject, deleted)):
-            if each.schema.key == schema.key:
-                return self._placed(subject, each)
+        for version in reversed(self._store.living(subject, deleted)):
+            if version.schema.key == schema.key:
+                return self._placed(subject, version)
         raise Refused(40403, "Schema not found")
 
     def delete_subject(self, parts: Body, query: Query, body: Body) -> Any:
@@ -171,11 +173,11 @@ class MemoryRegistry:
                 f"Subject '{subject}' was not deleted first before being permanently deleted",
             )
         chosen = list(place.versions.values()) if permanent else living
-        for each in chosen:
-            self._store.check_unused(subject, each)
-        for each in chosen:
-            each.deleted = True
-        numbers = [each.number for each in chosen]
+        for version in chosen:
+            self._store.check_unused(subject, version)
+        for version in chosen:
+            version.deleted = True
+        numbers = [version.number for version in chosen]
         if permanent:
             del self._store.subjects[subject]
             self._levels.pop(subject, None)
@@ -186,25 +188,25 @@ class MemoryRegistry:
     def delete_version(self, parts: Body, query: Query, body: Body) -> Any:
         subject, permanent = parts["subject"], _true(query, "permanent")
         self._may_write(subject)
-        found = self._store.version(subject, parts["version"], True)
-        if found.deleted and not permanent:
+        version = self._store.version(subject, parts["version"], True)
+        if version.deleted and not permanent:
             raise Refused(
                 40406,
-                f"Subject '{subject}' Version {found.number} was soft deleted. "
+                f"Subject '{subject}' Version {version.number} was soft deleted. "
                 "Set permanent=true to delete permanently",
             )
-        if permanent and not found.deleted:
+        if permanent and not version.deleted:
             raise Refused(
                 40407,
-                f"Subject '{subject}' Version {found.number} was not deleted first before being "
+                f"Subject '{subject}' Version {version.number} was not deleted first before being "
                 "permanently deleted",
             )
-        self._store.check_unused(subject, found)
-        found.deleted = True
+        self._store.check_unused(subject, version)
+        version.deleted = True
         if permanent:
-            del self._store.subjects[subject].versions[found.number]
+            del self._store.subjects[subject].versions[version.number]
             self._store.sweep()
-        return found.number
+        return version.number
 
     def types(self, parts: Body, query: Query, body: Body) -> Any:
         return list(TYPES)
@@ -219,18 +221,18 @@ class MemoryRegistry:
     def id_versions(self, parts: Body, query: Query, body: Body) -> Any:
         schema = self._store.by_id(parts["id"])
         return [
-            {"subject": name, "version": each.number}
+            {"subject": name, "version": version.number}
             for name, subject in sorted(self._store.subjects.items())
-            for each in subject.living(_true(query, "deleted"))
-            if each.schema is schema
+            for version in subject.living(_true(query, "deleted"))
+            if version.schema is schema
         ]
 
     def id_subjects(self, parts: Body, query: Query, body: Body) -> Any:
         return list(dict.fromkeys(e["subject"] for e in self.id_versions(parts, query, body)))
 
     def test_version(self, parts: Body, query: Query, body: Body) -> Any:
-        found = self._store.version(parts["subject"], parts["version"], False)
-        return self._tested(parts["subject"], body, query, [found], latest_only=True)
+        version = self._store.version(parts["subject"], parts["version"], False)
+        return self._tested(parts["subject"], body, query, [version], latest_only=True)
 
     def test_all(self, parts: Body, query: Query, body: Body) -> Any:
         subject = self._store.subjects.get(parts["subject"], Subject())
@@ -259,18 +261,18 @@ class MemoryRegistry:
         level = level or self._level(subject)
         if level == "NONE" or not earlier:
             return []
-        for each in reversed(earlier if level.endswith("_TRANSITIVE") else earlier[-1:]):
+        for version in reversed(earlier if level.endswith("_TRANSITIVE") else earlier[-1:]):
             problems: list[str] = []
             kind = level.removesuffix("_TRANSITIVE")
             if kind in ("BACKWARD", "FULL"):
-                problems += self._obstacles(schema, each.schema)
+                problems += self._obstacles(schema, version.schema)
             if kind in ("FORWARD", "FULL"):
-                problems += self._obstacles(each.schema, schema)
+                problems += self._obstacles(version.schema, schema)
             if problems:
                 return [
                     *(f"{{{problem}}}" for problem in problems),
-                    f"{{oldSchemaVersion: {each.number}}}",
-                    f"{{oldSchema: '{each.schema.text}'}}",
+                    f"{{oldSchemaVersion: {version.number}}}",
+                    f"{{oldSchema: '{version.schema.text}'}}",
                     f"{{compatibility: '{level}'}}",
                 ]
         return []
@@ -361,12 +363,12 @@ class MemoryRegistry:
         if mode.startswith("READONLY"):
             raise Refused(42205, f"Subject {subject} in context . is in read-only mode")
 
-    def _placed(self, subject: str, found: Version, format: str | None = None) -> dict[str, Any]:
+    def _placed(self, subject: str, version: Version, format: str | None = None) -> dict[str, Any]:
         return {
             "subject": subject,
-            "version": found.number,
-            "id": found.schema.id,
-            **_in_format(found.schema, format),
+            "version": version.number,
+            "id": version.schema.id,
+            **_in_format(version.schema, format),
         }
 
 

@@ -1,4 +1,4 @@
-"""What a registry in memory holds: subjects with their versions, and schemas by id."""
+"""The content of a registry in memory: subjects with their versions, and schemas by id."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Subject:
     last_number: int = 0
 
     def living(self, deleted: bool = False) -> list[Version]:
-        return [each for each in self.versions.values() if deleted or not each.deleted]
+        return [version for version in self.versions.values() if deleted or not version.deleted]
 
 
 class Store:
@@ -108,9 +108,9 @@ class Store:
             )
         if number == -1:
             return self.living(subject, False)[-1]
-        for each in self.living(subject, deleted):
-            if each.number == number:
-                return each
+        for version in self.living(subject, deleted):
+            if version.number == number:
+                return version
         raise no_version(number)
 
     def by_id(self, text: str) -> StoredSchema:
@@ -120,16 +120,16 @@ class Store:
             raise Refused(40403, f"Schema {text} not found")
         return schema
 
-    def with_id(self, schema: StoredSchema, asked: object) -> StoredSchema:
-        """The equal schema that is stored; or the new one, with the id asked for or the next."""
+    def with_id(self, schema: StoredSchema, requested: object) -> StoredSchema:
+        """The equal stored schema; or the new one, with the requested id or the next."""
         known = self._by_key.get(schema.key)
         if known is not None:
             return known
         number = max(self._schemas, default=0) + 1
-        if isinstance(asked, int) and asked > 0:
-            if asked in self._schemas:
-                raise Refused(42205, f"Overwrite new schema with id {asked} is not permitted.")
-            number = asked
+        if isinstance(requested, int) and requested > 0:
+            if requested in self._schemas:
+                raise Refused(42205, f"Overwrite new schema with id {requested} is not permitted.")
+            number = requested
         named = StoredSchema(
             number,
             *(schema.type, schema.text, schema.references, schema.metadata, schema.rules),
@@ -141,9 +141,9 @@ class Store:
     def sweep(self) -> None:
         """Removes the schemas without a subject."""
         used = {
-            each.schema.id
+            version.schema.id
             for subject in self.subjects.values()
-            for each in subject.versions.values()
+            for version in subject.versions.values()
         }
         for number in [number for number in self._schemas if number not in used]:
             del self._by_key[self._schemas.pop(number).key]
@@ -151,9 +151,9 @@ class Store:
     def users(self, subject: str, number: int) -> Iterator[int]:
         """Ids of schemas that refer to a version and are not deleted."""
         for other in self.subjects.values():
-            for each in other.living():
-                if any(ref[1:] == (subject, number) for ref in each.schema.references):
-                    yield each.schema.id
+            for version in other.living():
+                if any(ref[1:] == (subject, number) for ref in version.schema.references):
+                    yield version.schema.id
 
     def check_unused(self, subject: str, version: Version) -> None:
         """Raises Refused if a schema refers to the version."""
@@ -171,7 +171,7 @@ class Store:
             raise Refused(42201, "Empty schema")
         if kind not in TYPES:
             raise Refused(42201, f"Invalid schema type {kind}")
-        references = tuple(self._reference(each) for each in body.get("references") or ())
+        references = tuple(self._reference(reference) for reference in body.get("references") or ())
         built_on = self.built_on(references)
         try:
             if kind == "AVRO":
@@ -193,9 +193,13 @@ class Store:
         key = (kind, same, references, metadata, rules)
         return StoredSchema(0, kind, text, references, metadata, rules, key)
 
-    def _reference(self, given: Any) -> tuple[str, str, int]:
+    def _reference(self, reference: Any) -> tuple[str, str, int]:
         try:
-            name, subject, version = given["name"], given["subject"], int(given["version"])
+            name, subject, version = (
+                reference["name"],
+                reference["subject"],
+                int(reference["version"]),
+            )
         except (TypeError, KeyError, ValueError) as cause:
             raise Refused(42201, "A reference needs name, subject and version") from cause
         place = self.subjects.get(subject, Subject())
@@ -211,13 +215,13 @@ class Store:
 
     def built_on(self, references: tuple[tuple[str, str, int], ...]) -> dict[str, str]:
         """Texts of the schemas referred to, each after those it refers to itself."""
-        found: dict[str, str] = {}
+        texts: dict[str, str] = {}
         for name, subject, version in references:
             schema = self.subjects[subject].versions[version].schema
             for inner, text in self.built_on(schema.references).items():
-                found.setdefault(inner, text)
-            found.setdefault(name, schema.text)
-        return found
+                texts.setdefault(inner, text)
+            texts.setdefault(name, schema.text)
+        return texts
 
 
 def unbraced(node: Any) -> Any:
@@ -227,10 +231,10 @@ def unbraced(node: Any) -> Any:
             return kind
         case dict():
             return {
-                name: unbraced(each) if name in ("type", "items", "values", "fields") else each
-                for name, each in node.items()
+                name: unbraced(member) if name in ("type", "items", "values", "fields") else member
+                for name, member in node.items()
             }
         case list():
-            return [unbraced(each) for each in node]
+            return [unbraced(item) for item in node]
         case _:
             return node

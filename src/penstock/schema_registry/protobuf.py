@@ -192,10 +192,10 @@ class ProtobufConverter(FramedConverter[_Written]):
         known = self.readings.get(key)
         if known is not None:
             return known
-        found = lookups.once(
+        reading = lookups.once(
             ("reading", key), lambda: self._new_reading(topic, id, path, key[1], lookups)
         )
-        return self.readings.put(key, found)
+        return self.readings.put(key, reading)
 
     def _new_reading(
         self, topic: str, id: int, path: Sequence[int], prefix: bytes, lookups: Lookups
@@ -217,8 +217,8 @@ class ProtobufConverter(FramedConverter[_Written]):
             return known
         if stored.type != "PROTOBUF":
             raise DataError(f"The schema is of type {stored.type}, not PROTOBUF")
-        found = lookups.of(("built on", stored), lambda: self.client.referenced(stored))
-        references = tuple(from_base64(each.text, name) for name, each in found.items())
+        schemas = lookups.of(("built on", stored), lambda: self.client.referenced(stored))
+        references = tuple(from_base64(schema.text, name) for name, schema in schemas.items())
         return self._parsed.put(stored, _Parsed(from_base64(stored.text), references))
 
     def writing(
@@ -238,10 +238,10 @@ class ProtobufConverter(FramedConverter[_Written]):
             id, chosen = self.chosen(topic, schema, written.schema, full_name, lookups)
             if chosen is not written.schema:
                 # The bytes are the same; only the path is the other schema's.
-                found = path_to(self._parse(chosen, lookups).file, full_name)
-                if found is None:
+                existing = path_to(self._parse(chosen, lookups).file, full_name)
+                if existing is None:
                     raise DataError(f"The schema {id} has no message {full_name}")
-                path = found
+                path = existing
         start, to_bytes = head(id) + encode_path(path), written.write
 
         def write(value: Value) -> bytes | None:
@@ -250,14 +250,14 @@ class ProtobufConverter(FramedConverter[_Written]):
         return write
 
     def written(self, schema: Schema) -> _Written:
-        made = message_file(schema, self._options)
-        text = to_base64(made.file)
-        message = _Parsed(from_base64(text), ()).message(made.path)
+        target = message_file(schema, self._options)
+        text = to_base64(target.file)
+        message = _Parsed(from_base64(text), ()).message(target.path)
         write = writer(schema, message, self._options)
-        return _Written(RegistrySchema(text, "PROTOBUF"), made, write)
+        return _Written(RegistrySchema(text, "PROTOBUF"), target, write)
 
     def incompatible(self, chosen: RegistrySchema, own: RegistrySchema) -> str | None:
         if chosen.type != "PROTOBUF":
             return f"it is of type {chosen.type}"
-        files = (self._parse(each, Lookups()).with_full_names() for each in (chosen, own))
+        files = (self._parse(schema, Lookups()).with_full_names() for schema in (chosen, own))
         return "; ".join(protobuf_obstacles(*files)) or None

@@ -126,7 +126,7 @@ class Oneof:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a message consists of: oneofs first, then fields that are in none."""
+    """The parts of a message: oneofs first, then fields outside of them."""
 
     oneofs: tuple[Oneof, ...]
     members: tuple[Member, ...]
@@ -139,23 +139,24 @@ def parts_of(message: Descriptor) -> Parts:
     file = FileDescriptorProto.FromString(message.file.serialized_pb)
     proto2 = file.syntax in ("", "proto2")
     members = [
-        Member(field, each, proto2) for field, each in zip(message.fields, proto.field, strict=True)
+        Member(field, proto_field, proto2)
+        for field, proto_field in zip(message.fields, proto.field, strict=True)
     ]
     oneofs = []
     for index, oneof in enumerate(message.oneofs):
         inside = tuple(
-            each
-            for each in members
-            if each.proto.HasField("oneof_index") and each.proto.oneof_index == index
+            member
+            for member in members
+            if member.proto.HasField("oneof_index") and member.proto.oneof_index == index
         )
-        if not any(each.proto.proto3_optional for each in inside):
+        if not any(member.proto.proto3_optional for member in inside):
             oneofs.append(Oneof(oneof, index, inside))
     return Parts(
         tuple(oneofs),
         tuple(
-            each
-            for each in members
-            if not each.proto.HasField("oneof_index") or each.proto.proto3_optional
+            member
+            for member in members
+            if not member.proto.HasField("oneof_index") or member.proto.proto3_optional
         ),
     )
 
@@ -167,8 +168,8 @@ def is_map(field: FieldDescriptor) -> bool:
         field.is_repeated
         and message is not None
         and message.name.endswith(ENTRY)
-        and [each.name for each in message.fields] == [KEY, VALUE]
-        and not any(each.is_repeated for each in message.fields)
+        and [inner.name for inner in message.fields] == [KEY, VALUE]
+        and not any(inner.is_repeated for inner in message.fields)
     )
 
 
@@ -215,10 +216,10 @@ class _Reader:
     def _fields(self, parts: Parts) -> Iterator[tuple[str, Schema]]:
         for oneof in parts.oneofs:
             if self._options.flatten_unions:
-                yield from ((each.name, self.field(each)) for each in oneof.members)
+                yield from ((member.name, self.field(member)) for member in oneof.members)
             else:
                 yield oneof.field_name(self._options), self._union(oneof)
-        yield from ((each.name, self.field(each)) for each in parts.members)
+        yield from ((member.name, self.field(member)) for member in parts.members)
 
     def _union(self, oneof: Oneof) -> Schema:
         name: str = oneof.descriptor.name
@@ -229,7 +230,7 @@ class _Reader:
             optional=True,
             name=name if general else f"{UNION}.{shown}",
             parameters={GENERAL_UNION: name} if general else None,
-            fields=fields_of({each.name: self.field(each) for each in oneof.members}),
+            fields=fields_of({member.name: self.field(member) for member in oneof.members}),
         )
 
     def field(self, member: Member) -> Schema:
@@ -257,8 +258,8 @@ class _Reader:
             small = _SMALL.get(field_params(member.proto).get(CONNECT_TYPE, ""))
             if small is not None:
                 return Schema(small)
-        told = _TOLD.get(field.type)
-        return Schema(type, parameters=None if told is None else {TYPE: told})
+        type_name = _TOLD.get(field.type)
+        return Schema(type, parameters=None if type_name is None else {TYPE: type_name})
 
     def _enum(self, field: FieldDescriptor) -> Schema:
         enum = field.enum_type

@@ -141,15 +141,15 @@ def pool_of(
     pool = DescriptorPool()
     added: set[str] = set()
 
-    def add(each: FileDescriptorProto) -> None:
-        if each.name in added:
+    def add(file: FileDescriptorProto) -> None:
+        if file.name in added:
             return
-        added.add(each.name)
-        for path in each.dependency:
+        added.add(file.name)
+        for path in file.dependency:
             known = known_file(path)
             if known is not None:
                 add(known)
-        pool.Add(each)
+        pool.Add(file)
 
     try:
         for reference in references:
@@ -169,15 +169,15 @@ def message_at(pool: DescriptorPool, name: str, path: Sequence[int]) -> Descript
     """
     file = pool.FindFileByName(name)
     messages: Sequence[Descriptor] = list(file.message_types_by_name.values())
-    found: Descriptor | None = None
+    message: Descriptor | None = None
     for index in path:
         if not 0 <= index < len(messages):
             raise DataError(f"Invalid message indexes: {list(path)}")
-        found = messages[index]
-        messages = found.nested_types
-    if found is None:
+        message = messages[index]
+        messages = message.nested_types
+    if message is None:
         raise DataError(f"Invalid message indexes: {list(path)}")
-    return found
+    return message
 
 
 def path_to(file: FileDescriptorProto, full_name: str) -> list[int] | None:
@@ -270,6 +270,6 @@ def field_params(field: FieldDescriptorProto) -> Mapping[str, str]:
 
 
 def set_field_params(field: FieldDescriptorProto, params: Mapping[str, str]) -> None:
-    """Gives a field a `confluent.field_meta` option with these parameters."""
+    """Sets the `confluent.field_meta` option of a field to these parameters."""
     options = _meta_class()(meta={"params": dict(params)})
     field.options.MergeFromString(options.SerializeToString(deterministic=True))

@@ -66,7 +66,7 @@ class Options:
     flatten_unions: bool = False
 
     def name(self, name: str) -> str:
-        """The name as Protobuf has it."""
+        """The name in Protobuf."""
         return scrubbed(name) if self.scrub else name
 
 
@@ -97,7 +97,7 @@ def scrubbed(name: str) -> str:
     encoded = quote_plus(name, safe="*").replace("~", "%7E")
     if encoded[0].isdigit() or encoded[0] == "_":
         encoded = f"x{encoded}"
-    return "".join(each if each.isascii() and each.isalnum() else "_" for each in encoded)
+    return "".join(char if char.isascii() and char.isalnum() else "_" for char in encoded)
 
 
 def entry_name(map_name: str) -> str:
@@ -121,5 +121,5 @@ def map_name(entry: str) -> str:
         return entry
     # Guava's UPPER_CAMEL to LOWER_UNDERSCORE: a word begins at each capital but the first letter.
     stem = entry.removesuffix(ENTRY)
-    words = [f"_{each.lower()}" if "A" <= each <= "Z" else each for each in stem]
+    words = [f"_{char.lower()}" if "A" <= char <= "Z" else char for char in stem]
     return "".join(words).removeprefix("_") if stem[:1].isupper() else "".join(words)

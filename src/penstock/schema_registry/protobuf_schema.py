@@ -114,9 +114,9 @@ class MessageFile:
 
     @property
     def path(self) -> list[int]:
-        found = path_to(self.file, self.full_name)
-        assert found is not None  # whoever made it put the message in
-        return found
+        path = path_to(self.file, self.full_name)
+        assert path is not None  # the file was built with the message
+        return path
 
 
 def message_file(schema: Schema, options: Options) -> MessageFile:
@@ -153,13 +153,13 @@ class _Builder:
     def _message(self, message: DescriptorProto, schema: Schema) -> None:
         """Fills in the fields of a STRUCT."""
         optionals: list[FieldDescriptorProto] = []
-        used = {tag for each in schema.fields for tag in _tags(each)}
+        used = {tag for field in schema.fields for tag in _tags(field)}
         numbers = iter(number for number in range(1, 1 << 29) if number not in used)
-        for each in schema.fields:
-            if is_union(each.schema):
+        for member in schema.fields:
+            if is_union(member.schema):
                 oneof = len(message.oneof_decl)
-                message.oneof_decl.add(name=self._union_name(each.schema))
-                for choice in each.schema.fields:
+                message.oneof_decl.add(name=self._union_name(member.schema))
+                for choice in member.schema.fields:
                     number = _tag(choice.schema) or next(numbers)
                     field = self._field(message, choice.schema, choice.name, number)
                     if field.label == _P.LABEL_REPEATED:
@@ -169,10 +169,12 @@ class _Builder:
                         )
                     field.oneof_index = oneof
                 continue
-            field = self._field(message, each.schema, each.name, _tag(each.schema) or next(numbers))
+            field = self._field(
+                message, member.schema, member.name, _tag(member.schema) or next(numbers)
+            )
             if (
                 self._options.optional_for_nullables
-                and each.schema.optional
+                and member.schema.optional
                 and field.label != _P.LABEL_REPEATED
             ):
                 optionals.append(field)
@@ -206,9 +208,9 @@ class _Builder:
             self._refer(field, type_name, path)
             if schema.logical is Logical.DECIMAL:
                 parameters = schema.parameters or {}
-                told = (("precision", PRECISION), ("scale", SCALE))
+                attributes = (("precision", PRECISION), ("scale", SCALE))
                 self._describe(
-                    field, {ours: parameters[key] for ours, key in told if key in parameters}
+                    field, {ours: parameters[key] for ours, key in attributes if key in parameters}
                 )
             return
         if mark := enum_mark(schema, generalized=self._options.generalized):
@@ -260,7 +262,7 @@ class _Builder:
         name = self._options.name(name)
         field.type = _P.TYPE_ENUM
         field.type_name = name
-        if any(each.name == name for each in message.enum_type):
+        if any(enum.name == name for enum in message.enum_type):
             return
         enum = message.enum_type.add(name=name)
         for key, number in parameters.items():
@@ -303,10 +305,12 @@ class _Builder:
     def _define(
         self, message: DescriptorProto, field: FieldDescriptorProto, nested: DescriptorProto
     ) -> None:
-        """Nests a message in the one that uses it, unless it is there."""
+        """Nests a message in the one that uses it, unless it is nested already."""
         field.type = _P.TYPE_MESSAGE
         field.type_name = nested.name
-        known = [each for each in message.nested_type if each.name == nested.name]
+        known = [
+            message_type for message_type in message.nested_type if message_type.name == nested.name
+        ]
         if not known:
             message.nested_type.append(nested)
         elif known[0] != nested:
@@ -330,7 +334,7 @@ class _Builder:
 def _tags(field: Field) -> list[int]:
     """The numbers in the parameters of a field, or of the fields of a oneof."""
     inside = field.schema.fields if is_union(field.schema) else (field,)
-    return [tag for each in inside if (tag := _tag(each.schema))]
+    return [tag for member in inside if (tag := _tag(member.schema))]
 
 
 def _tag(schema: Schema) -> int | None:

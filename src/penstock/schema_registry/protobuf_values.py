@@ -88,10 +88,10 @@ def reader(message: Descriptor, options: Options) -> ReadBytes:
 
     def read_bytes(data: bytes) -> Value:
         try:
-            found = parse(data)
+            message = parse(data)
         except DecodeError as cause:
             raise DataError(f"Invalid Protobuf message: {cause}") from cause
-        return read(found)
+        return read(message)
 
     return read_bytes
 
@@ -104,14 +104,15 @@ def _struct_reader(message: Descriptor, options: Options) -> Read:
     names: list[str] = []
     for oneof in parts.oneofs:
         if options.flatten_unions:
-            names += [each.name for each in oneof.members]
+            names += [member.name for member in oneof.members]
             sometimes += [
-                (each.name, each.name, _field_reader(each, options)) for each in oneof.members
+                (member.name, member.name, _field_reader(member, options))
+                for member in oneof.members
             ]
         else:
             name = oneof.field_name(options)
             names.append(name)
-            choices = {each.name: _field_reader(each, options) for each in oneof.members}
+            choices = {member.name: _field_reader(member, options) for member in oneof.members}
             unions.append((name, oneof.descriptor.name, choices))
     defaults: list[tuple[str, Read]] = []
     for member in parts.members:
@@ -127,14 +128,14 @@ def _struct_reader(message: Descriptor, options: Options) -> Read:
             assert read is not None  # structs always need a reader
             always.append(member)
             defaults.append((member.name, read))
-    read_always = _getter([each.name for each in always])
-    always_names = [each.name for each in always]
+    read_always = _getter([member.name for member in always])
+    always_names = [member.name for member in always]
     if not sometimes and not unions:
         if not defaults:
-            return lambda found: dict(zip(names, read_always(found), strict=True))
+            return lambda message: dict(zip(names, read_always(message), strict=True))
 
-        def read_plain(found: Any) -> Value:
-            row = dict(zip(names, read_always(found), strict=True))
+        def read_plain(message: Any) -> Value:
+            row = dict(zip(names, read_always(message), strict=True))
             for name, read in defaults:
                 row[name] = read(row[name])
             return row
@@ -142,21 +143,21 @@ def _struct_reader(message: Descriptor, options: Options) -> Read:
         return read_plain
     empty: dict[str, Value] = dict.fromkeys(names)
 
-    def read_struct(found: Any) -> Value:
+    def read_struct(message: Any) -> Value:
         row = empty.copy()
-        row.update(zip(always_names, read_always(found), strict=True))
+        row.update(zip(always_names, read_always(message), strict=True))
         for name, read in defaults:
             row[name] = read(row[name])
-        has = found.HasField
+        has_field = message.HasField
         for name, field, convert in sometimes:
-            if has(field):
-                inner = getattr(found, field)
+            if has_field(field):
+                inner = getattr(message, field)
                 row[name] = inner if convert is None else convert(inner)
         for name, oneof, choices in unions:
-            chosen = found.WhichOneof(oneof)
+            chosen = message.WhichOneof(oneof)
             if chosen is not None:
                 convert = choices[chosen]
-                inner = getattr(found, chosen)
+                inner = getattr(message, chosen)
                 union: dict[str, Value] = dict.fromkeys(choices)
                 union[chosen] = inner if convert is None else convert(inner)
                 row[name] = union
@@ -168,9 +169,9 @@ def _struct_reader(message: Descriptor, options: Options) -> Read:
 def _getter(names: Sequence[str]) -> Callable[[Any], Iterable[Any]]:
     """The function that returns the fields of a message."""
     if not names:
-        return lambda found: ()
+        return lambda message: ()
     get = attrgetter(*names)
-    return get if len(names) > 1 else lambda found: (get(found),)
+    return get if len(names) > 1 else lambda message: (get(message),)
 
 
 def _is_struct(member: Member, options: Options) -> bool:
@@ -193,7 +194,7 @@ def _field_reader(member: Member, options: Options) -> Read | None:
         return element
     if element is None:
         return list
-    return lambda found: [element(each) for each in found]
+    return lambda items: [element(item) for item in items]
 
 
 def _element_reader(member: Member, options: Options) -> Read | None:
@@ -219,14 +220,14 @@ def _element_reader(member: Member, options: Options) -> Read | None:
 
 
 def _signed(number: int) -> int:
-    """As in Java: the same 64 bits, signed."""
+    """The same 64 bits, signed, as in Java."""
     return number if number < _HIGH else number - (_HIGH << 1)
 
 
 def _wrapped_reader(message: Descriptor) -> Read:
     (field,) = message.fields
     if field.type in _UNSIGNED:
-        return lambda found: _signed(found.value)
+        return lambda wrapper: _signed(wrapper.value)
     return attrgetter(VALUE)
 
 
@@ -247,21 +248,21 @@ def _enum_reader(field: FieldDescriptor) -> Read:
 def _map_reader(field: FieldDescriptor, options: Options) -> Read:
     entry = field.message_type
     key_member, value_member = parts_of(entry).members
-    key, value = (_field_reader(each, options) for each in (key_member, value_member))
+    key, value = (_field_reader(member, options) for member in (key_member, value_member))
     absent = value_member.absent_is_null(options)
     hashable = not (key_member.field.type == _F.TYPE_MESSAGE and _is_struct(key_member, options))
 
-    def read_items(found: Any) -> Value:
+    def read_items(items: Any) -> Value:
         return {
-            (name if key is None else key(name)): each if value is None else value(each)
-            for name, each in found.items()
+            (name if key is None else key(name)): item if value is None else value(item)
+            for name, item in items.items()
         }
 
-    def read_entries(found: Any) -> Value:
+    def read_entries(items: Any) -> Value:
         entries = []
-        for each in found:
-            name, inner = each.key, each.value
-            if absent and not each.HasField(VALUE):
+        for item in items:
+            name, inner = item.key, item.value
+            if absent and not item.HasField(VALUE):
                 inner = None
             elif value is not None:
                 inner = value(inner)
@@ -271,29 +272,29 @@ def _map_reader(field: FieldDescriptor, options: Options) -> Read:
     return read_items if entry.GetOptions().map_entry else read_entries
 
 
-def _read_decimal(found: Any) -> Value:
-    return bytes_to_decimal(found.value, found.scale)
+def _read_decimal(message: Any) -> Value:
+    return bytes_to_decimal(message.value, message.scale)
 
 
-def _read_date(found: Any) -> Value:
+def _read_date(message: Any) -> Value:
     try:
-        return date(found.year, found.month, found.day)
+        return date(message.year, message.month, message.day)
     except ValueError as cause:
         raise DataError(
-            f"Invalid google.type.Date: {found.year}-{found.month}-{found.day} ({cause})"
+            f"Invalid google.type.Date: {message.year}-{message.month}-{message.day} ({cause})"
         ) from cause
 
 
-def _read_time(found: Any) -> Value:
+def _read_time(message: Any) -> Value:
     try:
-        ms = found.nanos // _NS_PER_MS
-        return time(found.hours, found.minutes, found.seconds, ms * 1000)
+        ms = message.nanos // _NS_PER_MS
+        return time(message.hours, message.minutes, message.seconds, ms * 1000)
     except ValueError as cause:
         raise DataError(f"Invalid google.type.TimeOfDay: {cause}") from cause
 
 
-def _read_timestamp(found: Any) -> Value:
-    return ms_to_timestamp(found.seconds * 1000 + found.nanos // _NS_PER_MS)
+def _read_timestamp(message: Any) -> Value:
+    return ms_to_timestamp(message.seconds * 1000 + message.nanos // _NS_PER_MS)
 
 
 _READ_LOGICAL: Final[dict[str, Read]] = {
@@ -310,14 +311,16 @@ def writer(schema: Schema, message: Descriptor, options: Options) -> WriteBytes:
     `message` is from `protobuf_schema.message_file`. The function raises DataError for a value that
     is not of the schema.
     """
-    made: Callable[..., Message] = GetMessageClass(message)
+    message_class: Callable[..., Message] = GetMessageClass(message)
     if schema.type is not Type.STRUCT:
         convert = _Writers(options).scalar(schema) or (lambda value: value)
-        return _checked(schema, lambda value: made(value=convert(value)).SerializeToString())
+        return _checked(
+            schema, lambda value: message_class(value=convert(value)).SerializeToString()
+        )
     arguments = _Writers(options).struct(schema, message)
     if arguments is None:
-        return _checked(schema, lambda value: made(**value).SerializeToString())
-    return _checked(schema, lambda value: made(**arguments(value)).SerializeToString())
+        return _checked(schema, lambda value: message_class(**value).SerializeToString())
+    return _checked(schema, lambda value: message_class(**arguments(value)).SerializeToString())
 
 
 def _checked(schema: Schema, write: WriteBytes) -> WriteBytes:
@@ -358,12 +361,12 @@ def _complain(schema: Schema | None, value: Value) -> None:
         raise invalid_type(schema, value)
     match schema.type:
         case Type.ARRAY:
-            for each in value:
-                _complain(schema.value_schema, each)
+            for item in value:
+                _complain(schema.value_schema, item)
         case Type.MAP:
-            for name, each in pairs(value):
+            for name, item in pairs(value):
                 _complain(schema.key_schema, name)
-                _complain(schema.value_schema, each)
+                _complain(schema.value_schema, item)
         case Type.STRUCT:
             if any(schema.field(name) is None for name in value):
                 raise DataError("Mismatching struct schema")
@@ -372,31 +375,31 @@ def _complain(schema: Schema | None, value: Value) -> None:
 
 
 class _Writers:
-    """Compiles writers. One that would convert nothing is None: the message's constructor takes the
-    values as they are."""
+    """Compiles writers. A writer is None if there is nothing to convert: the message's constructor
+    takes the values as they are."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
 
     def struct(self, schema: Schema, message: Descriptor) -> Write | None:
         """The function that makes the constructor's arguments for a struct."""
-        fields = {each.name: each for each in message.fields}
+        fields = {descriptor.name: descriptor for descriptor in message.fields}
         renamed: dict[str, str] = {}
         conversions: list[tuple[str, str, Write, Value]] = []
         unions: list[tuple[str, list[tuple[str, str, Write | None]]]] = []
-        for each in schema.fields:
-            if is_union(each.schema):
-                unions.append((each.name, self._choices(each.schema, fields)))
+        for field in schema.fields:
+            if is_union(field.schema):
+                unions.append((field.name, self._choices(field.schema, fields)))
                 continue
-            name = self._options.name(each.name)
-            convert = self._field(each.schema, fields[name])
-            default = None if self._options.ignore_default else each.schema.default
-            if name != each.name:
-                renamed[each.name] = name
+            name = self._options.name(field.name)
+            convert = self._field(field.schema, fields[name])
+            default = None if self._options.ignore_default else field.schema.default
+            if name != field.name:
+                renamed[field.name] = name
             if convert is not None or default is not None:
                 natural = convert or (lambda value: value)
                 conversions.append(
-                    (each.name, name, natural, None if default is None else natural(default))
+                    (field.name, name, natural, None if default is None else natural(default))
                 )
         if not conversions and not unions and not renamed:
             return None
@@ -426,9 +429,9 @@ class _Writers:
     ) -> list[tuple[str, str, Write | None]]:
         """The choices of a union, by their names in Connect and in the message."""
         choices = []
-        for each in union.fields:
-            name = self._options.name(each.name)
-            choices.append((each.name, name, self._field(each.schema, fields[name])))
+        for field in union.fields:
+            name = self._options.name(field.name)
+            choices.append((field.name, name, self._field(field.schema, fields[name])))
         return choices
 
     def _field(self, schema: Schema, field: FieldDescriptor) -> Write | None:
@@ -445,7 +448,7 @@ class _Writers:
                 raise DataError(f"Invalid type for ARRAY: {java_class(value)}")
             if None in value:
                 raise DataError("Protobuf cannot have null in a repeated field")
-            return value if element is None else [element(each) for each in value]
+            return value if element is None else [element(item) for item in value]
 
         return write_array
 
@@ -493,9 +496,9 @@ class _Writers:
             return [
                 {
                     KEY: None if name is None else key(name),
-                    VALUE: None if each is None else mapped(each),
+                    VALUE: None if item is None else mapped(item),
                 }
-                for name, each in pairs(value)
+                for name, item in pairs(value)
             ]
 
         return write_map

@@ -352,18 +352,18 @@ _IGNORED: Final[tuple[Key[object], ...]] = (
 )
 
 
-def _unsupported(name: str, what: str, *allowed: str) -> Key[str | None]:
+def _unsupported(name: str, feature: str, *allowed: str) -> Key[str | None]:
     """A setting that is refused if it requests what is not supported here."""
 
     def problem(value: str | None) -> str | None:
-        return None if not value or value in allowed else f"{what} cannot be used here"
+        return None if not value or value in allowed else f"{feature} cannot be used here"
 
     return Key(
         name,
         STRING,
         default=allowed[0] if allowed else None,
         importance=LOW,
-        doc=f"{what} cannot be used here; the setting is known so that it can be refused.",
+        doc=f"{feature} cannot be used here; the setting is known so that it can be refused.",
         check=checking("not supported", problem),
     )
 

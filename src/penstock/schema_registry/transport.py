@@ -120,7 +120,7 @@ class HttpTransport:
                 connect=config[settings.CONNECT_TIMEOUT] / 1000,
             ),
             proxy=f"http://{proxy}:{config[settings.PROXY_PORT]}" if proxy else None,
-            verify=tls(config) if any(each.url.startswith("https") for each in self._servers)
+            verify=tls(config) if any(server.url.startswith("https") for server in self._servers)
             else False,
             limits=httpx.Limits(max_keepalive_connections=0),
             trust_env=False,  # as in Java, the environment does not count
@@ -253,6 +253,6 @@ def tls(config: Config) -> ssl.SSLContext:
 
     Raises ConfigInvalid if a store cannot be read; the message names the setting.
     """
-    given = config.under(_PREFIX)
-    used = {name: text for name, text in given.items() if name not in _PYTHON_CHOOSES}
+    settings = config.under(_PREFIX)
+    used = {name: text for name, text in settings.items() if name not in _PYTHON_CHOOSES}
     return client_context(TlsSettings(used, _PREFIX))

@@ -39,13 +39,13 @@ def write_project(
         target.mkdir(parents=True)
     except FileExistsError:
         raise AlreadyExists(f"'{target}' is there already; nothing was written.") from None
-    made: list[Path] = []
+    written: list[Path] = []
     for place, text in project(name, source=source, sink=sink, example=example):
         file = target / place
         file.parent.mkdir(exist_ok=True)
         file.write_text(text)
-        made.append(file)
-    return made
+        written.append(file)
+    return written
 
 
 def project(
@@ -53,7 +53,7 @@ def project(
 ) -> Iterator[tuple[str, str]]:
     """The files of a project of this name, by their places in it; of the `example`, or of the
     skeleton."""
-    left_out = [half for half, wanted in (("source", source), ("sink", sink)) if not wanted]
+    left_out = [half for half, included in (("source", source), ("sink", sink)) if not included]
     words = {NAME: name, NAME.title(): "".join(part.title() for part in name.split("_"))}
     folders = [_FILES / "common", _FILES / ("example" if example else "skeleton")]
     files = {
@@ -65,12 +65,12 @@ def project(
         if any(Path(place).stem.endswith(half) for half in left_out):
             continue
         lines = file.read_text().splitlines(keepends=True)
-        gone = [
+        removed = [
             word
             for half in left_out
             for word in (f"{NAME.title()}{_HALVES[half]}", f"{NAME}/{half}.py", f"test_{half}.py")
         ]
-        text = "".join(line for line in lines if not any(word in line for word in gone))
+        text = "".join(line for line in lines if not any(word in line for word in removed))
         for word, own in words.items():
             place, text = place.replace(word, own), text.replace(word, own)
         yield place, text

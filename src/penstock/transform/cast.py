@@ -96,7 +96,7 @@ def _type(name: str) -> Type:
 def _unsupported(direction: str, type: Type, supported: Sequence[Type]) -> str:
     return (
         f"Cast transformation does not support casting {direction} {type.name}; "
-        f"supported types are {list_text([each.name for each in supported])}"
+        f"supported types are {list_text([kind.name for kind in supported])}"
     )
 
 
@@ -195,13 +195,13 @@ def _casts_to(target: Type) -> Mapping[type, CastOne]:
         numbers: CastOne = is_true
         return {str: _read_bool, bool: _same, **dict.fromkeys((int, float, Decimal), numbers)}
     if target in INT_BITS:
-        whole = narrowing(target)
+        narrow = narrowing(target)
         return {
             str: _reader(target),
             bool: _bool_to_int,
-            int: whole,
-            float: whole,
-            Decimal: whole,
+            int: narrow,
+            float: narrow,
+            Decimal: narrow,
         }
     convert = to_float32 if target is Type.FLOAT32 else to_float64
     floats = convert if target is Type.FLOAT32 else _same
@@ -393,7 +393,7 @@ class Cast(SideTransform):
                     default = schema_cast(inner, target)([default])[0]
                 inner = Schema(target, optional=inner.optional, default=default)
             fields.append(Field(field.name, field.index, inner))
-        made = Schema(
+        new = Schema(
             Type.STRUCT,
             name=schema.name,
             version=schema.version,
@@ -401,7 +401,7 @@ class Cast(SideTransform):
             parameters=schema.parameters,
             fields=tuple(fields),
         )
-        return self._finished(schema, made)
+        return self._finished(schema, new)
 
     def _finished(self, old: Schema, new: Schema) -> Schema:
         default = old.default

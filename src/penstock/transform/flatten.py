@@ -72,9 +72,9 @@ class Flatten(SideTransform):
         def change(values: list[Value], rows: Rows) -> list[Value]:
             flat: list[Value] = []
             for value in values:
-                made: dict[str, Value] = {}
-                flatten(value, made)
-                flat.append(made)
+                into: dict[str, Value] = {}
+                flatten(value, into)
+                flat.append(into)
             return flat
 
         return self.planned(schema, new, change)
@@ -114,24 +114,24 @@ class Flatten(SideTransform):
         named = self._named
 
         def flatten(value: dict[str, Value], prefix: str, into: dict[str, Value]) -> None:
-            for key, each in value.items():
+            for key, member in value.items():
                 name = named(prefix, key)
-                kind = type(each)
+                kind = type(member)
                 if kind is dict:
-                    flatten(each, name, into)
-                elif each is None or kind in _KNOWN:
-                    if kind is int and not _LONG_MIN <= each <= _LONG_MAX:
-                        raise _not_known(each)
-                    into[name] = each
+                    flatten(member, name, into)
+                elif member is None or kind in _KNOWN:
+                    if kind is int and not _LONG_MIN <= member <= _LONG_MAX:
+                        raise _not_known(member)
+                    into[name] = member
                 else:
-                    raise _not_known(each)
+                    raise _not_known(member)
 
         def change(values: list[Value], rows: Rows) -> list[Value]:
             flat: list[Value] = []
             for value in values:
-                made: dict[str, Value] = {}
-                flatten(value, "", made)
-                flat.append(made)
+                into: dict[str, Value] = {}
+                flatten(value, "", into)
+                flat.append(into)
             return flat
 
         return change
@@ -162,15 +162,15 @@ def _flattener(
     def flatten(value: dict[str, Value], into: dict[str, Value]) -> None:
         get = value.get
         for name, leaf, nested in steps:
-            found = get(name)
+            member = get(name)
             if leaf is not None:
-                if found is None:
-                    found = leaf.schema.default
-                    if found is None and not leaf.new.optional:
+                if member is None:
+                    member = leaf.schema.default
+                    if member is None and not leaf.new.optional:
                         raise null_in_field(leaf.new_name, leaf.new)
-                into[leaf.new_name] = found
-            elif found is not None and nested is not None:
-                nested(found, into)
+                into[leaf.new_name] = member
+            elif member is not None and nested is not None:
+                nested(member, into)
 
     return flatten
 

@@ -155,28 +155,30 @@ class HeaderFrom(SideTransform):
         new = schema
         if self._moves:
             moved = {name for name, _ in self._pairs}
-            kept = [field for field in schema.fields if field.name not in moved]
+            fields = [field for field in schema.fields if field.name not in moved]
             new = Schema(
                 Type.STRUCT,
                 name=schema.name,
                 version=schema.version,
                 doc=schema.doc,
                 parameters=schema.parameters,
-                fields=tuple(Field(field.name, at, field.schema) for at, field in enumerate(kept)),
+                fields=tuple(
+                    Field(field.name, at, field.schema) for at, field in enumerate(fields)
+                ),
             )
         return self.planned(schema, new, self._from_structs(schema, new))
 
     def _from_maps(self, values: list[Value], rows: Rows) -> list[Value]:
         pairs, moves = self._pairs, self._moves
-        made: list[Value] = []
+        split: list[Value] = []
         for value in values:
             copy = value.copy()
             headers = [Header(name, value.get(field)) for field, name in pairs]
             if moves:
                 for field, _ in pairs:
                     copy.pop(field, None)
-            made.append((copy, headers))
-        return made
+            split.append((copy, headers))
+        return split
 
     def _from_structs(
         self, schema: Schema, new: Schema
@@ -188,13 +190,13 @@ class HeaderFrom(SideTransform):
                 raise NullPointer(_NO_FIELD)
             fields.append((name, header, field.schema))
         defaults = defaults_of(schema, replace_null=self._replace_null)
-        kept = new.field_names
+        names = new.field_names
         remaining = Schema(Type.STRUCT, fields=new.fields)
         prepared = fill(remaining, remaining, replace_null=self._replace_null)
         moves = self._moves
 
         def change(values: list[Value], rows: Rows) -> list[Value]:
-            made: list[Value] = []
+            pairs: list[Value] = []
             for value in values:
                 get = value.get
                 headers = []
@@ -207,12 +209,12 @@ class HeaderFrom(SideTransform):
                             f"A null value requires an optional schema but was {schema_text(of)}"
                         )
                     headers.append(Header(header, cell, of))
-                rest = {name: get(name) for name in kept} if moves else value
-                made.append((rest, headers))
+                remaining = {name: get(name) for name in names} if moves else value
+                pairs.append((remaining, headers))
             if not moves:
-                return made
-            filled = prepared([value for value, _ in made])
-            return [(value, headers) for value, (_, headers) in zip(filled, made, strict=True)]
+                return pairs
+            filled = prepared([value for value, _ in pairs])
+            return [(value, headers) for value, (_, headers) in zip(filled, pairs, strict=True)]
 
         return change
 

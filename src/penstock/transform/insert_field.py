@@ -17,14 +17,14 @@ from penstock.transform.settings import REPLACE_NULL, plugin
 from penstock.transform.side import ChangeMembers, Plan, Rows, SideTransform, fill, is_record
 
 
-def _field(name: str, what: str) -> Key[str | None]:
+def _field(name: str, content: str) -> Key[str | None]:
     return Key(
         name,
         STRING,
         default=None,
         importance=MEDIUM,
-        doc=f"The name of a field for {what}; unset: none. With a schema the field is optional, or "
-        "required if the name ends with `!` (`?`: optional).",
+        doc=f"The name of a field for {content}; unset: none. With a schema the field is optional, "
+        "or required if the name ends with `!` (`?`: optional).",
     )
 
 
@@ -110,33 +110,35 @@ class InsertField(SideTransform):
         super().__init__(config)
         self._replace_null = config[REPLACE_NULL]
         static = config[STATIC_VALUE]
-        wanted = [
+        inserts = [
             (config[TOPIC_FIELD], TEXT, _topics),
             (config[PARTITION_FIELD], INT32, _partitions),
             (config[OFFSET_FIELD], INT64, _offsets),
             (config[TIMESTAMP_FIELD], TIMESTAMP, _timestamps),
         ]
         self._inserts = [
-            _Insert(*_named(given, schema), cells)
-            for given, schema, cells in wanted
-            if given is not None
+            _Insert(*_named(setting, schema), cells)
+            for setting, schema, cells in inserts
+            if setting is not None
         ]
-        given = config[STATIC_FIELD]
-        if not self._inserts and given is None:
+        static_name = config[STATIC_FIELD]
+        if not self._inserts and static_name is None:
             raise ConfigInvalid(["No field insertion configured"])
-        if given is not None and static is None:
+        if static_name is not None and static is None:
             raise ConfigInvalid(
                 [
                     "Invalid value null for configuration static.value: "
-                    f"No value specified for static field: {given}"
+                    f"No value specified for static field: {static_name}"
                 ]
             )
-        if given is not None and static is not None:
-            name, schema = _named(given, TEXT)
+        if static_name is not None and static is not None:
+            name, schema = _named(static_name, TEXT)
             self._inserts.append(
                 _Insert(name, schema, lambda rows: [static] * len(rows.places), static)
             )
-        self._always = {each.name: each.always for each in self._inserts if each.always is not None}
+        self._always = {
+            insert.name: insert.always for insert in self._inserts if insert.always is not None
+        }
         if len(self._always) == len(self._inserts):
             self.keeps_fields = True
 
@@ -178,28 +180,28 @@ class InsertField(SideTransform):
         def change(values: list[Value], rows: Rows) -> list[Value]:
             values = prepared(values)
             if always is not None:
-                made: list[Value] = [{**value, name: always} for value in values]
+                copies: list[Value] = [{**value, name: always} for value in values]
             else:
                 cells = cells_of(first, rows)
                 if None in cells:
-                    made = [{**value} for value in values]
-                    _put(made, name, cells)
+                    copies = [{**value} for value in values]
+                    _put(copies, name, cells)
                 else:
-                    made = [
+                    copies = [
                         {**value, name: cell} for value, cell in zip(values, cells, strict=True)
                     ]
             for insert in others:
-                _put(made, insert.name, cells_of(insert, rows))
-            return made
+                _put(copies, insert.name, cells_of(insert, rows))
+            return copies
 
         return change
 
 
-def _named(given: str, schema: Schema) -> tuple[str, Schema]:
+def _named(text: str, schema: Schema) -> tuple[str, Schema]:
     """The name of the field, and its schema by its suffix."""
-    if given.endswith("!"):
-        return given[:-1], schema
-    return given.removesuffix("?"), schema.as_optional()
+    if text.endswith("!"):
+        return text[:-1], schema
+    return text.removesuffix("?"), schema.as_optional()
 
 
 def _same_cells(insert: _Insert, rows: Rows) -> list[Value]:
@@ -210,13 +212,13 @@ def _struct_cells(insert: _Insert, rows: Rows) -> list[Value]:
     return _moments(rows) if insert.values_of is _timestamps else insert.values_of(rows)
 
 
-def _put(made: list[Value], name: str, cells: list[Value]) -> None:
+def _put(copies: list[Value], name: str, cells: list[Value]) -> None:
     if None in cells:
-        for value, cell in zip(made, cells, strict=True):
+        for value, cell in zip(copies, cells, strict=True):
             if cell is not None:
                 value[name] = cell
     else:
-        for value, cell in zip(made, cells, strict=True):
+        for value, cell in zip(copies, cells, strict=True):
             value[name] = cell
 
 

@@ -91,15 +91,15 @@ def null_in_field(name: str, schema: Schema) -> DataError:
 
 def named_fields(schemas: Sequence[tuple[str, Schema]]) -> tuple[Field, ...]:
     """The fields of a new STRUCT schema. Raises SchemaBuilderError for invalid names."""
-    seen: set[str] = set()
+    names: set[str] = set()
     for name, _ in schemas:
         if not name:
             raise SchemaBuilderError("fieldName cannot be null.")
-        if name in seen:
+        if name in names:
             raise SchemaBuilderError(
                 f"Cannot create field because of field name duplication {name}"
             )
-        seen.add(name)
+        names.add(name)
     return tuple(Field(name, index, schema) for index, (name, schema) in enumerate(schemas))
 
 

@@ -138,15 +138,15 @@ class MaskField(SideTransform):
             return _by_class(_EMPTY, lambda value: _refuse(java_class(value)))
         masks: dict[type, Value] = {str: self._replacement}
         refused: dict[type, DataError] = {}
-        for kind, made in (
+        for kind, mask in (
             (int, _number(self._replacement, Type.INT64)),
             (float, _number(self._replacement, Type.FLOAT64)),
             (Decimal, _decimal(self._replacement)),
         ):
-            if isinstance(made, DataError):
-                refused[kind] = made
+            if isinstance(mask, DataError):
+                refused[kind] = mask
             else:
-                masks[kind] = made
+                masks[kind] = mask
         return _by_class(masks, lambda value: _refuse_custom(value, java_class(value), refused))
 
     def _schema_mask(self, schema: Schema) -> MaskColumn:
@@ -165,15 +165,15 @@ class MaskField(SideTransform):
         if schema.type is Type.STRING:
             masks[str] = self._replacement
         elif kind is not None:
-            made = (
+            mask = (
                 _decimal(self._replacement)
                 if kind is Decimal
                 else _number(self._replacement, schema.type)
             )
-            if isinstance(made, DataError):
-                refused[kind] = made
+            if isinstance(mask, DataError):
+                refused[kind] = mask
             else:
-                masks[kind] = made
+                masks[kind] = mask
         return _by_class(
             masks,
             lambda value: _refuse_custom(value, f"class {class_name(schema, value)}", refused),

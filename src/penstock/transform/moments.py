@@ -16,7 +16,7 @@ def to_moments(ms: Sequence[int]) -> list[datetime]:
     """The moments, in UTC. Raises DataError if one is not in the years 1 to 9999."""
     if ms and min(ms) >= 0 and max(ms) < _EXACT_MS:
         at = datetime.fromtimestamp
-        return [at(each / 1000, UTC) for each in ms]
+        return [at(value / 1000, UTC) for value in ms]
     return list(map(ms_to_timestamp, ms))
 
 

@@ -102,11 +102,11 @@ def _float_text(text: str) -> str:
 
 def read_float64(text: str) -> float:
     """`Double.parseDouble`."""
-    if found := _HEXADECIMAL.fullmatch(text.strip(_BLANK)):
+    if match := _HEXADECIMAL.fullmatch(text.strip(_BLANK)):
         try:
-            return float.fromhex(found[1])
+            return float.fromhex(match[1])
         except OverflowError:
-            return float("-inf") if found[1].startswith("-") else float("inf")
+            return float("-inf") if match[1].startswith("-") else float("inf")
     return float(_float_text(text))
 
 

@@ -105,10 +105,10 @@ class ReplaceField(SideTransform):
             return self.planned(None, None, change, _of_members(change))
         if not is_record(schema):
             return self.planned(schema, schema, lambda values, rows: values)
-        kept = [field for field in schema.fields if self._keeps(field.name)]
-        names = [self._renames.get(field.name, field.name) for field in kept]
+        remaining = [field for field in schema.fields if self._keeps(field.name)]
+        names = [self._renames.get(field.name, field.name) for field in remaining]
         fields = named_fields(
-            [(name, field.schema) for name, field in zip(names, kept, strict=True)]
+            [(name, field.schema) for name, field in zip(names, remaining, strict=True)]
         )
         for name in names:
             # Kafka Connect looks up where a name came from, even one that was there already.
@@ -123,10 +123,10 @@ class ReplaceField(SideTransform):
             parameters=schema.parameters,
             fields=fields,
         )
-        becomes = {old.name: field for old, field in zip(kept, fields, strict=True)}
+        becomes = {old.name: field for old, field in zip(remaining, fields, strict=True)}
         prepared = fill_kept(schema, becomes, replace_null=self._replace_null)
-        if len(kept) * 2 >= len(schema.fields):
-            drop = [field.name for field in schema.fields if field not in kept]
+        if len(remaining) * 2 >= len(schema.fields):
+            drop = [field.name for field in schema.fields if field not in remaining]
             change = self._changed_copies(drop, prepared)
             return self.planned(schema, new, change, _of_members(self._changed_copies(drop)))
         chosen = [(old, field.name) for old, field in becomes.items()]
@@ -146,7 +146,7 @@ class ReplaceField(SideTransform):
         chained = not {new for _, new in renames}.isdisjoint(self._renames)
 
         def change(values: list[Value], rows: Rows) -> list[Value]:
-            made: list[Value] = []
+            copies: list[Value] = []
             for value in values if prepared is None else prepared(values):
                 copy = {**value}
                 for name in drop:
@@ -157,23 +157,23 @@ class ReplaceField(SideTransform):
                     for old, new in renames:
                         if old in copy:
                             copy[new] = copy.pop(old)
-                made.append(copy)
-            return made
+                copies.append(copy)
+            return copies
 
         return change
 
     def _included(self, values: list[Value], rows: Rows) -> list[Value]:
-        kept = sorted(self._include - self._exclude)
-        names = [(name, self._renames.get(name, name)) for name in kept]
-        made: list[Value] = []
+        included = sorted(self._include - self._exclude)
+        names = [(name, self._renames.get(name, name)) for name in included]
+        copies: list[Value] = []
         for value in values:
             get, one = value.get, {}
             for old, new in names:
                 cell = get(old, _NOT_THERE)
                 if cell is not _NOT_THERE:
                     one[new] = cell
-            made.append(one)
-        return made
+            copies.append(one)
+        return copies
 
 
 def _of_members(change: Change) -> ChangeMembers:

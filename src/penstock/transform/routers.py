@@ -135,13 +135,13 @@ class RegexRouter(Transform):
         if self._regex.fullmatch(topic) is None:
             return topic
         # `find` may match less than all of it, with a lazy pattern.
-        found = self._regex.search(topic)
-        assert found is not None  # what matches everything is found
+        match = self._regex.search(topic)
+        assert match is not None  # what matches everything is found
         try:
-            made = replacement(self._replacement, found)
+            routed = replacement(self._replacement, match)
         except DataError as error:
             return error
-        return topic[: found.start()] + made + topic[found.end() :]
+        return topic[: match.start()] + routed + topic[match.end() :]
 
 
 class TimestampRouter(Transform):

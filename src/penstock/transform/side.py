@@ -107,7 +107,7 @@ class SideTransform(Transform):
     def _changed_fields(self, column: Fields) -> Fields | None:
         """None if the values are needed, for the change or for an error."""
         plan = self.plan_of(column.schema)
-        if plan.members is None or any(each.null_count for each in column.members.values()):
+        if plan.members is None or any(member.null_count for member in column.members.values()):
             return None
         try:
             return column.changed(plan.schema, plan.members(dict(column.members)))
@@ -186,7 +186,7 @@ def done(plan: Plan, values: list[Value], rows: Rows, failed: Failed) -> list[Va
         return plan.change(values, rows)
     except Exception as error:
         if len(values) == 1:
-            failed[rows.places[0]] = _told(plan, values[0], error)
+            failed[rows.places[0]] = _with_cause(plan, values[0], error)
             return [None]
     # Not in the handler: every error below would carry those above along as its context.
     middle = len(values) // 2
@@ -198,30 +198,30 @@ def done(plan: Plan, values: list[Value], rows: Rows, failed: Failed) -> list[Va
     ]
 
 
-def _told(plan: Plan, value: Value, error: Exception) -> Exception:
+def _with_cause(plan: Plan, value: Value, error: Exception) -> Exception:
     if isinstance(error, PenstockError):
         return error
-    told = plan.refusal(value)
+    refusal = plan.refusal(value)
     if isinstance(value, dict):
-        told.__cause__ = error
-    return told
+        refusal.__cause__ = error
+    return refusal
 
 
 def _changed_but_nulls(
     plan: Plan, schema: Schema | None, part: list[Value], rows: Rows, failed: Failed
 ) -> tuple[list[Value], list[Run]]:
     """The same for values with nulls, which stay with their schema."""
-    held = [at for at, value in enumerate(part) if value is not None]
-    places = [rows.places[at] for at in held]
-    new = done(plan, [part[at] for at in held], Rows(rows.records, places), failed)
+    not_null = [at for at, value in enumerate(part) if value is not None]
+    places = [rows.places[at] for at in not_null]
+    new = done(plan, [part[at] for at in not_null], Rows(rows.records, places), failed)
     values: list[Value] = [None] * len(part)
-    for at, value in zip(held, new, strict=True):
+    for at, value in zip(not_null, new, strict=True):
         values[at] = value
     start = rows.places[0]
     if plan.schema == schema:
         return values, [Run(start + len(part), schema)]
     schemas = [schema] * len(part)
-    for at in held:
+    for at in not_null:
         schemas[at] = plan.schema
     runs = Column.gather(values, schemas).runs
     return values, [Run(start + run.stop, run.schema) for run in runs]
@@ -261,14 +261,14 @@ def fill_kept(
     size = len(old.fields)
 
     def filled(value: Value) -> Value:
-        made = value.copy()
+        copy = value.copy()
         for name, default in defaults.items():
-            if made.get(name) is None:
-                made[name] = default
+            if copy.get(name) is None:
+                copy[name] = default
         for name, field in strict.items():
-            if made.get(name) is None:
+            if copy.get(name) is None:
                 raise null_in_field(field.name, field.schema)
-        return made
+        return copy
 
     def all_filled(values: list[Value]) -> list[Value]:
         return [

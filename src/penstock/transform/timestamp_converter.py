@@ -160,9 +160,9 @@ class _Conversion:
             case Form.UNIX:
                 return self._ms_to_unix
             case Form.DATE:
-                return lambda ms: [days_to_date(each // MS_PER_DAY) for each in ms]
+                return lambda ms: [days_to_date(value // MS_PER_DAY) for value in ms]
             case Form.TIME:
-                return lambda ms: [ms_to_time(each % MS_PER_DAY) for each in ms]
+                return lambda ms: [ms_to_time(value % MS_PER_DAY) for value in ms]
             case Form.TIMESTAMP:
                 return to_moments
 
@@ -209,8 +209,8 @@ class _Conversion:
         if self.precision == "milliseconds":
             return ms
         if self.precision == "seconds":
-            return [_cut(each, _MS_PER_SECOND) for each in ms]
-        return [_scale(each, _PER_MS[self.precision]) for each in ms]
+            return [_cut(value, _MS_PER_SECOND) for value in ms]
+        return [_scale(value, _PER_MS[self.precision]) for value in ms]
 
 
 NO_FORMAT: Final = (

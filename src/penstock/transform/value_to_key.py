@@ -57,15 +57,15 @@ class ValueToKey(SideTransform):
         defaults = defaults_of(schema, replace_null=self._replace_null)
 
         def key_of(value: Value) -> Value:
-            made: dict[str, Value] = {}
+            key: dict[str, Value] = {}
             for field in fields:
                 cell = value.get(field.name)
                 if cell is None:
                     cell = defaults.get(field.name)
                     if cell is None and not field.schema.optional:
                         raise null_in_field(field.name, field.schema)
-                made[field.name] = cell
-            return made
+                key[field.name] = cell
+            return key
 
         new = Schema(Type.STRUCT, fields=tuple(fields))
         return self.planned(schema, new, lambda values, rows: [key_of(value) for value in values])

@@ -46,51 +46,51 @@ def container(action: str, file: Path | None, debug: bool) -> int:
     """
     if action == "health":
         return _health(file)
-    said = settings_of(file, os.environ)
+    configured = settings_of(file, os.environ)
     if action == "check":
-        _check(said.settings)
-        for name in sorted(said.settings):
+        _check(configured.settings)
+        for name in sorted(configured.settings):
             click.echo(name)
-        for text in said.notes:
+        for text in configured.notes:
             click.echo(text, err=True)
     else:
-        _run(said, debug)
+        _run(configured, debug)
     return 0
 
 
 def settings_of(file: Path | None, environ: Mapping[str, str]) -> variables.Variables:
     """The settings of the worker, as the variables and the container's memory limit have them.
     Raises ConfigInvalid or StartupFailed."""
-    said = _variables(file, environ)
-    heap = memory.heap(said.settings.get(variables.HEAP), memory.limit_mb())
+    configured = _variables(file, environ)
+    heap = memory.heap(configured.settings.get(variables.HEAP), memory.limit_mb())
     if heap is None:
-        return said
-    settings = {**said.settings, variables.HEAP: heap}
-    return variables.Variables(settings, said.log_environ, said.notes)
+        return configured
+    settings = {**configured.settings, variables.HEAP: heap}
+    return variables.Variables(settings, configured.log_environ, configured.notes)
 
 
 def _variables(file: Path | None, environ: Mapping[str, str]) -> variables.Variables:
-    given: Mapping[str, str] = {}
+    from_file: Mapping[str, str] = {}
     if file is not None:
         from penstock.cli import start  # which imports much, and a health check is frequent
 
-        given = start.read_worker_file(file)
-    return variables.read(environ, lambda path: Path(path).read_text(), _address, given)
+        from_file = start.read_worker_file(file)
+    return variables.read(environ, lambda path: Path(path).read_text(), _address, from_file)
 
 
-def _run(said: variables.Variables, debug: bool) -> NoReturn:
+def _run(configured: variables.Variables, debug: bool) -> NoReturn:
     # The first process of a container has no default for signals: it would ignore them.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _ended_early)
-    logs.log_to_stderr(logs.LogSettings.of(said.log_environ, None, debug))
+    logs.log_to_stderr(logs.LogSettings.of(configured.log_environ, None, debug))
     log.info("penstock %s in a container, user %d", VERSION, os.getuid())
     machine.demand()
-    for text in (*said.notes, *machine.notes()):
+    for text in (*configured.notes, *machine.notes()):
         log.warning("%s", text)
-    _check(said.settings)  # before Kafka is waited for
-    log.info("heap of Spark's JVM: %s", said.settings.get(variables.HEAP, "1g (default)"))
+    _check(configured.settings)  # before Kafka is waited for
+    log.info("heap of Spark's JVM: %s", configured.settings.get(variables.HEAP, "1g (default)"))
     starting.await_kafka(
-        said.settings["bootstrap.servers"].split(","),
+        configured.settings["bootstrap.servers"].split(","),
         variables.kafka_timeout_s(os.environ),
         now=time.monotonic,
         pause=threading.Event().wait,
@@ -101,9 +101,9 @@ def _run(said: variables.Variables, debug: bool) -> NoReturn:
     def started(url: str) -> None:
         log.info("REST listens on %s", url)
         if folder := os.environ.get(CONNECTORS):
-            starting.Applying(folder, starting.local_url(said.settings)).start()
+            starting.Applying(folder, starting.local_url(configured.settings)).start()
 
-    start.distributed(said.settings, started)
+    start.distributed(configured.settings, started)
     logging.shutdown()
     os._exit(0)  # everything has stopped; hanging connector code must not block the exit
 

@@ -1,4 +1,4 @@
-"""What a container lacks for a worker: one message each, with what to add to its command line."""
+"""Finds what a container lacks for a worker: one message each, with the option to add."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DATA_VARIABLE: Final = "PENSTOCK_DATA"
 
 
 def demand(machine: str | None = None, user: int | None = None) -> None:
-    """Raises StartupFailed for what a worker cannot do without."""
+    """Raises StartupFailed if something is missing that a worker needs."""
     machine = machine or platform.machine()
     if machine not in MACHINES:
         raise StartupFailed(
@@ -36,15 +36,15 @@ def demand(machine: str | None = None, user: int | None = None) -> None:
             "runAsUser: 1001 in Kubernetes), or mount an /etc/passwd that has an entry."
         )
     if _temporary() is None:
-        where = os.environ.get("TMPDIR", "/tmp")
+        folder = os.environ.get("TMPDIR", "/tmp")
         raise StartupFailed(
-            f"{where} is not writable, and Spark needs it for its files. With a read-only root "
-            f"file system mount memory there: --tmpfs {where}:exec, or an emptyDir in Kubernetes."
+            f"{folder} is not writable, and Spark needs it for its files. With a read-only root "
+            f"file system mount memory there: --tmpfs {folder}:exec, or an emptyDir in Kubernetes."
         )
 
 
 def notes(mounts: Path = Path("/proc/mounts"), shm: Path = SHM) -> Iterator[str]:
-    """What a worker can do without, but not everything that one may want of it."""
+    """Notes about missing things without which a worker runs, but with limitations."""
     temporary = _temporary()
     if temporary is not None and "noexec" in _options(temporary, mounts):
         yield (

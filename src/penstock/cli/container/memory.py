@@ -48,14 +48,14 @@ def _limits(root: Path) -> list[str]:
             else (mounted / "memory", "memory.limit_in_bytes")
         )
         group = top / path.lstrip("/")
-        files |= {each / name for each in (group, *group.parents) if each.is_relative_to(top)}
-    found = []
+        files |= {folder / name for folder in (group, *group.parents) if folder.is_relative_to(top)}
+    limits = []
     for file in files:
         try:
-            found.append(file.read_text().strip())
+            limits.append(file.read_text().strip())
         except OSError:
             continue
-    return found
+    return limits
 
 
 def java_heap_mb(option: str, variable: str) -> int:
@@ -64,10 +64,10 @@ def java_heap_mb(option: str, variable: str) -> int:
     >>> java_heap_mb("-Xmx2G", "KAFKA_HEAP_OPTS"), java_heap_mb("-Xmx536870912", "")
     (2048, 512)
     """
-    found = _XMX.fullmatch(option)
-    if found is None:
+    match = _XMX.fullmatch(option)
+    if match is None:
         raise StartupFailed(f"{variable}: '{option}' is no heap size; write -Xmx1g or -Xmx512m.")
-    return int(found[1]) * _UNITS[found[2].lower()] >> 20
+    return int(match[1]) * _UNITS[match[2].lower()] >> 20
 
 
 def spark_memory_mb(text: str) -> int | None:
@@ -76,38 +76,38 @@ def spark_memory_mb(text: str) -> int | None:
     >>> spark_memory_mb("1g"), spark_memory_mb("512"), spark_memory_mb("much")
     (1024, 512, None)
     """
-    found = _SPARK.fullmatch(text.strip())
-    if found is None:
+    match = _SPARK.fullmatch(text.strip())
+    if match is None:
         return None
-    return int(found[1]) * _UNITS[found[2].lower() or "m"] >> 20
+    return int(match[1]) * _UNITS[match[2].lower() or "m"] >> 20
 
 
-def heap(asked: str | None, limit: int | None) -> str | None:
+def heap(requested: str | None, limit: int | None) -> str | None:
     """The value of `spark.driver.memory`; None leaves it to its default.
 
     `limit` is in MB. Raises StartupFailed when heap and worker do not fit into it.
     """
-    wanted = None if asked is None else spark_memory_mb(asked)
-    if wanted is not None and wanted < SMALLEST_MB:
+    requested_mb = None if requested is None else spark_memory_mb(requested)
+    if requested_mb is not None and requested_mb < SMALLEST_MB:
         raise StartupFailed(
-            f"A heap of {wanted} MB is asked for ({_ASKED}), but Spark needs at least "
+            f"A heap of {requested_mb} MB is asked for ({_ASKED}), but Spark needs at least "
             f"{SMALLEST_MB} MB."
         )
     if limit is None:
-        return asked
-    if asked is None:
+        return requested
+    if requested is None:
         if limit < SMALLEST_MB + BESIDES_MB:
             raise StartupFailed(
                 f"The container's memory limit is {limit} MB; a worker needs at least "
                 f"{SMALLEST_MB + BESIDES_MB} MB. Raise the limit."
             )
         return f"{max(SMALLEST_MB, min(limit // _SHARE, LARGEST_MB))}m"
-    if wanted is not None and wanted + BESIDES_MB > limit:
+    if requested_mb is not None and requested_mb + BESIDES_MB > limit:
         fits = limit - BESIDES_MB
         smaller = f", or ask for a heap of at most {fits} MB" if fits >= SMALLEST_MB else ""
         raise StartupFailed(
-            f"A heap of {wanted} MB is asked for ({_ASKED}), but the "
+            f"A heap of {requested_mb} MB is asked for ({_ASKED}), but the "
             f"container's memory limit is {limit} MB, and a worker needs {BESIDES_MB} MB "
-            f"besides. Raise the limit to {wanted + BESIDES_MB} MB{smaller}."
+            f"besides. Raise the limit to {requested_mb + BESIDES_MB} MB{smaller}."
         )
-    return asked
+    return requested

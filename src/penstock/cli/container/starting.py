@@ -1,5 +1,4 @@
-"""What surrounds a worker's start: Kafka has to be there, connectors are applied, somebody asks
-whether it is healthy."""
+"""Around a worker's start: waits for Kafka, applies connectors, and answers health checks."""
 
 from __future__ import annotations
 
@@ -35,10 +34,10 @@ def await_kafka(
     now: Callable[[], float],
     pause: Callable[[float], object],
 ) -> None:
-    """Returns when one of the bootstrap servers accepts connections. Raises Unavailable when none
-    does in time. What they speak is for the worker to find out."""
+    """Returns when one of the bootstrap servers accepts connections. Raises Unavailable if none
+    does in time. Does not check their protocol."""
     deadline = now() + timeout_s
-    said = False
+    logged = False
     while True:
         problems = []
         for server in servers:
@@ -51,9 +50,9 @@ def await_kafka(
                 f"Kafka did not answer within {timeout_s:.0f} s: {'; '.join(problems)}. Check "
                 "CONNECT_BOOTSTRAP_SERVERS; CONNECT_CUB_KAFKA_TIMEOUT=SECONDS waits longer."
             )
-        if not said:
+        if not logged:
             log.info("waiting up to %.0f s for Kafka: %s", timeout_s, "; ".join(problems))
-            said = True
+            logged = True
         pause(_PAUSE_S)
 
 
@@ -73,7 +72,7 @@ def local_url(settings: Mapping[str, str]) -> str:
     """Where this container reaches its own worker: the first http listener, or else the first
     https listener."""
     listeners = [parse_listener(text.strip()) for text in settings["listeners"].split(",")]
-    listeners.sort(key=lambda each: each.protocol != "http")
+    listeners.sort(key=lambda listener: listener.protocol != "http")
     first = listeners[0]
     host = "127.0.0.1" if first.host in ("", "0.0.0.0", "::") else first.host
     return f"{first.protocol}://{f'[{host}]' if ':' in host else host}:{first.port}"
@@ -109,12 +108,12 @@ class Applying(threading.Thread):
             self._call("health", "--wait", "--timeout", _STARTING_S)
             for attempt in range(1, _ATTEMPTS + 1):
                 try:
-                    said = self._call("apply", "-f", self._folder)
+                    output = self._call("apply", "-f", self._folder)
                     break
                 except PenstockError:
                     if attempt == _ATTEMPTS:
                         raise
-            for line in said.splitlines():
+            for line in output.splitlines():
                 log.info("%s: %s", self._folder, line)
         except (PenstockError, OSError) as error:
             log.error("the connectors in %s were not applied: %s", self._folder, error)

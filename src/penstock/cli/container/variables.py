@@ -80,8 +80,8 @@ _KAFKA: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Variables:
-    """What the variables say: the worker's settings, the log settings as variables, and notes about
-    what has no effect."""
+    """The content of the variables: the worker's settings, the log settings as variables, and notes
+    about variables without effect."""
 
     settings: Mapping[str, str]
     log_environ: Mapping[str, str]
@@ -130,7 +130,7 @@ def _is_setting(name: str) -> bool:
 
 
 def _debezium(environ: Mapping[str, str], address: Callable[[], str]) -> dict[str, str]:
-    """The settings in Debezium's variables; none unless one of them is there."""
+    """The settings in Debezium's variables; none unless at least one is set."""
     if not any(environ.get(sign) for sign in _DEBEZIUM_SIGNS):
         return {}
     settings: dict[str, str] = {}
@@ -145,9 +145,9 @@ def _debezium(environ: Mapping[str, str], address: Callable[[], str]) -> dict[st
 def _secrets(
     environ: Mapping[str, str], mapped: Mapping[str, str], read_file: Callable[[str], str]
 ) -> dict[str, str]:
-    """The settings whose values are in files (`CONNECT_…_FILE`), exactly as they are there, but for
-    line ends at the end."""
-    found: dict[str, str] = {}
+    """The settings whose values are in files (`CONNECT_…_FILE`), exactly, except for line ends at
+    the end."""
+    settings: dict[str, str] = {}
     for name, path in mapped.items():
         if not name.endswith(FILE_SUFFIX):
             continue
@@ -156,10 +156,10 @@ def _secrets(
             raise ConfigInvalid([f"Both {own} and {name} are set; remove one of them."])
         [setting] = from_environment({own: ""})
         try:
-            found[setting] = read_file(path).rstrip("\r\n")
+            settings[setting] = read_file(path).rstrip("\r\n")
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigInvalid([f"{name}: cannot read '{path}': {error}."]) from error
-    return found
+    return settings
 
 
 def _listen(settings: dict[str, str]) -> None:
@@ -190,9 +190,9 @@ def _demand(settings: Mapping[str, str]) -> None:
 
 def _ignored(environ: Mapping[str, str]) -> list[str]:
     return [
-        f"{name} has no effect: {why}."
+        f"{name} has no effect: {reason}."
         for name in sorted(environ)
-        for start, why in _KAFKA.items()
+        for start, reason in _KAFKA.items()
         if environ[name] and (name == start or (start.endswith("_") and name.startswith(start)))
     ]
 
@@ -200,17 +200,17 @@ def _ignored(environ: Mapping[str, str]) -> list[str]:
 def _log_environ(environ: Mapping[str, str], notes: list[str]) -> dict[str, str]:
     """The variables that `LogSettings.of` understands, also of Debezium's forms: a root level in
     `CONNECT_LOG4J_LOGGERS` ("INFO, stdout"), `LOG_LEVEL`, and a variable for each logger."""
-    kept = {
+    shown = {
         name: environ[name]
         for name in (logs.FORMAT_VARIABLE, logs.LEVEL_VARIABLE, logs.ROOT_VARIABLE)
         if environ.get(name)
     }
     rows = [row.strip() for row in environ.get(logs.LOGGERS_VARIABLE, "").split(",") if row.strip()]
     if rows and "=" not in rows[0]:
-        kept.setdefault(logs.ROOT_VARIABLE, rows[0])
+        shown.setdefault(logs.ROOT_VARIABLE, rows[0])
         rows = []
     if level := environ.get("LOG_LEVEL"):
-        kept.setdefault(logs.ROOT_VARIABLE, level)
+        shown.setdefault(logs.ROOT_VARIABLE, level)
     for name in sorted(environ):
         if logger := _LOGGER.fullmatch(name):
             rows.append(f"{logger[1].lower().replace('_', '.')}={environ[name]}")
@@ -218,7 +218,7 @@ def _log_environ(environ: Mapping[str, str], notes: list[str]) -> dict[str, str]
             notes.append(f"{name} has no effect: the format is PENSTOCK_LOG_FORMAT, text or json.")
     # A logger's level may be followed by an appender.
     levels = [row.partition(",")[0].strip() for row in rows]
-    return {**kept, logs.LOGGERS_VARIABLE: ",".join(levels)} if levels else kept
+    return {**shown, logs.LOGGERS_VARIABLE: ",".join(levels)} if levels else shown
 
 
 def kafka_timeout_s(environ: Mapping[str, str]) -> float:

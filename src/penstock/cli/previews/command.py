@@ -1,5 +1,5 @@
-"""`penstock preview`: what a connector would send or write, found out in this process, without a
-cluster. Nothing is sent, and nothing is written."""
+"""`penstock preview`: runs a connector in this process to show what it would send or write. Nothing
+is sent, and nothing is written."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _WORKER: Final[Mapping[str, str]] = {
     "offset.storage.topic": "penstock-preview-offsets",
     "status.storage.topic": "penstock-preview-status",
 }
-"""What a worker needs to be told to plan; only Kafka's address is used, for sinks."""
+"""The settings that a worker requires to plan; only Kafka's address is used, for sinks."""
 
 
 @click.command()
@@ -106,14 +106,14 @@ def preview(
     from penstock.flow.plan import SinkPlan
     from penstock.plugins.registry import Kind
 
-    wanted = files.read_connector(file, name, files.settings(pairs))
+    connector = files.read_connector(file, name, files.settings(pairs))
     planner, registry, origin = _planner(session, worker_file, bootstrap)
     try:
-        kind = _kind(registry, wanted)
+        kind = _kind(registry, connector)
         if kind is Kind.SINK:
-            _demand_preview(registry, wanted)
-        _demand_valid(planner, wanted)
-        plans = _plans(planner, wanted)
+            _demand_preview(registry, connector)
+        _demand_valid(planner, connector)
+        plans = _plans(planner, connector)
     finally:
         planner.providers.close()
     sinks = [plan for plan in plans if isinstance(plan, SinkPlan)]
@@ -124,7 +124,7 @@ def preview(
         _guarded(sinks[0], SinkPreview(session, sinks[0], origin, rows or _SINK_ROWS, start).run)
         return
     _show_source(
-        session, wanted.name, [p for p in plans if not isinstance(p, SinkPlan)], rows, wait_s
+        session, connector.name, [p for p in plans if not isinstance(p, SinkPlan)], rows, wait_s
     )
 
 
@@ -135,17 +135,17 @@ def _show_source(
 
     deadline = session.clock.now() + int(wait_s * 1000)
 
-    def again(idle_ms: int) -> bool:
+    def wait_for_more(idle_ms: int) -> bool:
         """Waits a little; False, at once, when it was long enough."""
-        left = deadline - session.clock.now()
-        if left > 0:
-            session.pause(min(idle_ms, left) / 1000)
-        return left > 0
+        remaining_ms = deadline - session.clock.now()
+        if remaining_ms > 0:
+            session.pause(min(idle_ms, remaining_ms) / 1000)
+        return remaining_ms > 0
 
     shown = Shown(rows or _SOURCE_ROWS)
     for plan in plans:
         reading = SourcePreview(as_shown(plan), shown)
-        _guarded(plan, partial(reading.run, again))
+        _guarded(plan, partial(reading.run, wait_for_more))
     if not shown.lines:
         left_out = " that the transforms do not leave out" if shown.read else ""
         show.note(f"'{name}' finds no records{left_out}.")
@@ -165,7 +165,7 @@ def _guarded(plan: SourcePlan | SinkPlan, run: Callable[[], None]) -> None:
 def _planner(
     session: Session, worker_file: Path | None, bootstrap: str | None
 ) -> tuple[Planner, Registry, str]:
-    """What plans as a worker with these settings would, and who says where Kafka is."""
+    """A planner with a worker's settings, its registry, and the origin of Kafka's address."""
     from penstock.cli import start
     from penstock.cli.records.settings import VARIABLE
     from penstock.config.worker import parse_distributed
@@ -189,43 +189,43 @@ def _planner(
     return planner, registry, origin
 
 
-def _kind(registry: Registry, wanted: ConnectorFile) -> Kind:
-    named = wanted.config.get("connector.class")
-    if not named:
+def _kind(registry: Registry, connector: ConnectorFile) -> Kind:
+    class_name = connector.config.get("connector.class")
+    if not class_name:
         raise NotValid('Missing required configuration "connector.class".')
-    found = registry.find_connector(named)
-    if found is None:
+    entry = registry.find_connector(class_name)
+    if entry is None:
         raise NotThere(
-            f"There is no connector '{named}' here.",
+            f"There is no connector '{class_name}' here.",
             "`penstock plugins doctor` lists the plugins; --worker names a plugin.path.",
         )
-    return found.kind
+    return entry.kind
 
 
-def _demand_preview(registry: Registry, wanted: ConnectorFile) -> None:
+def _demand_preview(registry: Registry, connector: ConnectorFile) -> None:
     from penstock.api import SinkConnector
 
-    found = registry.find_connector(wanted.config["connector.class"])
-    assert found is not None, "its kind is known"
-    assert issubclass(found.cls, SinkConnector), "that is its kind"
-    if found.cls.open_preview is SinkConnector.open_preview:
+    entry = registry.find_connector(connector.config["connector.class"])
+    assert entry is not None, "its kind is known"
+    assert issubclass(entry.cls, SinkConnector), "that is its kind"
+    if entry.cls.open_preview is SinkConnector.open_preview:
         raise Unusable(
-            f"'{wanted.name}' is a sink connector without a preview.",
+            f"'{connector.name}' is a sink connector without a preview.",
             "Sources have one, and sinks that implement `open_preview`, such as those of files.",
         )
 
 
-def _demand_valid(planner: Planner, wanted: ConnectorFile) -> None:
-    errors = config_errors(planner.validate(wanted.config))
+def _demand_valid(planner: Planner, connector: ConnectorFile) -> None:
+    errors = config_errors(planner.validate(connector.config))
     if errors:
-        told = [f"{key}: {error}" for key, _, error in errors]
-        raise NotValid("\n".join(["The configuration is invalid.", *told]))
+        problems = [f"{key}: {error}" for key, _, error in errors]
+        raise NotValid("\n".join(["The configuration is invalid.", *problems]))
 
 
-def _plans(planner: Planner, wanted: ConnectorFile) -> list[SourcePlan | SinkPlan]:
+def _plans(planner: Planner, connector: ConnectorFile) -> list[SourcePlan | SinkPlan]:
     from penstock.ids import TaskId
 
     return [
-        planner.flow(TaskId(wanted.name, number), 1, wanted.config, config)
-        for number, config in enumerate(planner.planned(wanted.name, wanted.config).configs)
+        planner.flow(TaskId(connector.name, number), 1, connector.config, config)
+        for number, config in enumerate(planner.planned(connector.name, connector.config).configs)
     ]

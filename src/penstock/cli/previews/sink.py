@@ -1,4 +1,4 @@
-"""What a sink would write of the records that its topics have now."""
+"""Shows what a sink would write of the current records of its topics."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SinkPreview:
     def __init__(
         self, session: Session, plan: SinkPlan, origin: str, rows: int, start: str
     ) -> None:
-        """`origin`: who says where Kafka is; `rows`: records of each partition."""
+        """`origin`: where Kafka's address comes from; `rows`: records of each partition."""
         self._session = session
         self._plan = plan
         self._settings = Settings(plan.consumer["bootstrap.servers"], origin, plan.consumer, {})
@@ -60,16 +60,18 @@ class SinkPreview:
         pipeline = Pipeline(sink_steps(plan.conversion, fields=writer.takes_fields), plan.tolerance)
         try:
             for topic in topics:
-                known = reading.partitions_of(client, topic, self._settings)
-                wanted = {
-                    number: reading.Range(each.begin, min(each.end, each.begin + self._rows))
-                    for number, each in reading.ranges(client, topic, known, self._start).items()
+                partitions = reading.partitions_of(client, topic, self._settings)
+                ranges = {
+                    number: reading.Range(span.begin, min(span.end, span.begin + self._rows))
+                    for number, span in reading.ranges(
+                        client, topic, partitions, self._start
+                    ).items()
                 }
                 writer.assigned(
-                    {TopicPartition(topic, number): each.begin for number, each in wanted.items()}
+                    {TopicPartition(topic, number): span.begin for number, span in ranges.items()}
                 )
                 batches = reading.messages(
-                    self._settings, topic, wanted, self._session.clock, follow=False
+                    self._settings, topic, ranges, self._session.clock, follow=False
                 )
                 with contextlib.closing(batches):
                     for batch in batches:
@@ -82,22 +84,22 @@ class SinkPreview:
             self._tell(f"{record.topic}-{record.partition} offset {record.offset}: {error}")
         self._note()
 
-    def _topics(self, known: Sequence[str]) -> list[str]:
+    def _topics(self, topics: Sequence[str]) -> list[str]:
         if self._plan.topics_regex is None:
             return list(self._plan.topics)
-        found = [name for name in known if re.fullmatch(self._plan.topics_regex, name)]
-        if not found:
+        matching = [name for name in topics if re.fullmatch(self._plan.topics_regex, name)]
+        if not matching:
             raise NotThere(f"No topic matches topics.regex={self._plan.topics_regex}.")
-        return found
+        return matching
 
     def _write(self, writer: SinkWriter, pipeline: Pipeline, batch: list[Message]) -> None:
         by_partition: dict[int, list[Message]] = {}
         for message in batch:
             by_partition.setdefault(message.partition() or 0, []).append(message)
         for messages in by_partition.values():
-            given = records_of(messages)
-            self._read += len(given)
-            records, failures = pipeline.run(given)
+            consumed = records_of(messages)
+            self._read += len(consumed)
+            records, failures = pipeline.run(consumed)
             refused: dict[int, Exception] = {}
             if len(records):
                 writer.write(records, refused)
@@ -106,8 +108,8 @@ class SinkPreview:
                 for row, error in refused.items()
             ]
             for failure in failures:
-                at = f"{given.topics[0]}-{given.partitions[0]}"
-                self._tell(f"{at} offset {given.offsets[failure.origin]}: {told(failure)}")
+                at = f"{consumed.topics[0]}-{consumed.partitions[0]}"
+                self._tell(f"{at} offset {consumed.offsets[failure.origin]}: {told(failure)}")
 
     def _tell(self, refused: str) -> None:
         if not self._plan.tolerance.tolerate_all:
@@ -144,8 +146,8 @@ def records_of(messages: Sequence[Message]) -> Records:
 
 
 def _headers(message: Message) -> Sequence[Header]:
-    found = message.headers() or []
-    return [Header(*pair) for pair in (found.items() if isinstance(found, dict) else found)]
+    headers = message.headers() or []
+    return [Header(*pair) for pair in (headers.items() if isinstance(headers, dict) else headers)]
 
 
 def _print(line: str) -> None:

@@ -1,4 +1,4 @@
-"""The first records that the tasks of a source would send."""
+"""Shows the first records that the tasks of a source would send."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from penstock.flow.stage.pipeline import Pipeline
 
 _WINDOW_BYTES: Final = 1 << 20
-"""About how much a poll is to read: small, for only the first records are shown."""
+"""The approximate size of a poll: small, as only the first records are shown."""
 
 _SLICE: Final = 64  # records that are converted together; of more, most would not be shown
 _MOST_READ: Final = 10_000
@@ -31,12 +31,12 @@ _IDLE_MS: Final = 100  # before the next poll of a reader that would wait in it
 
 
 def as_shown(plan: SourcePlan) -> SourcePlan:
-    """The plan with what is shown in place of what would be sent."""
+    """The plan with converters that show records in place of those that would send them."""
     json_converter = _json_converter()
     conversion = replace(
         plan.conversion, key=json_converter, value=json_converter, header=json_converter
     )
-    # Whoever looks on is told at once.
+    # No retries: the user waits for the output.
     tolerance = replace(plan.tolerance, retry_timeout_ms=0)
     return replace(plan, conversion=conversion, tolerance=tolerance)
 
@@ -75,9 +75,9 @@ class SourcePreview:
         self._transforms = Pipeline(steps[:count], plan.tolerance)
         self._converters = Pipeline(steps[count:], plan.tolerance)
 
-    def run(self, again: Callable[[int], bool]) -> None:
-        """Polls until there is nothing more to show, or to read; `again` says whether to poll once
-        more, if there was nothing at all, after so many milliseconds."""
+    def run(self, wait_for_more: Callable[[int], bool]) -> None:
+        """Polls until there is nothing more to show, or to read. While nothing was read at all,
+        calls `wait_for_more` with milliseconds; it returns whether to poll again."""
         from penstock.testing.contexts import SourceContextStub
 
         context = SourceContextStub(task=self._plan.task)  # which knows no offsets
@@ -85,12 +85,12 @@ class SourcePreview:
         connector.check_installed(self._plan.config)
         reader = connector.open(self._plan.config, context)
         try:
-            found = False
+            any_polled = False
             for _ in range(_MOST_POLLS):
                 while (polled := reader.poll(_WINDOW_BYTES, 0)) is None:
-                    if found or not again(reader.idle_ms or _IDLE_MS):
+                    if any_polled or not wait_for_more(reader.idle_ms or _IDLE_MS):
                         return
-                found = True
+                any_polled = True
                 if not self._polled(reader, polled):
                     return
         finally:
@@ -113,7 +113,7 @@ class SourcePreview:
         return useful
 
     def _batch(self, records: Records) -> bool:
-        """Shows what is to be shown of a batch; whether there was a topic that was not full."""
+        """Shows the records of a batch; returns whether any of its topics was not full."""
         useful = False
         rows = range(len(records))
         while rows:
@@ -161,14 +161,14 @@ class SourcePreview:
 
 
 def _cells(records: Records, row: int) -> dict[str, str]:
-    """A record's cells as JSON; those that most sources leave open only where they are given."""
+    """A record's cells as JSON; those that most sources leave out only if they are set."""
     cells = {"topic": _text(records.topics[row])}
     if records.partitions[row] is not None:
         cells["partition"] = _text(records.partitions[row])
     if records.timestamps[row] is not None:
         cells["timestamp"] = _text(records.timestamps[row])
     if records.headers and records.headers[row]:
-        pairs = (f"[{_text(each.name)}, {_raw(each.value)}]" for each in records.headers[row])
+        pairs = (f"[{_text(header.name)}, {_raw(header.value)}]" for header in records.headers[row])
         cells["headers"] = f"[{', '.join(pairs)}]"
     return {
         **cells,
@@ -214,7 +214,7 @@ def _short(schema: Schema) -> str:
     simple = (schema.name or "").rpartition(".")[2]
     match schema.type:
         case Type.STRUCT:
-            fields = ", ".join(f"{each.name} {_short(each.schema)}" for each in schema.fields)
+            fields = ", ".join(f"{field.name} {_short(field.schema)}" for field in schema.fields)
             return f"{simple} {{{fields}}}{mark}".lstrip()
         case Type.ARRAY:
             return f"[{_inner(schema.value_schema)}]{mark}"

@@ -107,7 +107,7 @@ def read(
     headers: bool,
     trace: bool,
     form: str,
-    **said: Any,
+    **choices: Any,
 ) -> int:
     """Show the records of a topic.
 
@@ -120,23 +120,23 @@ def read(
     from penstock.cli.records import reading
     from penstock.cli.records.printing import Printer
 
-    where = reading.start_of(start, session.clock.now())
+    begin = reading.start_of(start, session.clock.now())
     form = JSON if session.json else form
-    settings = _gathered(session, "consumer", said)
+    settings = _gathered(session, "consumer", choices)
     client = reading.connect(settings)
-    known = reading.partitions_of(client, topic, settings)
-    wanted = reading.ranges(client, topic, reading.chosen(topic, known, partitions), where)
+    all_partitions = reading.partitions_of(client, topic, settings)
+    ranges = reading.ranges(client, topic, reading.chosen(topic, all_partitions, partitions), begin)
     printer = Printer(settings, form, headers=headers, trace=trace)
-    left = count
-    batches = reading.messages(settings, topic, wanted, session.clock, follow=follow)
+    remaining = count
+    batches = reading.messages(settings, topic, ranges, session.clock, follow=follow)
     try:
         with contextlib.closing(batches):
             for batch in batches:
-                shown = batch if left is None else batch[:left]
+                shown = batch if remaining is None else batch[:remaining]
                 printer.print(shown)
-                if left is not None:
-                    left -= len(shown)
-                    if not left:
+                if remaining is not None:
+                    remaining -= len(shown)
+                    if not remaining:
                         break
     except BrokenPipeError:  # `| head` has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -170,7 +170,7 @@ def write(
     key_separator: str | None,
     partition: int | None,
     create: bool,
-    **said: Any,
+    **choices: Any,
 ) -> None:
     """Write the lines of FILE into a topic.
 
@@ -190,12 +190,12 @@ def write(
             "--key-separator goes with --format line, and is a text.",
             "In JSON the key is a member of the line.",
         )
-    settings = _gathered(session, "producer", said)
+    settings = _gathered(session, "producer", choices)
     client = reading.connect(settings)
     if create:
         _create(session, client, topic)
-    known = reading.partitions_of(client, topic, settings)
-    reading.chosen(topic, known, () if partition is None else (partition,))
+    all_partitions = reading.partitions_of(client, topic, settings)
+    reading.chosen(topic, all_partitions, () if partition is None else (partition,))
     writer = Writer(settings, topic, partition)
     try:
         Lines(settings, topic, form, key_separator).write(file, writer)
@@ -205,15 +205,15 @@ def write(
     show.note(f"{writer.stored} record{plural} written to '{topic}'.")
 
 
-def _gathered(session: Session, client: str, said: dict[str, Any]) -> Settings:
+def _gathered(session: Session, client: str, choices: dict[str, Any]) -> Settings:
     from penstock.cli.records import settings
 
     options = settings.Options(
-        said["bootstrap"],
-        said["connector"],
-        said["worker"],
-        said["pairs"],
-        {side: said[f"{side}_converter"] for side in settings.SIDES},
+        choices["bootstrap"],
+        choices["connector"],
+        choices["worker"],
+        choices["pairs"],
+        {side: choices[f"{side}_converter"] for side in settings.SIDES},
     )
     return settings.gather(session, options, client)
 
@@ -232,7 +232,7 @@ def _create(session: Session, client: AdminClient, topic: str) -> None:
         raise CommandError(f"Cannot create '{topic}': {error.args[0].str()}.") from error
     deadline = session.clock.now() + _CREATED_MS
     while session.clock.now() < deadline:
-        found = client.list_topics(timeout=_CREATED_MS / 1000).topics.get(topic)
-        if found is not None and found.error is None and found.partitions:
+        metadata = client.list_topics(timeout=_CREATED_MS / 1000).topics.get(topic)
+        if metadata is not None and metadata.error is None and metadata.partitions:
             return
         session.pause(0.1)

@@ -1,5 +1,5 @@
-"""What a dead letter says of its failure: the headers `__connect.errors.*` (KIP-298,
-kafka-connect.md §7.4), decoded."""
+"""Decodes the failure in a dead letter's headers, `__connect.errors.*` (KIP-298,
+kafka-connect.md §7.4)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DIRECT: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """Why a record is a dead letter; what its headers leave out is empty."""
+    """Why a record is a dead letter; fields without a header are empty."""
 
     connector: str
     task: str
@@ -27,7 +27,7 @@ class Letter:
     class_name: str
     exception: str
     message: str
-    cause: str  # the root cause, if the message does not say it
+    cause: str  # the root cause, unless the message names it
     trace: str
     topic: str
     partition: str
@@ -35,7 +35,7 @@ class Letter:
 
     def document(self) -> dict[str, object]:
         """For a line of JSON: without the trace, which is in the headers."""
-        found: Mapping[str, object] = {
+        members: Mapping[str, object] = {
             "connector": self.connector,
             "task": _number(self.task),
             "stage": self.stage,
@@ -47,51 +47,51 @@ class Letter:
             "partition": _number(self.partition),
             "offset": _number(self.offset),
         }
-        return {name: value for name, value in found.items() if value not in ("", None)}
+        return {name: value for name, value in members.items() if value not in ("", None)}
 
     def lines(self, *, trace: bool = False) -> list[str]:
         """For people: which record of which connector, where it failed, and why."""
-        told = []
+        lines = []
         if self.topic:
             place = f"{self.topic}-{self.partition}" if self.partition else self.topic
-            told.append(f"record: {place}@{self.offset}" if self.offset else f"record: {place}")
+            lines.append(f"record: {place}@{self.offset}" if self.offset else f"record: {place}")
         if self.connector:
             task = f", task {self.task}" if self.task else ""
-            told.append(f"connector: {self.connector}{task}")
+            lines.append(f"connector: {self.connector}{task}")
         if self.stage:
-            told.append(f"failed in: {self.stage}, {self.class_name}")
-        why = ": ".join(part for part in (self.exception, self.message) if part)
-        if why:
-            told.append(f"because: {why}")
+            lines.append(f"failed in: {self.stage}, {self.class_name}")
+        reason = ": ".join(part for part in (self.exception, self.message) if part)
+        if reason:
+            lines.append(f"because: {reason}")
         if self.cause:
-            told.append(f"root cause: {self.cause}")
+            lines.append(f"root cause: {self.cause}")
         if trace and self.trace:
-            told += self.trace.rstrip().splitlines()
-        return told
+            lines += self.trace.rstrip().splitlines()
+        return lines
 
 
 def letter(headers: Headers) -> Letter | None:
-    """The failure that a record's headers describe; None if it is no dead letter."""
-    said: dict[str, str] = {}
+    """The failure that a record's headers describe; None if it is not a dead letter."""
+    context: dict[str, str] = {}
     for name, value in headers:
         if name.startswith(PREFIX) and value is not None:
-            said[name.removeprefix(PREFIX)] = value.decode("utf-8", "replace")
-    if not said:
+            context[name.removeprefix(PREFIX)] = value.decode("utf-8", "replace")
+    if not context:
         return None
-    trace, message = said.get("exception.stacktrace", ""), said.get("exception.message", "")
+    trace, message = context.get("exception.stacktrace", ""), context.get("exception.message", "")
     cause = root_cause(trace)
     return Letter(
-        connector=said.get("connector.name", ""),
-        task=said.get("task.id", ""),
-        stage=said.get("stage", ""),
-        class_name=said.get("class.name", ""),
-        exception=said.get("exception.class.name", ""),
+        connector=context.get("connector.name", ""),
+        task=context.get("task.id", ""),
+        stage=context.get("stage", ""),
+        class_name=context.get("class.name", ""),
+        exception=context.get("exception.class.name", ""),
         message=message,
         cause="" if cause.partition(": ")[2] in message else cause,
         trace=trace,
-        topic=said.get("topic", ""),
-        partition=said.get("partition", ""),
-        offset=said.get("offset", ""),
+        topic=context.get("topic", ""),
+        partition=context.get("partition", ""),
+        offset=context.get("offset", ""),
     )
 
 

@@ -3,9 +3,9 @@
     {"topic": "orders", "partition": 0, "offset": 41, "timestamp": 1700000000000,
      "headers": [{"name": "source", "value": "web"}], "key": "7", "value": {"id": 7}}
 
-Beside a key, a value or a header's value may stand what `sides.Cell` holds: its `schema`, its
-`encoding`, and the `error` of the converter (`value_schema`; in a header `schema`). A dead letter
-has its `failure`.
+A key, a value or a header's value may be followed by the other fields of its `sides.Cell`:
+`schema`, `encoding`, and the converter's `error` (`value_schema`; in a header `schema`). A dead
+letter has its `failure`.
 """
 
 from __future__ import annotations
@@ -76,15 +76,15 @@ def json_line(shown: Shown) -> bytes:
 def _members(name: str, cell: Cell, prefix: str) -> dict[str, Any]:
     members = {name: cell.node}
     parts = zip(_PARTS, (cell.schema, cell.encoding, cell.error), strict=True)
-    return members | {f"{prefix}{part}": said for part, said in parts if said is not None}
+    return members | {f"{prefix}{part}": value for part, value in parts if value is not None}
 
 
 def text_lines(shown: Shown, *, headers: bool, trace: bool) -> list[str]:
-    """The record on a line, and what belongs to it on lines below: its headers, if wanted, why a
-    converter could not read it, and why it is a dead letter."""
-    when = "" if shown.timestamp is None else f" {timestamp_text(shown.timestamp)}"
+    """The record on a line, followed by lines for its headers, if requested, the converter's error,
+    and why it is a dead letter."""
+    timestamp = "" if shown.timestamp is None else f" {timestamp_text(shown.timestamp)}"
     key, value = _one_line(text_of(shown.key)), _one_line(text_of(shown.value))
-    lines = [f"{shown.topic}-{shown.partition}@{shown.offset}{when} key={key} value={value}"]
+    lines = [f"{shown.topic}-{shown.partition}@{shown.offset}{timestamp} key={key} value={value}"]
     for name, cell in (("key", shown.key), ("value", shown.value)):
         if cell.error is not None:
             lines.append(f"  {name} not converted: {_one_line(cell.error)}")
@@ -92,7 +92,7 @@ def text_lines(shown: Shown, *, headers: bool, trace: bool) -> list[str]:
         lines += [
             f"  header {name}: {_one_line(text_of(cell))}"
             for name, cell in shown.headers
-            if not name.startswith(PREFIX)  # they are told in other words
+            if not name.startswith(PREFIX)  # these are shown as the failure
         ]
     if shown.letter is not None:
         lines += [f"  {line}" for line in shown.letter.lines(trace=trace)]

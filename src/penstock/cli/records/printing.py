@@ -17,7 +17,7 @@ from penstock.cli.records.sides import Guessed, framed, side_of
 
 
 class Printer:
-    """Prints records, and says once how those are shown that no converter is named for."""
+    """Prints records, and notes once how records without a named converter are shown."""
 
     def __init__(self, settings: Settings, form: str, *, headers: bool, trace: bool) -> None:
         self._form = form
@@ -50,10 +50,13 @@ class Printer:
 
     def _shown(self, batch: Sequence[Message]) -> Iterator[Shown]:
         topics = [message.topic() or "" for message in batch]
-        raw_keys, raw_values = [each.key() for each in batch], [each.value() for each in batch]
+        raw_keys, raw_values = (
+            [message.key() for message in batch],
+            [message.value() for message in batch],
+        )
         self._say_guesses(raw_keys, raw_values)
         keys, values = self._key.read(topics, raw_keys), self._value.read(topics, raw_values)
-        headers: list[list[tuple[str, bytes | None]]] = [_headers(each) for each in batch]
+        headers: list[list[tuple[str, bytes | None]]] = [_headers(message) for message in batch]
         decoded = self._header_cells(topics, headers)
         for row, message in enumerate(batch):
             self._failed += keys[row].error is not None or values[row].error is not None
@@ -79,26 +82,26 @@ class Printer:
 
     def _say_guesses(self, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> None:
         """A note when a guess is made that was not made before; a key is expected to be a text."""
-        told: list[str] = []
+        guesses: list[str] = []
         for name, side, cells in (("keys", self._key, keys), ("values", self._value, values)):
             if not isinstance(side, Guessed):
                 continue
-            known = self._kinds[name]
+            known_kinds = self._kinds[name]
             kinds = dict.fromkeys(kind for cell in cells if (kind := side.kind(cell)))
-            new = [kind for kind in kinds if kind not in known]
-            known.update(dict.fromkeys(new))
+            new = [kind for kind in kinds if kind not in known_kinds]
+            known_kinds.update(dict.fromkeys(new))
             if new and (name == "values" or new != ["text"]):
-                told.append(f"{name} as {' and '.join(new)}")
-                number = next((found for cell in cells if (found := framed(cell))), None)
+                guesses.append(f"{name} as {' and '.join(new)}")
+                number = next((schema_id for cell in cells if (schema_id := framed(cell))), None)
                 if "bytes" in new and number is not None:
-                    told[-1] += f" (in a Schema Registry's format, of schema {number}?)"
-        if told:
-            how = "To name one: --connector, --worker, --key-converter, --value-converter."
+                    guesses[-1] += f" (in a Schema Registry's format, of schema {number}?)"
+        if guesses:
+            advice = "To name one: --connector, --worker, --key-converter, --value-converter."
             if self._connector is not None:
-                how = (
+                advice = (
                     f"'{self._connector}' has its worker's; which, its settings say: --worker FILE."
                 )
-            show.note(f"Without a converter: {', '.join(told)}. {how}")
+            show.note(f"Without a converter: {', '.join(guesses)}. {advice}")
 
     def end(self, topic: str) -> int:
         if not self._records:
@@ -112,6 +115,6 @@ class Printer:
 
 
 def _headers(message: Message) -> list[tuple[str, bytes | None]]:
-    """A message's headers; the client's types allow more than what it ever gives."""
+    """A message's headers; the client's types allow more than it ever returns."""
     headers: Any = message.headers()
     return list(headers or ())

@@ -64,7 +64,7 @@ class Range:
 
 
 def start_of(text: str, now_ms: int) -> Start:
-    """What `--from` says. Raises Unusable.
+    """The start that `--from` names. Raises Unusable.
 
     >>> start_of("latest", 0), start_of("-10", 0).number, start_of("2m", 180_000).number
     (Start(kind=<From.LATEST: 'latest'>, number=0), 10, 60000)
@@ -112,30 +112,30 @@ def connect(settings: Settings) -> AdminClient:
 
 def partitions_of(client: AdminClient, topic: str, settings: Settings) -> list[int]:
     """The topic's partitions. Raises NotThere."""
-    known = client.list_topics(timeout=_ASK_S).topics  # naming the topic could create it
-    found = known.get(topic)
-    if found is None or found.error is not None:
-        names = [name for name in known if not name.startswith("__")]
+    topics = client.list_topics(timeout=_ASK_S).topics  # naming the topic could create it
+    metadata = topics.get(topic)
+    if metadata is None or metadata.error is not None:
+        names = [name for name in topics if not name.startswith("__")]
         close = get_close_matches(topic, names, 3, 0.6) or sorted(names)[:5]
         listed = f" There are: {', '.join(close)}." if close else ""
-        why = "" if found is None else f" ({found.error})"
+        reason = "" if metadata is None else f" ({metadata.error})"
         raise NotThere(
-            f"There is no topic '{topic}' at {settings.bootstrap} ({settings.origin}){why}."
+            f"There is no topic '{topic}' at {settings.bootstrap} ({settings.origin}){reason}."
             + listed,
             "Another Kafka: --bootstrap-server, --worker FILE or " + VARIABLE + ".",
         )
-    return sorted(found.partitions)
+    return sorted(metadata.partitions)
 
 
-def chosen(topic: str, known: Sequence[int], wanted: Sequence[int]) -> list[int]:
-    """The wanted partitions, by default all. Raises NotThere for one that does not exist."""
-    missing = [number for number in wanted if number not in known]
+def chosen(topic: str, partitions: Sequence[int], requested: Sequence[int]) -> list[int]:
+    """The requested partitions, by default all. Raises NotThere for one that does not exist."""
+    missing = [number for number in requested if number not in partitions]
     if missing:
         raise NotThere(
-            f"'{topic}' has no partition {missing[0]} (--partition): it has {len(known)}, from 0 "
-            f"to {len(known) - 1}."
+            f"'{topic}' has no partition {missing[0]} (--partition): it has {len(partitions)}, "
+            f"from 0 to {len(partitions) - 1}."
         )
-    return sorted(set(wanted)) or list(known)
+    return sorted(set(requested)) or list(partitions)
 
 
 def ranges(
@@ -162,10 +162,10 @@ def ranges(
 def _offsets(
     client: AdminClient, topic: str, partitions: Sequence[int], spec: OffsetSpec
 ) -> dict[int, int]:
-    wanted = {TopicPartition(topic, number): spec for number in partitions}
+    requests = {TopicPartition(topic, number): spec for number in partitions}
     try:
-        found = client.list_offsets(wanted, request_timeout=_ASK_S)
-        return {place.partition: int(row.result().offset) for place, row in found.items()}
+        answers = client.list_offsets(requests, request_timeout=_ASK_S)
+        return {place.partition: int(row.result().offset) for place, row in answers.items()}
     except KafkaException as error:
         raise CommandError(f"Cannot look up the offsets of '{topic}': {_words(error)}.") from error
 
@@ -173,7 +173,7 @@ def _offsets(
 def messages(
     settings: Settings,
     topic: str,
-    wanted: dict[int, Range],
+    ranges: dict[int, Range],
     clock: Clock,
     *,
     follow: bool,
@@ -190,15 +190,15 @@ def messages(
         "enable.partition.eof": True,
         "auto.offset.reset": "earliest",
         "fetch.wait.max.ms": 100,
-        "error_cb": lambda error: None,  # repeated connection errors; the stall tells
+        "error_cb": lambda error: None,  # repeated connection errors; the stall is reported
     }
-    open_ends = {n for n, each in wanted.items() if follow or each.begin < each.end}
+    open_ends = {n for n, span in ranges.items() if follow or span.begin < span.end}
     if not open_ends:
         return
     with settings_checked():
         consumer = Consumer(config)
     try:
-        consumer.assign([TopicPartition(topic, n, wanted[n].begin) for n in sorted(open_ends)])
+        consumer.assign([TopicPartition(topic, n, ranges[n].begin) for n in sorted(open_ends)])
         moved_ms = clock.now()
         while open_ends:
             batch: list[Message] = []
@@ -209,9 +209,9 @@ def messages(
                 number, error = message.partition() or 0, message.error()
                 if error is None:
                     offset = message.offset() or 0
-                    if follow or (number in open_ends and offset < wanted[number].end):
+                    if follow or (number in open_ends and offset < ranges[number].end):
                         batch.append(message)
-                    if not follow and offset + 1 >= wanted[number].end:
+                    if not follow and offset + 1 >= ranges[number].end:
                         open_ends.discard(number)
                 elif error.code() == KafkaError._PARTITION_EOF:
                     if not follow:  # behind it may be markers of transactions, or compacted records
@@ -223,7 +223,7 @@ def messages(
             elif not follow and clock.now() - moved_ms > _STALLED_MS:
                 raise NoAnswer(
                     f"Kafka has sent nothing of '{topic}' for {_STALLED_MS // 1000} s, though "
-                    f"partition {min(open_ends)} goes on to offset {wanted[min(open_ends)].end}.",
+                    f"partition {min(open_ends)} goes on to offset {ranges[min(open_ends)].end}.",
                     f"Is the broker at {settings.bootstrap} still up?",
                 )
             yield batch

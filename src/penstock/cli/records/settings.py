@@ -50,7 +50,7 @@ _NOT_OURS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line says."""
+    """The options of the command line."""
 
     bootstrap: str | None = None
     connector: str | None = None
@@ -61,20 +61,20 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What applies. `converters` lacks a side that nobody has named a converter for."""
+    """The effective settings. Sides without a named converter are missing in `converters`."""
 
     bootstrap: str
     origin: str  # of the address: an option, a file, a variable, or the default
     java: Mapping[str, str]  # the client's settings in Java's names
     converters: Mapping[str, HeaderConverter]
     connector: str | None = None  # the one that the command line names
-    said: frozenset[str] = frozenset()  # the client's settings that the command line names
+    explicit: frozenset[str] = frozenset()  # the client's settings that the command line names
 
     def client(self, translated: Translated) -> dict[str, str | int | float | bool]:
-        """Settings in the client's own names. Raises Unusable for what the command line says and
-        the client does not know; what a worker or a connector says may be for another one."""
+        """Settings in the client's own names. Raises Unusable for a setting of the command line
+        that the client does not know; a worker's or connector's may be for another client."""
         for name in translated.ignored:
-            if name in self.said:
+            if name in self.explicit:
                 raise Unusable(
                     f"--set {name}: the Kafka client here has no such setting.",
                     "Settings of converters begin with key.converter. or value.converter.",
@@ -87,28 +87,28 @@ def gather(session: Session, options: Options, client: str) -> Settings:
     unknown connector or converter, ConfigInvalid, and StartupFailed for an unreadable file."""
     from penstock.cli import start
 
-    given = files.settings(options.pairs)
+    pairs = files.settings(options.pairs)
     worker: Mapping[str, str] = start.worker_settings(options.worker, session.environ)
     connector = _connector(session, options.connector)
     local = _Local(worker)
     worker = local.resolved_worker(worker)
     connector = local.resolved(connector, options.connector)
-    bootstrap, origin = _bootstrap(session, options, client, given, connector, worker)
-    named = {
+    bootstrap, origin = _bootstrap(session, options, client, pairs, connector, worker)
+    converters = {
         side: converter
         for side in SIDES
-        if (converter := _converter(local, side, options, given, connector, worker)) is not None
+        if (converter := _converter(local, side, options, pairs, connector, worker)) is not None
     }
-    said = {
-        key: text for key, text in given.items() if not key.startswith(tuple(map(_prefix, SIDES)))
+    explicit = {
+        key: text for key, text in pairs.items() if not key.startswith(tuple(map(_prefix, SIDES)))
     }
-    java = {**_client(client, connector, worker), **said, _BOOTSTRAP: bootstrap}
-    return Settings(bootstrap, origin, java, named, options.connector, frozenset(said))
+    java = {**_client(client, connector, worker), **explicit, _BOOTSTRAP: bootstrap}
+    return Settings(bootstrap, origin, java, converters, options.connector, frozenset(explicit))
 
 
 @contextmanager
 def settings_checked() -> Iterator[None]:
-    """Raises Unusable for what the Kafka client refuses when it is made."""
+    """Raises Unusable for settings that the Kafka client refuses when it is created."""
     from confluent_kafka import KafkaException
 
     try:
@@ -133,7 +133,7 @@ class _Local:
         if self._registry is None:
             from penstock.plugins import path as plugin_path
 
-            # What is wrong with other plugins is the worker's business.
+            # Problems of other plugins concern the worker only.
             self._registry = plugin_path.survey(self._worker).registry
         return self._registry
 
@@ -151,36 +151,40 @@ class _Local:
 
         providers = Providers(self._worker, self.registry)
         try:
-            found = providers.transformed(settings).props
+            resolved = providers.transformed(settings).props
         finally:
             providers.close()
-        left = next((key for key, text in found.items() if text and "${" in text), None)
-        if left is not None:
+        key = next((key for key, text in resolved.items() if text and "${" in text), None)
+        if key is not None:
             raise Unusable(
-                f"'{left}' of the connector '{name}' refers to a secret ({settings[left]}) that "
-                "only its worker can look up.",
+                f"'{key}' of the connector '{name}' refers to a secret ({settings[key]}) "
+                "that only its worker can look up.",
                 "--worker FILE names the worker's settings, with its config providers; or say "
-                f"--set {left.replace('consumer.override.', '').replace('producer.override.', '')}"
+                f"--set {key.replace('consumer.override.', '').replace('producer.override.', '')}"
                 "=VALUE.",
             )
-        return {key: text for key, text in found.items() if text is not None}
+        return {key: text for key, text in resolved.items() if text is not None}
 
 
 def _connector(session: Session, name: str | None) -> Mapping[str, str]:
-    """The connector's converters and client settings; the rest is nobody's business here."""
+    """The connector's converters and client settings."""
     if name is None:
         return {}
     with session.connect() as connect:
         config: Mapping[str, str | None] = connect.get(rest.connector(name, "config")).read(dict)
-    wanted = (*(f"{side}.converter" for side in SIDES), "consumer.override.", "producer.override.")
-    return {key: text for key, text in config.items() if text and key.startswith(wanted)}
+    prefixes = (
+        *(f"{side}.converter" for side in SIDES),
+        "consumer.override.",
+        "producer.override.",
+    )
+    return {key: text for key, text in config.items() if text and key.startswith(prefixes)}
 
 
 def _bootstrap(
     session: Session,
     options: Options,
     client: str,
-    given: Mapping[str, str],
+    pairs: Mapping[str, str],
     connector: Mapping[str, str],
     worker: Mapping[str, str],
 ) -> tuple[str, str]:
@@ -189,7 +193,7 @@ def _bootstrap(
     of_file = worker.get(f"{client}.{_BOOTSTRAP}") or worker.get(_BOOTSTRAP)
     places = (
         (options.bootstrap, "--bootstrap-server"),
-        (given.get(_BOOTSTRAP), f"--set {_BOOTSTRAP}"),
+        (pairs.get(_BOOTSTRAP), f"--set {_BOOTSTRAP}"),
         (own, f"the connector '{options.connector}'"),
         (of_file if options.worker else None, f"{options.worker} and CONNECT_* variables"),
         (variable, VARIABLE),
@@ -199,8 +203,8 @@ def _bootstrap(
 
 
 def _overrides(client: str, connector: Mapping[str, str]) -> dict[str, str]:
-    """A connector has overrides for the client of its kind only; where its Kafka is, and how to
-    connect to it, they say for the other one too."""
+    """The connector's overrides for a client. A connector has them for the client of its kind only;
+    their address and security settings apply to the other client too."""
     other = "producer" if client == "consumer" else "consumer"
     theirs = under(connector, f"{other}.override.")
     return {
@@ -210,7 +214,7 @@ def _overrides(client: str, connector: Mapping[str, str]) -> dict[str, str]:
 
 
 def _client(client: str, connector: Mapping[str, str], worker: Mapping[str, str]) -> dict[str, str]:
-    """What the worker and the connector say of the client."""
+    """The client settings of the worker and the connector."""
     own = under(worker, f"{client}.")
     if not any(key.startswith(_SECURITY) for key in own):
         # The worker's own connection; its tasks' clients are told apart only if they differ.
@@ -227,21 +231,21 @@ def _converter(
     local: _Local,
     side: str,
     options: Options,
-    given: Mapping[str, str],
+    pairs: Mapping[str, str],
     connector: Mapping[str, str],
     worker: Mapping[str, str],
 ) -> HeaderConverter | None:
     from penstock.api import Use
 
     name = _prefix(side)
-    more = under(given, f"{name}.")
-    on_command_line = options.converters.get(side) or given.get(name)
+    more = under(pairs, f"{name}.")
+    on_command_line = options.converters.get(side) or pairs.get(name)
     if on_command_line:
-        wanted, settings = on_command_line, more
+        class_name, settings = on_command_line, more
     else:
         chosen = connector if connector.get(name) else worker
-        wanted, settings = chosen.get(name, ""), {**under(chosen, f"{name}."), **more}
-    if not wanted:
+        class_name, settings = chosen.get(name, ""), {**under(chosen, f"{name}."), **more}
+    if not class_name:
         if more:
             raise Unusable(
                 f"--set {name}.{next(iter(more))}=… needs a converter.",
@@ -250,10 +254,10 @@ def _converter(
         return None
     registry = local.registry
     find = registry.header_converter if side == "header" else registry.converter
-    kind = find(wanted.strip())
+    kind = find(class_name.strip())
     if kind is None:
         raise NotThere(
-            f"There is no converter '{wanted}' here ({name}).",
+            f"There is no converter '{class_name}' here ({name}).",
             "`penstock plugins doctor --all` lists them; --worker names a file with a plugin.path.",
         )
     return kind(kind.plugin.config.parse({**settings, "converter.type": side}), Use(side))

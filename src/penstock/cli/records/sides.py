@@ -1,8 +1,8 @@
-"""Keys, values and headers: between Kafka's bytes and what a line holds of them.
+"""Keys, values and headers: between Kafka's bytes and their form in a line.
 
-With a converter a cell is the JSON of its Connect value, with the schema where the converter would
-not know it again. Without one its bytes are looked at: JSON objects and arrays are JSON, other
-UTF-8 is a text, and anything else is base64. Either way what is read can be written again.
+With a converter a cell is the JSON of its Connect value, with the schema if the converter could not
+restore it. Without one the bytes decide: JSON objects and arrays are JSON, other UTF-8 is a text,
+and anything else is base64. Either way a cell that was read can be written again.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Unwritable(Exception):
 
 
 class Guessed:
-    """A side that nobody has named a converter for."""
+    """A side without a named converter."""
 
     named = False
     title = ""
@@ -82,7 +82,7 @@ class Guessed:
         return raw(cell)
 
     def kind(self, cell: bytes | None) -> str:
-        """What the bytes are shown as."""
+        """The form in which the bytes are shown."""
         if cell is None:
             return ""
         shown = self._cell(cell)
@@ -165,9 +165,9 @@ class Converted:
         column = Column.gather(values, schemas)
         badly: Failed = {}
         written = self._converter.from_connect(topics, column, badly)
-        for row, why in badly.items():
+        for row, problem in badly.items():
             if row not in as_they_are:
-                failed.setdefault(row, why)
+                failed.setdefault(row, problem)
         return [as_they_are.get(row, cell) for row, cell in enumerate(written)]
 
     def _value(self, cell: Cell) -> tuple[Schema | None, Any]:
@@ -185,8 +185,8 @@ class Converted:
         except DataError:  # and a null where there may be none
             fits = False
         if not fits:
-            told = _short(dump(_numbers(cell.node)).decode())
-            raise DataError(f"{told} does not fit its schema, {schema.type.name}")
+            shown = _short(dump(_numbers(cell.node)).decode())
+            raise DataError(f"{shown} does not fit its schema, {schema.type.name}")
         return schema, value
 
     def parsed(self, text: str) -> Cell:
@@ -254,12 +254,12 @@ def _base64(data: bytes) -> Cell:
 
 
 def _failed(cell: bytes | None, error: Exception) -> Cell:
-    cause, why = error.__cause__, str(error)
-    if cause is not None and str(cause) not in why:
-        why = f"{why.rstrip(': ')}: {cause}"
+    cause, message = error.__cause__, str(error)
+    if cause is not None and str(cause) not in message:
+        message = f"{message.rstrip(': ')}: {cause}"
     if cell is None:
-        return Cell(None, error=why)
-    return Cell(_base64(cell).node, encoding=BASE64, error=why)
+        return Cell(None, error=message)
+    return Cell(_base64(cell).node, encoding=BASE64, error=message)
 
 
 def _bytes_of(cell: Cell, row: int, failed: Failed) -> bytes | None:
@@ -282,29 +282,33 @@ def _bytes_of(cell: Cell, row: int, failed: Failed) -> bytes | None:
 
 
 def _numbers(node: Any) -> Any:
-    """The same for `dump`, every number with the digits it has."""
+    """The node for `dump`, with the exact digits of every number."""
     if isinstance(node, Decimal):
         return orjson.Fragment(str(node).encode())
     if isinstance(node, int) and not isinstance(node, bool):
         return orjson.Fragment(str(node).encode())
     if isinstance(node, list):
-        return [_numbers(each) for each in node]
+        return [_numbers(item) for item in node]
     if isinstance(node, dict):
-        return {name: _numbers(each) for name, each in node.items()}
+        return {name: _numbers(item) for name, item in node.items()}
     return node
 
 
-def _same(node: Any, again: Any) -> bool:
-    """Whether JSON is what it was read as; fields may have been added."""
+def _same(node: Any, written: Any) -> bool:
+    """Whether JSON is equal after writing and reading; fields may have been added."""
     if isinstance(node, dict):
-        return isinstance(again, dict) and all(
-            name in again and _same(each, again[name]) for name, each in node.items()
+        return isinstance(written, dict) and all(
+            name in written and _same(item, written[name]) for name, item in node.items()
         )
     if isinstance(node, list):
-        return isinstance(again, list) and len(node) == len(again) and all(map(_same, node, again))
-    if _is_number(node) and _is_number(again):
-        return bool(node == again or float(node) == float(again))
-    return type(node) is type(again) and bool(node == again)
+        return (
+            isinstance(written, list)
+            and len(node) == len(written)
+            and all(map(_same, node, written))
+        )
+    if _is_number(node) and _is_number(written):
+        return bool(node == written or float(node) == float(written))
+    return type(node) is type(written) and bool(node == written)
 
 
 def _is_number(node: Any) -> bool:
@@ -316,6 +320,6 @@ def _short(text: str) -> str:
 
 
 def side_of(settings: Settings, side: str) -> Side:
-    """A side as the settings say; headers without a converter are texts."""
+    """A side according to the settings; headers without a converter are texts."""
     converter = settings.converters.get(side)
     return Guessed(json=side != "header") if converter is None else Converted(converter)

@@ -63,11 +63,11 @@ class Writer:
 
     def close(self) -> None:
         """Waits until Kafka has stored everything. Raises CommandError if it has not."""
-        left = self._producer.flush(_FLUSH_S)
+        unsent = self._producer.flush(_FLUSH_S)
         if self._error is not None:
             raise self._refused(self._error)
-        if left:
-            raise CommandError(f"Kafka has not acknowledged {left} records of '{self._topic}'.")
+        if unsent:
+            raise CommandError(f"Kafka has not acknowledged {unsent} records of '{self._topic}'.")
 
     def _done(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
@@ -83,7 +83,7 @@ class Writer:
 
 
 class Lines:
-    """Lines on their way into a topic, in one of three formats."""
+    """Writes lines into a topic, in one of three formats."""
 
     def __init__(self, settings: Settings, topic: str, form: str, separator: str | None) -> None:
         self._topic = topic
@@ -94,14 +94,14 @@ class Lines:
     def write(self, file: str, writer: Writer) -> None:
         """Writes the lines of a file, `-` being standard input, as they come. Raises Unusable at
         the first one that cannot be written."""
-        where = "standard input" if file == "-" else f"'{file}'"
+        source = "standard input" if file == "-" else f"'{file}'"
         with _opened(file) as stream:
             number = 1
             for lines in _batches(stream):
-                self._batch(lines, number, where, writer)
+                self._batch(lines, number, source, writer)
                 number += len(lines)
 
-    def _batch(self, batch: Sequence[bytes], number: int, where: str, writer: Writer) -> None:
+    def _batch(self, batch: Sequence[bytes], number: int, source: str, writer: Writer) -> None:
         """Writes a batch whose first line has this number, up to the first that cannot be."""
         if self._form == RAW:
             for line in batch:
@@ -117,23 +117,23 @@ class Lines:
                 break
         badly: dict[int, Exception] = {}
         topics = [self._topic] * len(records)
-        keys = self._converted(self._key, topics, [each.key for each in records], "key", badly)
+        keys = self._converted(self._key, topics, [record.key for record in records], "key", badly)
         values = self._converted(
-            self._value, topics, [each.value for each in records], "value", badly
+            self._value, topics, [record.value for record in records], "value", badly
         )
-        flat = [cell for each in records for _, cell in each.headers]
-        rows = [row for row, each in enumerate(records) for _ in each.headers]
+        flat = [cell for record in records for _, cell in record.headers]
+        rows = [row for row, record in enumerate(records) for _ in record.headers]
         cells = self._converted(
             self._header, [self._topic] * len(flat), flat, "header", badly, rows
         )
-        left = iter(cells)
-        for row, each in enumerate(records):
-            headers = [(name, next(left)) for name, _ in each.headers]
+        remaining = iter(cells)
+        for row, record in enumerate(records):
+            headers = [(name, next(remaining)) for name, _ in record.headers]
             if row in badly:
-                raise _told(number + row, where, badly[row])
-            writer.send(keys[row], values[row], headers, each.timestamp)
+                raise _unusable(number + row, source, badly[row])
+            writer.send(keys[row], values[row], headers, record.timestamp)
         if problem is not None:
-            raise _told(number + len(records), where, problem)
+            raise _unusable(number + len(records), source, problem)
 
     def _record(self, line: bytes) -> Written:
         text = line.removesuffix(b"\r").decode()
@@ -173,9 +173,9 @@ class Lines:
         return written
 
 
-def _told(number: int, where: str, problem: Exception) -> Unusable:
+def _unusable(number: int, source: str, problem: Exception) -> Unusable:
     before = f" The {number - 1} before it are written." if number > 1 else ""
-    text = f"Line {number} of {where}: {problem}.{before}"
+    text = f"Line {number} of {source}: {problem}.{before}"
     return Unusable(text, getattr(problem, "advice", ""))
 
 
@@ -193,7 +193,7 @@ def _opened(file: str) -> Iterator[BufferedIOBase]:
 
 
 def _batches(stream: BufferedIOBase) -> Iterator[list[bytes]]:
-    """The lines that are there, without their ends, as soon as they are: somebody may be typing."""
+    """The lines, without their ends, as soon as they are read: a user may be typing them."""
     rest = b""
     while chunk := stream.read1(_CHUNK_BYTES):
         *lines, rest = (rest + chunk).split(b"\n")

@@ -36,7 +36,7 @@ from penstock.cluster.state import fold_all
 
 
 def step(state: HerderState, event: e.Event, now: int) -> tuple[HerderState, list[e.Command]]:
-    """The state after an event, and what has to be done because of it; `now` in ms."""
+    """The state after an event, and the commands it causes; `now` in ms."""
     turn = Turn(state, now)
     _take(turn, event)
     _settle(turn)
@@ -104,9 +104,9 @@ def _take(turn: Turn, event: e.Event) -> None:
 def _on_config(turn: Turn, event: e.ConfigRead) -> None:
     records = [(at, decode_config(key, value)) for at, key, value in event.entries]
     turn.commands += [
-        e.NoteSkipped("config", at, each.reason)
-        for at, each in records
-        if isinstance(each, Skipped)
+        e.NoteSkipped("config", at, record.reason)
+        for at, record in records
+        if isinstance(record, Skipped)
     ]
     turn.cluster, changes = fold_all(turn.cluster, records)
     if not turn.membership.ready:
@@ -126,7 +126,7 @@ def _on_tick(turn: Turn) -> None:
 
 
 def _settle(turn: Turn) -> None:
-    """Orders what is missing between what is wanted of this worker and what it runs."""
+    """Orders the difference between this worker's assignment and what it runs."""
     reconciliation.touch(turn)
     reconciliation.settle_touched(turn)
     reconciliation.finish_handing_over(turn)

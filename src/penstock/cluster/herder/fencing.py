@@ -32,8 +32,8 @@ _RETRY_MAX_MS: Final = 5_000
 
 
 def serve_fence(turn: Turn, reply: e.Reply, connector: str) -> e.Result | None:
-    """Has a worker answered once the zombie tasks of a source connector are fenced (None); 404 or
-    400 at once if there is no such connector."""
+    """Answers a worker once the zombie tasks of a source connector are fenced (None); 404 or 400 at
+    once if there is no such connector."""
     config = turn.cluster.config(connector)
     if config is None:
         return e.Refused(404, f"Connector {connector} not found")
@@ -61,8 +61,8 @@ def _set_round(turn: Turn, connector: str, round: Round) -> None:
 
 def on_round_read(turn: Turn, event: e.ConfigEndReached) -> None:
     """The config topic was read for a round, before or after it has fenced."""
-    found = (each for each in turn.fencing.rounds.items() if each[1].ticket == event.ticket)
-    connector, round = next(found, ("", None))
+    matching = (item for item in turn.fencing.rounds.items() if item[1].ticket == event.ticket)
+    connector, round = next(matching, ("", None))
     if round is None:
         return  # it is over
     if round.stage is Stage.CHECKING:
@@ -119,7 +119,7 @@ def record_rounds(turn: Turn) -> None:
 
 
 def end_round(turn: Turn, connector: str, result: e.Result, *, of: int | None = None) -> None:
-    """Answers everybody who waits for a round; `of` is its ticket, None: whichever there is."""
+    """Answers everybody who waits for a round; `of` is its ticket, None: any."""
     round = turn.fencing.rounds.get(connector)
     if round is None or of not in (None, round.ticket):
         return
@@ -140,19 +140,19 @@ def ask_fences(turn: Turn) -> None:
     if not turn.fencing.preflights:
         return
     waiting = {task.connector for task, run in turn.tasks.items() if run.phase is Phase.FENCING}
-    for connector, each in list(turn.fencing.preflights.items()):
+    for connector, preflight in list(turn.fencing.preflights.items()):
         if connector not in waiting:
             turn.fencing = turn.fencing.with_preflight(connector, None)
-        elif not each.ticket and not each.granted and turn.now >= each.at:
-            _ask_fence(turn, connector, each)
+        elif not preflight.ticket and not preflight.granted and turn.now >= preflight.at:
+            _ask_fence(turn, connector, preflight)
 
 
 def _ask_fence(turn: Turn, connector: str, preflight: Preflight) -> None:
     if not turn.state.may_ask_fence():
         return
     ticket = turn.number()
-    asked = replace(preflight, ticket=ticket, attempts=preflight.attempts + 1)
-    turn.fencing = turn.fencing.with_preflight(connector, asked)
+    sent = replace(preflight, ticket=ticket, attempts=preflight.attempts + 1)
+    turn.fencing = turn.fencing.with_preflight(connector, sent)
     if turn.membership.leads:
         _set_round(turn, connector, replace(_join_round(turn, connector), own=ticket))
     elif (url := turn.membership.leader_url) is not None:
@@ -203,12 +203,12 @@ def check_start(turn: Turn, check: e.CheckStart) -> e.Result:
 
 
 def lose_leadership(turn: Turn) -> None:
-    """Drops the write access and the rounds of a leader, and what was asked of the one before."""
+    """Drops the write access and the rounds of a leader, and requests to the previous one."""
     turn.membership = turn.membership.with_access(NoAccess(turn.now))
     for connector in list(turn.fencing.rounds):
         end_round(turn, connector, LOST_LEADERSHIP)
     preflights = {
-        connector: replace(each, ticket=0, at=turn.now)
-        for connector, each in turn.fencing.preflights.items()
+        connector: replace(preflight, ticket=0, at=turn.now)
+        for connector, preflight in turn.fencing.preflights.items()
     }
     turn.fencing = replace(turn.fencing, preflights=preflights)

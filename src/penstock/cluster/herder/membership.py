@@ -199,14 +199,16 @@ def on_assignment_wanted(turn: Turn, event: e.AssignmentWanted) -> None:
         mismatch = encode_assignment(behind, version)
         turn.commands.append(e.TellAssignment(event.reply, dict.fromkeys(members, mismatch)))
         return
-    given, delay_ms = _assign(turn, event, members)
+    assignments, delay_ms = _assign(turn, event, members)
     if version == 0:
-        kept = dict.fromkeys(members, NO_WORK)
+        retained = dict.fromkeys(members, NO_WORK)
     else:
-        kept = {name: members[name].running.minus(given[name].revocations) for name in members}
+        retained = {
+            name: members[name].running.minus(assignments[name].revocations) for name in members
+        }
     owners: dict[Item, str] = {}
-    for name, share in given.items():
-        for work in (kept[name], share.additions):
+    for name, share in assignments.items():
+        for work in (retained[name], share.additions):
             owners |= dict.fromkeys((*work.connectors, *work.tasks), members[name].url)
     leadership = replace(turn.membership.leadership, owners=owners)
     turn.membership = replace(turn.membership, leadership=leadership)
@@ -219,7 +221,7 @@ def on_assignment_wanted(turn: Turn, event: e.AssignmentWanted) -> None:
             version,
         )
 
-    shares = {name: encoded(share) for name, share in given.items()}
+    shares = {name: encoded(share) for name, share in assignments.items()}
     turn.commands.append(e.TellAssignment(event.reply, shares))
 
 
@@ -232,7 +234,7 @@ def _assign(
         eager: Mapping[str, Work] = assign_eager(members.keys(), work)
         return {name: MemberShare(share) for name, share in eager.items()}, 0
     membership = turn.membership
-    memory, given, delay_ms = assign_cooperative(
+    memory, assignments, delay_ms = assign_cooperative(
         membership.leadership.memory,
         members,
         work,
@@ -242,53 +244,55 @@ def _assign(
         max_delay_ms=turn.state.settings.max_delay_ms,
     )
     turn.membership = replace(membership, leadership=replace(membership.leadership, memory=memory))
-    return given, delay_ms
+    return assignments, delay_ms
 
 
 def on_joined(turn: Turn, event: e.Joined) -> None:
     """A rebalance is complete: accepts the assignment, and starts it when in sync."""
     before = turn.membership.member
     try:
-        given = decode_assignment(event.data)
+        assignment = decode_assignment(event.data)
     except GroupBytesMalformed:  # the leader is not a worker; what runs continues
         membership = replace(turn.membership, rejoin_at=turn.now + RETRY_MIN_MS)
         turn.membership = membership.rebalanced(Joining(before, membership.offered))
         return
-    member = Member(event.member, event.generation, event.protocol, given.leader, given.leader_url)
+    member = Member(
+        event.member, event.generation, event.protocol, assignment.leader, assignment.leader_url
+    )
     if not member.leads:  # a leader's memory is of its own rebalances only
         leadership = Leadership(access=turn.membership.leadership.access)
         turn.membership = replace(turn.membership, leadership=leadership)
     if before is None or (before.id, before.leader) != (member.id, member.leader):
         fencing.lose_leadership(turn)  # others may have led while this worker was away
     turn.membership = replace(
-        turn.membership.rebalanced(Syncing(member, given)),
+        turn.membership.rebalanced(Syncing(member, assignment)),
         last_generation=event.generation,
         rejoin_at=None,
     )
-    if given.error == AssignmentError.NONE:
-        _take_on(turn, given, member)
+    if assignment.error == AssignmentError.NONE:
+        _take_on(turn, assignment, member)
     agree(turn, synced=False)
 
 
-def _take_on(turn: Turn, given: Assignment, member: Member) -> None:
+def _take_on(turn: Turn, assignment: Assignment, member: Member) -> None:
     """Makes the assignment this worker's own, so that it is in the metadata of the next rebalance
     (kafka-connect.md §5.5).
 
     Nothing of it starts before `agree`; what is revoked stops at once.
     """
     membership = turn.membership
-    if given.delay_ms > 0:
-        turn.membership = membership = replace(membership, rejoin_at=turn.now + given.delay_ms)
-    if not member.eager and not given.work and not given.revoked:
+    if assignment.delay_ms > 0:
+        turn.membership = membership = replace(membership, rejoin_at=turn.now + assignment.delay_ms)
+    if not member.eager and not assignment.work and not assignment.revoked:
         return
-    held = NO_WORK if member.eager else membership.assigned
+    owned = NO_WORK if member.eager else membership.assigned
     # Balancing may revoke what it has only just assigned (kafka-connect.md §5.5, step 6): there is
     # nothing to stop then, but the group waits for another rebalance all the same.
-    revoked = held.minus(held.minus(given.revoked)) or given.revoked
+    revoked = owned.minus(owned.minus(assignment.revoked)) or assignment.revoked
     turn.membership = replace(
         membership,
-        assigned=held.minus(given.revoked).plus(given.work),
-        handing_over=membership.handing_over.minus(given.work).plus(revoked),
+        assigned=owned.minus(assignment.revoked).plus(assignment.work),
+        handing_over=membership.handing_over.minus(assignment.work).plus(revoked),
     )
 
 

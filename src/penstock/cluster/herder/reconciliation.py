@@ -43,8 +43,8 @@ def react(turn: Turn, changes: Changes) -> None:
         turn.fencing = turn.fencing.with_preflight(connector, None)
     for request in restarts.widest(changes.restarts):
         restarts.restart(turn, request)
-    for each in changes.logger_levels:
-        turn.commands.append(e.ApplyLevel(each.namespace, each.level))
+    for change in changes.logger_levels:
+        turn.commands.append(e.ApplyLevel(change.namespace, change.level))
     if changes.need_rebalance:
         membership.join(turn)
     touched = changes.removed | changes.committed | changes.targets
@@ -155,16 +155,16 @@ def _settle_connector(turn: Turn, name: str) -> None:
 def _settle_task(turn: Turn, task: TaskId) -> None:
     run = turn.tasks.get(task)
     ours = turn.is_ours(task) and turn.exists(task)
-    wanted = ours and turn.cluster.target(task.connector) is Target.STARTED
+    should_run = ours and turn.cluster.target(task.connector) is Target.STARTED
     if run is None:
         if ours:
-            _begin(turn, task, wanted)
+            _begin(turn, task, should_run)
         return
     match run.phase:
         case Phase.STARTING | Phase.STOPPING:
             return  # its TaskStarted or TaskStopped will follow
         case Phase.RUNNING:
-            if not wanted or run.stale:
+            if not should_run or run.stale:
                 turn.tasks.set(task, replace(run, phase=Phase.STOPPING))
                 turn.commands.append(e.StopTask(task, run.run))
         case Phase.WAITING | Phase.FENCING | Phase.PAUSED | Phase.FAILED | Phase.STOPPED:
@@ -173,31 +173,31 @@ def _settle_task(turn: Turn, task: TaskId) -> None:
                 restarts.forget_recovery(turn, task)
                 if run.phase is not Phase.FAILED:  # it ended when it failed, and stays so
                     statuses.put_task(turn, task, State.UNASSIGNED)
-            elif run.stale or _may_move_on(turn, run.phase, wanted):
-                _begin(turn, task, wanted)
+            elif run.stale or _may_move_on(turn, run.phase, should_run):
+                _begin(turn, task, should_run)
             elif run.phase is Phase.FENCING and turn.fencing.granted(task.connector):
                 _start(turn, task, run.run, unclean=run.unclean)
         case _:
             assert_never(run.phase)
 
 
-def _may_move_on(turn: Turn, phase: Phase, wanted: bool) -> bool:
+def _may_move_on(turn: Turn, phase: Phase, should_run: bool) -> bool:
     match phase:
         case Phase.WAITING:
-            return turn.running.spark_ready or not wanted
+            return turn.running.spark_ready or not should_run
         case Phase.FENCING:
-            return not wanted
+            return not should_run
         case Phase.PAUSED:
-            return wanted
+            return should_run
         case _:
             # kafka-connect.md §6.1: a failed task stays failed until it is restarted
             return False
 
 
-def _begin(turn: Turn, task: TaskId, wanted: bool) -> None:
+def _begin(turn: Turn, task: TaskId, should_run: bool) -> None:
     """Starts a task of ours that is not running, or pauses it before it has begun."""
     restarts.on_restarted(turn, task)
-    if not wanted:
+    if not should_run:
         turn.tasks.set(task, Run(turn.number(), Phase.PAUSED))
         statuses.put_task(turn, task, State.PAUSED)
         return

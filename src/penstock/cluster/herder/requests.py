@@ -58,25 +58,25 @@ def serve_queued(turn: Turn) -> None:
     if not state.membership.settled or not (requests.queued or requests.plans):
         return
     turn.requests = replace(requests, queued=(), plans={})
-    kept: list[tuple[e.Reply, e.Operation]] = []
+    remaining: list[tuple[e.Reply, e.Operation]] = []
     for reply, operation in requests.queued:
         connector = _written_connector(operation)
         if connector is not None and connector in turn.requests.writing():
-            kept.append((reply, operation))
+            remaining.append((reply, operation))
         elif turn.membership.leads and not state.may_write() and _is_privileged(operation):
-            kept.append((reply, operation))  # write access is being acquired
+            remaining.append((reply, operation))  # write access is being acquired
         else:
             result = _serve(turn, reply, operation)
             if result is not None:
                 turn.answer(reply, result)
     writing = turn.requests.writing()
-    held: dict[str, tuple[RawProps, ...]] = {}
+    plans: dict[str, tuple[RawProps, ...]] = {}
     for connector, configs in requests.plans.items():
         if turn.membership.leads and (connector in writing or not state.may_write()):
-            held[connector] = configs
+            plans[connector] = configs
         else:
             task_configs.hand_in(turn, connector, configs)
-    turn.requests = replace(turn.requests, queued=tuple(kept), plans=held)
+    turn.requests = replace(turn.requests, queued=tuple(remaining), plans=plans)
 
 
 def _serve(turn: Turn, reply: e.Reply, operation: e.Operation) -> e.Result | None:
@@ -117,8 +117,8 @@ def _serve(turn: Turn, reply: e.Reply, operation: e.Operation) -> e.Result | Non
             name = operation.connector
             if not turn.cluster.contains(name):
                 return e.Refused(404, f"Connector {name} not found")
-            gone = (ConnectorConfig(name, None), TargetState(name, None))
-            writes.write(turn, name, reply, e.Done(), [gone])
+            tombstones = (ConnectorConfig(name, None), TargetState(name, None))
+            writes.write(turn, name, reply, e.Done(), [tombstones])
             return None
         case e.SetTarget():
             return _serve_target(turn, reply, operation)
@@ -201,8 +201,8 @@ def _serve_restart_all(turn: Turn, reply: e.Reply, operation: e.RestartAll) -> e
             return replace(status, state=State.RESTARTING) if hit else status
 
         tasks = {
-            task.number: after(each, included=operation.include_tasks)
-            for task, each in turn.statuses.tasks_of(name).items()
+            task.number: after(status, included=operation.include_tasks)
+            for task, status in turn.statuses.tasks_of(name).items()
         }
         result = e.Done(restarting=e.Restarting(after(status), tasks))
     request = RestartRequest(name, operation.include_tasks, only_failed)

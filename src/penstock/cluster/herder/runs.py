@@ -104,13 +104,13 @@ class Runs(Generic[K]):
     def touch(self, keys: Iterable[K]) -> None:
         self.touched |= dict.fromkeys(keys)
 
-    def touch_unsettled(self, wanted: Iterable[K]) -> None:
+    def touch_unsettled(self, keys: Iterable[K]) -> None:
         """Touches what had to wait, or has not started yet."""
         idle = (
             key for key, run in self._rows.items() if run.stale or run.phase is not Phase.RUNNING
         )
         self.touch(idle)
-        self.touch(key for key in wanted if key not in self._rows)
+        self.touch(key for key in keys if key not in self._rows)
 
     def set(self, key: K, run: Run | None) -> None:
         if self._own is None:

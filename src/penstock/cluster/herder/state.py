@@ -409,14 +409,18 @@ def next_wakeup(state: HerderState) -> int | None:
     times += [retry.at for retry in running.retries.values() if retry.at is not None]
     times += [asking.at for asking in running.asking.values() if asking.at is not None]
     if membership.may_start():
-        times += [each.at for each in running.recoveries.values() if each.at is not None]
+        times += [
+            recovery.at for recovery in running.recoveries.values() if recovery.at is not None
+        ]
     phase = membership.phase
     back_at = phase.retry_at if isinstance(phase, BackingOff) else None
     due = (membership.rejoin_at, back_at, key_due(state), access_due(state))
     times += [at for at in due if at is not None]
     if state.fencing.preflights and state.may_ask_fence():
         preflights = state.fencing.preflights.values()
-        times += [each.at for each in preflights if not (each.ticket or each.granted)]
+        times += [
+            preflight.at for preflight in preflights if not (preflight.ticket or preflight.granted)
+        ]
     return min(times, default=None)
 
 

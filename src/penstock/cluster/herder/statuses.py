@@ -47,8 +47,8 @@ def on_statuses(turn: Turn, event: e.StatusRead) -> None:
                 _correct_task(turn, task)
             case _:
                 pass
-    for task, said in last.items():
-        _say_again(turn, task, said)
+    for task, status in last.items():
+        _say_again(turn, task, status)
 
 
 def on_topic_used(turn: Turn, event: e.TopicUsed) -> None:
@@ -69,15 +69,15 @@ def clear_statuses(turn: Turn) -> None:
     (kafka-connect.md §5.7)."""
     cluster, statuses = turn.cluster, turn.statuses
     for connector in sorted(statuses.names() | frozenset(statuses.topics)):
-        there = cluster.contains(connector)
-        if not there:
+        exists = cluster.contains(connector)
+        if not exists:
             for topic in statuses.topics_of(connector):
                 append_status(turn, TopicStatus(topic, connector, None))
         count = cluster.task_count(connector)
         for number in sorted(statuses.tasks.get(connector, {})):
             if number >= count:
                 append_status(turn, TaskStatus(TaskId(connector, number), None))
-        if not there and statuses.connector(connector) is not None:
+        if not exists and statuses.connector(connector) is not None:
             append_status(turn, ConnectorStatus(connector, None))
 
 
@@ -102,11 +102,11 @@ def _forget_tasks(turn: Turn, known: Iterable[TaskId], connector: str) -> None:
             append_status(turn, TaskStatus(task, None))
 
 
-def _say_again(turn: Turn, task: TaskId, said: Status | None) -> None:
+def _say_again(turn: Turn, task: TaskId, status: Status | None) -> None:
     """Writes the owner's status again after a late UNASSIGNED. Readers ignore that one
     (kafka-connect.md §4.4), but not once compaction has removed the status before it."""
     run = turn.tasks.get(task)
-    late = said is not None and said != turn.statuses.task(task)
+    late = status is not None and status != turn.statuses.task(task)
     if late and run is not None and run.phase in SHOWN and turn.is_ours(task):
         put_task(turn, task, SHOWN[run.phase], run.trace)
 

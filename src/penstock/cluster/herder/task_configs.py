@@ -48,8 +48,8 @@ def on_planned(turn: Turn, event: e.ConnectorPlanned) -> None:
 
 
 def on_reconfiguration(turn: Turn, event: e.ReconfigurationRequested) -> None:
-    """Has a running connector generate its task configurations now, and once more if it already
-    does."""
+    """Makes a running connector generate its task configurations now, and once more afterwards if
+    it already does."""
     run = turn.connectors.get(event.connector)
     if run is None or run.run != event.run or run.phase is not Phase.RUNNING:
         return  # one that starts is asked anyway

@@ -15,7 +15,7 @@ from penstock.ids import TaskId
 
 
 class Turn:
-    """What the subjects work on while one event is handled; `result` ends it.
+    """The state that the subjects change while one event is handled; `result` ends it.
 
     A subject assigns whole parts of the state, each made from the one before. What runs is changed
     in `connectors` and `tasks`, which `result` puts into the state.

@@ -116,8 +116,8 @@ class _Compiler:
         self._line, self._under = self._source.line, self._source.under
 
     def function(self, node: Node) -> Decode:
-        made: Decode = self._source.globals[self._define(resolved(node, self._named))]
-        return made
+        decode: Decode = self._source.globals[self._define(resolved(node, self._named))]
+        return decode
 
     def _define(self, node: Node, name: str | None = None) -> str:
         """Generates a function for `node`. Returns its name."""
@@ -151,10 +151,10 @@ class _Compiler:
             self._line(f"if {raw} >> {bits}: raise Malformed('a number that is too large')")
         return raw
 
-    def _natural(self, what: str) -> str:
+    def _natural(self, noun: str) -> str:
         """A number that must not be negative, multiplied by two."""
         raw = self._raw()
-        self._line(f"if {raw} & 1: raise Malformed('{what} below zero')")
+        self._line(f"if {raw} & 1: raise Malformed('{noun} below zero')")
         return raw
 
     def _piece(self) -> str:
@@ -190,12 +190,12 @@ class _Compiler:
         return self._simple(kind, node)
 
     def _record(self, node: Node) -> str:
-        fields = {each["name"]: self._value(each["type"]) for each in node["fields"]}
+        fields = {field["name"]: self._value(field["type"]) for field in node["fields"]}
         value = self._new("v")
         if node["name"] == names.ANYTHING:
             self._line(f"{value} = first({', '.join(fields[kind] for kind in _KINDS)})")
         else:
-            inside = ", ".join(f"{name!r}: {each}" for name, each in fields.items())
+            inside = ", ".join(f"{name!r}: {cell}" for name, cell in fields.items())
             self._line(f"{value} = {{{inside}}}")
         return value
 
@@ -203,12 +203,12 @@ class _Compiler:
         labels = self._labels(node)
         value = self._new("v")
         raw = self._raw()
-        for index, each in enumerate(node):
+        for index, branch in enumerate(node):
             with self._under(f"{'elif' if index else 'if'} {raw} == {2 * index}:"):
-                if each == "null":
+                if branch == "null":
                     self._line(f"{value} = None")
                     continue
-                inside = self._value(each)
+                inside = self._value(branch)
                 shown = inside if labels is None else f"{{{labels[index]!r}: {inside}}}"
                 self._line(f"{value} = {shown}")
         with self._under("else:"):
@@ -235,11 +235,11 @@ class _Compiler:
             with self._blocks():
                 self._line(f"{value}.append({self._value(items)})")
             return value
-        types = {each["name"]: each["type"] for each in resolved(items, self._named)["fields"]}
+        types = {field["name"]: field["type"] for field in resolved(items, self._named)["fields"]}
         simple = self._simple_key(types["key"])
         self._line(f"{value} = {'{}' if simple else '[]'}")
         with self._blocks():
-            inside = {name: self._value(each) for name, each in types.items()}
+            inside = {name: self._value(type) for name, type in types.items()}
             key, mapped = inside["key"], inside["value"]
             self._line(
                 f"{value}[{key}] = {mapped}" if simple else f"{value}.append(({key}, {mapped}))"

@@ -65,7 +65,8 @@ _LOGICAL: Final[Mapping[tuple[str, str], Schema]] = {
     ("long", "timestamp-millis"): connect.TIMESTAMP,
 }
 _MOMENTS: Final[Mapping[tuple[str, str], Schema]] = {
-    each: connect.TIME if each[1] == "time-micros" else connect.TIMESTAMP for each in decode.MOMENTS
+    moment: connect.TIME if moment[1] == "time-micros" else connect.TIMESTAMP
+    for moment in decode.MOMENTS
 }
 _PRIMITIVES: Final[Mapping[str, Schema]] = {
     "boolean": connect.BOOLEAN,
@@ -143,7 +144,7 @@ class _SchemaReader:
         return None if _is_anything(node, self.named) else self.of(node)
 
     def _entries(self, entry: Mapping[str, Any]) -> Schema:
-        types = {each["name"]: each["type"] for each in entry["fields"]}
+        types = {field["name"]: field["type"] for field in entry["fields"]}
         if types.keys() != {"key", "value"}:
             raise DataError(
                 "Found map encoded as array of key-value pairs, but array elements do not match "
@@ -192,14 +193,14 @@ class _SchemaReader:
         if telling and node.get("doc") is not None:
             parameters[names.RECORD_DOC] = node["doc"]
         fields: dict[str, Schema] = {}
-        for each in node["fields"]:
-            doc = each.get("doc")
+        for entry in node["fields"]:
+            doc = entry.get("doc")
             if telling and doc is not None:
-                parameters[names.FIELD_DOC + each["name"]] = doc
-            default = each.get("default", _NOTHING)
-            if default is not _NOTHING and not _is_valid(each["type"], default, self.named):
+                parameters[names.FIELD_DOC + entry["name"]] = doc
+            default = entry.get("default", _NOTHING)
+            if default is not _NOTHING and not _is_valid(entry["type"], default, self.named):
                 default = _NOTHING
-            fields[each["name"]] = self.of(each["type"], default=default, doc=doc)
+            fields[entry["name"]] = self.of(entry["type"], default=default, doc=doc)
         self.inside.pop()
         return Schema(Type.STRUCT, fields=fields_of(fields), parameters=parameters or None)
 
@@ -214,7 +215,7 @@ class _SchemaReader:
         if len(node) == 1 and self.settings.flatten_singletons:
             return self.of(node[0], doc=doc)
         if len(node) == 2 and "null" in node:
-            inner = next((each for each in node if each != "null"), "null")
+            inner = next((branch for branch in node if branch != "null"), "null")
             return self.of(inner, optional=True, doc=doc)
         fields: dict[str, Schema] = {}
         shared = self.settings.shared_sum_types
@@ -361,7 +362,7 @@ def union_fields(node: list[Node], named: Nodes, settings: ReadSettings) -> list
 def _is_valid(node: Node, default: Any, named: Nodes) -> bool:
     """Whether JSON is valid as a default, by Java's check; an invalid one is ignored."""
     if isinstance(node, list):
-        return any(_is_valid(each, default, named) for each in node)
+        return any(_is_valid(branch, default, named) for branch in node)
     expected: Mapping[str, tuple[type, ...]] = {
         "null": (type(None),),
         "boolean": (bool,),
@@ -393,7 +394,7 @@ def _from_json(schema: Schema | None, node: Node, value: Any, named: Nodes) -> V
     if schema is None:
         raise DataError("A default without a schema")
     if isinstance(node, list):
-        living = [each for each in node if each != "null"]
+        living = [branch for branch in node if branch != "null"]
         if len(living) != 1 or is_union(schema):
             raise DataError("A union has no default")
         return _from_json(schema, living[0], value, named)
@@ -419,30 +420,32 @@ def _from_json(schema: Schema | None, node: Node, value: Any, named: Nodes) -> V
         case Type.BYTES:
             return value.encode("latin-1")
         case Type.ARRAY:
-            return [_from_json(schema.value_schema, node["items"], each, named) for each in value]
+            return [_from_json(schema.value_schema, node["items"], item, named) for item in value]
         case Type.MAP if isinstance(value, dict):
             return {
-                key: _from_json(schema.value_schema, node["values"], each, named)
-                for key, each in value.items()
+                key: _from_json(schema.value_schema, node["values"], item, named)
+                for key, item in value.items()
             }
         case Type.MAP:
             types = {
-                each["name"]: each["type"] for each in resolved(node["items"], named)["fields"]
+                field["name"]: field["type"] for field in resolved(node["items"], named)["fields"]
             }
             entries = [
                 (
                     _from_json(schema.key_schema, types["key"], key, named),
-                    _from_json(schema.value_schema, types["value"], each, named),
+                    _from_json(schema.value_schema, types["value"], item, named),
                 )
-                for key, each in value
+                for key, item in value
             ]
             primitive = schema.key_schema is not None and schema.key_schema.type.is_primitive
             return dict(entries) if primitive else entries
         case Type.STRUCT:
-            types = {each["name"]: each["type"] for each in node["fields"]}
+            types = {field["name"]: field["type"] for field in node["fields"]}
             return {
-                each.name: _from_json(each.schema, types[each.name], value.get(each.name), named)
-                for each in schema.fields
+                field.name: _from_json(
+                    field.schema, types[field.name], value.get(field.name), named
+                )
+                for field in schema.fields
             }
         case _:
             return value

@@ -91,14 +91,14 @@ ANYTHING_NODE: Final[Node] = {
 
 
 def parse(text: str, built_on: Mapping[str, str] | None = None) -> tuple[Node, dict[str, Node]]:
-    """The tree of a schema, and the named types in it and in what it is built on.
+    """The tree of a schema, and the named types in it and in the schemas it refers to.
 
     `built_on` has the texts of referenced schemas, each after those it refers to. Raises DataError.
     """
     names: dict[str, Node] = {}
     try:
-        for other in (built_on or {}).values():
-            spell_out(json.loads(other), names)
+        for dependency in (built_on or {}).values():
+            spell_out(json.loads(dependency), names)
         return spell_out(json.loads(text), names), names
     except (ValueError, KeyError, TypeError, RecursionError) as cause:
         raise DataError(f"Invalid schema {text} ({cause})") from cause
@@ -117,11 +117,11 @@ def spell_out(node: Node, names: dict[str, Node], namespace: str = "") -> Node:
             raise ValueError(f"{node!r} is not a defined name")
         return name
     if isinstance(node, list):
-        return [spell_out(each, names, namespace) for each in node]
+        return [spell_out(branch, names, namespace) for branch in node]
     kind = node["type"]
     if not isinstance(kind, str):
         return spell_out(kind, names, namespace)
-    out = {name: each for name, each in node.items() if name != "namespace"}
+    out = {name: member for name, member in node.items() if name != "namespace"}
     if kind in NAMED:
         name = _full(node["name"], node.get("namespace", namespace))
         if name in names:
@@ -132,7 +132,8 @@ def spell_out(node: Node, names: dict[str, Node], namespace: str = "") -> Node:
     if kind in ("record", "error"):
         out["type"] = "record"
         out["fields"] = [
-            {**each, "type": spell_out(each["type"], names, namespace)} for each in node["fields"]
+            {**field, "type": spell_out(field["type"], names, namespace)}
+            for field in node["fields"]
         ]
     elif kind == "array":
         out["items"] = spell_out(node["items"], names, namespace)
@@ -160,33 +161,37 @@ def text_of(node: Node) -> str:
         raise DataError(str(cause)) from cause
 
 
-def _shortened(node: Node, namespace: str, seen: dict[str, Node]) -> Node:
+def _shortened(node: Node, namespace: str, defined: dict[str, Node]) -> Node:
     if isinstance(node, str):
         space, _, simple = node.rpartition(".")
         return simple if space and space == namespace else node
     if isinstance(node, list):
-        return [_shortened(each, namespace, seen) for each in node]
+        return [_shortened(branch, namespace, defined) for branch in node]
     out = dict(node)
     if node["type"] in NAMED:
         name = node["name"]
         space, _, simple = name.rpartition(".")
-        if name in seen:
-            if seen[name] is not node and seen[name] != node:
+        if name in defined:
+            if defined[name] is not node and defined[name] != node:
                 raise ValueError(f"Can't redefine: {name}")
             return simple if space and space == namespace else name
-        seen[name] = node
+        defined[name] = node
         head = {"type": node["type"], "name": simple}
         if space != namespace:
             head["namespace"] = space
-        out = {**head, **{key: each for key, each in node.items() if key not in ("type", "name")}}
+        out = {
+            **head,
+            **{key: member for key, member in node.items() if key not in ("type", "name")},
+        }
         namespace = space
     if node["type"] == "record":
         out["fields"] = [
-            {**each, "type": _shortened(each["type"], namespace, seen)} for each in node["fields"]
+            {**field, "type": _shortened(field["type"], namespace, defined)}
+            for field in node["fields"]
         ]
     for key in ("items", "values"):
         if key in out and node["type"] in ("array", "map"):
-            out[key] = _shortened(out[key], namespace, seen)
+            out[key] = _shortened(out[key], namespace, defined)
     return out
 
 
@@ -240,5 +245,5 @@ def scrub(name: str) -> str:
 
 
 def scrub_full(name: str) -> str:
-    """The same for a name with a namespace, part by part."""
+    """`scrub` for a name with a namespace, part by part."""
     return ".".join(scrub(part) for part in name.split("."))

@@ -25,7 +25,7 @@ class Source:
         self._lines: list[str] = []
         self._indent = 0
         self._count = 0
-        self._seen: set[str] = set()
+        self._used: set[str] = set()
         self._functions: dict[str, str] = {}  # of named types
 
     def new(self, letter: str) -> str:
@@ -75,8 +75,8 @@ class Source:
         name = resolved(node, self.named)["name"]
         if name in self._functions:
             return self._functions[name], False
-        if name in self._seen or name == names.ANYTHING:
+        if name in self._used or name == names.ANYTHING:
             self._functions[name] = self.new("f")
             return self._functions[name], True
-        self._seen.add(name)
+        self._used.add(name)
         return None, False

@@ -123,7 +123,7 @@ def first_of_year(year: int) -> int:
 
 
 def years_before(ms: int, years: int) -> int:
-    """The same date and time that many years earlier."""
+    """The date and time `years` earlier."""
     fields = fields_of(ms)
     year = fields.year - years
     leap = gregorian(year, 3, 1) - gregorian(year, 2, 1) == 29

@@ -30,7 +30,7 @@ _FIRST_QUICK_MS, _LAST_QUICK_MS = -2_208_988_800_000, 4_102_444_800_000  # 1900 
 
 
 class DateFormat:
-    """One pattern, compiled. Raises PatternInvalid for a text that is none.
+    """One compiled pattern. Raises PatternInvalid for an invalid one.
 
     A year of two digits is within a hundred years from 80 years before `now_ms`, which matters
     only if `reads_short_years`.
@@ -55,7 +55,7 @@ class DateFormat:
 
     @property
     def reads_short_years(self) -> bool:
-        """Whether what is read may depend on `now_ms`."""
+        """Whether reading may depend on `now_ms`."""
         return any(item.letter in "yY" and item.count <= 2 for item in self._items if item.letter)
 
     format_moment: Callable[[datetime], str]
@@ -70,8 +70,8 @@ class DateFormat:
         return "".join([write(fields) for write in self._writers])
 
     def format_known(self, ms: int) -> str:
-        """The same, with a cache: faster if many moments share a text, as they do in a pattern
-        without hours."""
+        """`format` with a cache: faster if many moments have the same text, as in a pattern without
+        hours."""
         unit = ms // self.unit_ms
         text = self._memo.get(unit)
         if text is None:
@@ -122,12 +122,12 @@ class DateFormat:
             return parse_name(letter, text, start, read), None
         if obey_count and start + count > len(text):
             raise Unparseable(text)
-        found = NUMBER.match(text, at, start + count if obey_count else len(text))
-        if found is None:
+        match = NUMBER.match(text, at, start + count if obey_count else len(text))
+        if match is None:
             raise Unparseable(text)
-        value, short_year = int_value(found[0]), None
+        value, short_year = int_value(match[0]), None
         if letter in "yY":
-            if count <= 2 and found.end() - at == 2 and found[0].isdecimal():
+            if count <= 2 and match.end() - at == 2 and match[0].isdecimal():
                 short_year = value
                 century, pivot = divmod(self._century_year, 100)
                 value += (century + (value < pivot)) * 100
@@ -136,7 +136,7 @@ class DateFormat:
         elif letter == "u" and 1 <= value <= 7:
             value = value % 7 + 1
         put(read, SETS.get(letter, letter), value)
-        return found.end(), short_year
+        return match.end(), short_year
 
     def _format_slowly(self, moment: datetime) -> str:
         return self.format(timestamp_to_ms(moment))

@@ -9,7 +9,7 @@ LETTERS: Final = frozenset("GyMdkHmsSEDFwWahKzZYuXL")
 
 
 class PatternInvalid(ValueError):
-    """A text is no date pattern; worded as Java's IllegalArgumentException."""
+    """A text is not a date pattern; worded as Java's IllegalArgumentException."""
 
 
 @dataclass(frozen=True, slots=True)

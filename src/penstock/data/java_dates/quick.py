@@ -137,10 +137,10 @@ def _regex_reader(
     match = form.fullmatch
 
     def read(text: str) -> datetime:
-        found = match(text)
-        if found is None:
+        matched = match(text)
+        if matched is None:
             return slowly(text)
-        cells = found.groups()
+        cells = matched.groups()
         year, month, day, hour, minute, second = (
             0 if place is None else int(cells[place]) for place in places
         )

@@ -13,7 +13,7 @@ from penstock.data.java_dates.patterns import Item
 
 
 class Unparseable(ValueError):
-    """A text does not begin with what the pattern needs."""
+    """A text does not match the pattern."""
 
 
 # Offsets from UTC in ms. A name precedes those that are its beginning.
@@ -73,7 +73,7 @@ _NUMERIC: Final = frozenset("yYMLdkHmsSDFwWhKu")
 
 
 def _names(*lists: Sequence[str], start: int = 0) -> Mapping[str, int]:
-    return {name.lower(): at for each in lists for at, name in enumerate(each, start)}
+    return {name.lower(): at for names in lists for at, name in enumerate(names, start)}
 
 
 _TEXTS: Final[Mapping[str, Mapping[str, int]]] = {
@@ -87,7 +87,7 @@ _TEXTS: Final[Mapping[str, Mapping[str, int]]] = {
 _MOST_DIGITS: Final = 1000  # more than any real year has, fewer than Python's `int` accepts
 
 Numbers = dict[str, int]
-"""What was read, by letter, in the order it was last set."""
+"""The numbers read, by letter, in the order they were last set."""
 
 
 def int_value(text: str) -> int:
@@ -109,7 +109,7 @@ def int_value(text: str) -> int:
 
 
 def wrapped(number: int, bits: int) -> int:
-    """The number after an overflow of so many bits."""
+    """The number after an overflow of `bits`."""
     half = 1 << (bits - 1)
     return (number + half) % (1 << bits) - half
 
@@ -130,10 +130,10 @@ def obeys_count(following: Item | None) -> bool:
 def parse_name(letter: str, text: str, start: int, read: Numbers) -> int:
     """Reads the name of a month, day, era or half. Returns where it ends; raises Unparseable."""
     rest = text[start : start + 20].lower()
-    found = [name for name in _TEXTS[letter] if rest.startswith(name)]
-    if not found:
+    matching = [name for name in _TEXTS[letter] if rest.startswith(name)]
+    if not matching:
         raise Unparseable(text)
-    name = max(found, key=len)
+    name = max(matching, key=len)
     put(read, SETS.get(letter, letter), _TEXTS[letter][name])
     return start + len(name)
 
@@ -163,12 +163,12 @@ def parse_zone(item: Item, text: str, start: int, at: int, read: Numbers) -> int
 
 
 def _parse_offset(form: str, text: str, at: int, read: Numbers) -> int:
-    found = _ZONE_NUMBERS[form].match(text, at)
-    if found is None:
+    match = _ZONE_NUMBERS[form].match(text, at)
+    if match is None:
         raise Unparseable(text)
-    sign, hours, *minutes = found.groups()
+    sign, hours, *minutes = match.groups()
     total = int(hours) * 60 + (int(minutes[0]) if minutes else 0)
     if int(hours) > 23 or (minutes and int(minutes[0]) > 59):
         raise Unparseable(text)
     put(read, "Z", (-total if sign == "-" else total) * 60_000)
-    return found.end()
+    return match.end()

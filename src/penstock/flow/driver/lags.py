@@ -1,7 +1,7 @@
-"""How many records sinks have before them, asked of Kafka when somebody wants to know.
+"""The lag of sinks, requested from Kafka on demand.
 
-With clients of its own, one per Kafka cluster and identity: a task's own consumer answers only when
-its fetch is over, and not at all while it seeks.
+It uses clients of its own, one per Kafka cluster and identity: a task's own consumer answers only
+after its fetch, and not at all while it seeks.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _Identity = frozenset[tuple[str, object]]
 
 
 class Lags:
-    """Asked by one thread at a time; others wait for it."""
+    """Thread-safe; calls run one at a time."""
 
     def __init__(self) -> None:
         self._clients: dict[_Identity, AdminClient] = {}
@@ -37,32 +37,34 @@ class Lags:
         tasks: Mapping[TaskId, tuple[Mapping[str, object], Mapping[TopicPartition, int]]],
         timeout_s: float,
     ) -> dict[TaskId, dict[TopicPartition, int]]:
-        """Of each task, given its consumer's settings and where it reads each partition next, the
-        records up to the end; without those that Kafka does not tell in so many seconds."""
+        """The lag of each task by partition, from its consumer's settings and positions. Partitions
+        for which Kafka does not answer within `timeout_s` are missing."""
         deadline = time.monotonic() + timeout_s
         groups: dict[_Identity, dict[TaskId, Mapping[TopicPartition, int]]] = {}
         for task, (settings, positions) in tasks.items():
             groups.setdefault(_identity(settings), {})[task] = positions
-        found: dict[TaskId, dict[TopicPartition, int]] = {}
+        lags: dict[TaskId, dict[TopicPartition, int]] = {}
         with self._lock:
-            self._clients = {each: at for each, at in self._clients.items() if each in groups}
+            self._clients = {
+                identity: client for identity, client in self._clients.items() if identity in groups
+            }
             for identity, members in groups.items():
                 client = self._client(identity, deadline)
-                places = {place for positions in members.values() for place in positions}
-                ends = _offsets(client, places, deadline)
+                partitions = {at for positions in members.values() for at in positions}
+                ends = _offsets(client, partitions, deadline)
                 for task, positions in members.items():
-                    found[task] = {
-                        place: max(0, ends[place] - position)
-                        for place, position in positions.items()
-                        if place in ends
+                    lags[task] = {
+                        partition: max(0, ends[partition] - position)
+                        for partition, position in positions.items()
+                        if partition in ends
                     }
-        return found
+        return lags
 
     def _client(self, identity: _Identity, deadline: float) -> AdminClient:
         if identity not in self._clients:
             settings: dict[str, Any] = dict(identity)
             client = AdminClient({**settings, "log_level": 0})
-            # Asked for a leader before it has a connection, it would wait for it in vain.
+            # Without a connection it would wait in vain for a partition's leader.
             with contextlib.suppress(KafkaException):
                 client.list_topics(timeout=max(0.0, deadline - time.monotonic()))
             self._clients[identity] = client
@@ -76,16 +78,16 @@ def _identity(settings: Mapping[str, object]) -> _Identity:
 
 
 def _offsets(
-    client: AdminClient, places: Iterable[TopicPartition], deadline: float
+    client: AdminClient, partitions: Iterable[TopicPartition], deadline: float
 ) -> dict[TopicPartition, int]:
-    """Where partitions end: a request per broker, however many they are."""
-    wanted = {KafkaPartition(*place): _LATEST for place in places}
-    left = deadline - time.monotonic()
-    if not wanted or left <= 0:
+    """The end offsets of partitions, with one request per broker."""
+    requests = {KafkaPartition(*partition): _LATEST for partition in partitions}
+    remaining_s = deadline - time.monotonic()
+    if not requests or remaining_s <= 0:
         return {}
-    found: dict[TopicPartition, int] = {}
-    for at, answer in client.list_offsets(wanted, request_timeout=left).items():
+    ends: dict[TopicPartition, int] = {}
+    for partition, answer in client.list_offsets(requests, request_timeout=remaining_s).items():
         with contextlib.suppress(KafkaException, TimeoutError):
             offset = answer.result(max(0.0, deadline - time.monotonic())).offset
-            found[TopicPartition(at.topic, at.partition)] = offset
-    return found
+            ends[TopicPartition(partition.topic, partition.partition)] = offset
+    return ends

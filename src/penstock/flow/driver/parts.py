@@ -1,6 +1,6 @@
-"""The parts of polls: read side by side on the shared slots, for the tasks they are of.
+"""The parts of polls, read in parallel on the shared slots.
 
-Its owner's lock guards it.
+The owner's lock guards `Parts`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from penstock.flow.traces import Trace
 
 @dataclass(slots=True, eq=False)
 class _Reading:
-    """The parts of one poll, on their way: those that wait, and the slots of the others."""
+    """The parts of one poll: those that wait, and the slots of those being read."""
 
     owner: int  # the number of its task
     owner_slot: Slot
@@ -32,17 +32,17 @@ class Parts:
     """Each running part has a number of its own, as tasks have."""
 
     def __init__(
-        self, pool: SlotPool, number: Callable[[], int], left: Callable[[Slot], None]
+        self, pool: SlotPool, number: Callable[[], int], on_left: Callable[[Slot], None]
     ) -> None:
-        """`number` gives the next one; `left` is called with slots that a part has left."""
+        """`number` returns the next number; `on_left` is called with a slot that a part left."""
         self._pool = pool
         self._number = number
-        self._left = left
+        self._on_left = on_left
         self._running: dict[int, _Reading] = {}
 
-    def read(self, asked: ReadParts, slot: Slot, plan: SourcePlan) -> None:
-        """Has the parts of a poll read; its task, on `slot`, is told when all of them are."""
-        self._go_on(_Reading(asked.id, slot, asked.ticket, plan, list(asked.parts)))
+    def read(self, request: ReadParts, slot: Slot, plan: SourcePlan) -> None:
+        """Reads the parts of a poll; its task, on `slot`, gets `PartsRead` when all are done."""
+        self._go_on(_Reading(request.id, slot, request.ticket, plan, list(request.parts)))
 
     def owner(self, number: int) -> int | None:
         """The task whose part this is."""
@@ -53,35 +53,35 @@ class Parts:
         return self._running[number].running[number]
 
     def is_on(self, slot: Slot) -> bool:
-        """Whether a part is read there."""
+        """Whether the slot is reading a part."""
         return any(slot in reading.running.values() for reading in self._running.values())
 
     def ended(self, number: int, error: Trace | None) -> None:
-        """A part is read, or failed: then no more of its poll are begun."""
+        """A part was read or has failed; after a failure no other part of its poll starts."""
         reading = self._running.pop(number)
         slot = reading.running.pop(number)
         if error is not None and reading.error is None:
             reading.error = error
             reading.waiting.clear()
         self._go_on(reading)
-        self._left(slot)
+        self._on_left(slot)
 
-    def lost(self, slot: Slot, why: Trace) -> None:
-        """A slot is over."""
+    def lost(self, slot: Slot, trace: Trace) -> None:
+        """A slot has ended: its parts have failed."""
         for number, reading in list(self._running.items()):
             if reading.running[number] is slot:
-                self.ended(number, why)
+                self.ended(number, trace)
 
     def stop(self, owner: int, grace_s: float) -> None:
-        """Stops what is read for a task that is to stop."""
+        """Stops the parts of a task that is stopping."""
         for number, reading in self._running.items():
             if reading.owner == owner:
                 reading.waiting.clear()
                 reading.running[number].send(Stop(number, grace_s))
 
     def _go_on(self, reading: _Reading) -> None:
-        """Has as many parts read side by side as there may be shared slots; answers when none is
-        left."""
+        """Reads as many parts in parallel as there may be shared slots; answers when all are
+        done."""
         while reading.waiting and len(reading.running) < self._pool.limits.shared:
             slot = self._choose()
             number = self._number()
@@ -96,5 +96,5 @@ class Parts:
         shared = self._pool.shared()
         if len(shared) < self._pool.limits.shared:
             return self._pool.add(shared=True)
-        busy = [slot for each in self._running.values() for slot in each.running.values()]
+        busy = [slot for reading in self._running.values() for slot in reading.running.values()]
         return min(shared, key=lambda slot: (busy.count(slot), slot.number))

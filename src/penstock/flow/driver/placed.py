@@ -1,4 +1,4 @@
-"""A task that the worker has started: where it is, and what is waited for.
+"""A task that the worker has started: its slot, and the events that callers wait for.
 
 The lock of `tasks` guards it.
 """

@@ -19,7 +19,7 @@ QUIET_S: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class TaskFigures:
-    """How busy a task is: the part of the last seconds it was at work, and for how long it has been
+    """How busy a task is: the share of the last seconds it worked, and how long it has been
     quiet."""
 
     busy: float = 0.0
@@ -79,12 +79,12 @@ def choose(slots: Iterable[SlotFigures], limits: Limits) -> int | None:
 
 
 def moves(slots: Sequence[SlotFigures], limits: Limits) -> list[Move]:
-    """What is to move now. One busy task at a time: it may be that the rest has room then."""
-    found: list[Move] = []
+    """The tasks to move now. At most one busy task per slot: the others may have room then."""
+    planned: list[Move] = []
     own = sum(not slot.shared for slot in slots)
     for slot in slots:
         if not slot.shared:
-            found += [
+            planned += [
                 Move(number, own=False)
                 for number, task in slot.tasks.items()
                 if task.settled and task.quiet_s >= QUIET_S
@@ -97,5 +97,5 @@ def moves(slots: Sequence[SlotFigures], limits: Limits) -> list[Move]:
         ]
         if busy and len(slot.tasks) > 1 and own < limits.own:
             own += 1
-            found.append(Move(max(busy)[1], own=True))
-    return found
+            planned.append(Move(max(busy)[1], own=True))
+    return planned

@@ -1,6 +1,6 @@
-"""The slots of a worker: which there are, how many there may be, and which of them takes a task.
+"""The slots of a worker: their number, their limits, and which of them takes a task.
 
-Its owner's lock guards it.
+The owner's lock guards `SlotPool`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class SlotPool:
         self._switchboard: Switchboard | None = None
 
     def prepare(self) -> None:
-        """Makes what needs Spark; once."""
+        """Creates everything that needs Spark; later calls do nothing."""
         if self._switchboard is not None:
             return
         context = self._session.get().sparkContext
@@ -62,7 +62,7 @@ class SlotPool:
         return self._limits
 
     def follow_cluster(self) -> None:
-        """Looks what Spark has now: executors come and go."""
+        """Updates the limits to Spark's current cores: executors come and go."""
         if self._on_cluster:
             with suppress(Exception):  # Spark is ending
                 self._limits = self._look_at_cores()
@@ -73,7 +73,7 @@ class SlotPool:
         return placing.limits(cores, threads, on_cluster=self._on_cluster)
 
     def fill(self) -> list[Slot]:
-        """Starts the shared slots that are missing; which these are."""
+        """Starts the missing shared slots, and returns them."""
         return [self.add(shared=True) for _ in range(self.limits.shared - len(self.shared()))]
 
     def add(self, *, shared: bool) -> Slot:

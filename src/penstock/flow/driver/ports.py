@@ -1,4 +1,4 @@
-"""What the engine is given and what it raises: a task's beginning, the offset store, errors."""
+"""The engine's ports: a task's beginning, the offset store, and the errors it raises."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from penstock.ids import TaskId
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """Where a source task starts: the connector's stored offsets, and the key bytes that the
-    offsets topic has them under, by what source partitions compare by."""
+    """Where a source task starts: the connector's stored offsets, and the key bytes under which the
+    offsets topic stores them, by partition key."""
 
     offsets: Offsets
     keys: Mapping[bytes, bytes] = field(default_factory=dict)
 
 
 Begins = Callable[[], Beginning]
-"""Where a task starts reading. Called once nothing that ran before can write any more, and again
-when the task is moved; raises when the task must not start after all."""
+"""Where a task starts reading. Called when no earlier run can write any more, and again when the
+task is moved; raises when the task must not start after all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,8 @@ class OffsetsPort(Protocol):
         """Sends the offsets; raises when they are not to be stored."""
 
     def forget(self, task: TaskId, offsets: Offsets) -> None:
-        """Has offsets forgotten where they would come back from, before a transaction forgets
-        them."""
+        """Forgets offsets in the worker's own topic, from which they would otherwise come back,
+        before a transaction forgets them."""
 
     def committed(self, task: TaskId, offsets: Offsets) -> None:
         """A transaction with these offsets is committed. Must not block."""

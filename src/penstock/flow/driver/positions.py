@@ -1,4 +1,4 @@
-"""Asks the slots where their sink tasks read next."""
+"""Requests the positions of sink tasks from their slots."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Answer = Mapping[int, Mapping[TopicPartition, int]]
 
 
 class Asking:
-    """The questions that are open."""
+    """The open requests."""
 
     def __init__(self) -> None:
         self._open: Tickets[Future[_Answer]] = Tickets()
@@ -24,20 +24,20 @@ class Asking:
     def ask(
         self, slots: Iterable[Slot], timeout_s: float
     ) -> dict[int, Mapping[TopicPartition, int]]:
-        """By the numbers of tasks; without the slots that do not answer in so much time."""
-        asked: dict[int, Future[_Answer]] = {}
+        """Positions by task number; slots that do not answer within `timeout_s` are missing."""
+        answers: dict[int, Future[_Answer]] = {}
         for slot in slots:
             answer: Future[_Answer] = Future()
             ticket = self._open.open(answer)
-            asked[ticket] = answer
+            answers[ticket] = answer
             slot.send(AskPositions(ticket))
         deadline = time.monotonic() + timeout_s
-        known: dict[int, Mapping[TopicPartition, int]] = {}
-        for ticket, answer in asked.items():
+        positions: dict[int, Mapping[TopicPartition, int]] = {}
+        for ticket, answer in answers.items():
             with suppress(TimeoutError):
-                known |= answer.result(max(0.0, deadline - time.monotonic()))
+                positions |= answer.result(max(0.0, deadline - time.monotonic()))
             self._open.close(ticket)
-        return known
+        return positions
 
     def answered(self, news: Positions) -> None:
         answer = self._open.close(news.ticket)

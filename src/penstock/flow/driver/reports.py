@@ -12,8 +12,8 @@ from penstock.ids import TaskId, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class TaskProgress:
-    """Records that a task has moved since the last report of this kind; `topics` are those they
-    are of or for."""
+    """Records that a task has moved since the last report of this kind; `topics` are the topics
+    they came from or went to."""
 
     task: TaskId
     run: int
@@ -48,9 +48,8 @@ class TaskEnded:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How a running task stands at this moment: how many records of each partition a sink has
-    before it, on which slot it is, whether others are on it, and which part of the last second it
-    was busy."""
+    """The state of a running task: a sink's lag by partition, its slot, whether other tasks share
+    that slot, and the share of the last second it was busy."""
 
     behind: Mapping[TopicPartition, int] = field(default_factory=dict)
     slot: int | None = None
@@ -60,7 +59,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class SlotStanding:
-    """How a slot stands: how many tasks it hosts, and how much memory its process has."""
+    """The state of a slot: the number of its tasks, and the memory of its process."""
 
     number: int
     shared: bool
@@ -70,7 +69,7 @@ class SlotStanding:
 
 @dataclass(frozen=True, slots=True)
 class InterceptorFigures:
-    """The present figures of a task's interceptors, in place of the ones before."""
+    """The current figures of a task's interceptors; they replace the previous ones."""
 
     task: TaskId
     run: int
@@ -78,4 +77,4 @@ class InterceptorFigures:
 
 
 Report = Callable[[TaskProgress | Committed | InterceptorFigures], None]
-"""Told what a task does, from threads of the engine's; must not block."""
+"""Called with what a task did, from the engine's threads; must not block."""

@@ -2,8 +2,8 @@
 
     SlotReading (JVM) ── frames ──> mapInArrow(SlotStage) (Python)
 
-Its stage connects to the worker when Spark has started it; what it is told before waits. A slot is
-over when its job has ended or its connection is lost, whichever comes first.
+Its stage connects to the worker when Spark has started it; orders sent before wait. A slot is over
+when its job has ended or its connection is lost, whichever comes first.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Slot:
         self.number = number
         self.shared = shared
         self.retired = False
-        """Whether nothing is to be placed on it any more."""
+        """Whether it takes no more tasks."""
         self.memory_bytes = 0
         self.ready = threading.Event()
         self.pid: int | None = None
@@ -66,7 +66,7 @@ class Slot:
         threading.Thread(target=self._run, name=f"slot-{self.number}", daemon=True).start()
 
     def connected(self, channel: Channel, pid: int) -> bool:
-        """Its stage is there; False when it is not wanted any more."""
+        """Takes the connection of its stage; False if the slot no longer needs it."""
         with self._lock:
             if self._over or self._channel is not None:
                 return False
@@ -79,7 +79,7 @@ class Slot:
         return True
 
     def send(self, *orders: Order) -> None:
-        """Tells the stage, now or when it is there. Nothing happens once the slot is over."""
+        """Sends orders to the stage, now or once it has connected; ignored after the slot's end."""
         with self._lock:
             if self._over:
                 return
@@ -100,7 +100,7 @@ class Slot:
         self.send(End())
 
     def kill(self) -> None:
-        """Ends it although its stage does not answer: Spark ends the Python process."""
+        """Ends it without its stage, which does not answer: Spark ends the Python process."""
         self.retired = True
         with contextlib.suppress(Exception):  # the JVM may be gone
             self._session.get(0).sparkContext.cancelJobGroup(f"{_GROUP}{self.number}")
@@ -108,7 +108,7 @@ class Slot:
     def await_end(self, timeout_s: float) -> bool:
         return self._job_done.wait(timeout_s)
 
-    def lost(self, why: Trace | None = None) -> None:
+    def lost(self, trace: Trace | None = None) -> None:
         """Its connection or its job has ended."""
         with self._lock:
             if self._over:
@@ -120,20 +120,20 @@ class Slot:
         if channel is not None:
             with contextlib.suppress(OSError):
                 channel.close()
-        self._on_over(self, None if self._ending else why)
+        self._on_over(self, None if self._ending else trace)
 
     def _run(self) -> None:
-        why: Trace | None = None
+        trace: Trace | None = None
         try:
             spark = self._session.get()
             context = spark.sparkContext
             context.setJobGroup(f"{_GROUP}{self.number}", f"slot {self.number}", True)
             _frames(spark, SlotStage(self.number, self._address))
         except BaseException as error:
-            why = trace_of(error)
+            trace = trace_of(error)
         finally:
             self._job_done.set()
-            self.lost(why or Trace("The slot's Spark job ended.", retriable=True))
+            self.lost(trace or Trace("The slot's Spark job ended.", retriable=True))
 
 
 def _frames(spark: SparkSession, stage: SlotStage) -> None:
@@ -153,7 +153,7 @@ def _frames(spark: SparkSession, stage: SlotStage) -> None:
 
 
 class Switchboard:
-    """Takes the connections of all slots' stages, and their news."""
+    """Accepts the connections of all slots' stages, and receives their messages."""
 
     def __init__(
         self,
@@ -181,7 +181,7 @@ class Switchboard:
             except OSError:
                 if self._listening.closed:
                     return
-                continue  # of one that did not wait
+                continue  # the other end did not wait
             threading.Thread(
                 target=self._receive, args=(connection,), name="slot-news", daemon=True
             ).start()
@@ -195,10 +195,10 @@ class Switchboard:
             connection.close()
             return
         try:
-            for each in channel.receive():
-                if isinstance(each, Hello):
-                    slot = self._find(each.slot)
-                    if slot is None or not slot.connected(channel, each.pid):
+            for message in channel.receive():
+                if isinstance(message, Hello):
+                    slot = self._find(message.slot)
+                    if slot is None or not slot.connected(channel, message.pid):
                         slot = None
                         return
             while slot is not None:

@@ -1,4 +1,4 @@
-"""Has the offsets of source tasks stored: those of all tasks of a slot at once."""
+"""Stores the offsets of source tasks: those of all tasks of a slot at once."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Stores:
         self._offsets = offsets
         self._submit = submit
 
-    def store(self, slot: Slot, asked: Sequence[tuple[TaskId, Store]]) -> None:
-        """Sends all offsets, and then waits for all of them. Whose topic may be on another broker
-        holds up nobody else."""
+    def store(self, slot: Slot, requests: Sequence[tuple[TaskId, Store]]) -> None:
+        """Sends all offsets, then waits for all of them. Offsets for another broker are awaited in
+        another thread, so that they delay no other task."""
         waiting: list[tuple[TaskId, Store, Storing]] = []
         answers: list[Stored] = []
-        for task, store in asked:
+        for task, store in requests:
             with about(task):
                 try:
                     if store.forget_only:

@@ -1,9 +1,8 @@
 """The running tasks of a worker: placed on slots, moved between them, stopped by name.
 
-Promises: a report comes only after the records are where they go; a task that is stopped in time
-has reported all it did; nothing of a task reaches Kafka after `stop` returned. What the worker
-wants of a task does not depend on where it is: moves, and slots that die, are this module's own
-business.
+Guarantees: a report comes only after the records have reached their target; a task that stops in
+time has reported all it did; nothing of a task reaches Kafka after `stop` has returned. The worker
+need not know a task's slot: this module handles moves, and slots that die.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ _RETRIES: Final = 3  # of a start whose slot died under it
 
 
 class Tasks:
-    """`ended`, `report` and `gone` are called from threads of ours; they must not block.
+    """`ended`, `report` and `gone` are called from the engine's threads; they must not block.
 
     `gone` is called once if the JVM dies: nothing runs any more, and nothing can be started.
     """
@@ -124,7 +123,7 @@ class Tasks:
             threading.Thread(target=target, name=name, daemon=True).start()
 
     def warm_up(self) -> None:
-        """Starts the shared slots; returns when they are there."""
+        """Starts the shared slots; returns when they are ready."""
         with self._lock:
             self._pool.prepare()
             slots = self._pool.fill()
@@ -173,7 +172,7 @@ class Tasks:
             return False
 
     def standings(self, timeout_s: float) -> dict[TaskId, Standing]:
-        """How every running task stands; without what is not told in so much time."""
+        """The state of every running task; lags unknown after `timeout_s` are missing."""
         deadline = time.monotonic() + timeout_s
         with self._lock:
             running = dict(self._placed)
@@ -201,7 +200,7 @@ class Tasks:
         self, task: TaskId, records: int, timeout_s: float, hidden: re.Pattern[str] | None
     ) -> list[Seen] | None:
         """The next records of a task, step by step, without fields whose names match `hidden`; at
-        most so many, fewer if no more come in time. None: the task does not run."""
+        most `records`, fewer if no more come in time. None: the task does not run."""
         with self._lock:
             placed = self._placed.get(task)
             slot = placed.slot if placed is not None and placed.running else None
@@ -210,7 +209,7 @@ class Tasks:
         return self._watching.watch(slot, placed.id, records, timeout_s, hidden)
 
     def slots(self) -> list[SlotStanding]:
-        """How the slots stand."""
+        """The state of every slot."""
         with self._lock:
             return [
                 SlotStanding(slot.number, slot.shared, len(self._on(slot)), slot.memory_bytes)
@@ -219,7 +218,7 @@ class Tasks:
 
     @property
     def moved(self) -> int:
-        """How many moves of tasks between slots there have been."""
+        """The number of moves of tasks between slots."""
         return self._moves
 
     @property
@@ -228,7 +227,7 @@ class Tasks:
         return self._deaths
 
     def close(self) -> None:
-        """Ends the slots; tasks are to be stopped before, and Spark after."""
+        """Ends the slots; stop the tasks before, and Spark after."""
         self._closing.set()
         with self._lock:
             slots = list(self._pool.slots.values())
@@ -240,19 +239,19 @@ class Tasks:
         return self._ids
 
     def _figures(self) -> list[SlotFigures]:
-        """What decisions are made from: the slots that take tasks."""
+        """The figures of the slots that take tasks."""
         now = time.monotonic()
         return [
             SlotFigures(
                 slot.number,
                 slot.shared,
                 {
-                    each.id: TaskFigures(
-                        each.busy,
-                        now - each.quiet_since,
-                        each.running and each.stopped is None and not each.moving,
+                    placed.id: TaskFigures(
+                        placed.busy,
+                        now - placed.quiet_since,
+                        placed.running and placed.stopped is None and not placed.moving,
                     )
-                    for each in self._on(slot)
+                    for placed in self._on(slot)
                 },
             )
             for slot in self._pool.slots.values()
@@ -263,7 +262,7 @@ class Tasks:
         return [placed for placed in self._by_id.values() if placed.slot is slot]
 
     def _launch(self, placed: Placed, slot: Slot | None = None) -> None:
-        """Places a task and starts it; raises what stands against it."""
+        """Places a task and starts it; raises if it cannot start."""
         for attempt in range(_RETRIES):
             try:
                 self._launch_once(placed, slot)
@@ -314,7 +313,7 @@ class Tasks:
             raise
 
     def _relaunch(self, placed: Placed) -> None:
-        """Starts a task anew, which has left its slot or lost it."""
+        """Restarts a task that has left or lost its slot."""
         with about(placed.plan.task):
             try:
                 self._launch(placed)
@@ -344,15 +343,15 @@ class Tasks:
     def _done_stopping(self, placed: Placed, in_time: bool) -> None:
         self._forget_id(placed)
         slot, placed.slot = placed.slot, None
-        for each in (placed.ready, placed.started):
-            if not each.done():
-                each.set_exception(StoppedMeanwhile("The task was stopped before it ran."))
+        for event in (placed.ready, placed.started):
+            if not event.done():
+                event.set_exception(StoppedMeanwhile("The task was stopped before it ran."))
         if placed.stopped is not None and not placed.stopped.done():
             placed.stopped.set_result(in_time)
         self._end_if_free(slot)
 
     def _end_if_free(self, slot: Slot | None) -> None:
-        """A slot of one task's own ends with its task; so does a retired one with its last."""
+        """Ends a dedicated slot after its task, and a retired slot after its last task."""
         if slot is None or (slot.shared and not slot.retired) or self._on(slot):
             return
         if not self._parts.is_on(slot):
@@ -373,42 +372,44 @@ class Tasks:
             del self._placed[task]
         self._ended(TaskEnded(task, placed.plan.run, trace))
 
-    def _slot_over(self, slot: Slot, why: Trace | None) -> None:
-        """A slot is over: its tasks start again elsewhere. One that was alone on it has failed, for
-        it may have been its doing; and what was at work at that moment gets a dedicated slot."""
+    def _slot_over(self, slot: Slot, trace: Trace | None) -> None:
+        """A slot is over: its tasks restart on other slots. A task that was alone on it fails, as
+        it may be the cause; a task that was at work gets a dedicated slot."""
         with self._lock:
             self._pool.slots.pop(slot.number, None)
-            left = self._on(slot)
-            self._parts.lost(slot, why or _ENDED)
-            if why is not None and not self._closing.is_set():
+            tasks = self._on(slot)
+            self._parts.lost(slot, trace or _ENDED)
+            if trace is not None and not self._closing.is_set():
                 self._deaths += 1
         if self._closing.is_set():
-            for placed in left:
+            for placed in tasks:
                 with self._lock:
                     self._done_stopping(placed, False)
             return
-        if left:
-            log.warning("slot %d died with %d tasks: %s", slot.number, len(left), why and why.text)
-        for placed in left:
+        if tasks:
+            log.warning(
+                "slot %d died with %d tasks: %s", slot.number, len(tasks), trace and trace.text
+            )
+        for placed in tasks:
             with self._lock:
                 self._forget_id(placed)
                 placed.slot = None
                 if placed.stopped is not None:
                     self._done_stopping(placed, False)
                     continue
-                waiting = [each for each in (placed.ready, placed.started) if not each.done()]
-                alone = len(left) == 1 and (not slot.shared or slot.pid is None)
+                waiting = [event for event in (placed.ready, placed.started) if not event.done()]
+                alone = len(tasks) == 1 and (not slot.shared or slot.pid is None)
                 placed.deaths += 1
                 placed.own = placed.in_call or placed.deaths > 1
-                died: BaseException = SlotDied(why.summary if why else "The slot ended.")
+                died: BaseException = SlotDied(trace.summary if trace else "The slot ended.")
                 if alone:
-                    died = StartFailed(why or _ENDED)
-                for each in waiting:
-                    each.set_exception(died)
+                    died = StartFailed(trace or _ENDED)
+                for event in waiting:
+                    event.set_exception(died)
             if waiting:
                 continue  # its launch tries again
             if alone:
-                self._fail(placed, why or _ENDED)
+                self._fail(placed, trace or _ENDED)
             else:
                 self._submit(self._relaunch, placed)
 
@@ -418,22 +419,22 @@ class Tasks:
 
     def _on_news(self, slot: Slot, news: Sequence[News]) -> None:
         stores: list[tuple[TaskId, Store]] = []
-        for each in news:
-            match each:
+        for message in news:
+            match message:
                 case Load():
-                    self._take_load(slot, each)
+                    self._take_load(slot, message)
                 case Positions():
-                    self._asking.answered(each)
+                    self._asking.answered(message)
                 case Watched():
-                    self._watching.seen(each)
+                    self._watching.answered(message)
                 case Store(id):
                     placed = self._by_id.get(id)
                     if placed is not None:
-                        stores.append((placed.plan.task, each))
+                        stores.append((placed.plan.task, message))
                 case Hello():
                     pass
                 case _:
-                    self._on_news_of_task(slot, each)
+                    self._on_news_of_task(slot, message)
         if stores:
             self._submit(self._stores.store, slot, stores)
 
@@ -509,13 +510,13 @@ class Tasks:
 
     def _on_failed(self, placed: Placed, trace: Trace) -> None:
         with self._lock:
-            waiting = [each for each in (placed.ready, placed.started) if not each.done()]
+            waiting = [event for event in (placed.ready, placed.started) if not event.done()]
             if waiting:
                 self._forget_id(placed)
                 slot, placed.slot = placed.slot, None
                 self._end_if_free(slot)
-                for each in waiting:
-                    each.set_exception(StartFailed(trace))
+                for event in waiting:
+                    event.set_exception(StartFailed(trace))
                 if placed.stopped is not None:
                     self._done_stopping(placed, True)
                 return
@@ -558,7 +559,7 @@ class Tasks:
                     self._move(self._by_id[move.task], own=move.own)
 
     def _move(self, placed: Placed, *, own: bool) -> None:
-        """Has a task leave its slot at a record boundary; it starts again when it has."""
+        """Stops a task at a record boundary; it then restarts on another slot."""
         assert placed.slot is not None
         log.info(
             "task %s moves from slot %d to %s",
@@ -573,7 +574,7 @@ class Tasks:
         placed.slot.send(Stop(placed.id, _MOVE_GRACE_S))
 
     def _retire(self, slot: Slot) -> None:
-        """Has all tasks leave a slot, which then ends."""
+        """Moves all tasks off a slot, which then ends."""
         with self._lock:
             slot.retired = True
             for placed in self._on(slot):

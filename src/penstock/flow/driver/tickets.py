@@ -1,4 +1,4 @@
-"""Questions to slots whose answers come later, by tickets."""
+"""Requests to slots whose answers come later, by ticket."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class Tickets(Generic[T]):
-    """What waits for the answer to each open question. Thread-safe."""
+    """The waiter of each open request. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -17,18 +17,18 @@ class Tickets(Generic[T]):
         self._open: dict[int, T] = {}
 
     def open(self, waiting: T) -> int:
-        """The ticket of a new question."""
+        """The ticket of a new request."""
         with self._lock:
             self._last += 1
             self._open[self._last] = waiting
             return self._last
 
     def waiting(self, ticket: int) -> T | None:
-        """What waits for an answer; None if nobody does any more."""
+        """The waiter of a request; None once it is closed."""
         with self._lock:
             return self._open.get(ticket)
 
     def close(self, ticket: int) -> T | None:
-        """The same, and nobody waits any more."""
+        """Closes a request and returns its waiter."""
         with self._lock:
             return self._open.pop(ticket, None)

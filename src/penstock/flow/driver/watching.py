@@ -1,4 +1,4 @@
-"""Asks a slot for the next records of a task, with what becomes of them."""
+"""Requests the next records of a task from its slot, with what becomes of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Seen = Mapping[str, Any]
 
 
 class Watching:
-    """The questions that are open."""
+    """The open requests."""
 
     def __init__(self) -> None:
         self._open: Tickets[queue.SimpleQueue[Watched]] = Tickets()
@@ -25,22 +25,22 @@ class Watching:
     def watch(
         self, slot: Slot, id: int, records: int, timeout_s: float, hidden: re.Pattern[str] | None
     ) -> list[Seen]:
-        """The next records of a task, at most so many; fewer if no more come in time."""
+        """The next records of a task, at most `records`; fewer if no more come in time."""
         answers: queue.SimpleQueue[Watched] = queue.SimpleQueue()
         ticket = self._open.open(answers)
         deadline = time.monotonic() + timeout_s
         slot.send(Watch(id, ticket, records, timeout_s, hidden))
-        seen: list[Seen] = []
+        watched: list[Seen] = []
         try:
-            while len(seen) < records:
-                seen += answers.get(timeout=max(0.0, deadline - time.monotonic())).records
+            while len(watched) < records:
+                watched += answers.get(timeout=max(0.0, deadline - time.monotonic())).records
         except queue.Empty:
             pass
         finally:
             self._open.close(ticket)
-        return seen
+        return watched
 
-    def seen(self, news: Watched) -> None:
+    def answered(self, news: Watched) -> None:
         answers = self._open.waiting(news.ticket)
         if answers is not None:
             answers.put(news)

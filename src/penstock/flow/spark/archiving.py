@@ -23,21 +23,21 @@ _WRITING_S: Final = 120.0
 
 
 def make(say: Callable[[str], None]) -> Path:
-    """The archive, which is made if it is not there: some twelve seconds and 150 MB. Others are
-    removed. Raises StartupFailed."""
+    """The archive; creates it if it is missing (some twelve seconds, 150 MB) and removes others.
+    Raises StartupFailed."""
     java = jars.java()
-    if there := classes.archive(java):
-        return there
+    if existing := classes.archive(java):
+        return existing
     say("archiving the classes of Spark, so that it starts in half the time")
     place = classes.place()
     try:
         place.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=place, prefix=".making-") as folder:
-            made = Path(folder) / "spark.jsa"
-            _run(made)
+            archive = Path(folder) / "spark.jsa"
+            _run(archive)
             for old in place.glob("spark-*.jsa"):
                 old.unlink()
-            return made.rename(place / classes.name(java, made.stat().st_size))
+            return archive.rename(place / classes.name(java, archive.stat().st_size))
     except OSError as error:
         raise StartupFailed(
             f"The classes of Spark cannot be archived in {place}: {error.strerror}. Set "
@@ -58,7 +58,7 @@ def _run(path: Path) -> None:
 
 
 def _write(path: Path) -> None:
-    """Has Spark load what it loads for slots."""
+    """Starts Spark with the classes that slots load."""
     session = Session(archiving_options(path), lambda text: None)
     session.start()
     session.get().range(0, 1, 1, 1).mapInArrow(_same, "id long").collect()

@@ -1,8 +1,8 @@
-"""Java's classes as they are when Spark has loaded them, in an archive that its JVM maps (JEP 350):
-Spark starts in half the time then, with half of the work.
+"""An archive of the Java classes that Spark loads, which its JVM maps (JEP 350): Spark then starts
+in half the time, with half of the work.
 
-An archive is for one Java and one set of Spark's jars; another one is as if there were none. It is
-made by `archiving`, below the penstock home.
+An archive is for one Java and one set of Spark's jars; any other is ignored. `archiving` creates
+it, below the penstock home.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 from penstock.host import jars
 
 _QUIET: Final = "-Xlog:cds=error -Xlog:cds+dynamic=error"
-"""An archive that does not fit is left alone without a word on every start."""
+"""The JVM ignores an archive that does not fit, without a message on every start."""
 
 
 def place() -> Path:
@@ -40,8 +40,8 @@ def name(java: str, size: int | None = None) -> str:
 
 
 def archive(java: str) -> Path | None:
-    """This Java's archive; None if there is none. One that lacks bytes is none: the JVM would not
-    survive it."""
+    """This Java's archive; None if there is none. A truncated archive does not count: it would
+    crash the JVM."""
     for path in place().glob(name(java)):
         if path.stem.endswith(f"-{path.stat().st_size}"):
             return path
@@ -49,6 +49,6 @@ def archive(java: str) -> Path | None:
 
 
 def options(java: str) -> list[str]:
-    """The options that have a JVM use the archive; none if there is none."""
+    """The JVM options for the archive; none if there is no archive."""
     path = archive(java)
     return [] if path is None else [f"-XX:SharedArchiveFile={shlex.quote(str(path))}", _QUIET]

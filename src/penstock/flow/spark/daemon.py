@@ -2,7 +2,7 @@
 
 Spark runs this module instead of its own (`spark.python.daemon.module`); each Python worker is a
 fork of it and finds these modules loaded, and their memory shared. On a cluster it is the first of
-our code that an executor runs, so what its Python lacks shows here.
+our code that an executor runs, so missing packages show here.
 """
 
 import json
@@ -12,8 +12,8 @@ from pathlib import Path
 
 
 def _is_installed(entry: str) -> bool:
-    """Whether an entry of `sys.path` is an archive of a PySpark that is also there unpacked, with
-    its modules compiled: from the archive every Python worker would compile them for itself."""
+    """Whether an entry of `sys.path` is an archive of a PySpark that is also installed unpacked,
+    with compiled modules: every Python worker would compile those of the archive for itself."""
     archive = Path(entry)
     package = archive.parent.parent.parent  # pyspark/python/lib/pyspark.zip
     unpacked = (package / "__init__.py").exists() and str(package.parent) in sys.path

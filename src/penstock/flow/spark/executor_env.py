@@ -32,28 +32,28 @@ _EXTRA: Final = re.compile(r"\bextra\s*==")
 
 
 def needed(own: Iterable[str]) -> list[Distribution]:
-    """What the distributions named in `own` depend on, at any distance, by name; themselves and
-    Spark left out. What is not installed here is not needed here."""
+    """The transitive dependencies of the distributions named in `own`, sorted by name, without
+    these, Spark, and dependencies that are not installed here."""
     start = {_plain(name) for name in own}
-    found: dict[str, Distribution] = {}
+    distributions: dict[str, Distribution] = {}
     waiting = list(start)
     while waiting:
         name = waiting.pop()
-        if name in found or name in _OF_SPARK:
+        if name in distributions or name in _OF_SPARK:
             continue
         try:
-            found[name] = distribution(name)
+            distributions[name] = distribution(name)
         except PackageNotFoundError:
             continue
-        for line in found[name].requires or ():
+        for line in distributions[name].requires or ():
             required = _NAME.match(line)
             if required is not None and not _EXTRA.search(line):
                 waiting.append(_plain(required[0]))
-    return [dist for name, dist in sorted(found.items()) if name not in start]
+    return [dist for name, dist in sorted(distributions.items()) if name not in start]
 
 
 def own_distributions() -> set[str]:
-    """The names of penstock's distribution and of those that bring plugins."""
+    """The names of penstock's distribution and of those with plugins."""
     plugins = entry_points(group=ENTRY_POINTS)
     return {"penstock", *(entry.dist.name for entry in plugins if entry.dist is not None)}
 
@@ -74,7 +74,7 @@ def write(archive: Path, distributions: Iterable[Distribution]) -> None:
             _add_text(tar, PurePosixPath("pyvenv.cfg"), settings)
             for dist in distributions:
                 for file in dist.files or ():
-                    if ".." not in file.parts:  # else a script; nobody runs those there
+                    if ".." not in file.parts:  # else a script, which executors do not run
                         path = Path(str(dist.locate_file(file)))
                         if path.is_file():
                             tar.add(path, str(packages / file.as_posix()), recursive=False)
@@ -83,7 +83,7 @@ def write(archive: Path, distributions: Iterable[Distribution]) -> None:
 
 
 def _plain(name: str) -> str:
-    """A distribution's name as they are compared: case and separators do not count (PEP 503)."""
+    """A distribution's normalized name: case and separators do not count (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 

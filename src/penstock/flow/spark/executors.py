@@ -1,4 +1,4 @@
-"""Looking after a session on a cluster, which can lose its executors, or be ended, from outside."""
+"""Watches a session on a cluster, which can lose its executors, or be ended, from outside."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ class WatchedContext(SparkContext):
 
 
 def executors(spark: SparkSession) -> int:
-    """How many executors the session has at this moment."""
+    """The number of executors the session has now."""
     jvm_context = spark.sparkContext._jsc
     assert jvm_context is not None, "the session is stopped"
-    # One of those it tells of is the driver.
+    # One of the infos is the driver's.
     return len(jvm_context.sc().statusTracker().getExecutorInfos()) - 1
 
 
 def watch(spark: SparkSession, context: WatchedContext) -> None:
-    """Watches in a thread of its own until the session ends. Says when there is no executor; ends
-    the JVM, and so the worker, when the cluster has ended the application: nothing can run in it
+    """Watches in a thread of its own until the session ends. Logs when there is no executor; ends
+    the JVM, and so the worker, when the cluster has ended the application, in which nothing can run
     any more."""
     threading.Thread(
         target=_watch, args=(spark, context), name="executor-watch", daemon=True
@@ -54,7 +54,7 @@ def watch(spark: SparkSession, context: WatchedContext) -> None:
 def _watch(spark: SparkSession, context: WatchedContext) -> None:
     pause = threading.Event()
     alone_since: float | None = None
-    with contextlib.suppress(Exception):  # the JVM has ended: others tell that
+    with contextlib.suppress(Exception):  # the JVM has ended; that is reported elsewhere
         while not context.stopped:
             now = time.monotonic()
             if executors(spark):

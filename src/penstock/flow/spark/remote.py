@@ -1,4 +1,4 @@
-"""What is different when `spark.master` names a cluster; docs/spark-cluster.md is for its users.
+"""Spark settings for a cluster in `spark.master`; docs/spark-cluster.md is for its users.
 
 The worker is the driver (deploy mode `client`): it plans and commits, executors do the rest. They
 must reach the driver, get our code (`shipping`) and run it with a Python that has our dependencies.
@@ -23,8 +23,8 @@ from penstock.flow.spark import shipping
 log = logging.getLogger(__name__)
 
 _DEFAULTS: Final[Mapping[str, str]] = {
-    # A batch's partition is tried once more: its executor may have died. Every further try would
-    # only repeat what a connector that fails has written before it failed.
+    # A batch's partition is retried once: its executor may have died. Further retries would only
+    # repeat what a failing connector wrote before it failed.
     "spark.task.maxFailures": "2",
     "spark.executorEnv.PYTHONWARNINGS": "ignore",
 }
@@ -60,11 +60,11 @@ def refuse(settings: Mapping[str, str]) -> None:
 def settings_for(
     master: str, settings: Mapping[str, str], folder: Path, roots: Sequence[str] = ()
 ) -> tuple[dict[str, str], str]:
-    """Spark's settings for a cluster, and the Python its executors run, to which goes what is in
-    the `roots` of `plugin.path`.
+    """Spark's settings for a cluster, and the Python that its executors run. Executors also get the
+    `roots` of `plugin.path`.
 
-    `settings` are the user's and win. `folder` is made and filled with what the driver needs: its
-    JVM is to run there. Raises StartupFailed when a standalone master does not answer in time.
+    `settings` are the user's and win. Creates `folder`, in which the driver's JVM is to run, with
+    the files it needs. Raises StartupFailed when a standalone master does not answer in time.
     """
     effective = {**_DEFAULTS, **settings}
     if master.startswith("spark://"):
@@ -95,16 +95,16 @@ def settings_for(
 
 
 def _reach(master: str) -> str:
-    """The address of ours from which the first master that answers is reached."""
+    """This machine's address towards the first master that answers."""
     places: list[tuple[str, int]] = []
     for text in master.removeprefix("spark://").split(","):
-        found = re.fullmatch(r"(.+):(\d+)", text.strip())
-        if found is None:
+        match = re.fullmatch(r"(.+):(\d+)", text.strip())
+        if match is None:
             raise StartupFailed(
                 f"spark.master={master} is no address of a Spark standalone master; it is written "
                 "spark://host:port, or spark://host1:port1,host2:port2."
             )
-        places.append((found[1].strip("[]"), int(found[2])))
+        places.append((match[1].strip("[]"), int(match[2])))
     deadline = time.monotonic() + _MASTER_WAIT_S
     pause = threading.Event()
     while True:
@@ -125,7 +125,7 @@ def _reach(master: str) -> str:
 
 
 def _absolute(path: str) -> str:
-    """A file's path as the driver's JVM, which runs in a folder of its own, understands it."""
+    """A file's absolute path, for the driver's JVM, which runs in a folder of its own."""
     path = path.strip()
     return path if not path or "://" in path or ":/" in path else os.path.abspath(path)
 

@@ -1,8 +1,8 @@
-"""The worker's folder for what may be lost at any time: in memory where the machine has a place.
+"""The worker's folder for temporary files: in memory if the machine allows it.
 
-A worker that was killed leaves its folder behind. Each is held by a lock that ends with its
-process, so that the next worker of the same user can remove it, and never that of a live one:
-process ids say nothing where containers share the place.
+A killed worker leaves its folder behind. A lock that ends with the process protects each folder, so
+that the next worker of the same user can remove it, and never that of a live process: process ids
+say nothing where containers share the place.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _held: tuple[Path, int] | None = None  # this process's folder, and the open loc
 
 
 def claim() -> Path:
-    """This process's folder, empty and private; the one it has, if it has one. Removes those of
-    processes that are gone. Raises StartupFailed where there is no room."""
+    """This process's folder, private, and empty on the first call, which also removes the folders
+    of dead processes. Raises StartupFailed if there is no room."""
     global _held
     if _held is None:
         place = _place()
@@ -51,7 +51,7 @@ def release() -> None:
 
 
 def _place() -> Path:
-    """In memory, or else on disk: the first place with room."""
+    """The first place with room: in memory, or else on disk."""
     places = [Path("/dev/shm"), Path(tempfile.gettempdir())]
     for place in places:
         if os.access(place, os.W_OK) and shutil.disk_usage(place).free >= _ROOM_MB << 20:
@@ -72,7 +72,7 @@ def _claimed(place: Path) -> Iterator[tuple[Path, int]]:
             continue  # somebody else's
         lock = _lock(folder)
         if lock is None:
-            continue  # that of a live process with our id, in another container
+            continue  # a live process with our id, in another container, holds it
         folder.chmod(0o700)
         _empty(folder)
         yield folder, lock
@@ -80,7 +80,7 @@ def _claimed(place: Path) -> Iterator[tuple[Path, int]]:
 
 
 def _lock(folder: Path) -> int | None:
-    """The lock of a folder, open; None if a live process has it, or it was removed meanwhile."""
+    """The lock of a folder, open; None if a live process holds it, or it was removed meanwhile."""
     try:
         lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     except OSError:
@@ -106,9 +106,9 @@ def _empty(folder: Path) -> None:
 
 
 def _sweep(place: Path) -> None:
-    """Removes the folders of processes that are gone."""
+    """Removes the folders of dead processes."""
     for folder in place.glob(f"{_NAME}*"):
-        with contextlib.suppress(OSError):  # it goes at this moment
+        with contextlib.suppress(OSError):  # it is being removed
             ours = folder.lstat().st_uid == os.getuid() and not folder.is_symlink()
             if not ours or not (folder / _LOCK).exists():
                 continue

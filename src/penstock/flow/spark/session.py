@@ -1,7 +1,7 @@
 """The worker's one SparkSession: started in the background, warmed up, stopped at the end.
 
-By default it is local, its executors threads of the driver's JVM. What a cluster needs on top is in
-`remote`.
+By default it is local, its executors threads of the driver's JVM. `remote` adds what a cluster
+needs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 SLOTS: Final = 64
-"""Spark tasks that a local session runs at once: every slot is one for as long as it lives."""
+"""Spark tasks that a local session runs at once: every slot is one, for its whole life."""
 
 _DEFAULTS: Final[Mapping[str, str]] = {
     "spark.master": f"local[{SLOTS}]",
@@ -57,11 +57,11 @@ _DEFAULTS: Final[Mapping[str, str]] = {
 
 _OPTIONS: Final = "spark.driver.extraJavaOptions"
 _MEMORY: Final = "-XX:+UseSerialGC -XX:NewRatio=1 -Xms64m -Xss4m"
-"""Half of the heap for what is young: a chunk of records is all garbage."""
+"""Half of the heap for young objects: a chunk of records is all garbage."""
 
 _NO_C2: Final = "-XX:TieredStopAtLevel=1"
-"""Java's optimizing compiler, and counting for it, take more of both cores than all that they make
-faster; but for ciphers, which are fifty times as slow without (docs/performance.md)."""
+"""Java's optimizing compiler and its profiling cost more processor time than they save, except for
+ciphers, which are fifty times as slow without it (docs/performance.md)."""
 
 _TEMPORARY: Final = "java.io.tmpdir"
 
@@ -78,13 +78,13 @@ _SECRET: Final = re.compile("(?i)secret|password|token|access[.]?key|jaas")
 
 
 class SessionAborted(PenstockError):
-    """Spark was still starting when the worker was told to end."""
+    """Spark was still starting when the worker ended."""
 
     code = "spark.aborted"
 
 
 class Session:
-    """The SparkSession, once it is there. `get` waits for it; `ready` tells without waiting."""
+    """The SparkSession. `get` waits until it has started; `ready` does not wait."""
 
     def __init__(
         self,
@@ -98,32 +98,32 @@ class Session:
         self._say = say
         self._roots = roots
         self._encrypted = encrypted
-        self._there = threading.Event()
+        self._settled = threading.Event()
         self._spark: SparkSession | None = None
         self._error: BaseException | None = None
         self._aborted = False
 
     @property
     def ready(self) -> bool:
-        return self._there.is_set() and self._spark is not None
+        return self._settled.is_set() and self._spark is not None
 
     def start(self) -> None:
-        """Starts Spark; blocks. Whoever waits in `get` gets the error, if any."""
+        """Starts Spark; blocks. Callers that wait in `get` get the error, if any."""
         try:
             self._spark = start(self._settings, self._say, self._roots, encrypted=self._encrypted)
         except BaseException as error:
             self._error = error
             raise
         finally:
-            self._there.set()
+            self._settled.set()
 
     def abort(self) -> None:
-        """Nobody is to wait for Spark any more: `get` raises SessionAborted if it is not there."""
+        """Ends all waiting for Spark: `get` raises SessionAborted if Spark has not started."""
         self._aborted = True
-        self._there.set()
+        self._settled.set()
 
     def get(self, timeout_s: float = 180) -> SparkSession:
-        if not self._there.wait(timeout_s):
+        if not self._settled.wait(timeout_s):
             raise StartupFailed(f"Spark did not start within {timeout_s:.0f} s.")
         if self._spark is None and self._aborted:
             raise SessionAborted("Spark is not started any more: the worker ends.")
@@ -132,14 +132,14 @@ class Session:
         return self._spark
 
     def await_jvm(self) -> None:
-        """Returns when the JVM has ended; at once when Spark is not there."""
+        """Returns when the JVM has ended; at once if Spark has not started."""
         process = self._process()
         if process is not None:
             process.wait()
 
     @property
     def exit_code(self) -> int | None:
-        """That of the JVM, when it has ended."""
+        """The JVM's exit code, once it has ended."""
         return getattr(self._process(), "returncode", None)
 
     def _process(self) -> Any:
@@ -147,7 +147,7 @@ class Session:
         return getattr(gateway, "proc", None)
 
     def stop(self, timeout_s: float = 10) -> None:
-        """Stops Spark and its JVM, if they run; waits for its end for so long."""
+        """Stops Spark and its JVM, if they run; waits at most `timeout_s` for its end."""
         if self._spark is None:
             scratch.release()
             return
@@ -171,9 +171,8 @@ def start(
     *,
     encrypted: bool = False,
 ) -> SparkSession:
-    """A new session with our defaults and the user's `spark.*` settings over them. What can be
-    imported from `roots`, Python workers can import, too (`plugin_path`). `encrypted` says whether
-    the JVM will read Kafka over TLS.
+    """A new session with our defaults, overridden by the user's `spark.*` settings. Python workers
+    can import from `roots` (`plugin_path`). `encrypted`: the JVM will read Kafka over TLS.
 
     Blocks for seconds. Raises StartupFailed when Java is missing or too old, a setting is refused,
     the master of a cluster does not answer, or Spark does not start.
@@ -207,15 +206,16 @@ def start(
             *([] if _OPTIONS in settings else classes.options(java)),
         ]
     )
-    if folder is None:  # else Spark unpacks the executors' archives there, which are no small thing
+    if folder is None:  # else Spark unpacks the executors' archives there, and these are large
         effective.setdefault("spark.local.dir", str(scratch.claim() / "spark"))
     effective.setdefault("spark.sql.warehouse.dir", str(scratch.claim() / "warehouse"))
     return _session(effective, folder)
 
 
-def java_options(given: str | None, *, encrypted: bool) -> str:
-    """The options of the driver's JVM: the user's, if any, or ours, and how it logs."""
-    options = (_MEMORY if encrypted else f"{_MEMORY} {_NO_C2}") if given is None else given
+def java_options(user_options: str | None, *, encrypted: bool) -> str:
+    """The options of the driver's JVM: the user's, if any, or ours, and its logging."""
+    own = _MEMORY if encrypted else f"{_MEMORY} {_NO_C2}"
+    options = own if user_options is None else user_options
     return options if "log4j2.configurationFile" in options else f"{options} {_LOGGING}"
 
 
@@ -225,18 +225,18 @@ def archiving_options(path: Path) -> dict[str, str]:
     return {_OPTIONS: f"{java_options(None, encrypted=False)} {dump}"}
 
 
-def temporary(given: str | None, folder: str | None) -> list[str]:
-    """The option that has the JVM put its temporary files where all other programs put them, unless
-    the user's options say where; Java does not read `TMPDIR` itself."""
-    if not folder or _TEMPORARY in (given or ""):
+def temporary(user_options: str | None, folder: str | None) -> list[str]:
+    """The option for the JVM's temporary files, unless the user's options set it; Java does not
+    read `TMPDIR` itself."""
+    if not folder or _TEMPORARY in (user_options or ""):
         return []
     return [shlex.quote(f"-D{_TEMPORARY}={folder}")]
 
 
 def sockets(folder: Path) -> dict[str, str]:
-    """Settings that have the JVM and Python talk through local sockets in the private `folder`;
-    none if its name is too long for that. What Spark sends by TCP it sends in pieces, of which the
-    second waits until the first is acknowledged: 40 ms for every batch."""
+    """Settings that connect the JVM and Python through local sockets in the private `folder`; none
+    if its name is too long. Over TCP Spark sends in pieces, of which the second waits until the
+    first is acknowledged: 40 ms for every batch."""
     if len(str(folder)) > _LONGEST:
         return {}
     return {f"{_SOCKETS}.enabled": "true", f"{_SOCKETS}.dir": str(folder)}
@@ -251,12 +251,13 @@ def _session(settings: Mapping[str, str], folder: Path | None) -> SparkSession:
     from penstock.flow.spark.executors import WatchedContext, watch
 
     secret = {name: value for name, value in settings.items() if _SECRET.search(name)}
-    told = SparkConf(loadDefaults=False)
-    told.setAll([(name, value) for name, value in settings.items() if name not in secret])
+    launch_conf = SparkConf(loadDefaults=False)
+    launch_conf.setAll([(name, value) for name, value in settings.items() if name not in secret])
     try:
         with no_pandas():  # PySpark imports it, if it is there, for its own tests
             with _kept_from_others(secret):
-                gateway = launch_gateway(told, {"cwd": folder})  # type: ignore[no-untyped-call]
+                options = {"cwd": folder}
+                gateway = launch_gateway(launch_conf, options)  # type: ignore[no-untyped-call]
             conf = SparkConf().setAll(list(settings.items()))
             kind = SparkContext if folder is None else WatchedContext
             context = kind(conf=conf, gateway=gateway)
@@ -273,8 +274,8 @@ def _session(settings: Mapping[str, str], folder: Path | None) -> SparkSession:
 
 @contextlib.contextmanager
 def _kept_from_others(secret: Mapping[str, str]) -> Iterator[None]:
-    """Settings for a JVM that is started meanwhile: others on this machine see its command line,
-    but not this file."""
+    """Passes secret settings to a JVM started meanwhile in a file: other users of this machine see
+    its command line, but not the file."""
     if not secret:
         yield
         return

@@ -3,8 +3,8 @@
 Penstock and the plugins installed beside it are packed into one archive of Python files. Every
 executor fetches it from the worker before its first task (`spark.files`) into the folder it runs
 in, and finds it there by a relative entry of its `PYTHONPATH`; so it is importable from the first
-moment of the Python daemon on, and comes before whatever is installed there. What has compiled
-parts cannot be imported from an archive: it belongs into the executors' own Python environment
+moment of the Python daemon on, and comes before installed packages. Packages with compiled parts
+cannot be imported from an archive: they belong into the executors' own Python environment
 (`executor_env`).
 """
 
@@ -25,12 +25,12 @@ from penstock.plugins import path as plugin_path
 from penstock.plugins.registry import ENTRY_POINTS, root_of
 
 _ABOUT: Final = frozenset({"METADATA", "entry_points.txt"})
-"""What of a distribution's description is taken along: its version is asked for at run time."""
+"""The files of a distribution's metadata that are packed: its version is read at run time."""
 
 _WHEN: Final = (1980, 1, 1, 0, 0, 0)  # equal contents make equal archives
 
 Files = Mapping[PurePosixPath, plugin_path.Tree]
-"""Files by their place in the archive."""
+"""Files by their path in the archive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,8 @@ class Shipment:
 def pack(
     folder: Path, plugins: Iterable[EntryPoint] | None = None, roots: Sequence[str] = ()
 ) -> Shipment:
-    """Packs penstock, the packages of `plugins` (by default all that are installed) and what the
-    `roots` of `plugin.path` hold into an archive in `folder`, which is named after its contents."""
+    """Packs penstock, the packages of `plugins` (default: all installed ones) and the `roots` of
+    `plugin.path` into an archive in `folder`, named after its contents."""
     if plugins is None:
         plugins = entry_points(group=ENTRY_POINTS)
     files: dict[PurePosixPath, plugin_path.Tree] = {}
@@ -60,11 +60,11 @@ def pack(
             continue
         if entry.dist is not None and root_of(entry.dist) in roots:
             continue
-        found = _of_plugin(entry)
-        if any(path.suffix in plugin_path.COMPILED for path in found):
+        plugin_files = _of_plugin(entry)
+        if any(path.suffix in plugin_path.COMPILED for path in plugin_files):
             left_out.add(entry.module.partition(".")[0])
         else:
-            files |= found
+            files |= plugin_files
     data = _archive(files)
     name = f"penstock-{hashlib.sha256(data).hexdigest()[:16]}.zip"
     archive = folder / name
@@ -76,13 +76,13 @@ def _of_root(root: str) -> tuple[Files, set[str]]:
     """The files of a root, and the names of the packages that have compiled parts instead."""
     files = dict(plugin_path.files(root))
     compiled = {place.parts[0] for place in files if place.suffix in plugin_path.COMPILED}
-    whole = {place: file for place, file in files.items() if place.parts[0] not in compiled}
-    return whole, {name.partition(".")[0] for name in compiled}
+    pure = {place: file for place, file in files.items() if place.parts[0] not in compiled}
+    return pure, {name.partition(".")[0] for name in compiled}
 
 
 def _of_plugin(entry: EntryPoint) -> Files:
-    """The files of the distribution a plugin is from; where that does not tell (it is installed
-    from its sources, or not at all), those of the package or module its class is in."""
+    """The files of a plugin's distribution; if that lists none (it is installed from its sources,
+    or not at all), those of the package or module of its class."""
     files: dict[PurePosixPath, plugin_path.Tree] = {}
     if entry.dist is not None:
         files |= _of_distribution(entry.dist)
@@ -107,7 +107,7 @@ def _of_module(name: str) -> Files:
         return {}
     if spec.submodule_search_locations is not None:
         places = [Path(place) for place in spec.submodule_search_locations]
-        return dict(each for place in places for each in _package(place))
+        return dict(entry for place in places for entry in _package(place))
     return {PurePosixPath(f"{name}.py"): Path(spec.origin)} if spec.origin else {}
 
 

@@ -1,4 +1,4 @@
-"""What a sink's batch was made of, for records that are reported later."""
+"""The chunks of a sink's batch, for records that are reported later."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.flow.stage.tap import Place
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """A chunk, and what came of it on the way to the writer."""
+    """A chunk, and its records after conversion."""
 
     chunk: Chunk
     records: Records
@@ -24,7 +24,7 @@ class Converted:
 
 
 class Originals:
-    """What a batch was made of, for records that are reported later."""
+    """The chunks of a batch, for records that are reported later."""
 
     def __init__(self, parts: Sequence[Converted]) -> None:
         self._parts = parts
@@ -35,7 +35,7 @@ class Originals:
             base += len(part.chunk.records)
 
     def together(self) -> Records | None:
-        """The records of all of it, where there are any."""
+        """The records of all chunks; None without any."""
         pieces = [
             replace(part.records, origins=[at + base for at in part.records.origins])
             if base
@@ -48,7 +48,7 @@ class Originals:
         return pieces[0] if len(pieces) == 1 else Records.together(*pieces)
 
     def chunk(self, origin: int) -> Chunk:
-        """The chunk of a record, which knows its place in Kafka whatever transforms made of it."""
+        """The chunk of a record, which has its place in Kafka whatever transforms changed."""
         return self._parts[self._at(origin)].chunk
 
     def places(self, records: Records) -> Iterator[Place]:

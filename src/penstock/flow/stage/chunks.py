@@ -1,9 +1,9 @@
-"""The frames that a slot's JVM gives its stage: events of consumers, and Kafka's records in chunks.
+"""The frames that a slot's JVM sends its stage: events of consumers, and Kafka records in chunks.
 
 A row for every record costs Spark more than reading it, so a frame holds some thousand, as the
 buffers of Arrow's columns (decision 14). Numbers are little-endian. A chunk begins with six of 4
 bytes: kind, task, epoch of the partition's assignment, partition, type of its timestamps, count;
-then the length of every section; then the sections, each from a multiple of 8 on.
+then the length of every section; then the sections, aligned to 8 bytes.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from penstock.ids import TopicPartition
 EVENT: Final = 0
 CHUNK: Final = 1
 FILLER: Final = 2
-"""Nothing: Spark keeps a frame until it has seen the next one, so one that nothing follows is
-followed by this."""
+"""Empty: Spark holds a frame back until the next one arrives, so this follows the last frame."""
 
 _HEAD: Final = struct.Struct("<6i13i")
 _HEAD_BYTES: Final = (_HEAD.size + 7) & ~7
@@ -49,15 +48,15 @@ class Chunk:
 
 
 def kind_and_task(frame: pa.Buffer) -> tuple[int, int]:
-    """What a frame is, and of which task; an event says the latter itself."""
+    """The kind of a frame, and its task; an event names its task itself."""
     kind, task = _KIND.unpack_from(frame)
     return kind, task
 
 
 def event(frame: pa.Buffer) -> dict[str, Any]:
     """What happened to a consumer."""
-    said: dict[str, Any] = orjson.loads(memoryview(frame)[4:])
-    return said
+    content: dict[str, Any] = orjson.loads(memoryview(frame)[4:])
+    return content
 
 
 def chunk(frame: pa.Buffer) -> Chunk:
@@ -68,19 +67,19 @@ def chunk(frame: pa.Buffer) -> Chunk:
     for length in lengths:
         sections.append(frame.slice(at, length))
         at += (length + 7) & ~7
-    name, offsets, timestamps, keys_there, key_ends, keys, *rest = sections
-    head, values_there, value_ends, values, headers_there, header_ends, headers = rest
+    name, offsets, timestamps, keys_valid, key_ends, keys, *remaining = sections
+    head, values_valid, value_ends, values, headers_valid, header_ends, headers = remaining
     topic = name.to_pybytes().decode()
     records = Records(
         topics=[topic] * count,
         partitions=[partition] * count,
         timestamps=np.frombuffer(timestamps, "<i8").tolist(),
-        keys=Cells(_strings(count, keys_there, key_ends, keys), BYTES),
-        values=Cells(_strings(count, values_there, value_ends, values), BYTES, head.to_pybytes()),
+        keys=Cells(_strings(count, keys_valid, key_ends, keys), BYTES),
+        values=Cells(_strings(count, values_valid, value_ends, values), BYTES, head.to_pybytes()),
         offsets=np.frombuffer(offsets, "<i8").tolist(),
         headers=[
-            [_header(each) for each in orjson.loads(text)] if text else []
-            for text in _strings(count, headers_there, header_ends, headers).to_pylist()
+            [_header(header) for header in orjson.loads(text)] if text else []
+            for text in _strings(count, headers_valid, header_ends, headers).to_pylist()
         ]
         if len(header_ends)
         else [],
@@ -88,8 +87,8 @@ def chunk(frame: pa.Buffer) -> Chunk:
     return Chunk(records, TopicPartition(topic, partition), epoch, timestamp_type)
 
 
-def _strings(count: int, there: pa.Buffer, ends: pa.Buffer, data: pa.Buffer) -> pa.Array:
-    return pa.Array.from_buffers(pa.binary(), count, [there if len(there) else None, ends, data])
+def _strings(count: int, valid: pa.Buffer, ends: pa.Buffer, data: pa.Buffer) -> pa.Array:
+    return pa.Array.from_buffers(pa.binary(), count, [valid if len(valid) else None, ends, data])
 
 
 def _header(cells: dict[str, str]) -> Header:

@@ -1,4 +1,4 @@
-"""What a sink task tells its consumer, which is in the JVM beside."""
+"""The commands of a sink task to its consumer, which is in the slot's JVM."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from penstock.flow.stage.hosted import HostPort
 from penstock.ids import TopicPartition
 
 HELD_BYTES: Final = 4 << 20
-"""About how many bytes of records a task has read and not written, at most; what one poll of its
-consumer brings on top."""
+"""The approximate limit, in bytes, of records that a task has read and not written; one poll of its
+consumer may exceed it."""
 
 _RELEASE_S: Final = 5.0  # how long a revocation waits for a write that is under way
 _COMMIT_MS: Final = 5_000
 
 
 class Consumer:
-    """Nothing but `close` is told once the task is cut off."""
+    """Sends nothing but `close` once the task is cut off."""
 
     def __init__(self, host: HostPort, task: int, is_cut: Callable[[], bool]) -> None:
         self._host = host
         self._task = task
         self._is_cut = is_cut
         self.undone = 0
-        """Bytes that the task is done with, and the consumer was not told."""
+        """Bytes that the task is done with and has not reported to the consumer."""
 
     def open(self, plan: SinkPlan) -> None:
         self._tell(
@@ -39,7 +39,7 @@ class Consumer:
         )
 
     def pause(self, partitions: Iterable[TopicPartition], paused: bool) -> None:
-        self._tell("pause", partitions=[list(each) for each in partitions], paused=paused)
+        self._tell("pause", partitions=[list(partition) for partition in partitions], paused=paused)
 
     def seek(self, ticket: int, partitions: Iterable[Sequence[Any]]) -> None:
         self._tell("seek", id=ticket, partitions=list(partitions))
@@ -54,7 +54,7 @@ class Consumer:
         self._tell("commit", id=ticket, offsets=_rows(offsets), ms=ms)
 
     def done(self, size: int) -> None:
-        """The consumer may read so many bytes more; said when it is worth saying."""
+        """Lets the consumer read `size` more bytes; sent once enough have accumulated."""
         self.undone += size
         if self.undone >= HELD_BYTES // 8:
             self._tell("done", bytes=self.undone)
@@ -63,9 +63,9 @@ class Consumer:
     def close(self, ms: int) -> None:
         self._tell("close", ms=ms)
 
-    def _tell(self, what: str, **more: Any) -> None:
-        if what == "close" or not self._is_cut():
-            self._host.tell_reader({"do": what, "task": self._task, **more})
+    def _tell(self, command: str, **more: Any) -> None:
+        if command == "close" or not self._is_cut():
+            self._host.tell_reader({"do": command, "task": self._task, **more})
 
 
 def _rows(offsets: Mapping[TopicPartition, int]) -> list[list[Any]]:

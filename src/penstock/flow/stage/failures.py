@@ -1,9 +1,9 @@
-"""What becomes of records that failed: the worker's log, the dead letter topic, or the task's end
-(KIP-298, kafka-connect.md §7.3, §7.4).
+"""Handles failed records: logs them, sends dead letters, or fails the task (KIP-298,
+kafka-connect.md §7.3, §7.4).
 
 Dead letters of a sink are the records as they were consumed, byte for byte. A source has no such
 bytes (nothing was in Kafka yet), so its dead letters hold the record as the connector read it,
-before transforms, as JSON with schemas; one that Kafka refused holds the bytes that were refused.
+before transforms, as JSON with schemas; for a record that Kafka refused, the refused bytes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TIMESTAMP_TYPES: Final = {0: "CreateTime", 1: "LogAppendTime"}
 
 
 class TaskFailed(PenstockError):
-    """A task cannot go on; the message is the reason its status shows."""
+    """A task cannot go on; its status shows the message."""
 
     code = "task.failed"
 
@@ -57,7 +57,7 @@ class ToleranceExceeded(TaskFailed):
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A record that failed, as its dead letter holds it."""
+    """A failed record as its dead letter holds it."""
 
     topic: str
     partition: int | None
@@ -70,13 +70,13 @@ class Letter:
 
 
 class Original(Protocol):
-    """What was read, by its place in the batch."""
+    """The original of a record, by its place in the batch that was read."""
 
     def __call__(self, origin: int) -> Letter: ...
 
 
 class Failures:
-    """Reports the failures of one task in one Python worker, and says whether it may go on."""
+    """Reports the failures of one task in one Python worker, and decides whether it may go on."""
 
     def __init__(self, task: TaskId, tolerance: Tolerance) -> None:
         self._task = task
@@ -85,8 +85,8 @@ class Failures:
         self._lost_letters = 0
 
     def report(self, failures: Sequence[Failure], original: Original) -> None:
-        """Logs them and sends them away as configured. Raises ToleranceExceeded, after that, if
-        there are any and none is tolerated."""
+        """Logs failures and sends dead letters as configured. Then raises ToleranceExceeded if
+        there are failures and they are not tolerated."""
         if not failures:
             return
         tolerance = self._tolerance
@@ -99,22 +99,21 @@ class Failures:
                     self._send(tolerance.dead_letters, failure, letter)
         if not tolerance.tolerate_all:
             first = failures[0]
-            where = f" for {_place(original(first.origin))}"
+            suffix = f" for {_place(original(first.origin))}"
             raise ToleranceExceeded(
-                f"Tolerance exceeded in error handler: {told(first, where)}"
+                f"Tolerance exceeded in error handler: {told(first, suffix)}"
             ) from first.cause
 
     def flush(self) -> int:
-        """Waits until the dead letters are in Kafka; those it refuses are logged. How many that
-        were since the last time."""
+        """Waits until the dead letters are in Kafka; those it refuses are logged. Returns their
+        number since the last call."""
         if self._producer is not None:
             self._producer.flush()
         lost, self._lost_letters = self._lost_letters, 0
         return lost
 
     def _log(self, failure: Failure, letter: Letter) -> None:
-        """Which records they were only with `errors.log.include.messages`: what is in them may be
-        nobody's business."""
+        """Describes records only with `errors.log.include.messages`: they may be confidential."""
         record = f", where {letter.described}" if self._tolerance.log_messages else ""
         log.error(
             "Error encountered in task %s. Executing stage '%s' with class '%s'%s.",
@@ -155,34 +154,37 @@ class Failures:
 
 
 def told(failure: Failure, where: str = "") -> str:
-    """What failed, and why; `where` follows the class."""
-    what = f"{failure.stage.value} failed in class {failure.class_name}{where}"
-    return f"{what}: {message_of(failure.cause)}"
+    """The stage, class and cause of a failure; `where` follows the class."""
+    summary = f"{failure.stage.value} failed in class {failure.class_name}{where}"
+    return f"{summary}: {message_of(failure.cause)}"
 
 
 def context_headers(
     task: TaskId, failure: Failure, letter: Letter
 ) -> list[tuple[str, bytes | None]]:
-    """What a dead letter says of its failure (kafka-connect.md §7.4). Texts are UTF-8."""
+    """The context headers of a dead letter (kafka-connect.md §7.4). Texts are UTF-8."""
     cause = failure.cause
-    named = getattr(cause, "java_name", None) or _qualified(type(cause))
-    known: list[tuple[str, str | None]] = [("topic", letter.topic)]
+    exception_class = getattr(cause, "java_name", None) or _qualified(type(cause))
+    details: list[tuple[str, str | None]] = [("topic", letter.topic)]
     if letter.partition is not None:
-        known.append(("partition", str(letter.partition)))
+        details.append(("partition", str(letter.partition)))
     if letter.offset is not None:
-        known.append(("offset", str(letter.offset)))
-    known += [
+        details.append(("offset", str(letter.offset)))
+    details += [
         ("connector.name", task.connector),
         ("task.id", str(task.number)),
         ("stage", failure.stage.value),
         ("class.name", failure.class_name),
-        ("exception.class.name", named),
+        ("exception.class.name", exception_class),
         ("exception.message", message_of(cause) if cause.args else None),
-        ("exception.stacktrace", f"{named}: {''.join(traceback.format_exception(cause))}"),
+        (
+            "exception.stacktrace",
+            f"{exception_class}: {''.join(traceback.format_exception(cause))}",
+        ),
     ]
     return [
-        (_PREFIX + name, None if said is None else said.encode("utf-8", "replace"))
-        for name, said in known
+        (_PREFIX + name, None if detail is None else detail.encode("utf-8", "replace"))
+        for name, detail in details
     ]
 
 
@@ -195,14 +197,14 @@ def _qualified(kind: type) -> str:
 
 
 def _place(letter: Letter) -> str:
-    where = f"a record of topic '{letter.topic}'"
+    place = f"a record of topic '{letter.topic}'"
     if letter.offset is not None:
-        where += f", partition {letter.partition}, offset {letter.offset}"
-    return where
+        place += f", partition {letter.partition}, offset {letter.offset}"
+    return place
 
 
 def consumed(raw: Records, timestamp_type: int = 0) -> Original:
-    """The originals of a sink's batch: what was consumed, byte for byte."""
+    """The originals of a sink's batch: records as they were consumed, byte for byte."""
     kind = _TIMESTAMP_TYPES.get(timestamp_type, "NoTimestampType")
 
     def original(origin: int) -> Letter:
@@ -227,19 +229,19 @@ def consumed(raw: Records, timestamp_type: int = 0) -> Original:
 
 
 def read(records: Records) -> Original:
-    """The originals of a source's batch: records as the connector gave them, as JSON."""
+    """The originals of a source's batch: records as the connector read them, as JSON."""
 
     def original(origin: int) -> Letter:
-        one = records.only([origin])
+        record = records.only([origin])
         topic = records.topics[origin]
-        headers = one.headers[0] if one.headers else ()
+        headers = record.headers[0] if record.headers else ()
         return Letter(
             topic=topic,
             partition=records.partitions[origin],
             offset=None,
             timestamp=records.timestamps[origin],
-            key=_as_json(topic, one.keys),
-            value=_as_json(topic, one.values),
+            key=_as_json(topic, record.keys),
+            value=_as_json(topic, record.values),
             headers=[(header.name, _as_text(topic, header)) for header in headers],
             described=(
                 f"source record is {{topic='{topic}', partition={records.partitions[origin]}, "
@@ -251,7 +253,7 @@ def read(records: Records) -> Original:
 
 
 def _as_bytes(headers: Any) -> list[tuple[str, bytes | None]]:
-    """Headers as `Message.headers` gives them; its types allow more than what we ever send."""
+    """Headers as `Message.headers` returns them; its types allow more than we ever send."""
     return [(name, cell) for name, cell in headers or ()]
 
 
@@ -289,7 +291,7 @@ def _as_text(topic: str, header: Header) -> bytes | None:
 
 
 def ensure_topic(plan: DeadLetters) -> None:
-    """Makes the dead letter topic if it is not there: one partition. Raises TaskFailed."""
+    """Creates the dead letter topic if it is missing: one partition. Raises TaskFailed."""
     admin = AdminClient(dict(plan.admin))
     try:
         if plan.topic in admin.list_topics(timeout=_KAFKA_TIMEOUT_S).topics:

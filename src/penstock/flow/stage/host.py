@@ -1,13 +1,13 @@
 """The stage of a slot: hosts connector tasks for as long as its Spark task runs.
 
-Spark gives it frames, one at a time: what the consumers beside it in the JVM have read, and what
-happened to them. The worker tells it which tasks to run (`messages`), the JVM is told what its
-consumers are to do, over a socket of the same machine.
+Spark passes it frames, one at a time: records that the consumers in the JVM have read, and their
+events. The worker sends it orders (`messages`); it sends commands to the JVM's consumers over a
+socket of the same machine.
 
     main thread      takes Spark's frames and hands each to its task
-    orders           receives what the worker says
-    watch            cuts off tasks that do not stop, tells the worker what was moved, and has the
-                     offsets of source tasks stored, once a second for all of them
+    orders           receives the worker's orders
+    watch            cuts off tasks that do not stop, reports progress to the worker, and requests
+                     the storing of source offsets, once a second for all source tasks
     a thread a task  runs the connector's code; may block
 """
 
@@ -67,14 +67,14 @@ _LOAD_EVERY: Final = 4  # looks
 _STORE_EVERY: Final = 4
 _COLLECT_AFTER: Final = 200_000
 _STUCK: Final = 70
-"""The exit code of a stage that is ended although a task's thread has not come back."""
+"""The exit code of a stage that ends while a task's thread still runs."""
 
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True, slots=True)
 class SlotStage:
-    """What Spark runs: takes frames until there are no more; gives nothing."""
+    """Spark's function: takes frames until there are no more, and yields nothing."""
 
     slot: int
     worker: Address
@@ -93,7 +93,7 @@ class Host:
         self._worker = worker
         self._lock = threading.Lock()  # guards the two below
         self._tasks: dict[int, Hosted] = {}
-        self._cut: list[Hosted] = []  # their threads may not have come back
+        self._cut: list[Hosted] = []  # their threads may still run
         self._reader = _ReaderLink()
         self._over = threading.Event()
 
@@ -114,12 +114,12 @@ class Host:
             self._leave_nobody()
 
     def send(self, news: Sequence[News]) -> None:
-        """Tells the worker; nothing happens when it is gone, for this slot ends then, too."""
+        """Sends to the worker; ignored when it is gone, for this slot then ends, too."""
         with contextlib.suppress(OSError):
             self._worker.send(news)
 
     def tell_reader(self, command: Mapping[str, Any]) -> None:
-        """Tells the JVM beside what a consumer is to do."""
+        """Sends a command for a consumer to the slot's JVM."""
         self._reader.tell(command)
 
     def gone(self, task: Hosted) -> None:
@@ -175,11 +175,11 @@ class Host:
                 if isinstance(task, SourceTask):
                     task.begin(order)
             case Stop(id, grace_s):
-                known = self._tasks.get(id)
-                if known is None:
+                hosted = self._tasks.get(id)
+                if hosted is None:
                     self.send([Stopped(id, in_time=True)])  # it has failed just now
                 else:
-                    known.stop(grace_s)
+                    hosted.stop(grace_s)
             case Stored(id) | PartsRead(id):
                 task = self._tasks.get(id)
                 if isinstance(task, SourceTask):
@@ -223,15 +223,15 @@ class Host:
                         self._tasks.pop(task.id, None)
                         self._cut.append(task)
                     task.cut()
-            news = [each for task in tasks for each in task.news()]
+            news = [message for task in tasks for message in task.news()]
             if looks % _STORE_EVERY == 0:
                 for task in tasks:
                     if isinstance(task, SourceTask):
                         news += task.due()
             if looks % _LOAD_EVERY == 0:
-                news += [each for task in tasks for each in task.intercepted()]
+                news += [message for task in tasks for message in task.intercepted()]
                 load = {task.id: task.load(now) for task in tasks}
-                busy = {id: round(each.busy_s, 1) for id, each in load.items()}
+                busy = {id: round(task_load.busy_s, 1) for id, task_load in load.items()}
                 if busy != last:
                     last = busy
                     news.append(Load(_rss(), load))
@@ -239,8 +239,8 @@ class Host:
                 self.send(news)
 
     def _leave_nobody(self) -> None:
-        """Tasks are stopped before their slot ends. A thread that has not come back ends with its
-        process: it would run on in the next slot that Spark gives this process to."""
+        """Tasks stop before their slot ends. If a thread still runs, ends the process: the thread
+        would run on in the next slot for which Spark uses this process."""
         self._cut_all()
         deadline = time.monotonic() + 1
         for task in self._cut:
@@ -258,7 +258,7 @@ def _task_of(host: Host, id: int, plan: FlowPlan) -> Hosted:
 
 
 class _ReaderLink:
-    """The way to the JVM's consumers; what is said before it is there waits."""
+    """The connection to the JVM's consumers; commands sent before it is open wait."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -287,7 +287,7 @@ class _ReaderLink:
                     self._socket.sendall(line)
 
     def close(self) -> None:
-        """The JVM ends the slot's frames when it has nobody to take commands from."""
+        """Closes it; the JVM then ends the slot's frames."""
         with self._lock:
             self._closed = True
             if self._socket is not None:
@@ -302,8 +302,8 @@ def _rss() -> int:
 
 
 def _rest_the_collector() -> None:
-    """A batch is thousands of containers that live for a moment and are in no cycles; looking for
-    cycles among them again and again cost up to two fifths of the time (docs/performance.md)."""
+    """Makes garbage collection rare. A batch is thousands of short-lived containers without cycles;
+    searching them for cycles cost up to two fifths of the time (docs/performance.md)."""
     if gc.get_threshold()[0] < _COLLECT_AFTER:
         gc.freeze()
         gc.set_threshold(_COLLECT_AFTER, 10, 10)

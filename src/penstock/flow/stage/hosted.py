@@ -1,7 +1,7 @@
 """A connector task on a slot: one thread, which runs the connector's code and may block.
 
-Whatever a task does that others see, it does through `Hosted`: once it is cancelled, because it did
-not stop in time, nothing of it reaches Kafka or the worker any more, whenever its thread returns.
+All visible effects of a task go through `Hosted`: once it is cancelled, because it did not stop in
+time, nothing of it reaches Kafka or the worker any more, whenever its thread returns.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ log = logging.getLogger(__name__)
 
 
 class HostPort(Protocol):
-    """What a task needs of its slot's host."""
+    """The part of a slot's host that a task uses."""
 
     def send(self, news: Sequence[News]) -> None:
-        """Tells the worker; nothing happens when it is gone."""
+        """Sends to the worker; ignored when it is gone."""
 
     def tell_reader(self, command: Mapping[str, Any]) -> None:
-        """Tells the JVM beside what the task's consumer is to do."""
+        """Sends a command for the task's consumer to the slot's JVM."""
 
     def gone(self, task: Hosted) -> None:
         """The task has stopped or failed."""
 
 
 class Interrupted(BaseException):
-    """The task is to stop while it waits to try something again: what it does is left undone."""
+    """The task is stopping while it waits for a retry: it abandons the operation."""
 
 
 @dataclass(slots=True)
 class Counts:
-    """What became of records since this was last taken."""
+    """Counts of records since they were last taken."""
 
     records: int = 0
     failed: int = 0
@@ -62,14 +62,14 @@ class Hosted(ABC):
         self.id = id
         self.task = task
         self.turn = threading.Condition()
-        """Guards what other threads tell the task; notified when there is something."""
+        """Guards what other threads pass to the task; notified of anything new."""
         self.stopping = False
         self.cut_off = False
         self._host = host
         self._deadline = 0.0
         self._counts = Counts()
         self.interceptors = Interceptors((), self)
-        self._told: Sequence[Figure] = ()
+        self._reported_figures: Sequence[Figure] = ()
         self._busy_s = 0.0
         self._busy_since: float | None = None
         self._in_call = False
@@ -93,7 +93,7 @@ class Hosted(ABC):
         return self.stopping and not self._over and now >= self._deadline
 
     def cut(self) -> None:
-        """Cuts the task off: it has stopped for everybody else, whatever its thread does."""
+        """Cuts the task off: for everybody else it has stopped, whatever its thread does."""
         with self.turn:
             if self._over:
                 return
@@ -112,10 +112,10 @@ class Hosted(ABC):
 
     @abstractmethod
     def on_cut(self) -> None:
-        """Lets go of what others wait for."""
+        """Releases what others wait for."""
 
     def news(self) -> list[News]:
-        """What became of records since this was asked last."""
+        """The progress since the last call."""
         with self.turn:
             counts = self._counts
             if not any((counts.records, counts.done, counts.failed, counts.retries, counts.lost)):
@@ -135,11 +135,11 @@ class Hosted(ABC):
         ]
 
     def intercepted(self) -> list[News]:
-        """The present figures of its interceptors, if it has any and they have changed."""
+        """The current figures of its interceptors, if it has any and they have changed."""
         figures = self.interceptors.figures()
-        if not figures or figures == self._told:
+        if not figures or figures == self._reported_figures:
             return []
-        self._told = figures
+        self._reported_figures = figures
         return [Intercepted(self.id, figures)]
 
     def load(self, now: float) -> TaskLoad:
@@ -149,17 +149,17 @@ class Hosted(ABC):
 
     @abstractmethod
     def work(self) -> None:
-        """Runs the task until it is stopping; raises what it cannot go on with."""
+        """Runs the task until it is stopping; raises if it cannot go on."""
 
     @abstractmethod
     def finish(self, *, failed: bool) -> None:
-        """Puts in order what `work` has left. Only the first error of a task counts."""
+        """Finishes and closes what `work` has left open. Only a task's first error counts."""
 
     @contextmanager
     def busy(self) -> Iterator[None]:
-        """Whatever takes time meanwhile is the task's own work."""
+        """Counts the time meanwhile as the task's own work."""
         if self._busy_since is not None:
-            yield  # within another
+            yield  # nested
             return
         self._busy_since = began = time.monotonic()
         try:
@@ -170,7 +170,7 @@ class Hosted(ABC):
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """The connector's own code runs meanwhile, but may only wait: just the processor counts."""
+        """Connector code runs meanwhile, but may only wait: counts just its processor time."""
         began = time.thread_time()
         self._in_call = True
         try:
@@ -196,7 +196,7 @@ class Hosted(ABC):
             raise Interrupted
 
     def say(self, news: News) -> None:
-        """Tells the worker, unless the task is cancelled."""
+        """Sends to the worker, unless the task is cancelled."""
         if not self.cut_off:
             self._host.send([news])
 
@@ -223,7 +223,7 @@ class Hosted(ABC):
         with self.turn:
             over, self._over = self._over, True
         if over:
-            return  # it was cancelled, and that was said
+            return  # it was cancelled, and that was reported
         if trace is not None and self.stopping:
             log.warning("failed to stop the task cleanly: %s", trace.text)
         last: News = Stopped(self.id, in_time=True)

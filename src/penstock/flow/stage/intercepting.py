@@ -1,6 +1,6 @@
 """The interceptors of a task's client, called one after the other.
 
-A failing interceptor costs nothing but a line of the log, and not more than one every so often.
+A failing interceptor only costs a line of the log, at most one a minute.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LOG_EVERY_S: Final = 60.0
 
 
 class Interceptors:
-    """Those of one client. False without any."""
+    """The interceptors of one client. False without any."""
 
     def __init__(
         self,
@@ -51,10 +51,10 @@ class Interceptors:
         return bool(self._all)
 
     def on_send(self, records: Records) -> Records:
-        """What is to be sent in place of these records."""
-        for each in self._all:
-            if isinstance(each, ProducerInterceptor):
-                records = self._changed(each, each.on_send, "on_send", records)
+        """The records to send in place of these."""
+        for interceptor in self._all:
+            if isinstance(interceptor, ProducerInterceptor):
+                records = self._changed(interceptor, interceptor.on_send, "on_send", records)
         return records
 
     def on_acknowledgement(
@@ -62,29 +62,29 @@ class Interceptors:
         acknowledged: Mapping[TopicPartition, Acknowledged],
         refused: Sequence[tuple[str, str]],
     ) -> None:
-        """Tells what became of what was sent."""
-        for each in self._all:
-            if isinstance(each, ProducerInterceptor):
-                with self._guarded(each, "on_acknowledgement"):
-                    each.on_acknowledgement(acknowledged, refused)
+        """Reports which sent records Kafka acknowledged or refused."""
+        for interceptor in self._all:
+            if isinstance(interceptor, ProducerInterceptor):
+                with self._guarded(interceptor, "on_acknowledgement"):
+                    interceptor.on_acknowledgement(acknowledged, refused)
 
     def on_consume(self, records: Records) -> Records:
-        """What is to be converted in place of these records."""
-        for each in self._all:
-            if isinstance(each, ConsumerInterceptor):
-                records = self._changed(each, each.on_consume, "on_consume", records)
+        """The records to convert in place of these."""
+        for interceptor in self._all:
+            if isinstance(interceptor, ConsumerInterceptor):
+                records = self._changed(interceptor, interceptor.on_consume, "on_consume", records)
         return records
 
     def on_commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Tells which offsets are committed."""
-        for each in self._all:
-            if isinstance(each, ConsumerInterceptor):
-                with self._guarded(each, "on_commit"):
-                    each.on_commit(offsets)
+        """Reports committed offsets."""
+        for interceptor in self._all:
+            if isinstance(interceptor, ConsumerInterceptor):
+                with self._guarded(interceptor, "on_commit"):
+                    interceptor.on_commit(offsets)
 
     @contextmanager
     def stage(self, name: str, records: int, failed: Sized) -> Iterator[None]:
-        """Tells of a stage when it is over; `failed` is filled in it."""
+        """Reports a stage at its end; the stage fills `failed`."""
         if not self._all:
             yield
             return
@@ -96,38 +96,38 @@ class Interceptors:
             raise
         finally:
             done = StageDone(name, records, len(failed), began, time.time_ns(), problem)
-            for each in self._all:
-                with self._guarded(each, "on_stage"):
-                    each.on_stage(done)
+            for interceptor in self._all:
+                with self._guarded(interceptor, "on_stage"):
+                    interceptor.on_stage(done)
 
     def receive(self, pipeline: Pipeline, records: Records) -> tuple[Records, Sequence[Failure]]:
-        """What comes of records that were consumed."""
+        """Converts consumed records."""
         return self.convert(pipeline, self.on_consume(records))
 
     def convert(self, pipeline: Pipeline, records: Records) -> tuple[Records, Sequence[Failure]]:
-        """Runs a pipeline, and tells of it if there is something to run it for."""
+        """Runs a pipeline, and reports the stage unless there are no records."""
         if not self._all or not len(records):
             return pipeline.run(records)
         failed: list[Failure] = []
         with self.stage("convert", len(records), failed):
-            converted, found = pipeline.run(records)
-            failed += found
+            converted, failures = pipeline.run(records)
+            failed += failures
         return converted, failed
 
     def figures(self) -> list[Figure]:
-        """The present figures of all of them."""
-        found: list[Figure] = []
-        for each in self._all:
-            with self._guarded(each, "figures"):
-                found += each.figures()
-        return found
+        """The current figures of all interceptors."""
+        figures: list[Figure] = []
+        for interceptor in self._all:
+            with self._guarded(interceptor, "figures"):
+                figures += interceptor.figures()
+        return figures
 
     def close(self) -> None:
-        """Closes all of them, once."""
+        """Closes all interceptors, once."""
         closing, self._all = self._all, []
-        for each in closing:
-            with self._guarded(each, "close"):
-                each.close()
+        for interceptor in closing:
+            with self._guarded(interceptor, "close"):
+                interceptor.close()
 
     def _changed(
         self,
@@ -152,7 +152,7 @@ class Interceptors:
         except Exception as error:
             self._tell(interceptor, f"{call} failed", error)
 
-    def _tell(self, interceptor: Interceptor | str, what: str, error: Exception) -> None:
+    def _tell(self, interceptor: Interceptor | str, problem: str, error: Exception) -> None:
         until, silent = self._silent.get(interceptor, (0.0, 0))
         now = self._clock()
         if silent and now < until:
@@ -161,11 +161,11 @@ class Interceptors:
         self._silent[interceptor] = now + _LOG_EVERY_S, 1
         name = interceptor if isinstance(interceptor, str) else type(interceptor).__name__
         more = f" ({silent} failures since the last such line)" if silent > 1 else ""
-        log.warning("interceptor %s: %s: %s%s", name, what, error, more, exc_info=error)
+        log.warning("interceptor %s: %s: %s%s", name, problem, error, more, exc_info=error)
 
 
 def _check(changed: object, records: Records) -> None:
-    """Raises TypeError for what cannot take the place of records."""
+    """Raises TypeError if `changed` cannot replace the records."""
     if not isinstance(changed, Records):
         raise TypeError(f"it returned {type(changed).__name__}, not Records")
     if len(changed) > len(records) or not set(changed.origins) <= set(records.origins):

@@ -1,9 +1,9 @@
-"""A batch on its way through converters and transforms, and what becomes of records that fail.
+"""Runs batches through converters and transforms, and collects records that fail.
 
 Everything between Kafka and a connector is a list of steps over `Records`: for a sink from the
 bytes that were consumed to Connect records, for a source from Connect records to the bytes to
-produce. A record that fails in a step takes no part in the later ones; it is a `Failure`, and the
-others go on without it.
+produce. A record that fails in a step skips the later ones; it is a `Failure`, and the others go
+on without it.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ Apply = Callable[[Records, Failed], Records]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing that is done to a batch. `apply` gives back the rows it was given, in order,
-    except those it leaves out; what it gives for a row in `failed` does not matter."""
+    """One step of a batch's processing. `apply` returns its input rows, in order, without those it
+    drops; the value it returns for a row in `failed` does not matter."""
 
     stage: Stage
     class_name: str
@@ -54,9 +54,9 @@ class Step:
 
     @property
     def label(self) -> dict[str, str]:
-        """What people are shown of it."""
-        named = {} if self.alias is None else {"alias": self.alias}
-        return {"step": self.stage.value, **named, "class": self.class_name}
+        """How users see it."""
+        alias = {} if self.alias is None else {"alias": self.alias}
+        return {"step": self.stage.value, **alias, "class": self.class_name}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Failure:
 
 
 def retriable(error: Exception) -> bool:
-    """Whether trying again may help."""
+    """Whether a retry may help."""
     return bool(getattr(error, "retriable", False))
 
 
@@ -93,13 +93,13 @@ class Backoff:
 
     def again(self) -> bool:
         """Waits until the next attempt; False, at once, when there is to be none."""
-        left = self._end - self._clock()
-        if left <= 0:
+        remaining_s = self._end - self._clock()
+        if remaining_s <= 0:
             return False
         delay = self._next_s
         if delay > self._delay_max_s:
             delay = random.uniform(0, self._delay_max_s)
-        self._wait(min(delay, left))
+        self._wait(min(delay, remaining_s))
         self._next_s = min(self._next_s * 2, 1e6)
         return True
 
@@ -112,34 +112,34 @@ class Pipeline:
     tolerance: Tolerance
     wait: Callable[[float], object] | None = None
     tap: Tap | None = None
-    """Somebody who wants to see the next records; may be set by another thread."""
+    """Watches the next records; may be set by another thread."""
     _retries: int = 0
 
     def take_retries(self) -> int:
-        """How often a step was tried again since this was asked last."""
+        """The number of retries of steps since the last call."""
         retries, self._retries = self._retries, 0
         return retries
 
     def close(self) -> None:
-        """Closes converters and transforms; all of them, whatever one of them says."""
+        """Closes all converters and transforms, whatever one of them raises."""
         for step in self.steps:
             with contextlib.suppress(Exception):
                 step.close()
 
     def run(self, records: Records) -> tuple[Records, list[Failure]]:
-        """The records that came through, and what happened to those that failed; a record in
-        neither was left out by a transform."""
+        """The records that passed all steps, and the failures; a record in neither was dropped by a
+        transform."""
         failures: list[Failure] = []
         tap = self.tap  # another thread may set another one meanwhile
         watch = None if tap is None else tap.begin(records)
         for step in self.steps:
             if not len(records):
                 break
-            known = len(failures)
+            earlier = len(failures)
             records = self._do(step, records, failures)
             if watch is not None:
-                for each in failures[known:]:
-                    watch.failed(each.origin, step.label, each.cause)
+                for failure in failures[earlier:]:
+                    watch.failed(failure.origin, step.label, failure.cause)
                 watch.after(step, records)
         failures.sort(key=lambda failure: failure.origin)
         if tap is not None:
@@ -163,7 +163,7 @@ class Pipeline:
     def _retried(
         self, step: Step, records: Records, done: Records, failed: Failed
     ) -> tuple[Records, Failed]:
-        """The same after what may succeed when tried again was tried as long as it may be."""
+        """Retries rows that failed with a retriable error, for as long as configured."""
         if not any(map(retriable, failed.values())):
             return done, failed
         backoff = Backoff(
@@ -182,8 +182,8 @@ class Pipeline:
 
 
 def _attempt(step: Step, records: Records) -> tuple[Records, Failed]:
-    """One try of a step. Other people's code may raise although it should not: then it is asked
-    record by record, so that only those fail that are to blame."""
+    """One attempt of a step. If the plugin raises although it should not, it is called record by
+    record, so that only the records at fault fail."""
     failed: Failed = {}
     try:
         return step.apply(records, failed), failed
@@ -193,11 +193,11 @@ def _attempt(step: Step, records: Records) -> tuple[Records, Failed]:
     failed.clear()
     done = [records.only([])]
     for row in range(len(records)):
-        one, why = _attempt(step, records.only([row]))
-        if why:
-            failed[row] = why[0]
+        row_done, row_failed = _attempt(step, records.only([row]))
+        if row_failed:
+            failed[row] = row_failed[0]
         else:
-            done.append(one)
+            done.append(row_done)
     return Records.together(*done), failed
 
 
@@ -208,19 +208,19 @@ def _without(records: Records, origins: Mapping[int, object] | set[int]) -> Reco
 
 
 def sink_steps(plan: Conversion, *, fields: bool = False) -> list[Step]:
-    """From what was consumed (keys, values and headers are bytes) to what the sink is given; its
-    values may be `Fields` where they can be."""
+    """From consumed records (keys, values and headers are bytes) to the sink's records. With
+    `fields`, values are `Fields` where possible."""
     key, value, header = _built(plan)
-    transforms = [(each, each.kind(each.config)) for each in plan.transforms]
-    if any(each.predicate or not transform.keeps_fields for each, transform in transforms):
+    transforms = [(planned, planned.kind(planned.config)) for planned in plan.transforms]
+    if any(planned.predicate or not transform.keeps_fields for planned, transform in transforms):
         fields = False
 
     def values(records: Records, failed: Failed) -> Records:
         cells = records.values
         if fields and isinstance(cells, Cells):
-            found = value.to_fields(cells)
-            if found is not None:
-                return records.with_values(found)
+            as_fields = value.to_fields(cells)
+            if as_fields is not None:
+                return records.with_values(as_fields)
         return records.with_values(value.to_connect(records.topics, cells.values, failed))
 
     return [
@@ -239,12 +239,12 @@ def sink_steps(plan: Conversion, *, fields: bool = False) -> list[Step]:
             _headers(_read_headers(header)),
             header.close,
         ),
-        *(_transform(each, transform) for each, transform in transforms),
+        *(_transform(planned, transform) for planned, transform in transforms),
     ]
 
 
 def source_steps(plan: Conversion) -> list[Step]:
-    """From what the source gave to what is produced: keys, values and headers as bytes."""
+    """From the source's records to those to produce: keys, values and headers as bytes."""
     key, value, header = _built(plan)
 
     def keys(records: Records, failed: Failed) -> Records:
@@ -256,7 +256,7 @@ def source_steps(plan: Conversion) -> list[Step]:
         return records.with_values(Column.of(cells, None))
 
     return [
-        *(_transform(each, each.kind(each.config)) for each in plan.transforms),
+        *(_transform(planned, planned.kind(planned.config)) for planned in plan.transforms),
         Step(
             Stage.HEADER_CONVERTER,
             header.plugin.class_name,
@@ -282,11 +282,11 @@ def _transform(plan: TransformPlan, transform: Transform) -> Step:
 
 
 def _guarded(transform: Transform, predicate: Predicate, negate: bool) -> Apply:
-    """A transform for the records for which the predicate holds, or does not."""
+    """A transform that applies to records for which the predicate holds, or does not."""
 
     def apply(records: Records, failed: Failed) -> Records:
-        meant = predicate.test(records, failed)
-        chosen = [row for row, hit in enumerate(meant) if hit is not negate and row not in failed]
+        hits = predicate.test(records, failed)
+        chosen = [row for row, hit in enumerate(hits) if hit is not negate and row not in failed]
         if len(chosen) == len(records):
             return transform.apply(records, failed)
         if not chosen:
@@ -304,7 +304,7 @@ ConvertHeaders = Callable[[Sequence[str], list[Header], Failed], Iterable[Header
 
 
 def _headers(convert: ConvertHeaders) -> Apply:
-    """Headers are converted all together, and one that neighbours for the same topic share once; a
+    """Converts all headers together, and one that neighbours for the same topic share only once; a
     record fails if one of its headers does."""
 
     def apply(records: Records, failed: Failed) -> Records:
@@ -313,15 +313,15 @@ def _headers(convert: ConvertHeaders) -> Apply:
         topics: list[str] = []
         flat: list[Header] = []  # holds them, so that no id is used again
         rows: list[list[int]] = []  # the places in `flat` of a record's headers
-        known: dict[int, int] = {}
+        places_by_id: dict[int, int] = {}
         last: str | None = None
         for topic, headers in zip(records.topics, records.headers, strict=True):
             if topic != last:
-                known = {}
+                places_by_id = {}
                 last = topic
             places: list[int] = []
             for header in headers:
-                place = known.setdefault(id(header), len(flat))
+                place = places_by_id.setdefault(id(header), len(flat))
                 if place == len(flat):
                     flat.append(header)
                     topics.append(topic)

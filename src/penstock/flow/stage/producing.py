@@ -1,4 +1,4 @@
-"""What converts a source's records and produces them: of a whole task, or of one part of a poll."""
+"""Converts and produces a source's records: of a whole task, or of one part of a poll."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from penstock.ids import TaskId
 log = logging.getLogger(__name__)
 
 AGAIN_MAX_MS: Final = 10_000
-"""The longest wait before a source that is away is asked again."""
+"""The longest wait between retries while a source is unavailable."""
 
 
 class Producing(Hosted):
-    """What converts a source's records and produces them."""
+    """Converts and produces a source's records."""
 
     def __init__(self, host: HostPort, id: int, plan: SourcePlan) -> None:
         super().__init__(host, id, plan.task)
@@ -42,7 +42,7 @@ class Producing(Hosted):
         self._unsettled = 0  # records that were sent, and that Kafka is not known to have
 
     def watch(self, tap: Tap) -> None:
-        """Shows somebody the next records."""
+        """Shows the next records to `tap`."""
         self._pipeline.tap = tap
 
     def wake(self) -> None:
@@ -75,20 +75,20 @@ class Producing(Hosted):
             raise Interrupted
 
     def _send_part(self, part: str) -> None:
-        """Sends the records of a part. What it reads may be away; it is asked again for as long as
-        nothing of the part was given."""
+        """Sends the records of a part. While the source is unavailable it retries, unless it has
+        already read records of the part."""
         backoff = Backoff(-1, AGAIN_MAX_MS, self.wait_to_try_again)
         while True:
-            given = False
+            any_sent = False
             try:
                 for records in self._reader.read(part):
-                    given = True
+                    any_sent = True
                     self._send_records(records)
                     if self.stopping:
                         raise Interrupted
                 return
             except Exception as error:
-                if given or not retriable(error):
+                if any_sent or not retriable(error):
                     raise
                 log.warning("failed to read a part, retrying: %s", error)
                 with self.counted() as counts:
@@ -114,7 +114,7 @@ class Producing(Hosted):
         """Called with what is about to be sent."""
 
     def _flush(self) -> None:
-        """Waits until Kafka has what was sent."""
+        """Waits until Kafka has the sent records."""
         refused = self._sending.flush()
         if self.interceptors:
             acknowledged = self._sending.take_acknowledged()
@@ -129,13 +129,13 @@ class Producing(Hosted):
             counts.lost += lost
 
     def _settle(self) -> None:
-        """Counts what was sent as done: Kafka has it, and it counts for readers."""
+        """Counts the sent records as done: Kafka has them, and consumers can read them."""
         with self.counted() as counts:
             counts.done += self._unsettled
         self._unsettled = 0
 
     def _let_go(self) -> None:
-        """Closes everything; what is sent and not flushed is dropped."""
+        """Closes everything; drops records that were sent and not flushed."""
         if hasattr(self, "_sending"):
             self._sending.close()
         self._pipeline.close()
@@ -178,8 +178,7 @@ def report_refused(plan: SourcePlan, failures_of: Failures, refused: list[Refuse
 
 
 class PartContext:
-    """What the reader of a part may ask for: a `SourceContext` of a task that has stored
-    nothing."""
+    """The `SourceContext` of a part's reader: without stored offsets."""
 
     stored_offsets: Offsets = ()
 

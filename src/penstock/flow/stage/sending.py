@@ -1,4 +1,4 @@
-"""Records on their way into Kafka: the producer of a source task, and the topics it may create."""
+"""Sends records to Kafka: the producer of a source task, and the topics it may create."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Sending:
     """A producer whose records are converted already: keys, values and headers are bytes."""
 
     def __init__(self, plan: SourcePlan, check: Callable[[], None] = lambda: None) -> None:
-        """`check` is called while Kafka is waited for, and ends that by raising."""
+        """`check` is called while waiting for Kafka, and ends the wait by raising."""
         self._check = check
         self._topics = Topics(plan.topic_groups, plan.producer)
         self._refused: list[Refused] = []
@@ -41,14 +41,14 @@ class Sending:
             {
                 **plan.producer,
                 "on_delivery": self._delivered,
-                # Interceptors are told of every record; nobody else needs a call for each.
+                # Only interceptors need a delivery report for every record.
                 "delivery.report.only.error": not plan.interceptors,
                 "log_level": 3,
             }
         )
 
     def send(self, records: Records) -> set[str]:
-        """Queues every record; the topics they are for. Blocks while the queue is full."""
+        """Queues all records, and returns their topics. Blocks while the queue is full."""
         topics: set[str] = set()
         # confluent-kafka's batches have neither headers nor timestamps.
         singly = any(records.headers) or records.timestamps.count(None) < len(records)
@@ -70,18 +70,19 @@ class Sending:
         self.producer.produce(topic, value, key)
 
     def _introduce(self, topic: str) -> None:
-        """Has a new producer get its id at once. librdkafka asks for one when it hears about the
-        cluster. The first time it mostly has no connection for that, for it is just changing from
-        the address it was given to the broker it was told of, and would look again after half a
-        second; the second time it has one."""
+        """Makes a new producer get its id at once. librdkafka requests one when it gets the
+        cluster's metadata. The first time it mostly has no connection for that, as it is changing
+        from the bootstrap address to the broker's, and would retry after half a second; the second
+        time it has one."""
         self._introduced = True
         with contextlib.suppress(KafkaException):  # Kafka is away; `flush` waits for it
             for _ in range(2):
                 self.producer.list_topics(topic, timeout=_INTRODUCE_S)
 
     def flush(self) -> list[Refused]:
-        """Waits until everything queued is acknowledged or refused, however long Kafka is away;
-        what was refused. Raises TaskFailed when the producer itself cannot go on."""
+        """Waits until everything queued is acknowledged or refused, however long Kafka is
+        unavailable; returns the refused records. Raises TaskFailed when the producer itself cannot
+        go on."""
         while self.producer.flush(_FLUSH_S):
             self._check()
             self._raise_if_broken()
@@ -90,21 +91,21 @@ class Sending:
         return refused
 
     def abort(self, timeout_s: float) -> None:
-        """Aborts the open transaction: what became of its records says nothing any more. It drops
-        what is queued; what is on its way must not be, or its next transaction would fail."""
+        """Aborts the open transaction; its delivery reports no longer count. Drops queued records,
+        but none in flight, or the next transaction would fail."""
         self.producer.abort_transaction(timeout_s)
         self.producer.poll(0)
         self._refused = []
         self._acknowledged = {}
 
     def drop(self) -> None:
-        """Drops what is queued and not yet on its way; from any thread."""
+        """Drops records that are queued and not in flight. Thread-safe."""
         producer = getattr(self, "producer", None)
         if producer is not None:
             producer.purge(in_flight=False)
 
     def close(self) -> None:
-        """Drops what is still queued, of which nothing was reported as done, and the producer."""
+        """Drops queued records, none of which was reported as done, and the producer."""
         if hasattr(self, "producer"):
             self.producer.purge()
             del self.producer  # its threads and connections end with it
@@ -135,8 +136,8 @@ class Sending:
                 self.producer.poll(0.1)  # let the broker catch up
 
     def _produce_one(self, topic: str, row: int, records: Records) -> None:
-        given = records.headers[row] if records.headers else ()
-        headers = [(header.name, header.value) for header in given]
+        record_headers = records.headers[row] if records.headers else ()
+        headers = [(header.name, header.value) for header in record_headers]
         message = _message(
             records.keys.values[row],
             records.values.values[row],
@@ -174,16 +175,16 @@ class Sending:
         of[3] = max(of[3], ms)
 
     def take_acknowledged(self) -> dict[TopicPartition, Acknowledged]:
-        """What Kafka has acknowledged since this was last taken, if the task has interceptors."""
-        taken, self._acknowledged = self._acknowledged, {}
+        """Acknowledged records since the last call, if the task has interceptors."""
+        acknowledged, self._acknowledged = self._acknowledged, {}
         return {
             place: Acknowledged(int(records), int(offset), ms, most)
-            for place, (records, offset, ms, most) in taken.items()
+            for place, (records, offset, ms, most) in acknowledged.items()
         }
 
 
 class _Unsent:
-    """A record the producer did not even queue; answers like a `Message`."""
+    """A record that the producer did not even queue, with the methods of a `Message`."""
 
     def __init__(self, topic: str, message: dict[str, Any]) -> None:
         self._topic = topic
@@ -203,16 +204,16 @@ class _Unsent:
 
 
 class Topics:
-    """Creates topics the first time a record is for them (kafka-connect.md §8.5)."""
+    """Creates topics for the first record sent to them (kafka-connect.md §8.5)."""
 
     def __init__(self, groups: tuple[TopicGroup, ...], producer: Settings) -> None:
         self._groups = groups
         self._settings = _admin_settings(producer)
-        self._known: set[str] = set()
+        self._ensured: set[str] = set()
 
     def ensure(self, topic: str) -> None:
-        """Returns when `topic` exists or is none of ours to create. Raises TaskFailed."""
-        if topic in self._known:
+        """Creates `topic` if it is missing and a group matches it. Raises TaskFailed."""
+        if topic in self._ensured:
             return
         group = next((group for group in self._groups if group.matches(topic)), None)
         if group is not None:
@@ -220,7 +221,7 @@ class Topics:
                 self._create(topic, group)
             except KafkaException as error:
                 raise TaskFailed(_not_created(topic, group, error.args[0])) from error
-        self._known.add(topic)
+        self._ensured.add(topic)
 
     def _create(self, topic: str, group: TopicGroup) -> None:
         admin = AdminClient(self._settings)

@@ -1,9 +1,8 @@
-"""A sink task on a slot: writes what its consumer reads, and says what may be committed.
+"""A sink task on a slot: writes what its consumer reads, and decides what may be committed.
 
-The consumer is in the JVM beside (`SlotConsumer.java`); it is the task's member in the group
-`connect-<name>`, and does what it is told here. Its events overtake the records that wait: where a
-partition is revoked, its records that are not yet written are dropped, for their next owner gets
-them.
+The consumer is in the slot's JVM (`SlotConsumer.java`); it is the task's member in the group
+`connect-<name>`, and obeys the commands sent here. Its events overtake waiting records: when a
+partition is revoked, its unwritten records are dropped, as the next owner reads them.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ class SinkTask(Hosted):
         self._plan = plan
         self._writer: SinkWriter
         self._pipeline: Pipeline
-        self._tap: Tap | None = None  # somebody wants to see records
+        self._tap: Tap | None = None
         self._failures = Failures(plan.task, plan.tolerance)
         self._reporting = threading.Lock()  # guards the failures
         plugin = plan.connector.plugin
@@ -62,10 +61,10 @@ class SinkTask(Hosted):
         self._frames: deque[pa.Buffer] = deque()
         self._events: deque[dict[str, Any]] = deque()
         self._epochs: dict[TopicPartition, int] = {}
-        self._positions: dict[TopicPartition, int] = {}  # read next, for whoever asks
+        self._positions: dict[TopicPartition, int] = {}  # read next, as reported to the worker
         self._reached: dict[TopicPartition, int] = {}  # written, and not known to be committed
         self._committed: dict[TopicPartition, int] = {}
-        self._barrier: dict[TopicPartition, int] = {}  # nothing from there on is committed
+        self._barrier: dict[TopicPartition, int] = {}  # offsets past it are not committed
         self._seeks = Seeks()
         self._moves = 0  # how often partitions came, went, or are read from elsewhere
         self._commits: dict[int, tuple[float, dict[TopicPartition, int]]] = {}
@@ -77,7 +76,7 @@ class SinkTask(Hosted):
         self._errant: BaseException | None = None
         self._opened = False
         self._closed = threading.Event()
-        self._left_behind: str | None = None  # the member, where its group may not know it has left
+        self._left_behind: str | None = None  # a member whose group may not know that it has left
         self._pending: list[Converted] = []
         self._linger_until = 0.0
         self._idle_at = float("inf")
@@ -89,7 +88,7 @@ class SinkTask(Hosted):
             self.turn.notify_all()
 
     def take_event(self, event: dict[str, Any]) -> None:
-        """Something happened to the consumer."""
+        """An event of the consumer."""
         if event["event"] == "closed":
             self._left_behind = event.get("member")
             self._closed.set()
@@ -99,7 +98,7 @@ class SinkTask(Hosted):
 
     @property
     def positions(self) -> Mapping[TopicPartition, int]:
-        """Where each partition that it owns is read next."""
+        """The position of each partition that it owns."""
         with self.turn:
             return dict(self._positions)
 
@@ -145,7 +144,7 @@ class SinkTask(Hosted):
         self.take_event({"event": "seek"})
 
     def watch(self, tap: Tap) -> None:
-        """Shows somebody the next records."""
+        """Shows the next records to `tap`."""
         self._tap = tap
         if hasattr(self, "_pipeline"):
             self._pipeline.tap = tap
@@ -166,7 +165,7 @@ class SinkTask(Hosted):
         self.say(Running(self.id))
         interval_s = plan.commit_interval_ms / 1000
         self._commit_at = time.monotonic() + interval_s
-        self._rest()
+        self._schedule_idle()
         while not self.stopping:
             self._await_something()
             if self._errant is not None:
@@ -181,10 +180,10 @@ class SinkTask(Hosted):
             if now >= self._idle_at:
                 with self.busy():
                     self._writer.idle()
-                self._rest()
+                self._schedule_idle()
 
-    def _rest(self) -> None:
-        """Notes when the writer is to be told that there is nothing to write."""
+    def _schedule_idle(self) -> None:
+        """Sets when the writer's `idle` is due."""
         every_ms = self._writer.idle_ms
         self._idle_at = time.monotonic() + every_ms / 1000 if every_ms else float("inf")
 
@@ -197,13 +196,13 @@ class SinkTask(Hosted):
                 if self._pending:
                     due = min(due, self._linger_until)
                 due = min(due, self._idle_at)
-                left = due - time.monotonic()
-                if left <= 0:
+                remaining_s = due - time.monotonic()
+                if remaining_s <= 0:
                     return
-                self.turn.wait(left)
+                self.turn.wait(remaining_s)
 
     def _handle_events(self) -> bool:
-        """Does what the consumer's events ask for; whether there was one."""
+        """Handles the consumer's events; False without any."""
         with self.turn:
             events, self._events = self._events, deque()
         for event in events:
@@ -212,8 +211,8 @@ class SinkTask(Hosted):
         return bool(events)
 
     def _obey_seeks(self) -> None:
-        """Has the consumer read from where the writer asked for. What was read before is dropped,
-        and what was reached is forgotten."""
+        """Moves the consumer to the positions that the writer requested. Drops records read before,
+        and forgets the offsets reached."""
         if not self._seeks.asked:
             return
         with self.turn:
@@ -246,14 +245,14 @@ class SinkTask(Hosted):
                 with self.busy():
                     self._writer.assigned(starts)
             case "revoked":
-                gone = frozenset(TopicPartition(*row) for row in event["partitions"])
-                ticket, offsets = self._released(gone)
+                partitions = frozenset(TopicPartition(*row) for row in event["partitions"])
+                ticket, offsets = self._released(partitions)
                 self._consumer.released(ticket, offsets)
             case "lost":
-                gone = frozenset(TopicPartition(*row) for row in event["partitions"])
-                self._forget(gone)
+                partitions = frozenset(TopicPartition(*row) for row in event["partitions"])
+                self._forget(partitions)
                 with self.busy():
-                    self._writer.revoked(gone, lost=True)
+                    self._writer.revoked(partitions, lost=True)
             case "sought":
                 with self.turn:
                     for topic, partition, epoch, position in event["partitions"]:
@@ -267,40 +266,40 @@ class SinkTask(Hosted):
                 raise ConsumerFailed(event.get("trace") or "it was closed")
 
     def _released(
-        self, gone: frozenset[TopicPartition]
+        self, partitions: frozenset[TopicPartition]
     ) -> tuple[int, Mapping[TopicPartition, int]]:
-        """Finishes revoked partitions; what is to be committed of them."""
-        self._drop(gone)
+        """Finishes revoked partitions; returns the ticket and offsets of their commit."""
+        self._drop(partitions)
         with self.busy():
             flushed = self._flushed()
-            self._writer.revoked(gone, lost=False)
-            known = {at: reached for at, reached in self._reached.items() if at in gone}
-            allowed = self._allowed(known) if flushed else {}
+            self._writer.revoked(partitions, lost=False)
+            positions = {at: reached for at, reached in self._reached.items() if at in partitions}
+            allowed = self._allowed(positions) if flushed else {}
         self._failures_flushed()
-        self._forget(gone)
+        self._forget(partitions)
         return self._ticket(allowed), allowed
 
-    def _forget(self, gone: frozenset[TopicPartition]) -> None:
+    def _forget(self, partitions: frozenset[TopicPartition]) -> None:
         with self.turn:
-            for at in gone:
+            for at in partitions:
                 self._epochs.pop(at, None)
                 self._positions.pop(at, None)
                 self._reached.pop(at, None)
                 self._committed.pop(at, None)
                 self._barrier.pop(at, None)
-            self._seeks.forget(gone)
+            self._seeks.forget(partitions)
         self._moves += 1
-        self._drop(gone)
+        self._drop(partitions)
 
-    def _drop(self, gone: frozenset[TopicPartition]) -> None:
-        """Drops what is converted and not written: the next owner of the partitions gets it."""
-        for each in self._pending:
-            if each.chunk.partition in gone:
-                self._consumer.done(each.bytes)
-        self._pending = [each for each in self._pending if each.chunk.partition not in gone]
+    def _drop(self, partitions: frozenset[TopicPartition]) -> None:
+        """Drops converted, unwritten records: the next owner of the partitions reads them."""
+        for part in self._pending:
+            if part.chunk.partition in partitions:
+                self._consumer.done(part.bytes)
+        self._pending = [part for part in self._pending if part.chunk.partition not in partitions]
 
     def _write_next(self) -> None:
-        """Takes the next chunk, and writes when there is enough, or nothing more to wait for."""
+        """Takes the next chunk, and writes if the batch is full or its linger time is over."""
         with self.turn:
             frame = self._frames.popleft() if self._frames else None
         batching = self._writer.batching
@@ -321,36 +320,36 @@ class SinkTask(Hosted):
             self._failures_flushed()
 
     def _is_full(self, batching: Batching) -> bool:
-        records = sum(len(each.records) for each in self._pending)
-        held = sum(each.bytes for each in self._pending)
-        return (0 < batching.records <= records) or held >= HELD_BYTES // 2
+        records = sum(len(part.records) for part in self._pending)
+        held_bytes = sum(part.bytes for part in self._pending)
+        return (0 < batching.records <= records) or held_bytes >= HELD_BYTES // 2
 
     def _convert(self, frame: pa.Buffer) -> None:
-        taken = chunk(frame)
-        if not self._is_ours(taken):
+        received = chunk(frame)
+        if not self._is_ours(received):
             self._consumer.done(len(frame))  # of an assignment that is over
             return
-        original = failures.consumed(taken.records, taken.timestamp_type)
-        records, failed = self.interceptors.receive(self._pipeline, taken.records)
+        original = failures.consumed(received.records, received.timestamp_type)
+        records, failed = self.interceptors.receive(self._pipeline, received.records)
         with self._reporting:
             self._failures.report(failed, original)
         with self.counted() as counts:
-            counts.records += len(taken.records)
+            counts.records += len(received.records)
             counts.failed += len(failed)
             counts.retries += self._pipeline.take_retries()
-            counts.topics.add(taken.partition.topic)
+            counts.topics.add(received.partition.topic)
         if not self._pending:
             self._linger_until = time.monotonic() + self._writer.batching.linger_ms / 1000
-        self._pending.append(Converted(taken, records, len(frame), original))
+        self._pending.append(Converted(received, records, len(frame), original))
 
     def _write_pending(self, batching: Batching) -> None:
         parts, self._pending = self._pending, []
         try:
             if batching.by_partition:
-                for partition in dict.fromkeys(each.chunk.partition for each in parts):
-                    some = [each for each in parts if each.chunk.partition == partition]
-                    if self._is_ours(some[0].chunk):
-                        self._write_batch(some)
+                for partition in dict.fromkeys(part.chunk.partition for part in parts):
+                    of_partition = [part for part in parts if part.chunk.partition == partition]
+                    if self._is_ours(of_partition[0].chunk):
+                        self._write_batch(of_partition)
             else:
                 self._write_batch(parts)
         finally:
@@ -358,21 +357,21 @@ class SinkTask(Hosted):
                 self._consumer.done(part.bytes)
 
     def _write_batch(self, parts: Sequence[Converted]) -> None:
-        """Writes chunks in one or more calls; the offsets they reach count as they are written."""
+        """Writes chunks in one or more calls; after each, the offsets it reached count."""
         originals = Originals(parts)
-        whole = originals.together()
-        if whole is not None:
-            most = self._writer.batching.records or len(whole)
+        records = originals.together()
+        if records is not None:
+            most = self._writer.batching.records or len(records)
             moves = self._moves
-            for start in range(0, len(whole), most):
-                rows = range(start, min(start + most, len(whole)))
-                batch = whole if len(rows) == len(whole) else whole.only(rows)
+            for start in range(0, len(records), most):
+                rows = range(start, min(start + most, len(records)))
+                batch = records if len(rows) == len(records) else records.only(rows)
                 batch = replace(batch, source=originals)
                 self._put(batch if moves == self._moves else self._still_ours(batch), originals)
-                if rows.stop < len(whole):
+                if rows.stop < len(records):
                     for row in rows:
-                        source = originals.chunk(whole.origins[row])
-                        self._reach(source.partition, source.epoch, whole.offsets[row] + 1)
+                        source = originals.chunk(records.origins[row])
+                        self._reach(source.partition, source.epoch, records.offsets[row] + 1)
         for part in parts:
             self._reach(part.chunk.partition, part.chunk.epoch, part.chunk.end)
 
@@ -383,8 +382,8 @@ class SinkTask(Hosted):
                 self._positions[partition] = position
 
     def _put(self, records: Records, originals: Originals) -> None:
-        """Gives records to the writer, again and again while it asks for that, without those whose
-        partitions are revoked meanwhile, or are to be read from elsewhere."""
+        """Passes records to the writer, and retries while its errors are retriable; without records
+        whose partitions are revoked or sought meanwhile."""
         delay_max = min(self._plan.tolerance.retry_delay_max_ms, _PUT_DELAY_MAX_MS)
         backoff = Backoff(-1, delay_max, self._wait_for_event)
         moves = self._moves
@@ -425,8 +424,8 @@ class SinkTask(Hosted):
             counts.done += len(records) - len(refused)
 
     def _still_ours(self, records: Records) -> Records:
-        """Without records of assignments that are over, and of partitions that are to be read from
-        elsewhere."""
+        """The records without those of ended assignments, and of partitions that are being
+        sought."""
         assert isinstance(records.source, Originals)
         chunks = map(records.source.chunk, records.origins)
         rows = [row for row, chunk in enumerate(chunks) if self._is_ours(chunk)]
@@ -436,7 +435,7 @@ class SinkTask(Hosted):
         return self._epochs.get(chunk.partition) == chunk.epoch
 
     def _wait_for_event(self, seconds: float) -> None:
-        """Waits; less long when the consumer has an event, raises Interrupted when stopping."""
+        """Waits, at most until the consumer has an event; raises Interrupted when stopping."""
         with self.turn:
             self.turn.wait_for(lambda: self.stopping or self._events, seconds)
         self.wait_to_try_again(0)
@@ -449,9 +448,8 @@ class SinkTask(Hosted):
                 counts.lost += lost
 
     def _commit(self) -> bool:
-        """Commits what is written, unless a commit is on its way; False when it is to be tried
-        again soon. That is no loss: if the partition moves on, its new owner gets the records once
-        more."""
+        """Commits what is written, unless a commit is under way; False if it is to be retried soon.
+        If the partition moves meanwhile, its new owner reads the records once more."""
         if not self._reached or self._commits:
             return not self._commits
         with self.busy():
@@ -465,7 +463,7 @@ class SinkTask(Hosted):
         return True
 
     def _flushed(self) -> bool:
-        """Whether the target has everything; if not, nothing may be committed for now."""
+        """Flushes the writer; False if that failed and nothing may be committed for now."""
         try:
             self._writer.flush()
             self._obey_seeks()
@@ -479,8 +477,8 @@ class SinkTask(Hosted):
         return True
 
     def _allowed(self, reached: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """What the writer, and reported records, let be committed. Never less than is committed
-        already: a record that is reported after its commit does not take the commit back."""
+        """The offsets that the writer and reported records allow to commit. Never less than is
+        committed already: a record reported after its commit does not undo the commit."""
         if not reached:
             return {}
         offered = self._writer.pre_commit(dict(reached))
@@ -533,7 +531,7 @@ class SinkTask(Hosted):
             if self._left_behind is not None and self._plan.group_admin is not None:
                 group = self._plan.consumer["group.id"]
                 remove_member(self._plan.group_admin, group, self._left_behind)
-        with suppress(Exception):  # what a pipeline or writer says while it is closed helps nobody
+        with suppress(Exception):  # errors of a pipeline that is being closed help nobody
             if hasattr(self, "_pipeline"):
                 self._pipeline.close()
         if hasattr(self, "_writer"):
@@ -542,21 +540,21 @@ class SinkTask(Hosted):
             raise error
 
     def _commit_at_last(self) -> None:
-        """Has the writer finish its partitions, and commits. Kafka refuses a commit during a
-        rebalance; it takes the next."""
-        gone = frozenset(self._epochs)
+        """Lets the writer finish its partitions, and commits. Kafka refuses a commit during a
+        rebalance, so it retries."""
+        owned = frozenset(self._epochs)
         until = time.monotonic() + min(_LAST_COMMIT_S, self.time_left())
         with self.busy():
             while not self._flushed():
                 if time.monotonic() >= until:
-                    return  # what is not there is read again
+                    return  # what was not flushed is read again
                 with self.turn:
                     self.turn.wait(_REJOIN_S)
-            if gone:
-                self._writer.revoked(gone, lost=False)
+            if owned:
+                self._writer.revoked(owned, lost=False)
             allowed = self._allowed(self._reached)
         self._failures_flushed()
-        self._await_commits(until)  # of one that is on its way
+        self._await_commits(until)  # one may be under way
         while allowed and time.monotonic() < until:
             ticket = self._ticket(allowed)
             left_ms = int(max(1.0, (until - time.monotonic()) * 1000))
@@ -570,8 +568,8 @@ class SinkTask(Hosted):
     def _await_commits(self, until: float) -> None:
         while self._commits and not self._closed.is_set():
             with self.turn:
-                left = until - time.monotonic()
-                if left <= 0 or not self.turn.wait_for(lambda: self._events, left):
+                remaining_s = until - time.monotonic()
+                if remaining_s <= 0 or not self.turn.wait_for(lambda: self._events, remaining_s):
                     return
                 events, self._events = self._events, deque()
             for event in events:

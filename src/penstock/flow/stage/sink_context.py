@@ -1,4 +1,4 @@
-"""What the writer of a sink task may ask for."""
+"""The context of a sink task's writer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.ids import TaskId, TopicPartition
 
 
 class SinkTaskPort(Protocol):
-    """What of a sink task its context uses."""
+    """The part of a sink task that its context uses."""
 
     task: TaskId
 

@@ -1,8 +1,9 @@
-"""A source task on a slot: polls its reader, converts and produces, and has the offsets stored.
+"""A source task on a slot: polls its reader, converts and produces, and requests the storing of
+offsets.
 
-At least once, the worker stores the offsets of what Kafka has acknowledged: it has one offset store
-for all its tasks, and knows whether a task is still its own. Exactly once, one transactional
-producer, made when the task is placed and never again, sends records and offsets in one transaction
+At least once, the worker stores the offsets of acknowledged records: it has one offset store for
+all its tasks, and knows whether a task is still its own. Exactly once, one transactional producer,
+created when the task is placed and never again, sends records and offsets in one transaction
 (KIP-618): a producer that the task's next owner has fenced is not replaced.
 """
 
@@ -42,18 +43,18 @@ from penstock.flow.traces import Carried
 log = logging.getLogger(__name__)
 
 POLL_BYTES: Final = 1 << 20
-"""About how much one poll gives: few enough records to be stopped soon."""
+"""The approximate size of a poll: small enough to stop soon."""
 
 MOST_POLLS: Final = 32
-"""How many polls, at most, go into one transaction, and are flushed together: to wait for Kafka
-costs as much as to send a megabyte."""
+"""The most polls that go into one transaction, and are flushed together: waiting for Kafka costs as
+much as sending a megabyte."""
 
-_MOST_S: Final = 1.0  # as long is what is read kept from being stored, at most
+_MOST_S: Final = 1.0  # the longest that records are read without storing their offsets
 _WAIT_MS: Final = 500
 _OPEN_WAIT_MS: Final = 50  # while a transaction is open
-_ANSWER_WAIT_MS: Final = 50  # by readers that cannot be woken
-_ANSWER_S: Final = 0.01  # until an answer of the worker's is there, as a rule
-_PATIENCE_S: Final = 5.0  # shorter than a session: a worker that stands still loses its tasks
+_ANSWER_WAIT_MS: Final = 50  # for readers that cannot be woken
+_ANSWER_S: Final = 0.01  # the usual time of an answer from the worker
+_PATIENCE_S: Final = 5.0  # shorter than a session: a worker that hangs loses its tasks
 _INIT_S: Final = 60
 _END_S: Final = 60
 _ABORT_S: Final = 10
@@ -65,7 +66,7 @@ class SourceTask(Producing):
     def __init__(self, host: HostPort, id: int, plan: SourcePlan) -> None:
         super().__init__(host, id, plan)
         self._begin: Begin | None = None
-        self._stored: dict[bytes, SourceOffset] = {}  # by what partitions compare by
+        self._stored: dict[bytes, SourceOffset] = {}  # by partition key
         self._keys: Mapping[bytes, bytes] = {}
         self._sent: dict[bytes, SourceOffset] = {}  # of records that are sent, not acknowledged
         self._acknowledged: dict[bytes, SourceOffset] = {}  # to be stored
@@ -97,8 +98,7 @@ class SourceTask(Producing):
             self._commit_wanted = True
 
     def due(self) -> list[Store]:
-        """Asks for the offsets of what is acknowledged to be stored, unless others are on their
-        way: then these follow."""
+        """The request to store acknowledged offsets; empty while an earlier request is open."""
         with self.turn:
             if not self._acknowledged or self._storing or self.cut_off:
                 return []
@@ -132,25 +132,31 @@ class SourceTask(Producing):
             if self.stopping or self._begin is None:
                 return
             self._keys = self._begin.keys
-            self._stored = {partition_key(each.partition): each for each in self._begin.offsets}
+            self._stored = {
+                partition_key(offset.partition): offset for offset in self._begin.offsets
+            }
         with self.busy():
             self._open(_Context(self))
         self.say(Running(self.id))
         while not self.stopping:
             self._take_answers()
             if self._storing and time.monotonic() - self._asked_at > _PATIENCE_S:
-                self._rest(_PATIENCE_S)  # the worker, or Kafka, is away: the task may be others'
+                self._await_answers(
+                    _PATIENCE_S
+                )  # the worker, or Kafka, is away: the task may be others'
             elif not self._step():
-                self._rest(self._reader.idle_ms / 1000 or (_ANSWER_S if self._storing else 0))
+                self._await_answers(
+                    self._reader.idle_ms / 1000 or (_ANSWER_S if self._storing else 0)
+                )
 
-    def _rest(self, seconds: float) -> None:
+    def _await_answers(self, seconds: float) -> None:
         if seconds:
             with self.turn:
                 self.turn.wait_for(lambda: self.stopping or self._answers, seconds)
 
     def _step(self) -> bool:
-        """Polls once, and sends what there is. Ends a batch that is complete, large or old enough,
-        or that nothing more is ready for. False when there was nothing to do."""
+        """Polls once, and sends the records. Ends a batch that is complete, large or old enough, or
+        if nothing more is ready. False if there was nothing to do."""
         polled = self._poll(self._wait_ms())
         if polled is not None:
             if not self._polls:
@@ -163,7 +169,7 @@ class SourceTask(Producing):
         return polled is not None
 
     def _wait_ms(self) -> int:
-        """How long a poll may wait: not at all while something else is to be done soon."""
+        """How long a poll may wait: not at all while other work is due soon."""
         if not self._polls:
             return _ANSWER_WAIT_MS if self._storing else _WAIT_MS
         transactions = self._plan.transactions
@@ -172,7 +178,7 @@ class SourceTask(Producing):
         return 0 if at_once and not waits else _OPEN_WAIT_MS
 
     def _poll(self, wait_ms: int) -> Polled | None:
-        """The reader's next records; asked again and again while what it reads is away."""
+        """The reader's next records; retries while the source is unavailable."""
         backoff = Backoff(-1, AGAIN_MAX_MS, self.wait_to_try_again)
         began = time.monotonic()
         while True:
@@ -193,7 +199,7 @@ class SourceTask(Producing):
             return polled
 
     def _is_due(self, polled: Polled | None) -> bool:
-        """Whether what is sent is to be ended: flushed or committed."""
+        """Whether the batch is to end: be flushed or committed."""
         if not self._polls:
             return False
         transactions = self._plan.transactions
@@ -219,20 +225,20 @@ class SourceTask(Producing):
                 return
             polled = replace(polled, records=Records.none(), parts=())
         was_open = self._sent_is_open
-        self._sent_is_open = True  # until all of it is sent: it may be interrupted
+        self._sent_is_open = True  # until all is sent: it may be interrupted
         self._polls += 1
         if polled.parts:
             self._read_parts(polled.parts)
         else:
             self._send_records(polled.records)
-        for each in polled.offsets:
+        for offset in polled.offsets:
             self._has_offsets = True
-            self._sent[partition_key(each.partition)] = each
+            self._sent[partition_key(offset.partition)] = offset
         self._sent_is_open = not polled.offsets and (len(polled.records) > 0 or was_open)
 
     def _read_parts(self, parts: Sequence[str]) -> None:
-        """Has parts read side by side; exactly once one after the other, for they are in one
-        transaction, which one producer has."""
+        """Reads parts in parallel; with exactly once one after the other, for one producer sends
+        all of them in one transaction."""
         if self._plan.transactions is not None or len(parts) == 1:
             for part in parts:
                 self._send_part(part)
@@ -266,15 +272,15 @@ class SourceTask(Producing):
             self._in_transaction = True
 
     def _end_batch(self) -> None:
-        """Waits until Kafka has what was sent. Its offsets are stored with the host's next round,
-        which asks for those of all its tasks at once; sooner if the connector wants it."""
-        wanted, self._commit_wanted = self._commit_wanted, False
+        """Waits until Kafka has the sent records. Their offsets are stored with the host's next
+        round, together with those of its other tasks; sooner if the connector requests it."""
+        commit_wanted, self._commit_wanted = self._commit_wanted, False
         if self._plan.transactions is None:
             self._flush()
             self._settle()
             with self.turn:
                 self._acknowledged |= self._sent
-                self._store_wanted = self._store_wanted or wanted
+                self._store_wanted = self._store_wanted or commit_wanted
             self._store_if_wanted()
         else:
             self._commit_transaction()
@@ -282,7 +288,7 @@ class SourceTask(Producing):
         self._polls = 0
 
     def _store_if_wanted(self) -> None:
-        """Has offsets stored now that are not to wait for the host's next round."""
+        """Requests the storing of offsets that must not wait for the host's next round."""
         if self._store_wanted:
             for store in self.due():
                 self.say(store)
@@ -302,8 +308,8 @@ class SourceTask(Producing):
         if not offsets:
             return
         with self.turn:
-            for each in offsets:
-                self._stored[partition_key(each.partition)] = each
+            for offset in offsets:
+                self._stored[partition_key(offset.partition)] = offset
         with self.busy():
             self._reader.committed(offsets)
 
@@ -312,19 +318,19 @@ class SourceTask(Producing):
         assert self._plan.transactions is not None
         topic = self._plan.transactions.offsets_topic
         offsets = list(self._sent.values())
-        forgotten = [each for each in offsets if each.offset is None]
+        forgotten = [offset for offset in offsets if offset.offset is None]
         try:
             if forgotten:
                 self._forget(forgotten)
             self._begin_transaction()
             self._flush()
-            for each in offsets:
-                self._sending.send_row(topic, *self._encoded(each))
+            for offset in offsets:
+                self._sending.send_row(topic, *self._encoded(offset))
             self._flush()
             self._check_still_ours()
             self._sending.producer.commit_transaction(_END_S)
             self._in_transaction = False
-        except (KafkaException, SystemError) as error:  # the latter when a callback met the former
+        except (KafkaException, SystemError) as error:  # the latter if a callback raised the former
             self._abort()
             raise cannot(self._plan, "finish writing records to Kafka", error) from error
         except BaseException:
@@ -334,12 +340,12 @@ class SourceTask(Producing):
         self.say(TransactionCommitted(self.id, offsets))
         self._committed(offsets)
 
-    def _encoded(self, each: SourceOffset) -> tuple[bytes, bytes | None]:
-        record = StoredOffset(self.task.connector, each.partition, each.offset)
-        return encode_offset(record, self._keys.get(partition_key(each.partition)))
+    def _encoded(self, source_offset: SourceOffset) -> tuple[bytes, bytes | None]:
+        record = StoredOffset(self.task.connector, source_offset.partition, source_offset.offset)
+        return encode_offset(record, self._keys.get(partition_key(source_offset.partition)))
 
     def _forget(self, offsets: Offsets) -> None:
-        """Has offsets forgotten where they would come back from: the worker's own topic."""
+        """Forgets offsets in the worker's own topic, from which they would come back."""
         self._tickets += 1
         ticket = self._tickets
         self.say(Store(self.id, ticket, offsets, forget_only=True))
@@ -352,18 +358,18 @@ class SourceTask(Producing):
         self._take_answers()
 
     def _abort_for_good(self, polled: Polled) -> None:
-        """Throws a transaction away; the offsets go on, so nothing of it is read again."""
+        """Aborts a transaction, but commits its offsets, so that it is not read again."""
         self._abort()
-        for each in polled.offsets:
-            self._sent[partition_key(each.partition)] = each
+        for offset in polled.offsets:
+            self._sent[partition_key(offset.partition)] = offset
         self._sent_is_open = False
         self._commit_transaction()
         self._sent = {}
         self._polls = 0
 
     def _abort(self) -> None:
-        """Ends the open transaction, so that consumers need not wait for its time-out. Fenced or
-        cancelled, it ends without us."""
+        """Aborts the open transaction, so that consumers need not wait for its timeout. That of a
+        fenced or cancelled task ends without us."""
         if not self._in_transaction:
             return
         self._in_transaction = False
@@ -374,7 +380,7 @@ class SourceTask(Producing):
             log.info("failed to abort the transaction: %s", error)
 
     def finish(self, *, failed: bool) -> None:
-        """Ends what was sent, as far as it is complete, and lets go of everything."""
+        """Ends the batch, if it is complete, and releases everything."""
         try:
             if failed:
                 self._store_rest()
@@ -396,8 +402,7 @@ class SourceTask(Producing):
         self._store_rest()
 
     def _store_rest(self) -> None:
-        """Has the offsets of what is acknowledged stored, as far as there is time; of a task that
-        has failed, too."""
+        """Stores acknowledged offsets, as far as there is time; also after the task has failed."""
         while not self.cut_off:
             for store in self.due():
                 self.say(store)
@@ -408,17 +413,17 @@ class SourceTask(Producing):
             self._take_answers()
 
 
-def cannot(plan: SourcePlan, what: str, error: BaseException) -> TaskFailed:
+def cannot(plan: SourcePlan, action: str, error: BaseException) -> TaskFailed:
     """Why an exactly-once task cannot go on."""
     return TaskFailed(
-        f"The task {plan.task} was unable to {what} before its producer transaction expired or "
+        f"The task {plan.task} was unable to {action} before its producer transaction expired or "
         "another one took its place. It may be necessary to reconfigure this connector "
         f"('producer.override.transaction.timeout.ms'): {error.__cause__ or error}"
     )
 
 
 class _Context(PartContext):
-    """What the reader may ask for: a `SourceContext`."""
+    """The `SourceContext` of a task's reader."""
 
     def __init__(self, task: SourceTask) -> None:
         super().__init__(task)

@@ -1,7 +1,7 @@
-"""Shows people what becomes of a task's next records, step by step (`GET …/trace`).
+"""Shows users a task's next records, step by step (`GET …/trace`).
 
-A tap looks at what passes through a pipeline; nothing is run twice. It costs something for the
-batch that it looks at, and nothing when there is none.
+A tap watches the records in a pipeline; nothing runs twice. It costs time only for the batches it
+watches.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MOST_BYTES: Final = 32_768
 
 
 class StepLike(Protocol):
-    """What a tap says of a step."""
+    """The part of a step that a tap shows."""
 
     @property
     def label(self) -> Json: ...
@@ -59,9 +59,8 @@ Place = tuple[str, int | None, int]
 
 
 class Tap:
-    """Watches the next `records` that are given to a pipeline within `seconds`, and gives them to
-    `show`: those of a source when they are converted, those of a sink when they are written. Used
-    by the task's thread."""
+    """Watches the next `records` that enter a pipeline within `seconds`, and passes them to `show`:
+    those of a source once converted, those of a sink once written. Used by the task's thread."""
 
     def __init__(
         self,
@@ -71,21 +70,21 @@ class Tap:
         show: Callable[[Sequence[Json]], None],
     ) -> None:
         self._show = show
-        self._held: dict[Place, WatchedRecord] = {}
-        self._left = records
+        self._pending: dict[Place, WatchedRecord] = {}
+        self._remaining = records
         self._until = time.monotonic() + seconds
         self._hidden = hidden
 
     @property
     def over(self) -> bool:
         """Whether it watches no more records."""
-        return self._left <= 0 or self._late
+        return self._remaining <= 0 or self._late
 
     @property
     def done(self) -> bool:
-        """Whether nobody waits any more to be shown something: some records are never written here,
-        because their partition was revoked."""
-        return self._late or (self._left <= 0 and not self._held)
+        """Whether there is nothing more to show. Some records are never written here, because their
+        partition was revoked."""
+        return self._late or (self._remaining <= 0 and not self._pending)
 
     @property
     def _late(self) -> bool:
@@ -95,35 +94,35 @@ class Tap:
         """Watches the first records of a batch; None if it is over."""
         if self.over:
             return None
-        rows = min(self._left, len(records))
-        self._left -= rows
+        rows = min(self._remaining, len(records))
+        self._remaining -= rows
         return WatchedBatch(records.only(range(rows)), self._hidden)
 
     def passed(self, watch: WatchedBatch) -> None:
         """The records of a batch have passed the pipeline."""
         ended = []
-        for each in watch.watched.values():
-            place = each.place
-            if each.end or place is None:
-                each.end = each.end or {"outcome": "converted"}
-                ended.append(each.shown())
+        for record in watch.watched.values():
+            place = record.place
+            if record.end or place is None:
+                record.end = record.end or {"outcome": "converted"}
+                ended.append(record.shown())
             else:
-                self._held[place] = each
+                self._pending[place] = record
         if ended:
             self._show(ended)
 
     def written(self, places: Iterable[Place], refused: Mapping[int, Exception], by: Json) -> None:
-        """A sink's writer has taken records; those of the rows in `refused` it has not."""
-        if not self._held:
+        """A sink's writer has written records, except the rows in `refused`."""
+        if not self._pending:
             return
         ended = []
         for row, place in enumerate(places):
-            each = self._held.pop(place, None)
-            if each is not None:
-                each.end = (
+            record = self._pending.pop(place, None)
+            if record is not None:
+                record.end = (
                     failed_end(by, refused[row]) if row in refused else {"outcome": "written"}
                 )
-                ended.append(each.shown())
+                ended.append(record.shown())
         if ended:
             self._show(ended)
 
@@ -140,12 +139,12 @@ class WatchedBatch:
         }
 
     def after(self, step: StepLike, records: Records) -> None:
-        """What a step has made of them; those that are missing were left out, or failed."""
+        """The records after a step; missing ones were dropped or have failed."""
         rows = [row for row, origin in enumerate(records.origins) if origin in self.watched]
         passed = records.only(rows)
         shown = self._shown(passed)
-        for origin, each in zip(passed.origins, shown, strict=True):
-            self.watched[origin].steps.append({**step.label, **each})
+        for origin, record in zip(passed.origins, shown, strict=True):
+            self.watched[origin].steps.append({**step.label, **record})
         for origin in self.watched.keys() - set(passed.origins):
             watched = self.watched[origin]
             if not watched.end:
@@ -170,7 +169,8 @@ class WatchedBatch:
                     "key": self._cell(keys, row),
                     "value": self._cell(values, row),
                     "headers": [
-                        [each.name, self._member(each.name, each.value)] for each in headers[row]
+                        [header.name, self._member(header.name, header.value)]
+                        for header in headers[row]
                     ],
                     "key_schema": _name_of(schemas[0][row]),
                     "value_schema": _name_of(schemas[1][row]),
@@ -184,8 +184,8 @@ class WatchedBatch:
         return self._raw(value) if isinstance(value, bytes) else self._value(value)
 
     def _raw(self, cell: bytes) -> object:
-        """Bytes as they are in Kafka. A field is hidden in what can be told to be JSON; what might
-        be a record of another form is not shown."""
+        """Bytes as they are in Kafka. Fields are hidden if the bytes are JSON; bytes that might be
+        a record in another format are not shown."""
         try:
             text = cell.decode()
         except UnicodeDecodeError:
@@ -215,11 +215,11 @@ class WatchedBatch:
                 return f"<{len(value)} bytes>"
             case Mapping():
                 return {
-                    str(name): self._member(str(name), each)
-                    for name, each in list(value.items())[:_LONGEST]
+                    str(name): self._member(str(name), member)
+                    for name, member in list(value.items())[:_LONGEST]
                 }
             case list() | tuple():
-                return [self._value(each) for each in value[:_LONGEST]]
+                return [self._value(element) for element in value[:_LONGEST]]
             case Decimal():
                 return str(value)
             case date() | clock_time():
