@@ -3,8 +3,8 @@
 Imports point down:
 
     source, sink   the connectors
-    validation     what a look at the database says of a configuration
-    read, write    rows into records, records into rows; what each database does its own way
-    settings       what configurations may say
-    drivers        URLs, connections, what errors mean; `jvm` runs JDBC drivers
+    validation     checks a configuration against the database
+    read, write    rows to records, records to rows; what differs between databases
+    settings       the configuration keys, and the rules between them
+    drivers        URLs, connections, the meaning of errors; `jvm` runs JDBC drivers
 """

@@ -1,4 +1,4 @@
-"""The JDBC sink (connectors.md §3): `write` writes its records."""
+"""The JDBC sink (connectors.md §3). The package `write` writes its records."""
 
 from __future__ import annotations
 
@@ -40,16 +40,18 @@ class JdbcSink(SinkConnector):
     def alter_offsets(self, config: Config, offsets: Mapping[tuple[str, int], int | None]) -> bool:
         if not config[EXACTLY_ONCE]:
             return True
-        # The table says what was written, whatever Kafka says.
+        # The table decides where writing resumes, not the offsets in Kafka.
         dialect, table = dialect_of(config), TableName.parse(config[OFFSETS_TABLE])
-        reached = {place: at or 0 for place, at in offsets.items()}
+        next_by_partition = {
+            topic_partition: offset or 0 for topic_partition, offset in offsets.items()
+        }
         with database_of(config).connect() as connection:
             if dialect.table(connection, table) is None:
                 return True
             name = config.props.get("name", "")
             with connection.transaction():
-                next_offsets(connection, dialect, table, name, reached)
-                store_offsets(connection, dialect, table, name, reached)
+                next_offsets(connection, dialect, table, name, next_by_partition)
+                store_offsets(connection, dialect, table, name, next_by_partition)
         return True
 
     def open(self, config: Config, context: SinkContext) -> SinkWriter:

@@ -1,5 +1,5 @@
-"""The JDBC source: which tables there are to read, and the tasks that share them
-(connectors.md §2). `read` reads them."""
+"""The JDBC source: selects the tables to read and divides them among tasks
+(connectors.md §2). The package `read` reads them."""
 
 from __future__ import annotations
 
@@ -67,17 +67,17 @@ class JdbcSource(SourceConnector):
         return None if config[k.QUERY].strip() else config[k.TABLE_POLL_INTERVAL]
 
     def exactly_once(self, config: Config) -> bool:
-        return config[k.MODE] != k.BULK  # what a table holds now cannot be read again
+        return config[k.MODE] != k.BULK  # the current rows of a table cannot be read again later
 
     def alter_offsets(self, config: Config, offsets: Offsets) -> bool:
-        for each in offsets:
-            if each.offset is None:
-                continue  # whatever it is of, it may be forgotten
-            if "table" not in each.partition and "query" not in each.partition:
+        for stored in offsets:
+            if stored.offset is None:
+                continue  # any offset may be deleted
+            if "table" not in stored.partition and "query" not in stored.partition:
                 raise PenstockError(
                     "Partition objects should contain the key 'table' or the key 'query'"
                 )
-            _check_offset(each.offset)
+            _check_offset(stored.offset)
         return True
 
     def open(self, config: Config, context: SourceContext) -> JdbcReader:
@@ -89,18 +89,18 @@ def _check_offset(offset: Mapping[str, Primitive]) -> None:
     if not known & set(offset):
         raise PenstockError(
             "Offset objects should either be null or contain one of the keys "
-            f"{', '.join(repr(each) for each in sorted(known))}"
+            f"{', '.join(repr(key) for key in sorted(known))}"
         )
     offsets.position(offset)
     offsets.polled(offset)
 
 
 def _groups(units: Sequence[Unit], count: int) -> list[Sequence[Unit]]:
-    """Neighbours together, the first groups one larger where it does not come out even."""
+    """Splits the units into consecutive groups; the first ones are one larger if need be."""
     groups: list[Sequence[Unit]] = []
     start = 0
-    for left in range(count, 0, -1):
-        stop = start + -(-(len(units) - start) // left)
+    for remaining_groups in range(count, 0, -1):
+        stop = start + -(-(len(units) - start) // remaining_groups)
         groups.append(units[start:stop])
         start = stop
     return groups

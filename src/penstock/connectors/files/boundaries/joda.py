@@ -22,21 +22,21 @@ _MONTHS: Final = (
 )
 _DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _NUMBERS: Final[dict[str, Callable[[datetime], int]]] = {
-    "C": lambda at: at.year // 100,
-    "Y": lambda at: at.year,
-    "y": lambda at: at.year,
-    "x": lambda at: at.isocalendar().year,
-    "w": lambda at: at.isocalendar().week,
-    "e": lambda at: at.isoweekday(),
-    "D": lambda at: at.timetuple().tm_yday,
-    "M": lambda at: at.month,
-    "d": lambda at: at.day,
-    "H": lambda at: at.hour,
-    "k": lambda at: at.hour or 24,
-    "K": lambda at: at.hour % 12,
-    "h": lambda at: at.hour % 12 or 12,
-    "m": lambda at: at.minute,
-    "s": lambda at: at.second,
+    "C": lambda moment: moment.year // 100,
+    "Y": lambda moment: moment.year,
+    "y": lambda moment: moment.year,
+    "x": lambda moment: moment.isocalendar().year,
+    "w": lambda moment: moment.isocalendar().week,
+    "e": lambda moment: moment.isoweekday(),
+    "D": lambda moment: moment.timetuple().tm_yday,
+    "M": lambda moment: moment.month,
+    "d": lambda moment: moment.day,
+    "H": lambda moment: moment.hour,
+    "k": lambda moment: moment.hour or 24,
+    "K": lambda moment: moment.hour % 12,
+    "h": lambda moment: moment.hour % 12 or 12,
+    "m": lambda moment: moment.minute,
+    "s": lambda moment: moment.second,
 }
 _YEARS: Final = frozenset("Yyx")
 
@@ -79,29 +79,29 @@ def has_names(pattern: str) -> bool:
 
 def _letters(letter: str, count: int) -> Write:
     if letter == "M" and count > 2:
-        return lambda at: _MONTHS[at.month - 1][: 3 if count == 3 else None]
+        return lambda moment: _MONTHS[moment.month - 1][: 3 if count == 3 else None]
     if letter == "E":
-        return lambda at: _DAYS[at.weekday()][: 3 if count < 4 else None]
+        return lambda moment: _DAYS[moment.weekday()][: 3 if count < 4 else None]
     if letter == "a":
-        return lambda at: "AM" if at.hour < 12 else "PM"
+        return lambda moment: "AM" if moment.hour < 12 else "PM"
     if letter == "G":
-        return lambda at: "AD"
+        return lambda moment: "AD"
     if letter == "S":
-        return lambda at: f"{at.microsecond:06}".ljust(count, "0")[:count]
+        return lambda moment: f"{moment.microsecond:06}".ljust(count, "0")[:count]
     if letter == "z":
-        return lambda at: str(at.tzinfo) if count > 3 else (at.tzname() or "")
+        return lambda moment: str(moment.tzinfo) if count > 3 else (moment.tzname() or "")
     if letter == "Z":
         if count > 2:
-            return lambda at: str(at.tzinfo)
-        return lambda at: _offset(at, ":" if count == 2 else "")
+            return lambda moment: str(moment.tzinfo)
+        return lambda moment: _offset(moment, ":" if count == 2 else "")
     number = _NUMBERS.get(letter)
     if number is None:
         raise PatternInvalid(f"Illegal pattern component: {letter}")
     if letter in _YEARS and count == 2:
-        return lambda at: f"{number(at) % 100:02}"
-    return lambda at: str(number(at)).zfill(count)
+        return lambda moment: f"{number(moment) % 100:02}"
+    return lambda moment: str(number(moment)).zfill(count)
 
 
-def _offset(at: datetime, delimiter: str) -> str:
-    text = at.strftime("%z")
+def _offset(moment: datetime, delimiter: str) -> str:
+    text = moment.strftime("%z")
     return f"{text[:3]}{delimiter}{text[3:5]}"

@@ -1,1 +1,1 @@
-"""What files hold: records as bytes, by the table in `formats`."""
+"""Formats of files: how records become bytes and bytes records."""

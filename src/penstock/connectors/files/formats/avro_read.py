@@ -131,7 +131,7 @@ class _AvroDecoder(Decoder):
         self._decompress: Callable[[bytes], bytes] = bytes
         self._block = b""
         self._at = 0
-        self._left = 0  # records in the block
+        self._remaining = 0  # records in the block
         self._ended = False
         self._broken: DataError | None = None
 
@@ -149,7 +149,7 @@ class _AvroDecoder(Decoder):
         size = 0
         try:
             while size < max_bytes or not values:
-                if not self._left and not self._next_block():
+                if not self._remaining and not self._next_block():
                     break
                 size += self._decode(max_bytes - size, values, failed)
         except DataError as error:
@@ -255,14 +255,14 @@ class _AvroDecoder(Decoder):
             except Exception as error:
                 raise Truncated(f"A compressed block is damaged: {error}") from error
             self._at = 0
-            self._left = count
+            self._remaining = count
             return True
         return False
 
     def _decode(self, max_bytes: int, values: list[Value], failed: Failed) -> int:
         """Appends records of the block; returns their size in bytes."""
         assert self._data is not None, "it has begun"
-        block, begin, remaining = self._block, self._at, self._left
+        block, begin, remaining = self._block, self._at, self._remaining
         count = remaining
         if len(block) - begin > max_bytes:
             count = max(1, remaining * max_bytes // (len(block) - begin))
@@ -279,7 +279,7 @@ class _AvroDecoder(Decoder):
         if at > len(block) or (count == remaining and at != len(block)):
             raise Truncated("The file is damaged: a block has other records than it says")
         self._at = at
-        self._left -= count
+        self._remaining -= count
         self._record += count
         if self._skip:
             del decoded[: self._skip]

@@ -1,1 +1,1 @@
-"""Where files are: stores, behind the interface in `store`."""
+"""Stores of files, behind the interface in `store`."""

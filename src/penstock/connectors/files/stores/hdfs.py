@@ -52,11 +52,11 @@ class HdfsFolders:
     topics: str  # without a trailing slash
     logs: str
 
-    def sessions(self, at: TopicPartition) -> str:
-        return f"{self.topics}/+tmp/{at.topic}/{at.partition}"
+    def sessions(self, topic_partition: TopicPartition) -> str:
+        return f"{self.topics}/+tmp/{topic_partition.topic}/{topic_partition.partition}"
 
-    def log(self, at: TopicPartition) -> str:
-        return f"{self.logs}/{at.topic}/{at.partition}"
+    def log(self, topic_partition: TopicPartition) -> str:
+        return f"{self.logs}/{topic_partition.topic}/{topic_partition.partition}"
 
 
 class HdfsStore(Store):
@@ -71,7 +71,7 @@ class HdfsStore(Store):
         self._connecting = threading.Lock()
         self.root = root
         self.folders = folders
-        self._known: set[str] = set()  # existing folders
+        self._existing: set[str] = set()  # existing folders
 
     @property
     def hadoop(self) -> Hadoop:
@@ -85,15 +85,17 @@ class HdfsStore(Store):
         raise NotImplementedError("files are created by who has claimed their partition")
 
     def claim(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Claim]:
-        claimed = {at: _Session(self, at) for at in partitions}
+        claimed = {
+            topic_partition: _Session(self, topic_partition) for topic_partition in partitions
+        }
         # From here on nobody else creates files of them, so it is safe to read their names.
         for session in claimed.values():
             session.begin()
-        for topic in {at.topic for at in claimed}:
+        for topic in {topic_partition.topic for topic_partition in claimed}:
             ends = self._ends(topic)
-            for at, session in claimed.items():
-                if at.topic == topic:
-                    session.take_over(ends.get(at.partition))
+            for topic_partition, session in claimed.items():
+                if topic_partition.topic == topic:
+                    session.take_over(ends.get(topic_partition.partition))
         return claimed
 
     def check(self) -> None:
@@ -115,9 +117,9 @@ class HdfsStore(Store):
         StoreRefused if the session was taken over, or another file has the name."""
         hadoop = self.hadoop
         folder = target.rpartition("/")[0]
-        if folder not in self._known:
+        if folder not in self._existing:
             hadoop.make_folder(folder)
-            self._known.add(folder)
+            self._existing.add(folder)
         try:
             if hadoop.rename(source, target):
                 return
@@ -130,7 +132,7 @@ class HdfsStore(Store):
             if is_pending:
                 raise StoreRefused(f"There is a file {target} already, so it is not replaced.")
             return  # renamed before, and the response was lost
-        self._known.discard(folder)
+        self._existing.discard(folder)
         if is_pending:
             raise StoreUnavailable(f"{source} cannot be renamed to {target} now.")
         raise _taken_over(source)
@@ -153,10 +155,10 @@ class HdfsStore(Store):
 class _Session(Claim):
     """One assignment of a topic partition."""
 
-    def __init__(self, store: HdfsStore, at: TopicPartition) -> None:
+    def __init__(self, store: HdfsStore, topic_partition: TopicPartition) -> None:
         self._store = store
-        self._at = at
-        self._root = store.folders.sessions(at)
+        self._topic_partition = topic_partition
+        self._root = store.folders.sessions(topic_partition)
         self.folder = f"{self._root}/{uuid4()}"
         self._marker: str | None = None
         self._is_planned = False
@@ -179,7 +181,7 @@ class _Session(Claim):
     def take_over(self, end: int | None) -> None:
         """Finds where to resume; `end` is the largest offset in file names."""
         hadoop = self._store.hadoop
-        folder = self._store.folders.log(self._at)
+        folder = self._store.folders.log(self._topic_partition)
         positions = [] if end is None else [end + 1]
         logs: list[str] = []
         markers: list[tuple[int, str]] = []
@@ -224,7 +226,7 @@ class _Session(Claim):
         if self.next is not None and self.next >= next and self._marker is not None:
             return
         hadoop = self._store.hadoop
-        folder = self._store.folders.log(self._at)
+        folder = self._store.folders.log(self._topic_partition)
         target = f"{folder}/{_NEXT}{next}"
         marker = self._marker
         if marker != target and (marker is None or not hadoop.rename(marker, target)):

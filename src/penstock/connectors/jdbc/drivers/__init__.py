@@ -1,1 +1,1 @@
-"""How databases are reached: URLs, connections, what errors of drivers mean."""
+"""Access to databases: URLs, connections, the meaning of drivers' errors."""

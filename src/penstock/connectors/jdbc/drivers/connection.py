@@ -1,4 +1,4 @@
-"""Connections to databases, as reading and writing use them."""
+"""Connections to databases, for reading and writing."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ Row = tuple[Any, ...]
 Parameters = Sequence[object]
 
 BLOCK_ROWS: Final = 8192
-"""Rows of a query that are taken at a time."""
+"""Rows of a query that are fetched at a time."""
 
 
 class Connection(ABC):
-    """A connection, in no transaction unless `transaction` begins one. Statements have
-    `placeholder` for parameters; `raw` is the driver's own connection, to be used within
-    `errors`."""
+    """A connection, in no transaction unless `transaction` begins one. `placeholder` marks a
+    parameter in a statement; `raw` is the driver's own connection, to be used within `errors`."""
 
     placeholder: ClassVar[str]
-    modules: ClassVar[tuple[str, ...]] = ()  # of the extra `jdbc`, that it imports
+    modules: ClassVar[tuple[str, ...]] = ()  # that it imports from the extra `jdbc`
 
     def __init__(self, url: Url, raw: Any) -> None:
         self.url = url
@@ -34,37 +33,38 @@ class Connection(ABC):
     @classmethod
     @abstractmethod
     def open(cls, url: Url) -> Self:
-        """A new connection; raises what the driver raises."""
+        """A new connection; raises the driver's own errors."""
 
     @staticmethod
     @abstractmethod
     def error_of(error: Exception) -> PenstockError:
-        """The error of ours that says what a driver's means; its message is the database's own."""
+        """Translates a driver's error into one of ours, with the database's own message."""
 
     @property
     @abstractmethod
     def is_open(self) -> bool:
-        """False once it was closed or is known to be lost."""
+        """False once the connection is closed or known to be lost."""
 
     @contextlib.contextmanager
     def errors(self, doing: str = "") -> Iterator[None]:
-        """What the driver raises inside is raised as one of ours (`drivers.errors`); `doing` says
-        in their messages what was being done (`writing to table "t"`)."""
+        """Translates the driver's errors raised inside into ours (`drivers.errors`). `doing`
+        starts their messages with the operation (`writing to table "t"`)."""
         try:
             yield
         except PenstockError:
             raise
         except Exception as error:
-            what = self.error_of(error)
-            # The last words of a server that goes down are about whatever it lost first (a
-            # parallel worker: SQLSTATE 55000).
-            gone = isinstance(what, DatabaseRefused) and not self.is_open
-            kind = DatabaseAway if gone else type(what)
-            raise kind(f"{doing}: {what}" if doing else str(what)) from error
+            translated = self.error_of(error)
+            # The last message of a server that goes down is about what it lost first (a parallel
+            # worker: SQLSTATE 55000).
+            gone = isinstance(translated, DatabaseRefused) and not self.is_open
+            kind = DatabaseAway if gone else type(translated)
+            raise kind(f"{doing}: {translated}" if doing else str(translated)) from error
 
     @abstractmethod
     def execute(self, sql: str, parameters: Parameters = ()) -> int:
-        """Runs a statement; how many rows it changed, or -1 where that means nothing."""
+        """Runs a statement; returns the number of rows it changed, or -1 where that means
+        nothing."""
 
     @abstractmethod
     def rows(self, sql: str, parameters: Parameters = ()) -> list[Row]:
@@ -75,8 +75,8 @@ class Connection(ABC):
         self, sql: str, parameters: Parameters = (), size: int = BLOCK_ROWS
     ) -> Iterator[list[Row]]:
         """The rows of a query, at most `size` at a time and never all at once in memory. On
-        PostgreSQL inside a transaction only; on MySQL nothing else can be asked until the last row
-        was read or the iterator is closed."""
+        PostgreSQL inside a transaction only; on MySQL no other statement can run until the last
+        row is read or the iterator is closed."""
 
     @abstractmethod
     def many(self, sql: str, rows: Iterable[Parameters]) -> None:
@@ -86,20 +86,20 @@ class Connection(ABC):
     def transaction(
         self, *, isolation: str = "", writing: bool = True
     ) -> contextlib.AbstractContextManager[None]:
-        """What is done inside is done wholly, or not at all if anything is raised. `isolation` is
-        a level in SQL's words (`REPEATABLE READ`); with `writing`, SQLite takes its lock first."""
+        """Commits at the end, or rolls back if anything is raised. `isolation` is a level in SQL's
+        words (`REPEATABLE READ`); with `writing`, SQLite takes its lock first."""
 
     @abstractmethod
     def savepoint(self) -> contextlib.AbstractContextManager[None]:
-        """Within a transaction: what is done inside is undone when a row is refused."""
+        """Within a transaction: rolls back to here when the database refuses a row."""
 
     @abstractmethod
     def isolate(self, level: str) -> None:
-        """Has further transactions run in that level, in SQL's words."""
+        """Sets the isolation level of further transactions, in SQL's words."""
 
     @abstractmethod
     def close(self) -> None:
-        """Lets go of it; safe to call twice, and when it is lost."""
+        """Closes the connection; safe to call twice, and on a lost one."""
 
     def __enter__(self) -> Self:
         return self
@@ -109,11 +109,11 @@ class Connection(ABC):
 
 
 def in_quotes(name: str, quotes: tuple[str, str]) -> str:
-    """A name as it stands in statements, with what opens and closes it there; two empty texts: a
-    database that knows no quotes.
+    """A name for use in statements, between the opening and the closing quote; two empty texts
+    for a database without quotes.
 
     >>> in_quotes("a]b", ("[", "]"))
     '[a]]b]'
     """
-    begin, end = quotes
-    return f"{begin}{name.replace(end, end * 2)}{end}" if end else name
+    opening, closing = quotes
+    return f"{opening}{name.replace(closing, closing * 2)}{closing}" if closing else name

@@ -1,4 +1,4 @@
-"""Databases by their URLs, and how each kind is connected to."""
+"""Databases by their URLs, and the connections of each kind."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ CONNECTIONS: Final[Mapping[Kind, type[Connection]]] = {
 JDBC: Final = Extra(
     "jdbc",
     "JDBC connectors",
-    tuple(module for each in CONNECTIONS.values() for module in each.modules),
+    tuple(module for connection in CONNECTIONS.values() for module in connection.modules),
 )
-"""What the family has to have installed; each database needs only what its connections import."""
+"""The packages of the whole family; each database needs only those its connections import."""
 
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """One database, by its URL. `connect` tries `attempts` times, `backoff_ms` apart, as long as
-    it is away."""
+    """One database, by its URL. While it is away, `connect` tries `attempts` times, `backoff_ms`
+    apart."""
 
     url: Url
     attempts: int = 3
@@ -46,7 +46,7 @@ class Database:
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """What has to be installed to connect."""
+        """Modules that have to be installed to connect."""
         return CONNECTIONS[self.url.kind].modules
 
     def connect(self) -> Connection:
@@ -69,9 +69,10 @@ class Database:
         except PenstockError:
             raise
         except Exception as error:
-            what = driver.error_of(error)
-            raise type(what)(
-                f"Cannot connect to {self.url.shown} (connection.url){_as_user(self.url)}: {what}"
+            translated = driver.error_of(error)
+            raise type(translated)(
+                f"Cannot connect to {self.url.shown} (connection.url){_as_user(self.url)}: "
+                f"{translated}"
             ) from error
 
 

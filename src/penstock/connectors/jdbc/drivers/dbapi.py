@@ -1,4 +1,4 @@
-"""What connections of Python's drivers have in common."""
+"""The common part of connections of Python's drivers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.connectors.jdbc.drivers.errors import RowRefused
 
 
 class DbApiConnection(Connection):
-    """A connection of a Python driver, which Python's DB-API describes."""
+    """A connection of a driver that follows Python's DB-API."""
 
     placeholder = "%s"
 
@@ -45,7 +45,7 @@ class DbApiConnection(Connection):
         try:
             yield
         except BaseException:
-            with contextlib.suppress(PenstockError):  # the first error is what is told
+            with contextlib.suppress(PenstockError):  # report the first error
                 self._end("ROLLBACK")
             raise
         self._end("COMMIT")
@@ -67,17 +67,17 @@ class DbApiConnection(Connection):
 
     @abstractmethod
     def _begin(self, isolation: str, writing: bool) -> None:
-        """Begins a transaction, as `transaction` says."""
+        """Begins a transaction; the parameters are those of `transaction`."""
 
-    def _end(self, how: str) -> None:
-        self.execute(how)
+    def _end(self, statement: str) -> None:
+        self.execute(statement)
 
     def _streaming(self) -> Any:
-        """A cursor whose rows arrive as they are taken."""
+        """A cursor that fetches rows as they are read."""
         return self.raw.cursor()
 
     def _run(self, cursor: Any, sql: str, parameters: Parameters) -> None:
         if parameters:
             cursor.execute(sql, parameters)
         else:
-            cursor.execute(sql)  # without parameters a '%' is a '%'
+            cursor.execute(sql)  # without parameters the driver leaves a '%' alone

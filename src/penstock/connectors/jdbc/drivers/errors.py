@@ -1,7 +1,6 @@
-"""What databases' errors mean.
+"""The meaning of databases' errors.
 
-Whatever a driver raises comes out as one of four errors, so that nobody else need know a database's
-codes:
+Every error of a driver becomes one of four, so that no other module has to know a database's codes:
 
     DatabaseAway     not reached, gone, out of room: try again     (retriable)
     DatabaseBusy     a deadlock, a lock, a conflict: try again     (retriable)
@@ -23,25 +22,25 @@ class DatabaseAway(Unavailable):
 
 
 class DatabaseBusy(Unavailable):
-    """Others were in the way: a deadlock, a lock that was not given, a conflicting transaction."""
+    """Another transaction was in the way: a deadlock, a lock wait that timed out, a conflict."""
 
     code = "jdbc.busy"
 
 
 class RowRefused(DataError):
-    """The database refuses a row for what is in it; others of the batch may be good."""
+    """The database refuses a row because of its values; other rows of the batch may be good."""
 
     code = "jdbc.row"
 
 
 class DatabaseRefused(PenstockError):
-    """The database refuses what was asked; trying again would not help."""
+    """The database refuses a request; a retry would not help."""
 
     code = "jdbc.refused"
 
 
 def other_error(error: Exception) -> PenstockError:
-    """What an error means that is none of a driver's own; raises what is a mistake of ours."""
+    """Translates an error that is not the driver's own; raises it again if it is a bug of ours."""
     if isinstance(error, PenstockError):
         return error
     if isinstance(error, OverflowError | UnicodeError):
@@ -52,5 +51,5 @@ def other_error(error: Exception) -> PenstockError:
 
 
 def with_advice(text: str, advice: Mapping[str, str]) -> str:
-    """A database's words, with the advice for words that it has among them."""
-    return next((f"{text}; {more}" for words, more in advice.items() if words in text), text)
+    """A database's message, with the first advice whose key the message contains."""
+    return next((f"{text}; {hint}" for words, hint in advice.items() if words in text), text)

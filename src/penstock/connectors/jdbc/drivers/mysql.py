@@ -39,12 +39,12 @@ _TLS: Final = {
         "the file that serverSslCert names has to hold the authority of the server's certificate",
     ),
 }
-"""What may be done about a server's certificate, by words of OpenSSL's, which say enough themselves
-of other reasons."""
+"""Advice about a server's certificate, by words of OpenSSL's message; its other messages need
+none."""
 
 
 class MysqlConnection(DbApiConnection):
-    """A connection of PyMySQL's, to MySQL or MariaDB."""
+    """A PyMySQL connection, to MySQL or MariaDB."""
 
     modules = ("pymysql",)
 
@@ -70,9 +70,9 @@ class MysqlConnection(DbApiConnection):
         if not isinstance(error, pymysql.err.Error):
             return other_error(error)
         code = error.args[0] if error.args and isinstance(error.args[0], int) else None
-        words = str(error.args[1]) if len(error.args) > 1 else str(error)
-        text = f"{words} (error {code})" if code else words
-        if code == 2003 and "certificate verify failed" in words:
+        message = str(error.args[1]) if len(error.args) > 1 else str(error)
+        text = f"{message} (error {code})" if code else message
+        if code == 2003 and "certificate verify failed" in message:
             return DatabaseRefused(with_advice(text, _TLS))
         if code in _AWAY:
             return DatabaseAway(text or "the connection was lost")
@@ -118,7 +118,7 @@ def _connected(host: str, port: int, url: Url) -> Any:
         connect_timeout=int(options.get("connect_timeout", 10)),
         read_timeout=int(options["read_timeout"]) if "read_timeout" in options else None,
         local_infile=bool(options.get("local_infile", False)),
-        client_flag=CLIENT.FOUND_ROWS,  # as the JVM's drivers count: rows found, not changed
+        client_flag=CLIENT.FOUND_ROWS,  # count rows as the JVM's drivers do: found, not changed
         **_tls(url),
     )
     try:

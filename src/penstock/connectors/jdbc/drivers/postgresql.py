@@ -22,13 +22,14 @@ _names = itertools.count(1)
 
 _AWAY: Final = ("08", "53", "58", "57P", "25006", "XX")
 """Connection, resources (disk, memory, too many clients), system, shutdown, a server that became a
-standby, an internal error."""
+standby, internal errors."""
 _LOST_WORKER: Final = "lost connection to parallel worker"
-"""What a killed server says last (55000), when another of its processes was killed first."""
+"""The last message of a killed server (55000), if another of its processes was killed first."""
 _BUSY: Final = ("40", "55P03", "55006", "57014", "0A000")
 """Conflicts and deadlocks, locks, statement timeouts; 0A000: a plan is older than the table."""
 _ROW: Final = ("22", "23", "42804", "42846", "44", "P0001")
-"""Data, constraints, a type that does not fit the column, a view's check, a trigger's refusal."""
+"""Data, constraints, a type that does not fit the column, the check of a view, an exception of a
+trigger."""
 
 _TLS: Final = {
     "certificate verify failed": "the file that sslrootcert names has to hold the authority of the "
@@ -36,7 +37,7 @@ _TLS: Final = {
     "does not match host name": "name the host as the certificate does, or do not check it "
     "(sslmode=verify-ca)",
 }
-"""What may be done about a server's certificate, by words of libpq's."""
+"""Advice about a server's certificate, by words of libpq's message."""
 
 _REFUSALS: Final = (
     "authentication failed",
@@ -54,7 +55,7 @@ _REFUSALS: Final = (
 
 
 class PostgresqlConnection(DbApiConnection):
-    """A connection of psycopg's."""
+    """A psycopg connection."""
 
     modules = ("psycopg",)
 
@@ -88,7 +89,7 @@ class PostgresqlConnection(DbApiConnection):
             if isinstance(error, psycopg.DataError):
                 return RowRefused(text)
             if isinstance(error, psycopg.OperationalError):
-                return _unreached(text)
+                return _connect_error(text)
             return DatabaseRefused(text)
         parts = [error.diag.message_primary or str(error), error.diag.message_detail]
         text = f"{'. '.join(part.rstrip('.') for part in parts if part)} (SQLSTATE {state})"
@@ -98,8 +99,8 @@ class PostgresqlConnection(DbApiConnection):
             return DatabaseBusy(text)
         if state.startswith(_ROW):
             column = error.diag.column_name or _copied_column(error.diag.context or "")
-            unsaid = column and f'"{column}"' not in text
-            return RowRefused(f"column '{column}': {text}" if unsaid else text)
+            unnamed = column and f'"{column}"' not in text
+            return RowRefused(f"column '{column}': {text}" if unnamed else text)
         return DatabaseRefused(text)
 
     @property
@@ -117,17 +118,17 @@ class PostgresqlConnection(DbApiConnection):
 
 
 def _copied_column(context: str) -> str | None:
-    """The column that COPY was at; PostgreSQL has it in no field of its own.
+    """The column at which COPY failed; PostgreSQL reports it only as part of the context.
 
     >>> _copied_column('COPY orders, line 7, column note: "what a customer wrote"')
     'note'
     """
-    found = re.match(r"COPY .*?, line \d+, column (.+?)(?:: |, |$)", context)
-    return found and found[1]
+    column = re.match(r"COPY .*?, line \d+, column (.+?)(?:: |, |$)", context)
+    return column and column[1]
 
 
-def _unreached(text: str) -> PenstockError:
-    """A failure to connect: libpq gives words for it and no code."""
+def _connect_error(text: str) -> PenstockError:
+    """The error for a failure to connect: libpq reports a message and no code."""
     if any(words in text for words in _REFUSALS):
         return DatabaseRefused(with_advice(text, _TLS))
     return DatabaseAway(text)

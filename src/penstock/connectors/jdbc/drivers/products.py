@@ -1,10 +1,8 @@
-"""Databases that are reached by their JDBC driver, and what each wants said differently from what
-the standard of SQL says.
+"""Databases behind a JDBC driver, and how the SQL of each differs from the standard.
 
-A product is chosen by the URL, or by `dialect.name`. Types of SQL Server and of Oracle are those
-of connectors.md §3.2, the others the nearest that each database has. Only H2 is run
-in tests, and Derby and HSQLDB were tried; the statements for the others are as their manuals have
-them.
+The URL or `dialect.name` selects a product. The types of SQL Server and Oracle are those of
+connectors.md §3.2; for the other databases, the nearest that each has. Tests run only H2; Derby and
+HSQLDB were tried; the statements for the others follow their manuals.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from penstock.connectors.jdbc.drivers.url import Url
 
 
 class Limit(Enum):
-    """How a query is kept to one row behind others."""
+    """How a query returns a single row after skipped ones."""
 
     FETCH = " OFFSET {skipped} ROWS FETCH NEXT 1 ROWS ONLY"
     LIMIT = " LIMIT 1 OFFSET {skipped}"
@@ -27,7 +25,7 @@ class Limit(Enum):
 
 
 class Upsert(Enum):
-    """How rows are inserted or, when there is one with their key, replaced."""
+    """How rows are inserted, or replace those with the same key."""
 
     H2 = "its own MERGE"
     VALUES = "MERGE from VALUES"
@@ -57,25 +55,25 @@ STANDARD: Final[Types] = {
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """One kind of database. `quotes` open and close names; None: as the driver says."""
+    """One kind of database. `quotes` open and close names; None: those the driver reports."""
 
-    name: str  # what `dialect.name` calls it
+    name: str  # in `dialect.name`
     types: Types = field(default_factory=lambda: STANDARD)
-    text_key: str = ""  # the type of texts that are keys, where it is another
+    text_key: str = ""  # the type of text columns that are keys, where it differs
     quotes: tuple[str, str] | None = None
     limit: Limit = Limit.DRIVER
     upsert: Upsert = Upsert.TWICE
     now: str = "SELECT CURRENT_TIMESTAMP"  # in UTC, or with a zone
-    moment: str = "{{ts '{at}'}}"  # a timestamp as a literal; this is JDBC's own form
+    moment: str = "{{ts '{at}'}}"  # a timestamp literal; this is JDBC's own form
     zoned: str = "TIMESTAMP '{at}+00:00'"
-    exact: str = ""  # keeps of a timestamp's digits the six that are compared
+    exact: str = ""  # truncates a timestamp to the six digits that are compared
     bytes: str = "X'{hex}'"
-    literals: bool = True  # knows DATE '…', TIME '…', TIMESTAMP '…' as defaults
-    null: str = " NULL"  # after a column that may be null
+    literals: bool = True  # accepts DATE '…', TIME '…', TIMESTAMP '…' as defaults
+    null: str = " NULL"  # after a nullable column
     remainder: str = "MOD({number}, {parts})"
     create: str = "CREATE TABLE"
     add: str = "ADD {column}"
-    one_row: str = ""  # what a SELECT of values alone is FROM
+    one_row: str = ""  # the FROM clause of a SELECT of mere values
     holds_lock: bool = False
 
 
@@ -207,7 +205,7 @@ _DERBY: Final = replace(
     text_key="VARCHAR(255)",
     quotes=('"', '"'),
     limit=Limit.FETCH,
-    now="VALUES CURRENT_TIMESTAMP",  # of the server's zone, which it does not tell
+    now="VALUES CURRENT_TIMESTAMP",  # in the server's zone, which it does not report
     bytes="CAST(X'{hex}' AS BLOB)",
     literals=False,
     null="",
@@ -300,15 +298,15 @@ _BY_URL: Final[Mapping[str, Product]] = {
     "jtds:sybase": _SYBASE,
 }
 _BY_NAME: Final[Mapping[str, Product]] = {
-    each.name: each
-    for each in (_DB2, _DERBY, _GENERIC, _ORACLE, _HANA, _SQL_SERVER, _SYBASE, _VERTICA)
+    product.name: product
+    for product in (_DB2, _DERBY, _GENERIC, _ORACLE, _HANA, _SQL_SERVER, _SYBASE, _VERTICA)
 }
 
 DIALECT_NAMES: Final = tuple(_BY_NAME)
 
 
 def product_of(url: Url) -> Product:
-    """What a URL's database is taken for: `dialect.name` says, else what follows `jdbc:`."""
+    """The product of a URL: by `dialect.name`, else by what follows `jdbc:`."""
     name = str(url.options.get("dialect", ""))
     if name:
         return _BY_NAME[name]

@@ -1,4 +1,4 @@
-"""SQLite, by the module that Python has for it."""
+"""SQLite, by Python's own module."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ROW: Final = frozenset({18, 19, 20, 25})  # TOOBIG, CONSTRAINT, MISMATCH, RANGE
 
 
 class SqliteConnection(DbApiConnection):
-    """A connection of Python's own `sqlite3`."""
+    """A connection of `sqlite3`."""
 
     placeholder = "?"
 
@@ -40,7 +40,7 @@ class SqliteConnection(DbApiConnection):
         try:
             for name, value in url.options.items():
                 raw.execute(f"PRAGMA {name} = {value}").close()
-            raw.execute("SELECT 1 FROM sqlite_master LIMIT 1").close()  # opened only now, if at all
+            raw.execute("SELECT 1 FROM sqlite_master LIMIT 1").close()  # SQLite opens the file now
         except BaseException:
             raw.close()
             raise
@@ -52,7 +52,7 @@ class SqliteConnection(DbApiConnection):
             return other_error(error)
         code = getattr(error, "sqlite_errorcode", None)
         text = str(error)
-        if code is None:  # the module's own: a value that cannot be bound
+        if code is None:  # an error of the module: a value that cannot be bound
             unbound = isinstance(error, sqlite3.InterfaceError | sqlite3.ProgrammingError)
             return (RowRefused if unbound and "bind" in text else DatabaseRefused)(text)
         named = f"{text} ({error.sqlite_errorname})"
@@ -79,6 +79,6 @@ class SqliteConnection(DbApiConnection):
     def _begin(self, isolation: str, writing: bool) -> None:
         self.execute("BEGIN IMMEDIATE" if writing else "BEGIN")
 
-    def _end(self, how: str) -> None:
-        if self.raw.in_transaction:  # SQLite ends it by itself for some errors, as a full disk is
-            super()._end(how)
+    def _end(self, statement: str) -> None:
+        if self.raw.in_transaction:  # some errors end it, such as a full disk
+            super()._end(statement)

@@ -1,6 +1,6 @@
-"""The types of columns, as drivers of the JVM name them, and how their cells travel.
+"""The types of columns by their JDBC names, and the Arrow types of their cells.
 
-From a driver up to the records, cells are Arrow's:
+Between a driver and the records, cells are Arrow arrays:
 
     type                                 Arrow               Connect
     BOOLEAN                              bool                BOOLEAN
@@ -11,7 +11,7 @@ From a driver up to the records, cells are Arrow's:
     DATE, TIME                           date32, time64(us)  Date, Time
     TIMESTAMP                            timestamp(us)       Timestamp, or timestamp.granularity
 
-A timestamp without a zone is a wall clock's in `db.timezone`; one with a zone is in UTC here.
+A timestamp without a zone is a wall clock time in `db.timezone`; one with a zone is in UTC here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import pyarrow as pa
 
 
 class Sql(Enum):
-    """The types of columns."""
+    """The type of a column."""
 
     BOOLEAN = "BOOLEAN"
     BIT = "BIT"

@@ -1,14 +1,14 @@
-"""JDBC URLs, and what they say to the drivers that are used here.
+"""JDBC URLs, and the options of the Python drivers that they stand for.
 
     jdbc:postgresql://host:port,host:port/database?currentSchema=s&ssl=true
     jdbc:mysql://host:port/database?sslMode=REQUIRED        jdbc:mariadb://…
     jdbc:sqlite:/path/to/file?busy_timeout=5000             jdbc:sqlite::memory:
     jdbc:anything:else                                      by that database's own JDBC driver
 
-Parameters of the JVM's drivers that change what is stored or how a server is reached are
-translated; those that only tune the JVM's driver are ignored; those that would be needed and
-cannot be had here (key stores of Java) are refused with what to write instead. User and password
-of the URL give way to `connection.user` and `connection.password`.
+Parameters of the JVM's drivers that change stored data or the connection are translated. Those that
+only tune the JVM's driver are ignored. Those that cannot work here (Java key stores) are refused,
+with an alternative. `connection.user` and `connection.password` override user and password of the
+URL.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from penstock.api.settings import Secret
 
 
 class Kind(Enum):
-    """The databases that are reached without the JVM, and all others; the value is
-    `dialect.name`'s name of it."""
+    """The databases that need no JVM, and all others; the value is the name in
+    `dialect.name`."""
 
     POSTGRESQL = "PostgreSqlDatabaseDialect"
     MYSQL = "MySqlDatabaseDialect"
@@ -35,7 +35,7 @@ class Kind(Enum):
 
 
 class UrlInvalid(ConfigInvalid):
-    """A URL that cannot be used; the message names the setting, and no password."""
+    """A URL that cannot be used; the message names the setting, and contains no password."""
 
     def __init__(self, text: str) -> None:
         super().__init__([f"Invalid value for configuration connection.url: {text}"])
@@ -43,12 +43,12 @@ class UrlInvalid(ConfigInvalid):
 
 @dataclass(frozen=True, slots=True)
 class Url:
-    """A database: what it is, where it is, and how its driver is to connect.
+    """The kind of a database, its hosts, and the parameters of its driver.
 
-    `options` are those of psycopg's or PyMySQL's `connect`, or SQLite's pragmas; `mariadb` tells
-    which of the two drivers' meaning the parameters of a MySQL URL have. Of other databases
-    `database` is what comes after `jdbc:` and tells the driver, `address` the URL as it was given,
-    and `options` what the settings say of the driver.
+    `options` are those of psycopg's or PyMySQL's `connect`, or SQLite's pragmas; `mariadb` says
+    that the parameters of a MySQL URL have the meaning of MariaDB's driver. For other databases,
+    `database` is what follows `jdbc:` and selects the driver, `address` is the original URL, and
+    `options` are the settings of the driver.
     """
 
     kind: Kind
@@ -63,7 +63,7 @@ class Url:
 
 
 def parse(text: str, user: str | None = None, password: Secret | None = None) -> Url:
-    """What a JDBC URL says; UrlInvalid for one that cannot be used.
+    """Parses a JDBC URL; raises UrlInvalid for one that cannot be used.
 
     >>> parse("jdbc:postgresql://db/shop?currentSchema=app").options["options"]
     '-c search_path=app'
@@ -96,7 +96,7 @@ _LIBPQ: Final[Mapping[str, str]] = {
     "kerberosServerName": "krbsrvname",
     "requireAuth": "require_auth",
 }
-"""Parameters of pgjdbc that are libpq's under another name."""
+"""Parameters of pgjdbc, and libpq's names of them."""
 
 _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "sslmode": ("disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
@@ -112,55 +112,55 @@ _SERVER_TYPES: Final[Mapping[str, str]] = {
     "slave": "standby",
     "preferSecondary": "prefer-standby",
     "preferSlave": "prefer-standby",
-    "preferPrimary": "any",  # libpq has none; the order of the hosts is kept
+    "preferPrimary": "any",  # libpq has no such choice; it tries the hosts in order
 }
 _PORT: Final = {Kind.POSTGRESQL: 5432, Kind.MYSQL: 3306}
 
 
 def _postgresql(rest: str, user: str | None, password: Secret | None) -> Url:
-    where, given = _split(rest)
+    path, parameters = _split(rest)
     hosts: tuple[tuple[str, int], ...] = (("localhost", _PORT[Kind.POSTGRESQL]),)
-    if where.startswith("//"):
-        addresses, _, database = where[2:].partition("/")
+    if path.startswith("//"):
+        addresses, _, database = path[2:].partition("/")
         if addresses:
             hosts = _hosts(addresses, _PORT[Kind.POSTGRESQL])
     else:
-        database = where.removeprefix("/")
-    user = user or given.get("user")
+        database = path.removeprefix("/")
+    user = user or parameters.get("user")
     database = unquote(database) or user or ""
     options: dict[str, str | int | bool] = {
-        ours: given[theirs] for theirs, ours in _LIBPQ.items() if theirs in given
+        ours: parameters[theirs] for theirs, ours in _LIBPQ.items() if theirs in parameters
     }
-    if "sslmode" not in given and given.get("ssl", "false").lower() in ("true", ""):
+    if "sslmode" not in parameters and parameters.get("ssl", "false").lower() in ("true", ""):
         options["sslmode"] = "verify-full"  # pgjdbc since 42.2.5
     for name, choices in _CHOICES.items():
-        if given.get(name, choices[0]) not in choices:
-            raise UrlInvalid(f"{name} '{given[name]}' is none of {', '.join(choices)}")
-    if given.get("gssEncMode") == "allow":  # if the server wants it, which libpq does not know
+        if parameters.get(name, choices[0]) not in choices:
+            raise UrlInvalid(f"{name} '{parameters[name]}' is none of {', '.join(choices)}")
+    if parameters.get("gssEncMode") == "allow":  # only if the server demands it; not in libpq
         options["gssencmode"] = "prefer"
-    if key := given.get("sslkey"):
+    if key := parameters.get("sslkey"):
         if key.lower().endswith((".pk8", ".p12", ".pfx")):
             raise UrlInvalid(
                 f"the key '{key}' that sslkey names has a format of Java; convert it with "
                 "'openssl pkcs8 -inform DER -in KEY.pk8 -out KEY.pem' and name the PEM file"
             )
         options["sslkey"] = key
-    if servers := given.get("targetServerType"):
+    if servers := parameters.get("targetServerType"):
         if servers not in _SERVER_TYPES:
             raise UrlInvalid(f"targetServerType '{servers}' is none of {', '.join(_SERVER_TYPES)}")
         options["target_session_attrs"] = _SERVER_TYPES[servers]
-    if given.get("loadBalanceHosts", "false").lower() == "true":
+    if parameters.get("loadBalanceHosts", "false").lower() == "true":
         options["load_balance_hosts"] = "random"
-    if given.get("tcpKeepAlive", "").lower() in ("true", "false"):
-        options["keepalives"] = int(given["tcpKeepAlive"].lower() == "true")
-    seconds = _whole(given, "connectTimeout") or _whole(given, "loginTimeout")
-    options["connect_timeout"] = seconds or 10  # pgjdbc's default
-    if silent := _whole(given, "socketTimeout"):
-        options["tcp_user_timeout"] = silent * 1000
-    settings = [given["options"]] if "options" in given else []
-    if "currentSchema" in given:
-        settings.append(f"-c search_path={_escaped(given['currentSchema'])}")
-    if given.get("readOnly", "").lower() == "true":
+    if parameters.get("tcpKeepAlive", "").lower() in ("true", "false"):
+        options["keepalives"] = int(parameters["tcpKeepAlive"].lower() == "true")
+    connect_s = _whole(parameters, "connectTimeout") or _whole(parameters, "loginTimeout")
+    options["connect_timeout"] = connect_s or 10  # pgjdbc's default
+    if socket_s := _whole(parameters, "socketTimeout"):
+        options["tcp_user_timeout"] = socket_s * 1000
+    settings = [parameters["options"]] if "options" in parameters else []
+    if "currentSchema" in parameters:
+        settings.append(f"-c search_path={_escaped(parameters['currentSchema'])}")
+    if parameters.get("readOnly", "").lower() == "true":
         settings.append("-c default_transaction_read_only=on")
     if settings:
         options["options"] = " ".join(settings)
@@ -170,13 +170,13 @@ def _postgresql(rest: str, user: str | None, password: Secret | None) -> Url:
         hosts,
         database,
         user,
-        _password(given, password),
+        _password(parameters, password),
         options,
     )
 
 
 def _escaped(value: str) -> str:
-    """A value within libpq's `options`, where blanks part settings."""
+    """A value for libpq's `options`, where blanks separate settings."""
     return value.replace("\\", "\\\\").replace(" ", "\\ ")
 
 
@@ -202,8 +202,8 @@ _STORES: Final = (
 
 
 def _mysql(scheme: str, rest: str, user: str | None, password: Secret | None) -> Url:
-    where, given = _split(rest)
-    mode, slashes, path = where.partition("//")
+    address, parameters = _split(rest)
+    mode, slashes, path = address.partition("//")
     if not slashes:
         raise UrlInvalid(f"'//' and a host are missing after 'jdbc:{scheme}:'")
     if mode.strip(":").lower() not in ("", "loadbalance", "replication", "sequential", "failover"):
@@ -212,11 +212,11 @@ def _mysql(scheme: str, rest: str, user: str | None, password: Secret | None) ->
     if "@" in addresses:
         login, _, addresses = addresses.rpartition("@")
         name, _, secret = login.partition(":")
-        given = {"user": unquote(name), "password": unquote(secret), **given}
+        parameters = {"user": unquote(name), "password": unquote(secret), **parameters}
     port = _PORT[Kind.MYSQL]
     hosts = _hosts(addresses, port) if addresses else (("localhost", port),)
-    options: dict[str, str | int | bool] = {"ssl": _mysql_ssl(scheme, given)}
-    if stores := [name for name in _STORES if name in given]:
+    options: dict[str, str | int | bool] = {"ssl": _mysql_ssl(scheme, parameters)}
+    if stores := [name for name in _STORES if name in parameters]:
         raise UrlInvalid(
             f"{', '.join(stores)} name key stores of Java, which cannot be read here; name PEM "
             "files with serverSslCert (certificates to trust), sslCert and sslKey instead"
@@ -226,54 +226,54 @@ def _mysql(scheme: str, rest: str, user: str | None, password: Secret | None) ->
         ("sslCert", "ssl_cert"),
         ("sslKey", "ssl_key"),
     ):
-        if theirs in given:
-            options[ours] = given[theirs].removeprefix("file://")
+        if theirs in parameters:
+            options[ours] = parameters[theirs].removeprefix("file://")
     if "ssl_key" in options and "ssl_cert" not in options:
         raise UrlInvalid("sslKey names the key of a certificate; name that with sslCert")
     for theirs, ours in (("connectTimeout", "connect_timeout"), ("socketTimeout", "read_timeout")):
-        if ms := _whole(given, theirs):
-            options[ours] = max(1, round(ms / 1000))
-    if "sessionVariables" in given:
-        options["variables"] = given["sessionVariables"]
-    if given.get("createDatabaseIfNotExist", "").lower() == "true":
+        if timeout_ms := _whole(parameters, theirs):
+            options[ours] = max(1, round(timeout_ms / 1000))
+    if "sessionVariables" in parameters:
+        options["variables"] = parameters["sessionVariables"]
+    if parameters.get("createDatabaseIfNotExist", "").lower() == "true":
         options["create_database"] = True
-    if given.get("allowLoadLocalInfile", "").lower() == "true":
+    if parameters.get("allowLoadLocalInfile", "").lower() == "true":
         options["local_infile"] = True
-    # Both drivers read TINYINT(1) as a boolean and BIT unless told otherwise.
-    options["tiny_int_is_bit"] = given.get("tinyInt1isBit", "true").lower() != "false"
+    # By default both drivers read TINYINT(1) as a boolean and BIT.
+    options["tiny_int_is_bit"] = parameters.get("tinyInt1isBit", "true").lower() != "false"
     return Url(
         Kind.MYSQL,
         f"jdbc:{scheme}://{_shown(hosts)}/{unquote(database)}",
         hosts,
         unquote(database),
-        user or given.get("user"),
-        _password(given, password),
+        user or parameters.get("user"),
+        _password(parameters, password),
         options,
         mariadb=scheme == "mariadb",
     )
 
 
-def _mysql_ssl(scheme: str, given: Mapping[str, str]) -> str:
-    if mode := given.get("sslMode"):
+def _mysql_ssl(scheme: str, parameters: Mapping[str, str]) -> str:
+    if mode := parameters.get("sslMode"):
         if mode.upper() not in _SSL_MODES:
             raise UrlInvalid(f"sslMode '{mode}' is none of {', '.join(_SSL_MODES)}")
         return _SSL_MODES[mode.upper()]
 
-    def says(name: str, otherwise: bool) -> bool:
-        return given.get(name, str(otherwise)).lower() in ("true", "1", "yes")
+    def flag(name: str, default: bool) -> bool:
+        return parameters.get(name, str(default)).lower() in ("true", "1", "yes")
 
     if scheme == "mariadb":
-        if not says("useSsl", says("useSSL", False)):
+        if not flag("useSsl", flag("useSSL", False)):
             return "disabled"
-        trusting = says("trustServerCertificate", False)
-        if trusting or says("disableSslHostnameVerification", False):
+        trusting = flag("trustServerCertificate", False)
+        if trusting or flag("disableSslHostnameVerification", False):
             return "required" if trusting else "verify-ca"
         return "verify-full"
-    if not says("useSSL", True):
+    if not flag("useSSL", True):
         return "disabled"
-    if says("verifyServerCertificate", False):
+    if flag("verifyServerCertificate", False):
         return "verify-ca"
-    return "required" if says("requireSSL", False) else "preferred"
+    return "required" if flag("requireSSL", False) else "preferred"
 
 
 _PRAGMAS: Final = frozenset(
@@ -285,27 +285,27 @@ _WORD: Final = re.compile(r"[\w-]+")
 
 
 def _sqlite(rest: str) -> Url:
-    where, given = _split(rest)
-    if where.startswith("file:"):
-        # A URI of SQLite's own: it reads its parameters itself.
-        own = {name: value for name, value in given.items() if name not in _PRAGMAS}
+    path, parameters = _split(rest)
+    if path.startswith("file:"):
+        # SQLite reads the other parameters of such a URI itself.
+        own = {name: value for name, value in parameters.items() if name not in _PRAGMAS}
         query = "&".join(f"{name}={value}" for name, value in own.items())
-        file = f"{where}?{query}" if query else where
+        file = f"{path}?{query}" if query else path
     else:
-        file = where
+        file = path
     if file in ("", ":memory:") or ":memory:" in file:
         raise UrlInvalid(
             "a database in memory is another one for every connection; name a file, such as "
             "jdbc:sqlite:/path/to/file.db"
         )
     pragmas: dict[str, str | int | bool] = {}
-    for name, value in given.items():
+    for name, value in parameters.items():
         if name not in _PRAGMAS:
             continue
         if not _WORD.fullmatch(value):
             raise UrlInvalid(f"'{value}' cannot be the value of SQLite's {name}")
         pragmas[name] = value
-    return Url(Kind.SQLITE, f"jdbc:sqlite:{where}", database=file, options=pragmas)
+    return Url(Kind.SQLITE, f"jdbc:sqlite:{path}", database=file, options=pragmas)
 
 
 _DRIVER: Final = re.compile(r"jdbc:(?P<driver>[A-Za-z][\w.+-]*(?::(?:sqlserver|sybase|thin))?):.+")
@@ -314,8 +314,8 @@ _PARAMETERS: Final = re.compile(r"[?;].*|:\w+=.*", re.DOTALL)
 
 
 def _other(text: str, user: str | None, password: Secret | None) -> Url:
-    found = _DRIVER.fullmatch(text)
-    if found is None:
+    parts = _DRIVER.fullmatch(text)
+    if parts is None:
         raise UrlInvalid(
             "a JDBC URL has the form jdbc:DATABASE:…, such as jdbc:postgresql://host/database"
         )
@@ -323,7 +323,7 @@ def _other(text: str, user: str | None, password: Secret | None) -> Url:
     return Url(
         Kind.OTHER,
         shown,
-        database=found["driver"].lower(),
+        database=parts["driver"].lower(),
         user=user,
         password=password,
         address=Secret(text),
@@ -331,26 +331,26 @@ def _other(text: str, user: str | None, password: Secret | None) -> Url:
 
 
 def _split(rest: str) -> tuple[str, dict[str, str]]:
-    """What is before the parameters, and these."""
-    where, _, query = rest.partition("?")
-    given: dict[str, str] = {}
+    """The text before the parameters, and the parameters."""
+    path, _, query = rest.partition("?")
+    parameters: dict[str, str] = {}
     for pair in filter(None, query.split("&")):
         name, _, value = pair.partition("=")
-        given[unquote(name)] = unquote(value)
-    return where, given
+        parameters[unquote(name)] = unquote(value)
+    return path, parameters
 
 
 def _hosts(addresses: str, default: int) -> tuple[tuple[str, int], ...]:
-    found = []
+    hosts = []
     for address in addresses.split(","):
         host, port = _address(address.strip())
         if not port:
-            found.append((host, default))
+            hosts.append((host, default))
         elif port.isascii() and port.isdecimal() and 0 < int(port) < 1 << 16:
-            found.append((host, int(port)))
+            hosts.append((host, int(port)))
         else:
             raise UrlInvalid(f"'{port}' is no port")
-    return tuple(found)
+    return tuple(hosts)
 
 
 _ADDRESS: Final = re.compile(r"address=(?P<parts>(\(\w+=[^()]*\))+)", re.IGNORECASE)
@@ -358,8 +358,8 @@ _ADDRESS: Final = re.compile(r"address=(?P<parts>(\(\w+=[^()]*\))+)", re.IGNOREC
 
 def _address(text: str) -> tuple[str, str]:
     """Host and port of `host:port`, `[::1]:port` or `address=(host=…)(port=…)`."""
-    if found := _ADDRESS.fullmatch(text):
-        parts = dict(part.split("=", 1) for part in found["parts"][1:-1].split(")("))
+    if address := _ADDRESS.fullmatch(text):
+        parts = dict(part.split("=", 1) for part in address["parts"][1:-1].split(")("))
         return parts.get("host", "localhost"), parts.get("port", "")
     if text.startswith("["):
         host, _, port = text[1:].partition("]")
@@ -372,8 +372,8 @@ def _shown(hosts: tuple[tuple[str, int], ...]) -> str:
     return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in hosts)
 
 
-def _whole(given: Mapping[str, str], name: str) -> int | None:
-    text = given.get(name)
+def _whole(parameters: Mapping[str, str], name: str) -> int | None:
+    text = parameters.get(name)
     if text is None:
         return None
     if not (text.isascii() and text.isdecimal()):
@@ -381,7 +381,7 @@ def _whole(given: Mapping[str, str], name: str) -> int | None:
     return int(text) or None
 
 
-def _password(given: Mapping[str, str], password: Secret | None) -> Secret | None:
+def _password(parameters: Mapping[str, str], password: Secret | None) -> Secret | None:
     if password is not None:
         return password
-    return Secret(given["password"]) if "password" in given else None
+    return Secret(parameters["password"]) if "password" in parameters else None

@@ -1,1 +1,1 @@
-"""How tables are read, and how their rows become records."""
+"""Reads tables, and converts their rows to records."""

@@ -1,8 +1,7 @@
-"""Columns of a database as fields of Connect structs.
+"""Maps columns of a database to fields of Connect structs.
 
-What a driver of the JVM calls a column's type decides its schema, as in the JVM's connector
-(connectors.md §2.3); each database's module says what that is for its own types.
-`drivers.types` says how cells travel up to here.
+A column's JDBC type decides its schema, as in the JVM's connector (connectors.md §2.3); each
+database's module maps its own types to those. `drivers.types` lists the Arrow types of the cells.
 """
 
 from __future__ import annotations
@@ -25,35 +24,35 @@ from penstock.connectors.jdbc.drivers.types import ARROW, Sql
 NUMBERS: Final = frozenset(
     {Sql.TINYINT, Sql.SMALLINT, Sql.INTEGER, Sql.BIGINT, Sql.NUMERIC, Sql.DECIMAL}
 )
-"""What may be an incrementing column."""
+"""Types that an incrementing column may have."""
 
 
 @dataclass(frozen=True, slots=True)
 class SqlColumn:
     """A column as the database describes it.
 
-    `precision` 0: a NUMERIC without limits. `told` is the type in the database's own words, and
-    `sql` reads it, where its bare name would not do (`%` stands for the quoted name).
+    `precision` 0: a NUMERIC without limits. `type_name` is the type in the database's own words.
+    `sql` is the expression that reads the column (`%` stands for the quoted name).
     """
 
     name: str
     sql_type: Sql
-    told: str
+    type_name: str
     nullable: bool = True
     precision: int = 0
     scale: int = 0
     signed: bool = True
     zoned: bool = False
-    counts: bool = False  # the database itself gives it rising numbers
+    auto_increment: bool = False  # the database itself assigns rising numbers
     sql: str = "%"
     resolution_us: int = 1  # of a timestamp
-    guessed: bool = False  # nothing says what it is; a query's, in SQLite
-    widens: bool = False  # may hold more than its type says, as SQLite's INTEGER may
+    guessed: bool = False  # its type is not declared: a column of a query, in SQLite
+    widens: bool = False  # may hold larger values than its type, as SQLite's INTEGER may
 
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """The settings that change what a column becomes."""
+    """The settings that affect the schemas and values of columns."""
 
     numeric: str = "none"
     granularity: str = "connect_logical"
@@ -83,8 +82,8 @@ _LOWEST_SCALE: Final = -84
 
 def schema_of(column: SqlColumn, mapping: Mapping) -> Schema:
     """The schema of a column's field."""
-    found = _required(column, mapping)
-    return found.as_optional() if column.nullable else found
+    schema = _required(column, mapping)
+    return schema.as_optional() if column.nullable else schema
 
 
 def _required(column: SqlColumn, mapping: Mapping) -> Schema:
@@ -104,8 +103,8 @@ def _required(column: SqlColumn, mapping: Mapping) -> Schema:
 
 
 def _mapped(column: SqlColumn, mapping: Mapping) -> Schema:
-    """A NUMERIC by `numeric.mapping`."""
-    if not column.precision:  # the JVM's connector takes it for one of no digits at all
+    """The schema of a NUMERIC according to `numeric.mapping`."""
+    if not column.precision:  # the JVM's connector treats it as one of no digits at all
         if mapping.numeric.startswith("best_fit"):
             return s.FLOAT64
         return s.decimal(mapping.unlimited_scale)
@@ -134,7 +133,7 @@ def _integer(digits: int) -> Schema:
 
 
 Cells = Callable[[pa.Array], list[Value]]
-"""Arrow's cells as Connect values."""
+"""Converts Arrow's cells to Connect values."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MANY_DIGITS: Final = Context(prec=200_000, rounding=ROUND_HALF_UP)
@@ -144,8 +143,8 @@ _UTC: Final = ("UTC", "Etc/UTC")
 
 
 def cells_of(column: SqlColumn, schema: Schema, mapping: Mapping) -> Cells:
-    """What turns the cells of a column into values of its schema. It raises DataError that names
-    the column for one that cannot be."""
+    """Converts the cells of a column to values of its schema. Raises DataError, which names the
+    column, for a cell that cannot be converted."""
     match column.sql_type:
         case Sql.REAL:
             return lambda cells: objects(cells.cast(pa.float32(), safe=False).cast(pa.float64()))
@@ -161,35 +160,35 @@ def cells_of(column: SqlColumn, schema: Schema, mapping: Mapping) -> Cells:
 
 
 def objects(cells: pa.Array) -> list[Value]:
-    """Cells as Python's values. By way of numpy this takes a tenth of Arrow's own time."""
+    """Cells as Python's values. Conversion by numpy takes a tenth of Arrow's own time."""
     kind = cells.type
-    found: list[Value]
+    values: list[Value]
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        found = cells.to_numpy(zero_copy_only=False).tolist()
+        values = cells.to_numpy(zero_copy_only=False).tolist()
     elif pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        found = cells.fill_null(0).to_numpy().tolist()
+        values = cells.fill_null(0).to_numpy().tolist()
         if cells.null_count:
             for at in cells.is_null().to_numpy(zero_copy_only=False).nonzero()[0].tolist():
-                found[at] = None
-    elif pa.types.is_boolean(kind):  # with a null among them Arrow makes objects of them
-        found = cells.to_numpy(zero_copy_only=False).tolist()
+                values[at] = None
+    elif pa.types.is_boolean(kind):  # with nulls, Arrow makes an array of objects
+        values = cells.to_numpy(zero_copy_only=False).tolist()
     else:
-        found = cells.to_pylist()
-    return found
+        values = cells.to_pylist()
+    return values
 
 
 def _integers(column: SqlColumn, schema: Schema) -> Cells:
-    def cells(given: pa.Array) -> list[Value]:
-        wrong = not_within(given, schema.type)
-        if wrong is not None:
-            raise _refused(column, wrong, f"it does not fit {schema.type.name}")
-        return objects(given)
+    def integers(cells: pa.Array) -> list[Value]:
+        outside = not_within(cells, schema.type)
+        if outside is not None:
+            raise _refused(column, outside, f"it does not fit {schema.type.name}")
+        return objects(cells)
 
-    return cells
+    return integers
 
 
 def not_within(cells: pa.Array, kind: Type) -> int | None:
-    """An integer that the type does not have, if there is one among the cells."""
+    """A cell outside the type's range; None if all are within."""
     if kind is Type.INT64 or cells.null_count == len(cells):
         return None
     numbers = cells.drop_null().to_numpy()
@@ -202,7 +201,7 @@ def not_within(cells: pa.Array, kind: Type) -> int | None:
 
 def _numbers(column: SqlColumn, schema: Schema) -> Cells:
     if schema.type is Type.FLOAT64:
-        return lambda cells: [None if each is None else float(each) for each in objects(cells)]
+        return lambda cells: [None if text is None else float(text) for text in objects(cells)]
     if schema.type in s.INT_BITS:
         low, high = s.int_range(schema.type)
         scale = 0
@@ -216,10 +215,10 @@ def _numbers(column: SqlColumn, schema: Schema) -> Cells:
             return None
         try:
             exact = Decimal(text)
-            found = exact.quantize(unit, context=_MANY_DIGITS)
+            scaled = exact.quantize(unit, context=_MANY_DIGITS)
         except InvalidOperation:
             raise _refused(column, text, "a Decimal has to be finite") from None
-        if found != exact:
+        if scaled != exact:
             raise _refused(
                 column,
                 text,
@@ -231,8 +230,8 @@ def _numbers(column: SqlColumn, schema: Schema) -> Cells:
                 ),
             )
         if is_decimal:
-            return found
-        whole = int(found)
+            return scaled
+        whole = int(scaled)
         if not low <= whole <= high:
             raise _refused(column, text, f"it does not fit {schema.type.name}")
         return whole
@@ -243,37 +242,37 @@ def _numbers(column: SqlColumn, schema: Schema) -> Cells:
 def _times(column: SqlColumn, zone: ZoneInfo) -> Cells:
     shift_ms = 0 if column.zoned else clock_shift(zone) // timedelta(milliseconds=1)
 
-    def of(micros: int | None) -> time | None:
-        if micros is None:
+    def time_of(us: int | None) -> time | None:
+        if us is None:
             return None
-        ms = (micros // 1000 - shift_ms) % _DAY_MS
+        ms = (us // 1000 - shift_ms) % _DAY_MS
         return (_EPOCH + timedelta(milliseconds=ms)).time()
 
-    return lambda cells: [of(each) for each in objects(cells.cast(pa.int64()))]
+    return lambda cells: [time_of(us) for us in objects(cells.cast(pa.int64()))]
 
 
 def _timestamps(column: SqlColumn, mapping: Mapping) -> Cells:
     def instants(cells: pa.Array) -> list[int | None]:
-        walls: list[int | None] = objects(cells.cast(pa.int64()))
+        times: list[int | None] = objects(cells.cast(pa.int64()))
         if column.zoned or mapping.zone.key in _UTC:
-            return walls
-        return [None if each is None else instant_us(each, mapping.zone) for each in walls]
+            return times
+        return [None if us is None else instant_us(us, mapping.zone) for us in times]
 
     def moments(cells: pa.Array) -> list[Value]:
         if cells.null_count or not (column.zoned or mapping.zone.key in _UTC):
-            return each_alone(cells)
+            return one_by_one(cells)
         us = cells.cast(pa.int64()).to_numpy()
         return [_EPOCH + since for since in (us - us % 1000).astype("timedelta64[us]").tolist()]
 
-    write = _written(mapping)
+    value_of = _timestamp_value(mapping)
 
-    def each_alone(cells: pa.Array) -> list[Value]:
-        return [None if each is None else write(each) for each in instants(cells)]
+    def one_by_one(cells: pa.Array) -> list[Value]:
+        return [None if us is None else value_of(us) for us in instants(cells)]
 
-    return moments if mapping.granularity == "connect_logical" else each_alone
+    return moments if mapping.granularity == "connect_logical" else one_by_one
 
 
-def _written(mapping: Mapping) -> Callable[[int], Value]:
+def _timestamp_value(mapping: Mapping) -> Callable[[int], Value]:
     match mapping.granularity:
         case "micros_long":
             return lambda us: us
@@ -296,22 +295,22 @@ def _iso(us: int, zone: ZoneInfo, fraction: str) -> str:
 
 
 def _refused(column: SqlColumn, value: object, why: str) -> DataError:
-    return DataError(f"Column '{column.name}' ({column.told}) holds {value!r}: {why}.")
+    return DataError(f"Column '{column.name}' ({column.type_name}) holds {value!r}: {why}.")
 
 
 _NO_DATES: Final = ("0000-00-00", "infinity", "-infinity")
 
 
 def from_texts(column: SqlColumn, cells: pa.Array) -> pa.Array:
-    """Cells as a database writes them in SQL, as Arrow's of the column's type; DataError that
-    names the column for one that is none."""
-    wanted = ARROW[column.sql_type]
-    if cells.type == wanted:
+    """Converts cells in a database's text form to Arrow's type of the column. Raises DataError,
+    which names the column, for a cell that is no such value."""
+    arrow_type = ARROW[column.sql_type]
+    if cells.type == arrow_type:
         return cells
     try:
-        return cells.cast(wanted)
+        return cells.cast(arrow_type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return pa.array([_from_text(column, each) for each in cells.to_pylist()], wanted)
+        return pa.array([_from_text(column, text) for text in cells.to_pylist()], arrow_type)
 
 
 def _from_text(column: SqlColumn, text: str | None) -> Value:
@@ -339,5 +338,5 @@ def _from_text(column: SqlColumn, text: str | None) -> Value:
 
 
 def names(columns: Sequence[SqlColumn]) -> str:
-    """For messages."""
-    return ", ".join(f"'{each.name}'" for each in columns)
+    """The names of columns, for messages."""
+    return ", ".join(f"'{column.name}'" for column in columns)

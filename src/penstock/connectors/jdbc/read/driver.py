@@ -1,4 +1,4 @@
-"""Databases behind a JDBC driver: rows arrive as Arrow's arrays, which Java fills."""
+"""Databases behind a JDBC driver: Java fills Arrow arrays with their rows."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from penstock.connectors.jdbc.read.columns import SqlColumn
 from penstock.connectors.jdbc.read.offsets import TableId
 from penstock.connectors.jdbc.read.reading import Blocks, Reading, block
 
-_DIGITS: Final = 6  # of a second, that are told apart
+_DIGITS: Final = 6  # of a second that are compared
 _EPOCH: Final = moment(0)
 _US: Final = timedelta(microseconds=1)
-_ORACLE_UNLIMITED: Final = -127  # the scale of a NUMBER that was declared without one
-_ABOUT: Final = "INFORMATION_SCHEMA"
+_ORACLE_UNLIMITED: Final = -127  # the scale of a NUMBER declared without one
+_SYSTEM_SCHEMA: Final = "INFORMATION_SCHEMA"
 _LIMITED: Final = (Sql.NUMERIC, Sql.DECIMAL)
 
 
@@ -46,36 +46,36 @@ class DriverReading(Reading):
     def tables(
         self, types: Collection[str], schema: str | None, catalog: str | None
     ) -> list[TableId]:
-        wanted = [*types, *([BASE_TABLE] if "TABLE" in types else [])]
+        jdbc_types = [*types, *([BASE_TABLE] if "TABLE" in types else [])]
         with self.connection.errors():
             about = self.connection.raw.getMetaData()
-            result = about.getTables(catalog, schema, "%", _strings(wanted))
-            found = [TableId(*(each or "" for each in row)) for row in metadata(result, (1, 2, 3))]
-        return sorted(each for each in found if schema or each.schema.upper() != _ABOUT)
+            result = about.getTables(catalog, schema, "%", _strings(jdbc_types))
+            tables = [TableId(*(name or "" for name in row)) for row in metadata(result, (1, 2, 3))]
+        return sorted(table for table in tables if schema or table.schema.upper() != _SYSTEM_SCHEMA)
 
     def table(self, table: TableId) -> str:
-        # Where there are no schemas the catalog is what other databases call one.
-        outside = table.catalog and (not table.schema or table.catalog != self._catalog)
-        parts = (table.catalog if outside else "", table.schema, table.name)
+        # In a database without schemas, the catalog takes their place.
+        qualified = table.catalog and (not table.schema or table.catalog != self._catalog)
+        parts = (table.catalog if qualified else "", table.schema, table.name)
         return ".".join(self.name(part) for part in parts if part)
 
     def columns(self, source: str, table: TableId | None) -> tuple[list[SqlColumn], list[str]]:
-        found: list[SqlColumn] = []
-        left_out: list[str] = []
+        columns: list[SqlColumn] = []
+        unsupported: list[str] = []
         sql = f"SELECT * FROM {source} WHERE 1 = 0"
         with self.connection.errors(), self.connection.described(sql) as about:
             for at in range(1, int(about.getColumnCount()) + 1):
-                name, told = str(about.getColumnLabel(at)), str(about.getColumnTypeName(at))
+                name, type_name = str(about.getColumnLabel(at)), str(about.getColumnTypeName(at))
                 code = int(about.getColumnType(at))
                 if code not in TYPES:
-                    left_out.append(f"column '{name}' is of type {told}")
+                    unsupported.append(f"column '{name}' is of type {type_name}")
                     continue
-                found.append(_column(about, at, name, told, code))
-        return found, left_out
+                columns.append(_column(about, at, name, type_name, code))
+        return columns, unsupported
 
     def now_us(self) -> int:
-        ((found,),) = self.connection.rows(self._product.now)
-        return int((found.replace(tzinfo=UTC) - _EPOCH) // _US)
+        ((now,),) = self.connection.rows(self._product.now)
+        return int((now.replace(tzinfo=UTC) - _EPOCH) // _US)
 
     def sample(self, sql: str, columns: Sequence[SqlColumn], rows: int) -> Iterator[pa.RecordBatch]:
         return self._blocks(sql, columns, rows)
@@ -87,7 +87,7 @@ class DriverReading(Reading):
         return self.connection.first(sql, skipped)
 
     def blocks(self, sql: str, columns: Sequence[SqlColumn]) -> Blocks:
-        # Some drivers read everything at once unless there is a transaction.
+        # Outside a transaction, some drivers read all rows at once.
         with self.connection.transaction(writing=False):
             yield from self._blocks(sql, columns, 0)
 
@@ -98,9 +98,9 @@ class DriverReading(Reading):
             yield block(columns, cells)
 
     def literal(self, at_us: int, column: SqlColumn, zone: ZoneInfo) -> str:
-        form = self._product.zoned if column.zoned else self._product.moment
+        literal = self._product.zoned if column.zoned else self._product.moment
         at = moment(at_us if column.zoned else wall_us(at_us, zone))
-        return form.format(at=f"{at:%Y-%m-%d %H:%M:%S.%f}")
+        return literal.format(at=f"{at:%Y-%m-%d %H:%M:%S.%f}")
 
     def comparable(self, column: SqlColumn) -> str:
         name = self.name(column.name)
@@ -112,24 +112,24 @@ class DriverReading(Reading):
         return self._product.remainder.format(number=f"FLOOR({key} / {keys})", parts=parts)
 
 
-def _column(about: Any, at: int, name: str, told: str, code: int) -> SqlColumn:
+def _column(about: Any, at: int, name: str, type_name: str, code: int) -> SqlColumn:
     sql_type, _ = TYPES[code]
     precision, scale = int(about.getPrecision(at)), int(about.getScale(at))
     resolution_us = 1
     if sql_type is Sql.TIMESTAMP:
         resolution_us = 10 ** (_DIGITS - min(_DIGITS, max(0, scale)))
-    elif sql_type not in _LIMITED or scale == _ORACLE_UNLIMITED or told == "DECFLOAT":
+    elif sql_type not in _LIMITED or scale == _ORACLE_UNLIMITED or type_name == "DECFLOAT":
         precision = scale = 0
     return SqlColumn(
         name,
         sql_type,
-        told,
-        nullable=int(about.isNullable(at)) != 0,  # not known counts as yes
+        type_name,
+        nullable=int(about.isNullable(at)) != 0,  # "unknown" counts as nullable
         precision=precision,
         scale=scale,
         signed=bool(about.isSigned(at)),
         zoned=code in ZONED,
-        counts=bool(about.isAutoIncrement(at)),
+        auto_increment=bool(about.isAutoIncrement(at)),
         resolution_us=resolution_us,
     )
 

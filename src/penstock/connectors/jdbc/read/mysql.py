@@ -1,4 +1,4 @@
-"""MySQL and MariaDB: rows arrive as texts, and Arrow makes numbers and moments of whole columns."""
+"""MySQL and MariaDB: rows arrive as texts, and Arrow converts whole columns of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.connectors.jdbc.read.offsets import TableId
 from penstock.connectors.jdbc.read.reading import Blocks, Reading, block
 
 _TYPES: Final = {
-    # FIELD_TYPE of the protocol; what Connector/J calls it.
+    # FIELD_TYPE of the protocol, and its type in Connector/J.
     0: Sql.DECIMAL,
     1: Sql.TINYINT,
     2: Sql.SMALLINT,
@@ -51,7 +51,7 @@ _BINARY: Final = 63  # the character set of bytes
 
 _NOT_NULL: Final = 1
 _UNSIGNED: Final = 32
-_COUNTS: Final = 512
+_AUTO_INCREMENT: Final = 512
 
 _KINDS: Final = {"TABLE": "BASE TABLE", "VIEW": "VIEW", "SYSTEM TABLE": "SYSTEM VIEW"}
 
@@ -62,13 +62,13 @@ class MysqlReading(Reading):
     quotes = ("`", "`")
 
     def prepare(self) -> None:
-        # Columns of type TIMESTAMP are then instants in UTC, whatever the server's zone is.
+        # Makes columns of type TIMESTAMP instants in UTC, regardless of the server's zone.
         self.connection.execute("SET SESSION time_zone = '+00:00'")
 
     def tables(
         self, types: Collection[str], schema: str | None, catalog: str | None
     ) -> list[TableId]:
-        kinds = [f"'{_KINDS[each]}'" for each in types if each in _KINDS] or ["''"]
+        kinds = [f"'{_KINDS[type]}'" for type in types if type in _KINDS] or ["''"]
         rows = self.connection.rows(
             "SELECT table_schema, table_name FROM information_schema.tables "
             f"WHERE table_type IN ({', '.join(kinds)}) AND table_schema LIKE %s ORDER BY 1, 2",
@@ -83,13 +83,13 @@ class MysqlReading(Reading):
         with self.connection.errors(), contextlib.closing(self.connection.raw.cursor()) as cursor:
             cursor.execute(f"SELECT * FROM {source} LIMIT 0")
             fields = list(cursor._result.fields)
-        return [_column(each) for each in fields], []
+        return [_column(field) for field in fields], []
 
     def now_us(self) -> int:
-        ((found,),) = self.connection.rows(
+        ((now,),) = self.connection.rows(
             "SELECT CAST(UNIX_TIMESTAMP(CURRENT_TIMESTAMP(6)) * 1000000 AS SIGNED)"
         )
-        return int(found)
+        return int(now)
 
     def stripe(self, key: str, keys: int, parts: int) -> str:
         return f"({key} DIV {keys}) % {parts}"
@@ -98,7 +98,7 @@ class MysqlReading(Reading):
         from pymysql.cursors import SSCursor
 
         raw = self.connection.raw
-        decoders, raw.decoders = raw.decoders, {}  # texts: Arrow reads a column of them at once
+        decoders, raw.decoders = raw.decoders, {}  # leaves texts, which Arrow converts by column
         try:
             with self.connection.errors(), contextlib.closing(raw.cursor(SSCursor)) as cursor:
                 cursor.execute(sql)
@@ -109,8 +109,8 @@ class MysqlReading(Reading):
                             columns, [_cells(c, v) for c, v in zip(columns, cells, strict=True)]
                         )
                 except BaseException:
-                    # Cursor and result would read all the rest, which may be the whole table,
-                    # before they let go; nobody needs the connection any more.
+                    # Before they close, cursor and result would read all remaining rows, perhaps
+                    # the whole table. So close the connection, which is not needed any more.
                     cursor._result.unbuffered_active = False
                     raw.close()
                     raise
@@ -125,28 +125,28 @@ def _column(field: Any) -> SqlColumn:
     if code == _BIT:
         # Connector/J: one bit is a BIT, several are bytes.
         sql_type = Sql.BIT if field.length == 1 else Sql.BYTES
-        told = f"bit({field.length})"
+        type_name = f"bit({field.length})"
     else:
         sql_type = _TYPES[code]
-        told = sql_type.value.lower()
+        type_name = sql_type.value.lower()
         if code in _TEXTS and binary:
-            sql_type, told = Sql.BYTES, "binary"
+            sql_type, type_name = Sql.BYTES, "binary"
     if sql_type is Sql.DECIMAL:
         scale = field.scale
         unsigned = bool(field.flags & _UNSIGNED)
         precision = field.length - (1 if scale else 0) - (0 if unsigned else 1)
-        told = f"decimal({precision},{scale})"
+        type_name = f"decimal({precision},{scale})"
     digits = min(6, field.scale) if sql_type is Sql.TIMESTAMP else 6
     return SqlColumn(
         field.name,
         sql_type,
-        "year" if code == _YEAR else told,
+        "year" if code == _YEAR else type_name,
         nullable=not field.flags & _NOT_NULL,
         precision=precision,
         scale=scale,
         signed=not field.flags & _UNSIGNED,
         zoned=code == _TIMESTAMP,
-        counts=bool(field.flags & _COUNTS),
+        auto_increment=bool(field.flags & _AUTO_INCREMENT),
         resolution_us=10 ** (6 - digits),
     )
 
@@ -158,7 +158,7 @@ def _cells(column: SqlColumn, values: Sequence[Any]) -> pa.Array:
         )
     if column.sql_type is Sql.BYTES:
         return pa.array([v.encode() if isinstance(v, str) else v for v in values], pa.binary())
-    if column.told == "year":
+    if column.type_name == "year":
         return pa.array([None if v is None else f"{int(v):04}-01-01" for v in values], pa.string())
     if column.sql_type is Sql.TIME:
         return pa.array([None if v is None else _padded(v) for v in values], pa.string())
@@ -166,6 +166,6 @@ def _cells(column: SqlColumn, values: Sequence[Any]) -> pa.Array:
 
 
 def _padded(text: str) -> str:
-    """A time as ISO has it: fractions of three or six digits."""
+    """A time in ISO's form, with a fraction of six digits if it has any."""
     whole, dot, fraction = text.partition(".")
     return f"{whole}.{fraction.ljust(6, '0')}" if dot else whole

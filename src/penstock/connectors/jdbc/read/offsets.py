@@ -1,13 +1,13 @@
-"""How far a table has been read, in the words in which the JVM's connector stores it
-(connectors.md §2.3), so that either goes on where the other stopped.
+"""Source offsets of tables in the format of the JVM's connector (connectors.md §2.3), so that each
+connector can resume where the other stopped.
 
     {"protocol": "1", "table": "db.schema.table"}  the partition of a table
-    {"table": "table"}                             what it was before protocol 1, and in mode bulk
-    {"query": "query"}                             the partition of a query, whatever its text
+    {"table": "table"}                             the same before protocol 1, and in mode bulk
+    {"query": "query"}                             the partition of any query
     {"incrementing": 7, "timestamp": ms, "timestamp_nanos": nanoseconds of the second}
 
-A bulk poll is stored by the JVM's connector as null. Here it says when it was planned, in ms, as
-`polled`, so that a restart neither repeats nor leaves out one; the JVM's does not look at it.
+The JVM's connector stores null for a bulk poll. Here `polled` is the time at which the poll was
+planned, in ms, so that a restart neither repeats nor skips one; the JVM's connector ignores it.
 """
 
 from __future__ import annotations
@@ -31,49 +31,49 @@ TO: Final = "penstock.to"
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The last row that was read: its incrementing column and its timestamp in microseconds since
-    the epoch; None where the mode has none or nothing was read yet."""
+    """The incrementing column of the last row read, and its timestamp in microseconds since the
+    epoch; None where the mode has none or no row was read yet."""
 
     incrementing: int | None = None
     timestamp_us: int | None = None
 
     def stored(self) -> dict[str, Primitive]:
-        """As it is stored.
+        """The source offset of the position.
 
         >>> Position(7, 1_500_250).stored()
         {'incrementing': 7, 'timestamp': 1500, 'timestamp_nanos': 500250000}
         """
-        found: dict[str, Primitive] = {}
+        offset: dict[str, Primitive] = {}
         if self.incrementing is not None:
-            found[INCREMENTING] = self.incrementing
+            offset[INCREMENTING] = self.incrementing
         if self.timestamp_us is not None:
-            found[TIMESTAMP] = self.timestamp_us // 1000
-            found[NANOS] = self.timestamp_us % 1_000_000 * 1000
-        return found
+            offset[TIMESTAMP] = self.timestamp_us // 1000
+            offset[NANOS] = self.timestamp_us % 1_000_000 * 1000
+        return offset
 
 
 def position(offset: Mapping[str, Primitive] | None) -> Position:
-    """What a stored offset says; PenstockError for one that is no offset of a table.
+    """The position of a stored offset; raises PenstockError if it is no offset of a table.
 
     Without `timestamp_nanos`, as older versions stored it, the timestamp's milliseconds count.
     """
     if not offset:
         return Position()
-    at, nanos = _whole(offset, TIMESTAMP), _whole(offset, NANOS)
-    if at is not None and nanos is not None:
+    at_ms, nanos = _whole(offset, TIMESTAMP), _whole(offset, NANOS)
+    if at_ms is not None and nanos is not None:
         if not 0 <= nanos < 1_000_000_000:
             raise PenstockError(
                 f"The value for the '{NANOS}' key in the offset should be from 0 to 999999999, "
                 f"not {nanos}"
             )
-        at_us: int | None = at // 1000 * 1_000_000 + nanos // 1000
+        at_us: int | None = at_ms // 1000 * 1_000_000 + nanos // 1000
     else:
-        at_us = None if at is None else at * 1000
+        at_us = None if at_ms is None else at_ms * 1000
     return Position(_whole(offset, INCREMENTING), at_us)
 
 
 def polled(offset: Mapping[str, Primitive] | None) -> int | None:
-    """When a bulk poll was planned, in ms; None: never."""
+    """The time at which a bulk poll was planned, in ms; None: never."""
     return _whole(offset, POLLED) if offset else None
 
 
@@ -91,7 +91,7 @@ def _whole(offset: Mapping[str, Primitive], name: str) -> int | None:
 
 @dataclass(frozen=True, slots=True, order=True)
 class TableId:
-    """A table by its names; empty where the database has no such thing."""
+    """The names of a table; empty where the database has no catalogs or schemas."""
 
     catalog: str
     schema: str
@@ -107,9 +107,10 @@ class TableId:
 
     def partitions(self) -> list[dict[str, Primitive]]:
         """The source partitions under which the whole table may be stored, the likeliest first.
-        Drivers of the JVM leave out the catalog, or say it, depending on their version."""
+        Drivers of the JVM include or omit the catalog, depending on their version."""
         short = f"{self.schema}.{self.name}" if self.schema else self.name
         names = dict.fromkeys((str(self), short, self.name))
-        found: list[dict[str, Primitive]] = [{"protocol": "1", "table": each} for each in names]
-        found += [{"table": each} for each in names]
-        return found
+        partitions: list[dict[str, Primitive]]
+        partitions = [{"protocol": "1", "table": name} for name in names]
+        partitions += [{"table": name} for name in names]
+        return partitions

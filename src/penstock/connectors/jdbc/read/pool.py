@@ -1,4 +1,4 @@
-"""The connections that a source reads by: opened when needed, and kept for the next use."""
+"""The connections of a source: opened when needed, and kept for reuse."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ READINGS: Final[Mapping[Kind, type[Reading]]] = {
 
 
 class ReadingPool:
-    """Connections to the database of a configuration: opened when needed, kept for the next use
-    unless something went wrong."""
+    """Connections to the database of a configuration: opened when needed, kept for reuse unless
+    something went wrong."""
 
     def __init__(self, config: Config) -> None:
         self._database = keys.database_of(config)
         self._quoting = keys.quotes(config)
         self._level = config[k.ISOLATION].upper().replace("_", " ")
-        self._kept: list[Reading] = []
-        self.close = weakref.finalize(self, _close_all, self._kept)
+        self._idle: list[Reading] = []
+        self.close = weakref.finalize(self, _close_all, self._idle)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Reading]:
-        """A connection for a while."""
+        """A connection for the duration of a block; closed instead of kept if it raises."""
         reading = self.take()
         try:
             yield reading
@@ -50,11 +50,11 @@ class ReadingPool:
 
     def take(self, *, fresh: bool = False) -> Reading:
         if fresh:
-            _close_all(self._kept)
-        while self._kept:
-            kept = self._kept.pop()
-            if kept.connection.is_open:
-                return kept
+            _close_all(self._idle)
+        while self._idle:
+            reading = self._idle.pop()
+            if reading.connection.is_open:
+                return reading
         connection = self._database.connect()
         try:
             self._isolate(connection)
@@ -64,7 +64,7 @@ class ReadingPool:
             raise
 
     def keep(self, reading: Reading) -> None:
-        self._kept.append(reading)
+        self._idle.append(reading)
 
     def _isolate(self, connection: Connection) -> None:
         unknown = self._level == "SQL SERVER SNAPSHOT" and connection.kind is not Kind.OTHER
@@ -72,6 +72,6 @@ class ReadingPool:
             connection.isolate(self._level)
 
 
-def _close_all(kept: list[Reading]) -> None:
-    while kept:
-        kept.pop().connection.close()
+def _close_all(idle: list[Reading]) -> None:
+    while idle:
+        idle.pop().connection.close()

@@ -1,4 +1,4 @@
-"""PostgreSQL: COPY writes rows as CSV, which Arrow reads a thousand rows at once."""
+"""PostgreSQL: COPY sends rows as CSV, which Arrow reads a thousand rows at a time."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from penstock.connectors.jdbc.read.columns import SqlColumn
 from penstock.connectors.jdbc.read.offsets import TableId
 from penstock.connectors.jdbc.read.reading import Blocks, Reading, block
 
-_COPY_OVER: Final = -1  # where libpq tells the size of a row
-_BLOCK_BYTES: Final = 1 << 18  # what a processor's cache holds: a megabyte took a tenth longer
+_COPY_OVER: Final = -1  # libpq returns it in place of the size of a row
+_BLOCK_BYTES: Final = 1 << 18  # fits a processor's cache: a megabyte took a tenth longer
 
 _TYPES: Final = {
     "bool": Sql.BOOLEAN,
@@ -69,15 +69,15 @@ class PostgresqlReading(Reading):
     def tables(
         self, types: Collection[str], schema: str | None, catalog: str | None
     ) -> list[TableId]:
-        kinds = "".join(_KINDS.get(each, "") for each in types)
-        wanted = f"c.relkind = ANY (string_to_array('{','.join(kinds)}', ',')::\"char\"[])"
-        chosen = f"({wanted} AND NOT {_SYSTEM})"
+        kinds = "".join(_KINDS.get(type, "") for type in types)
+        of_kinds = f"c.relkind = ANY (string_to_array('{','.join(kinds)}', ',')::\"char\"[])"
+        condition = f"({of_kinds} AND NOT {_SYSTEM})"
         if "SYSTEM TABLE" in types:
-            chosen = f"({chosen} OR (c.relkind = 'r' AND {_SYSTEM}))"
+            condition = f"({condition} OR (c.relkind = 'r' AND {_SYSTEM}))"
         rows = self.connection.rows(
             "SELECT current_database(), n.nspname, c.relname FROM pg_class c "
             "JOIN pg_namespace n ON n.oid = c.relnamespace "
-            f"WHERE {chosen} AND n.nspname NOT LIKE 'pg\\_t%%temp\\_%%' "
+            f"WHERE {condition} AND n.nspname NOT LIKE 'pg\\_t%%temp\\_%%' "
             "AND n.nspname LIKE %s AND current_database() LIKE %s ORDER BY 2, 3",
             ("%" if schema is None else schema, "%" if catalog is None else catalog),
         )
@@ -89,39 +89,39 @@ class PostgresqlReading(Reading):
             described = list(cursor.description or ())
             result = cursor.pgresult
             origins = [(result.ftable(at), result.ftablecol(at)) for at in range(len(described))]
-        types = self._types({each.type_code for each in described})
-        facts = self._facts({table for table, _ in origins if table})
-        found: list[SqlColumn] = []
-        left_out: list[str] = []
-        for each, origin in zip(described, origins, strict=True):
-            told, kind, category, base = types[each.type_code]
-            required, counts = facts.get(origin, (False, False))
+        types = self._types({column.type_code for column in described})
+        attributes = self._attributes({table for table, _ in origins if table})
+        columns: list[SqlColumn] = []
+        unsupported: list[str] = []
+        for column, origin in zip(described, origins, strict=True):
+            type_name, kind, category, base = types[column.type_code]
+            required, auto_increment = attributes.get(origin, (False, False))
             sql_type = Sql.STRING if kind == "e" else _TYPES.get(base)
             bits = 0
             if base in ("bit", "varbit"):
-                bits = each.display_size or (1 if base == "bit" else 0)
+                bits = column.display_size or (1 if base == "bit" else 0)
                 sql_type = _bits(bits)
             if sql_type is None:
-                what = "an array" if category == "A" else f"of type {told}"
-                left_out.append(f"column '{each.name}' is {what}")
+                shown = "an array" if category == "A" else f"of type {type_name}"
+                unsupported.append(f"column '{column.name}' is {shown}")
                 continue
-            found.append(
+            columns.append(
                 SqlColumn(
-                    each.name,
+                    column.name,
                     sql_type,
-                    told,
+                    type_name,
                     nullable=not required,
-                    precision=each.precision or 0 if sql_type is Sql.NUMERIC else bits,
-                    scale=each.scale or 0 if sql_type is Sql.NUMERIC else 0,
+                    precision=column.precision or 0 if sql_type is Sql.NUMERIC else bits,
+                    scale=column.scale or 0 if sql_type is Sql.NUMERIC else 0,
                     zoned=base in _ZONED,
-                    counts=counts,
+                    auto_increment=auto_increment,
                     sql=_expression(base, sql_type, bits),
                 )
             )
-        return found, left_out
+        return columns, unsupported
 
     def _types(self, oids: set[int]) -> dict[int, tuple[str, str, str, str]]:
-        """Of each type: its name, what it is, its category, and the name of what it is based on."""
+        """The name, kind and category of each type, and the name of its base type."""
         rows = self.connection.rows(
             "WITH RECURSIVE based (oid, base) AS ("
             "SELECT oid, oid FROM pg_type WHERE oid = ANY (%s) "
@@ -133,8 +133,8 @@ class PostgresqlReading(Reading):
         )
         return {row[0]: (row[1], _text(row[2]), _text(row[3]), row[4]) for row in rows}
 
-    def _facts(self, tables: set[int]) -> dict[tuple[int, int], tuple[bool, bool]]:
-        """Of each column of tables: whether it must be given, and whether it counts by itself."""
+    def _attributes(self, tables: set[int]) -> dict[tuple[int, int], tuple[bool, bool]]:
+        """Whether each column of the tables is NOT NULL, and whether the database numbers it."""
         if not tables:
             return {}
         rows = self.connection.rows(
@@ -147,10 +147,10 @@ class PostgresqlReading(Reading):
         return {(row[0], row[1]): (row[2], row[3]) for row in rows}
 
     def now_us(self) -> int:
-        ((found,),) = self.connection.rows(
+        ((now,),) = self.connection.rows(
             "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
         )
-        return int(found)
+        return int(now)
 
     def literal(self, at_us: int, column: SqlColumn, zone: ZoneInfo) -> str:
         if column.zoned:
@@ -171,26 +171,26 @@ class PostgresqlReading(Reading):
 
 
 def _received(libpq: Any) -> Iterator[bytes]:
-    """What a COPY sends, in blocks of whole rows. psycopg hands over one row after the other, and
-    looks each time whether it has to wait; that took three times as long as asking libpq does."""
+    """The output of a COPY, in blocks of whole rows. psycopg returns single rows and checks each
+    time whether it has to wait; that took three times as long as reading from libpq."""
     from psycopg import errors, pq
 
     rows: list[bytes] = []
-    left = _BLOCK_BYTES
+    remaining_bytes = _BLOCK_BYTES
     receive = libpq.get_copy_data
     while True:
         size, row = receive(0)
         if size <= 0:
             break
         rows.append(row)
-        left -= size
-        if left <= 0:
+        remaining_bytes -= size
+        if remaining_bytes <= 0:
             yield b"".join(rows)
-            rows, left = [], _BLOCK_BYTES
+            rows, remaining_bytes = [], _BLOCK_BYTES
     if size != _COPY_OVER:
         raise errors.OperationalError(pq.error_message(libpq))
     failed = None
-    while (result := libpq.get_result()) is not None:  # to the end: the status is known only then
+    while (result := libpq.get_result()) is not None:  # to the end: only then is the status known
         if result.status != pq.ExecStatus.COMMAND_OK:
             failed = failed or result
     if failed is not None:
@@ -200,7 +200,7 @@ def _received(libpq: Any) -> Iterator[bytes]:
 
 
 def _bits(bits: int) -> Sql:
-    """pgjdbc calls them all BIT, and the JVM's connector goes by how many there are."""
+    """The type of a bit string: pgjdbc reports BIT, and the JVM's connector goes by the length."""
     if bits == 1:
         return Sql.BOOLEAN
     return Sql.BIT if 1 < bits <= 8 else Sql.BYTES
@@ -213,7 +213,7 @@ def _expression(base: str, sql_type: Sql, bits: int) -> str:
         case "bit" | "varbit" if sql_type is Sql.BOOLEAN:
             return "(CAST(% AS text) = '1')"
         case "bit" | "varbit" if sql_type is Sql.BIT:
-            # As a signed byte, which is what Connect has.
+            # As a signed byte, like Connect's INT8.
             return f"((CAST(CAST(% AS bit({bits})) AS integer) + 128) & 255) - 128"
         case "bit" | "varbit":
             return "CAST(% AS text)"
@@ -229,14 +229,14 @@ def _text(value: object) -> str:
 
 
 def _csv(columns: Sequence[SqlColumn]):  # type: ignore[no-untyped-def]
-    """What reads a block of rows; a column of values that Arrow does not read is read as texts."""
-    from pyarrow import csv  # only those who have such a database wait for it
+    """Reads a block of rows; all columns as texts if Arrow cannot parse one."""
+    from pyarrow import csv  # here, so that only sources of PostgreSQL load it
 
     names = [f"c{at}" for at in range(len(columns))]
     parse = csv.ParseOptions(newlines_in_values=True)
     direct = {
-        name: pa.string() if each.sql_type in (Sql.BYTES, Sql.TIME) else ARROW[each.sql_type]
-        for name, each in zip(names, columns, strict=True)
+        name: pa.string() if column.sql_type in (Sql.BYTES, Sql.TIME) else ARROW[column.sql_type]
+        for name, column in zip(names, columns, strict=True)
     }
 
     def options(types: dict[str, pa.DataType]) -> csv.ConvertOptions:
@@ -252,7 +252,7 @@ def _csv(columns: Sequence[SqlColumn]):  # type: ignore[no-untyped-def]
     def table(data: bytes, types: dict[str, pa.DataType]) -> pa.Table:
         return csv.read_csv(
             io.BytesIO(data),
-            # One block: the data is one, and a row of it may be larger than any fixed size.
+            # All in one block, since a row may be larger than any fixed size.
             csv.ReadOptions(
                 use_threads=False, column_names=names, block_size=max(len(data) + 1, 1 << 16)
             ),
@@ -264,10 +264,10 @@ def _csv(columns: Sequence[SqlColumn]):  # type: ignore[no-untyped-def]
         if not columns:
             raise DataError("There is no column of a type that Connect has.")
         try:
-            found = table(data, direct)
+            parsed = table(data, direct)
         except pa.ArrowInvalid:
-            found = table(data, dict.fromkeys(names, pa.string()))
-        cells = [each.combine_chunks() for each in found.columns]
+            parsed = table(data, dict.fromkeys(names, pa.string()))
+        cells = [chunks.combine_chunks() for chunks in parsed.columns]
         return block(columns, [_bytes(c, a) for c, a in zip(columns, cells, strict=True)])
 
     return read
@@ -278,18 +278,18 @@ def _bytes(column: SqlColumn, cells: pa.Array) -> pa.Array:
         cells = pa.concat_arrays(cells.chunks) if cells.num_chunks else pa.array([], cells.type)
     if column.sql_type is not Sql.BYTES:
         return cells
-    read = _from_hex if column.sql == "%" else _packed  # bits are asked for as texts of their own
+    read = _from_hex if column.sql == "%" else _packed  # a bit string is selected as text
     return pa.array(
-        [None if each is None else read(each) for each in cells.to_pylist()], pa.binary()
+        [None if text is None else read(text) for text in cells.to_pylist()], pa.binary()
     )
 
 
 def _from_hex(text: str) -> bytes:
-    return bytes.fromhex(text[2:])  # without the \x before it
+    return bytes.fromhex(text[2:])  # without the leading \x
 
 
 def _packed(bits: str) -> bytes:
-    """Bits as bytes, the first one highest; filled up with zeros at the end.
+    """Bits as bytes, the first bit highest, padded with zeros at the end.
 
     >>> _packed("101000001")
     b'\\xa0\\x80'

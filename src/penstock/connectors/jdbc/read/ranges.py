@@ -24,12 +24,12 @@ from penstock.connectors.jdbc.read.reading import Blocks, Reading, where
 from penstock.connectors.jdbc.read.shapes import Shape, Unit
 
 MOST_ROWS: Final = 1 << 14
-"""Of a piece: as records, small rows are much larger than here."""
+"""Of a piece: small rows take much more memory as records than as Arrow arrays."""
 
 
 class Range:
-    """The rows of a range, on their way from the database. The connection is kept for the next
-    range as soon as the last row is here."""
+    """The rows of a range, on their way from the database. Its connection returns to the pool as
+    soon as the last row has arrived."""
 
     def __init__(self, unit: Unit, shape: Shape, pool: ReadingPool, reading: Reading) -> None:
         self.unit = unit
@@ -37,17 +37,17 @@ class Range:
         self._pool = pool
         self._reading = reading
         self._blocks: Blocks | None = None
-        self._ahead: deque[pa.RecordBatch] = deque()  # read, and not taken
+        self._ahead: deque[pa.RecordBatch] = deque()  # read, and not taken yet
         self._columns: list[SqlColumn] = []
-        self._places: list[int] = []
+        self._position_columns: list[int] = []
 
-    def begin(self, held: Sequence[str], end: str) -> None:
-        """Runs the statement: `held` are its conditions, `end` what it ends with."""
-        select, self._columns, self._places = self.shape.select_placed(self._reading)
-        self._blocks = self._reading.blocks(f"{select}{where(*held)}{end}", self._columns)
+    def begin(self, conditions: Sequence[str], end: str) -> None:
+        """Runs the statement with these conditions; `end` follows them."""
+        select, self._columns, self._position_columns = self.shape.select_placed(self._reading)
+        self._blocks = self._reading.blocks(f"{select}{where(*conditions)}{end}", self._columns)
 
     def has_more(self) -> bool:
-        """Whether there is another row; reads ahead to know it."""
+        """Whether there is another row; reads ahead to find out."""
         while not self._ahead and self._blocks is not None:
             block = next(self._blocks, None)
             if block is None:
@@ -58,37 +58,39 @@ class Range:
         return bool(self._ahead)
 
     def take(self, max_bytes: int) -> list[pa.RecordBatch]:
-        """The next rows, about so many bytes of them."""
-        taken = []
-        left, left_rows = max_bytes, MOST_ROWS
-        while left > 0 and left_rows > 0 and self.has_more():
+        """The next rows, about `max_bytes` of them."""
+        blocks = []
+        bytes_left, rows_left = max_bytes, MOST_ROWS
+        while bytes_left > 0 and rows_left > 0 and self.has_more():
             block = self._ahead.popleft()
-            rows = max(1, min(block.num_rows, left_rows, left * block.num_rows // _size(block)))
+            fitting = bytes_left * block.num_rows // _size(block)
+            rows = max(1, min(block.num_rows, rows_left, fitting))
             if rows < block.num_rows:
                 self._ahead.appendleft(block.slice(rows))
                 block = block.slice(0, rows)
-            taken.append(block)
-            left, left_rows = left - _size(block), left_rows - rows
-        return taken
+            blocks.append(block)
+            bytes_left, rows_left = bytes_left - _size(block), rows_left - rows
+        return blocks
 
-    def end_at_position(self, taken: list[pa.RecordBatch]) -> Position | None:
-        """The position of the last row taken. Rows of the same position as those that follow are
-        put back before; None if that would be all of them, or if there are no positions."""
-        if not self._places:
+    def end_at_position(self, blocks: list[pa.RecordBatch]) -> Position | None:
+        """The position of the last row in `blocks`, after putting back the rows at the end that
+        have the same position as the row that follows. None if those are all rows, or if there are
+        no positions."""
+        if not self._position_columns:
             return None
         following = self._position(self._ahead[0], 0)
-        for at in reversed(range(len(taken))):
-            block = taken[at]
+        for at in reversed(range(len(blocks))):
+            block = blocks[at]
             tied = self._first_at(following, block)
             if tied:
-                back = [block.slice(tied), *taken[at + 1 :]]
-                self._ahead.extendleft(each for each in reversed(back) if each.num_rows)
-                taken[at:] = [block.slice(0, tied)]
+                put_back = [block.slice(tied), *blocks[at + 1 :]]
+                self._ahead.extendleft(rows for rows in reversed(put_back) if rows.num_rows)
+                blocks[at:] = [block.slice(0, tied)]
                 return self._position(block, tied - 1)
         return None
 
     def _first_at(self, position: Position, block: pa.RecordBatch) -> int:
-        """The first of the rows at the end of a block that are at this position."""
+        """The index of the first of the rows at the end of a block that have this position."""
         rows = range(block.num_rows)
         if self._position(block, rows[-1]) != position:
             return len(rows)
@@ -96,11 +98,13 @@ class Range:
 
     def _position(self, block: pa.RecordBatch, row: int) -> Position:
         assert self.shape.order is not None
-        cells = [_cell(self._columns[at], block.column(at)[row].as_py()) for at in self._places]
+        cells = [
+            _cell(self._columns[at], block.column(at)[row].as_py()) for at in self._position_columns
+        ]
         return self.shape.order.position(cells)
 
     def close(self) -> None:
-        """Ends the statement if it has not ended; its connection is of no use then."""
+        """Ends the statement and closes the connection, unless all rows have arrived."""
         if self._blocks is not None:
             with contextlib.suppress(Exception):
                 self._blocks.close()
@@ -122,28 +126,30 @@ def _cell(column: SqlColumn, value: Any) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Structs:
-    """What turns the rows of one table into records."""
+    """Converts the rows of one table to records."""
 
     topic: str
     schema: Schema
     cells: tuple[c.Cells, ...]
 
     def records(self, blocks: Sequence[pa.RecordBatch]) -> Records:
-        of = structs_of(self.schema.field_names)
+        make_structs = structs_of(self.schema.field_names)
         values: list[s.Value] = []
         for block in blocks:
-            # Behind the columns there may be one that says the position.
+            # After the columns there may be one for the position.
             columns = block.columns[: len(self.cells)]
-            values += of([read(cells) for read, cells in zip(self.cells, columns, strict=True)])
+            values += make_structs(
+                [convert(cells) for convert, cells in zip(self.cells, columns, strict=True)]
+            )
         return Records.of(self.topic, values, schema=self.schema)
 
 
 def too_wide(columns: Sequence[SqlColumn], blocks: Sequence[pa.RecordBatch]) -> frozenset[int]:
-    """The columns of 32 bits that hold more, which only SQLite's can."""
+    """The columns of 32 bits with larger values, which only SQLite's can have."""
     return frozenset(
         at
-        for at, each in enumerate(columns)
-        if each.widens and each.sql_type is Sql.INTEGER
+        for at, column in enumerate(columns)
+        if column.widens and column.sql_type is Sql.INTEGER
         for block in blocks
         if c.not_within(block.column(at), s.Type.INT32) is not None
     )

@@ -1,13 +1,13 @@
 """Reads the rows of tables, or of a query, in ranges (connectors.md §2).
 
-A range goes from one row's position up to another's, both of them in the table. One statement reads
-it, as long as the engine polls: each poll is given a piece. A piece ends between two rows of
-different positions where it can, and has an offset then; so after an error, or in another process,
-reading goes on behind the last piece that was given.
+A range extends from one row's position to another's, both of them in the table. One statement reads
+it while the engine polls: each poll returns a piece. If possible, a piece ends between two rows of
+different positions, and then has an offset; so after an error, or in another process, reading
+resumes after the last piece returned.
 
-A range by timestamp alone ends with all rows of its last timestamp; nothing younger than the delay
-is looked at. So rows of equal timestamps are neither lost nor repeated, as long as transactions
-last shorter than the delay.
+A range by timestamp alone ends with all rows of its last timestamp; rows younger than the delay are
+not read. So rows of equal timestamps are neither lost nor repeated, as long as transactions last
+shorter than the delay.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ from penstock.connectors.jdbc.settings import connection as keys
 from penstock.connectors.jdbc.settings import source as k
 
 RANGE_BYTES: Final = 1 << 25
-"""About what one statement reads: to plan it takes several others."""
+"""About what one statement reads: planning it takes several others."""
 
-_PART_BYTES: Final = 1 << 20  # of the records that `read` yields at once
+_PART_BYTES: Final = 1 << 20  # of the records that `read` yields at a time
 _SAMPLE_ROWS: Final = 64
 _MOST_ROWS: Final = 1_000_000  # of one range, however small rows are
 _MOST_STRIPES: Final = 64  # that one statement names
-_SHAPE_S: Final = 60.0  # how long planning goes by what it knows of a table's columns
+_SHAPE_S: Final = 60.0  # how long planning relies on the known columns of a table
 
 
 class RangeInterrupted(PenstockError):
-    """Reading failed after records were given that have no offset yet. To give them again would put
-    them into the same transaction twice; a task that starts anew goes on from the stored offset.
+    """Reading failed after records were returned that have no offset yet. Returning them again
+    would put them into the same transaction twice; a restarted task resumes from the stored offset.
     The cause is retriable, so the worker restarts the task by itself."""
 
     code = "jdbc.interrupted"
@@ -69,7 +69,7 @@ class RangeInterrupted(PenstockError):
 
 @dataclass(frozen=True, slots=True)
 class _Reached:
-    """How far a unit was read, and the partition of which that is stored."""
+    """How far a unit was read, and the source partition that stores it."""
 
     partition: Mapping[str, Primitive]
     offset: Mapping[str, Primitive] | None
@@ -77,15 +77,15 @@ class _Reached:
 
 @dataclass(frozen=True, slots=True)
 class _Planned:
-    """Where the next range of a unit goes up to, and about how many bytes it holds."""
+    """The end of a unit's next range, and about how many bytes the range holds."""
 
     end: Mapping[str, Primitive]
     size: int
 
 
 class JdbcReader(SourceReader):
-    """Reads the tables of one task, one range of each in turn. `clock` tells seconds since the
-    epoch, which only the poll interval goes by; a range holds about `range_bytes`."""
+    """Reads the tables of one task, one range of each in turn. `clock` returns seconds since the
+    epoch, for the poll interval; a range holds about `range_bytes`."""
 
     def __init__(
         self,
@@ -98,7 +98,8 @@ class JdbcReader(SourceReader):
         self._config = config
         self._clock = clock
         self._range_bytes = range_bytes
-        # Of a unit's next range. Beside others the first ones are small: these wait for theirs.
+        # The size of each unit's next range. With several units the first ranges are small, so
+        # that none waits long for its turn.
         self._sizes: dict[Unit, int] = {}
         self._mode = config[k.MODE]
         self._units = units_of(config)
@@ -117,9 +118,9 @@ class JdbcReader(SourceReader):
         self._next = 0  # the unit whose turn it is
         self._range: Range | None = None
         self._end: Mapping[str, Primitive] = {}  # of the range
-        self._offset_is_due = False  # records of the range were given, and no offset since
-        self._quiet: dict[Unit, float] = {}  # when a unit had no more rows than were planned
-        self._planned_by: dict[Unit, tuple[float, Shape]] = {}  # what planning goes by
+        self._offset_is_due = False  # records of the range were returned, and no offset since
+        self._quiet: dict[Unit, float] = {}  # when a unit had no further rows to plan
+        self._known_shapes: dict[Unit, tuple[float, Shape]] = {}  # for planning, with their time
         self._structs: dict[
             tuple[TableId | None, tuple[SqlColumn, ...], frozenset[int]], Structs
         ] = {}
@@ -133,9 +134,9 @@ class JdbcReader(SourceReader):
                 self._range = self._next_range(max_bytes)
             return None if self._range is None else self._poll_piece(self._range, max_bytes)
         except Exception as error:
-            due, called = self._offset_is_due, self._range and self._range.unit.called
+            offset_is_due, called = self._offset_is_due, self._range and self._range.unit.called
             self._forget()
-            if due and getattr(error, "retriable", False) and self._mode != k.BULK:
+            if offset_is_due and getattr(error, "retriable", False) and self._mode != k.BULK:
                 raise RangeInterrupted(
                     f"{called} has many rows of one offset, and reading failed between them; the "
                     f"task has to start anew with the first of them: {error}"
@@ -145,14 +146,14 @@ class JdbcReader(SourceReader):
     def _poll_piece(self, rows: Range, max_bytes: int) -> Polled:
         offset: Mapping[str, Primitive] | None = None
         with _naming(rows.unit):
-            taken = rows.take(max_bytes)
-            over = not rows.has_more()
-            if over:
+            blocks = rows.take(max_bytes)
+            finished = not rows.has_more()
+            if finished:
                 offset = self._end
-            elif position := rows.end_at_position(taken):
+            elif position := rows.end_at_position(blocks):
                 offset = position.stored()
-            records = self._records(rows, taken)
-        if over:
+            records = self._records(rows, blocks)
+        if finished:
             self._range = None
             self._next = self._units.index(rows.unit) + 1
         self._offset_is_due = offset is None
@@ -160,35 +161,35 @@ class JdbcReader(SourceReader):
 
     def _poll_parts(self) -> Polled | None:
         """The next ranges of as many units as fit, to be read side by side."""
-        left = self._range_bytes
+        remaining_bytes = self._range_bytes
         parts: list[str] = []
         ends: list[tuple[Unit, Mapping[str, Primitive]]] = []
         for index in self._turns():
             unit = self._units[index]
-            planned = self._plan(unit, left)
+            planned = self._plan(unit, remaining_bytes)
             if planned is None:
                 continue
             for low, high in self._split(unit, planned.end):
                 parts.append(orjson.dumps([index, low, high]).decode())
             ends.append((unit, planned.end))
-            left -= planned.size
-            if left <= 0:
+            remaining_bytes -= planned.size
+            if remaining_bytes <= 0:
                 self._next = index + 1
                 break
         if not ends:
             return None
-        return Polled(offsets=[self._reach(*each) for each in ends], parts=parts)
+        return Polled(offsets=[self._reach(unit, end) for unit, end in ends], parts=parts)
 
     def _turns(self) -> list[int]:
-        """The units in the order in which they are looked at, so that a busy one starves none."""
+        """The units, starting with the one whose turn it is, so that a busy one starves none."""
         count = len(self._units)
         return [(self._next + at) % count for at in range(count)]
 
     def _next_range(self, max_bytes: int) -> Range | None:
         for index in self._turns():
             unit = self._units[index]
-            first = max_bytes if len(self._units) > 1 else self._range_bytes
-            size = min(self._range_bytes, self._sizes.get(unit, first))
+            first_size = max_bytes if len(self._units) > 1 else self._range_bytes
+            size = min(self._range_bytes, self._sizes.get(unit, first_size))
             planned = self._plan(unit, size)
             if planned is not None:
                 self._sizes[unit] = 2 * size
@@ -202,7 +203,8 @@ class JdbcReader(SourceReader):
         return SourceOffset(self._reached[unit].partition, offset)
 
     def _forget(self) -> None:
-        """Goes back to behind the last record that has an offset; all units are looked at anew."""
+        """Drops the current range: reading resumes from each unit's last offset, without waiting
+        for the poll interval."""
         if self._range is not None:
             self._range.close()
             self._range = None
@@ -214,35 +216,35 @@ class JdbcReader(SourceReader):
         self._pool.close()
 
     def _plan(self, unit: Unit, max_bytes: int) -> _Planned | None:
-        """The next range of a unit; None if it has none, or is not to be looked at yet."""
+        """The next range of a unit; None if it has none, or its poll interval is not over."""
         start, now = self._reached[unit].offset, self._clock()
         if self._mode == k.BULK:
             last = offsets.polled(start)
             if last is not None and now * 1000 < last + self._interval_s * 1000:
                 return None
             return _Planned({offsets.POLLED: int(now * 1000)}, 0)
-        quiet = self._quiet.get(unit)
-        if quiet is not None and 0 <= now - quiet < self._interval_s:
+        quiet_since = self._quiet.get(unit)
+        if quiet_since is not None and 0 <= now - quiet_since < self._interval_s:
             return None
         end, size, full = self._look(unit, offsets.position(start), max_bytes)
         if full:
             self._quiet.pop(unit, None)
         else:
             self._quiet[unit] = now
-        found = None if end is None else end.stored()
-        return None if found is None or found == start else _Planned(found, size)
+        offset = None if end is None else end.stored()
+        return None if offset is None or offset == start else _Planned(offset, size)
 
     def _look(
         self, unit: Unit, start: Position, max_bytes: int
     ) -> tuple[Position | None, int, bool]:
         """The position of the last row of the next range, None if there is no row; the range's
-        size, and whether more follows."""
+        size; and whether more rows may follow."""
         try:
             with self._pool.reading() as reading:
                 shape = self._planned_shape(unit, reading)
                 return self._look_at(unit, shape, self._begin(start), max_bytes)
         except Exception as error:
-            self._planned_by.pop(unit, None)  # its columns may be other ones by now
+            self._known_shapes.pop(unit, None)  # its columns may have changed
             if isinstance(error, DataError):
                 raise DataError(f"{unit.called}: {error}") from error
             raise
@@ -253,62 +255,62 @@ class JdbcReader(SourceReader):
         order = shape.order
         assert order is not None
         reading = order.reading
-        held = [order.after(start), self._stripe(unit, shape, reading)]
+        conditions = [order.after(start), self._stripe(unit, shape, reading)]
         if order.timestamp:
-            held.append(order.before(self._bound_us(reading, order)))
-        chosen = f" FROM {shape.source}{where(*held)}"
-        sample = f"{shape.select(reading)}{where(*held)} ORDER BY {order.by}"
+            conditions.append(order.before(self._bound_us(reading, order)))
+        from_where = f" FROM {shape.source}{where(*conditions)}"
+        sample = f"{shape.select(reading)}{where(*conditions)} ORDER BY {order.by}"
         size = rows = 0
         for batch in reading.sample(sample, shape.columns, _SAMPLE_ROWS):
             size, rows = size + batch.nbytes, rows + batch.num_rows
         if not rows:
             return None, 0, False
-        most = max(1, min(_MOST_ROWS, max_bytes * rows // max(size, 1)))
+        most_rows = max(1, min(_MOST_ROWS, max_bytes * rows // max(size, 1)))
+        keys = f"SELECT {order.keys}{from_where}"
         if self._suffix:
-            return self._look_with_suffix(order, f"SELECT {order.keys}{chosen}", most, size // rows)
-        cells = f"SELECT {order.keys}{chosen} ORDER BY"
-        last = reading.first(f"{cells} {order.by}", most - 1)
+            return self._look_with_suffix(order, keys, most_rows, size // rows)
+        last = reading.first(f"{keys} ORDER BY {order.by}", most_rows - 1)
         full = bool(last)
         if not full:
-            last = reading.first(f"{cells} {order.backwards}")
+            last = reading.first(f"{keys} ORDER BY {order.backwards}")
         if not last:
-            return None, 0, False  # they were taken away meanwhile
-        return order.position(last[0]), most * size // rows, full
+            return None, 0, False  # the rows were deleted meanwhile
+        return order.position(last[0]), most_rows * size // rows, full
 
     def _look_with_suffix(
-        self, order: Order, sql: str, most: int, row_bytes: int
+        self, order: Order, keys: str, most_rows: int, row_bytes: int
     ) -> tuple[Position | None, int, bool]:
-        """The suffix may be a LIMIT, so the statement has to be the one that reads."""
-        found = f"{sql} ORDER BY {order.by}{self._suffix}"
-        rows = list(itertools.islice(itertools.chain(*order.reading.keys(found)), most))
+        """The same with a suffix, which may be a LIMIT: so it ends the planning statement too."""
+        sql = f"{keys} ORDER BY {order.by}{self._suffix}"
+        rows = list(itertools.islice(itertools.chain(*order.reading.keys(sql)), most_rows))
         if not rows:
             return None, 0, False
         return order.position(rows[-1]), len(rows) * row_bytes, True
 
     def _bound_us(self, reading: Reading, order: Order) -> int:
-        """What is younger is left for later: transactions may still add to it, and a clock that
-        the column shows in whole seconds has to be past a second for it to be complete."""
+        """The time from which rows are left for later, as transactions may still add some. In a
+        column of whole seconds, a second is complete only when it is over."""
         assert order.column is not None
         bound = reading.now_us() - self._config[k.TIMESTAMP_DELAY] * 1000
         return bound - bound % order.column.resolution_us
 
     def _begin(self, start: Position) -> Position:
-        """Where reading begins: at what is stored, or before the first row."""
-        first = start
-        if self._mode in (k.INCREMENTING, k.BOTH) and first.incrementing is None:
-            first = replace(first, incrementing=-1)
-        if self._mode in (k.TIMESTAMP, k.BOTH) and first.timestamp_us is None:
+        """The position after which to read: the stored one, or one before the first row."""
+        begin = start
+        if self._mode in (k.INCREMENTING, k.BOTH) and begin.incrementing is None:
+            begin = replace(begin, incrementing=-1)
+        if self._mode in (k.TIMESTAMP, k.BOTH) and begin.timestamp_us is None:
             initial = self._config[k.TIMESTAMP_INITIAL]
             if initial is None:
                 initial = self._config[k.TIMESTAMP_INITIAL_MS]
             at_us = self._began_us if initial == -1 else (initial or 0) * 1000
-            first = replace(first, timestamp_us=at_us)
-        return first
+            begin = replace(begin, timestamp_us=at_us)
+        return begin
 
     def _split(
         self, unit: Unit, high: Mapping[str, Primitive]
     ) -> list[tuple[Mapping[str, Primitive], Mapping[str, Primitive]]]:
-        """The next range of a unit, up to `high`, as ranges of keys; whole where it has none."""
+        """The next range of a unit, up to `high`, as ranges of keys; in one piece without keys."""
         ways = self._config[k.READ_PARALLELISM]
         if self._mode == k.BULK:
             with self._pool.reading() as reading:
@@ -325,7 +327,7 @@ class JdbcReader(SourceReader):
         return [(Position(a).stored(), Position(b).stored()) for a, b in itertools.pairwise(cuts)]
 
     def _cuts(self, shape: Shape, reading: Reading, ways: int) -> list[int]:
-        """Keys at which a table is cut into ranges."""
+        """The keys that divide a table into ranges."""
         if shape.key is None:
             return []
         name = reading.name(shape.key.name)
@@ -347,8 +349,8 @@ class JdbcReader(SourceReader):
     def _open(
         self, unit: Unit, low: Mapping[str, Primitive] | None, high: Mapping[str, Primitive]
     ) -> Range:
-        """A range with its first rows read. A connection that was kept may be lost, which shows
-        only now; so it is tried once more with another."""
+        """A range with its first rows read. A pooled connection may be lost, which shows only now;
+        so retries once with a fresh one."""
         try:
             return self._opened(unit, low, high, fresh=False)
         except DatabaseAway:
@@ -367,15 +369,16 @@ class JdbcReader(SourceReader):
             with _naming(unit):
                 shape = self._shapes.of(unit, reading)
                 rows = Range(unit, shape, self._pool, reading)
-                by = f" ORDER BY {shape.order.by}" if shape.order else ""
-                rows.begin(self._held(unit, shape, reading, low, high), f"{by}{self._suffix}")
+                order_by = f" ORDER BY {shape.order.by}" if shape.order else ""
+                conditions = self._conditions(unit, shape, reading, low, high)
+                rows.begin(conditions, f"{order_by}{self._suffix}")
                 rows.has_more()
         except BaseException:
             reading.connection.close()
             raise
         return rows
 
-    def _held(
+    def _conditions(
         self,
         unit: Unit,
         shape: Shape,
@@ -383,16 +386,16 @@ class JdbcReader(SourceReader):
         low: Mapping[str, Primitive] | None,
         high: Mapping[str, Primitive],
     ) -> list[str]:
-        """The conditions that hold for the rows of a range."""
+        """The conditions for the rows of a range."""
         if shape.order is None:
-            held = []
+            conditions = []
             if shape.key is not None:
                 name = reading.name(shape.key.name)
                 if offsets.FROM in high:
-                    held.append(f"{name} > {high[offsets.FROM]}")
+                    conditions.append(f"{name} > {high[offsets.FROM]}")
                 if offsets.TO in high:
-                    held.append(f"{name} <= {high[offsets.TO]}")
-            return held
+                    conditions.append(f"{name} <= {high[offsets.TO]}")
+            return conditions
         begin, end = self._begin(offsets.position(low)), offsets.position(high)
         order = shape.order
         return [
@@ -409,8 +412,8 @@ class JdbcReader(SourceReader):
         begin: Position | None = None,
         end: Position | None = None,
     ) -> str:
-        """That a row belongs to the unit's part of the table: by ranges, which an index finds,
-        where there are few of them."""
+        """The condition for rows of the unit's part of the table: by ranges, which can use an
+        index, if there are few of them."""
         if unit.parts == 1:
             return ""
         assert shape.order is not None
@@ -418,11 +421,11 @@ class JdbcReader(SourceReader):
         low = None if begin is None else begin.incrementing
         high = None if end is None else end.incrementing
         if low is not None and high is not None:
-            turn = width * unit.parts
-            first = max(low, 0) // turn * turn + unit.part * width
-            starts = range(first, high + 1, turn)
+            distance = width * unit.parts
+            first = max(low, 0) // distance * distance + unit.part * width
+            starts = range(first, high + 1, distance)
             if len(starts) <= _MOST_STRIPES:
-                ranges = [f"{name} BETWEEN {at} AND {at + width - 1}" for at in starts]
+                ranges = [f"{name} BETWEEN {start} AND {start + width - 1}" for start in starts]
                 return f"({' OR '.join(ranges)})" if ranges else "1 = 0"
         return f"{reading.stripe(name, width, unit.parts)} = {unit.part}"
 
@@ -438,32 +441,32 @@ class JdbcReader(SourceReader):
         self, table: TableId | None, columns: Sequence[SqlColumn], wide: frozenset[int]
     ) -> Structs:
         name = None if table is None else table.name
-        kept = [
-            replace(each, sql_type=Sql.BIGINT) if at in wide else each
-            for at, each in enumerate(columns)
+        widened = [
+            replace(column, sql_type=Sql.BIGINT) if at in wide else column
+            for at, column in enumerate(columns)
         ]
-        schemas = {each.name: c.schema_of(each, self._mapping) for each in kept}
+        schemas = {column.name: c.schema_of(column, self._mapping) for column in widened}
         return Structs(
             self._config[k.TOPIC_PREFIX] + (name or ""),
             s.struct(schemas, name=name),
-            tuple(c.cells_of(each, schemas[each.name], self._mapping) for each in kept),
+            tuple(c.cells_of(column, schemas[column.name], self._mapping) for column in widened),
         )
 
     def _planned_shape(self, unit: Unit, reading: Reading) -> Shape:
         now = self._clock()
-        known = self._planned_by.get(unit)
+        known = self._known_shapes.get(unit)
         if known is not None and 0 <= now - known[0] < _SHAPE_S:
             shape = known[1]
             order = shape.order and replace(shape.order, reading=reading)
             return replace(shape, order=order)
         shape = self._shapes.of(unit, reading)
-        self._planned_by[unit] = now, shape
+        self._known_shapes[unit] = now, shape
         return shape
 
 
 @contextlib.contextmanager
 def _naming(unit: Unit) -> Iterator[None]:
-    """What is wrong with data names the table."""
+    """Adds the name of the table or query to errors about data."""
     try:
         yield
     except DataError as error:
@@ -471,69 +474,70 @@ def _naming(unit: Unit) -> Iterator[None]:
 
 
 def _numeric(config: Config) -> str:
-    given = config[k.NUMERIC_MAPPING]
-    if given is not None:
-        return given.lower()
+    mapping = config[k.NUMERIC_MAPPING]
+    if mapping is not None:
+        return mapping.lower()
     return "precision_only" if config[k.NUMERIC_PRECISION] else "none"
 
 
 def _bulk(
     high: Mapping[str, Primitive], first: int | None, last: int | None
 ) -> Mapping[str, Primitive]:
-    """A bulk poll of the rows behind one key and up to another."""
-    found = dict(high)
+    """A bulk poll of the rows after key `first`, up to key `last`."""
+    bounds = dict(high)
     if first is not None:
-        found[offsets.FROM] = first
+        bounds[offsets.FROM] = first
     if last is not None:
-        found[offsets.TO] = last
-    return found
+        bounds[offsets.TO] = last
+    return bounds
 
 
 def _reached(units: Sequence[Unit], mode: str, start: Offsets) -> dict[Unit, _Reached]:
-    """How far units were read, by the offsets that are stored of the connector."""
-    stored: dict[tuple[tuple[str, Primitive], ...], SourceOffset] = {
-        tuple(sorted(each.partition.items())): each for each in start
+    """How far units were read, according to the connector's stored offsets."""
+    stored_by_partition: dict[tuple[tuple[str, Primitive], ...], SourceOffset] = {
+        tuple(sorted(stored.partition.items())): stored for stored in start
     }
 
     def lookup(partition: Mapping[str, Primitive]) -> SourceOffset | None:
-        return stored.get(tuple(sorted(partition.items())))
+        return stored_by_partition.get(tuple(sorted(partition.items())))
 
-    known: dict[Unit, _Reached] = {}
+    reached: dict[Unit, _Reached] = {}
     for unit in units:
         candidates: Sequence[Mapping[str, Primitive]] = [unit.partition]
         if unit.table is not None and unit.parts == 1:
             candidates = unit.table.partitions()
-        found = next((each for each in map(lookup, candidates) if each is not None), None)
-        known[unit] = _Reached(
-            unit.partition if found is None else found.partition,
-            None if found is None else found.offset,
+        stored = next((match for match in map(lookup, candidates) if match is not None), None)
+        reached[unit] = _Reached(
+            unit.partition if stored is None else stored.partition,
+            None if stored is None else stored.offset,
         )
         if unit.table is not None and mode == k.INCREMENTING:
-            known[unit] = replace(known[unit], offset=_furthest(unit.table, known[unit], start))
-    return known
+            offset = _furthest(unit.table, reached[unit], start)
+            reached[unit] = replace(reached[unit], offset=offset)
+    return reached
 
 
 def _furthest(table: TableId, own: _Reached, start: Offsets) -> Mapping[str, Primitive] | None:
-    """Where reading may go on, if the table was split into another number of parts before:
-    everything up to the whole table's position was read, and everything up to the least one
-    of all its parts."""
-    names = {each["table"] for each in table.partitions()}
+    """Where reading may resume if the table was split into another number of parts before:
+    everything was read up to the position of the whole table, or up to the least one of all
+    its parts."""
+    names = {partition["table"] for partition in table.partitions()}
     parts: dict[int, dict[int, int]] = {}
     best = offsets.position(own.offset).incrementing
-    for each in start:
-        if each.partition.get("table") not in names or each.offset is None:
+    for stored in start:
+        if stored.partition.get("table") not in names or stored.offset is None:
             continue
-        number = offsets.position(each.offset).incrementing
+        number = offsets.position(stored.offset).incrementing
         if number is None:
             continue
-        part = each.partition.get(offsets.PART)
+        part = stored.partition.get(offsets.PART)
         if part is None:
             best = number if best is None else max(best, number)
         else:
             index, _, count = str(part).partition("/")
             parts.setdefault(int(count), {})[int(index)] = number
-    for parted, numbers in parts.items():
-        if len(numbers) == parted:
+    for count_of_parts, numbers in parts.items():
+        if len(numbers) == count_of_parts:
             least = min(numbers.values())
             best = least if best is None else max(best, least)
     if best is None or (own.offset is not None and best == own.offset.get("incrementing")):

@@ -1,8 +1,8 @@
-"""How tables are read: the statements that are the same for every database, and what each of them
-is asked in its own words (`Reading`).
+"""The statements that read tables, and the parts of them that differ between databases
+(`Reading`).
 
-Statements hold numbers and moments as literals: both are made here, from integers, so that a `%`
-or `?` in a query of the user's means what it means to the database.
+Numbers and moments are literals in statements, generated here from integers. There are no
+parameters, so a `%` or `?` in the user's query reaches the database unchanged.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Blocks = Generator[pa.RecordBatch, None, None]
 
 
 class Reading(ABC):
-    """A connection of which tables are read."""
+    """A connection for reading tables."""
 
     quotes: tuple[str, str] = ('"', '"')
 
@@ -42,26 +42,26 @@ class Reading(ABC):
         self.prepare()
 
     def prepare(self) -> None:  # noqa: B027 - not every database needs it
-        """Settles how the session writes what it is asked for."""
+        """Sets the formats in which the session returns values."""
 
     @abstractmethod
     def tables(
         self, types: Collection[str], schema: str | None, catalog: str | None
     ) -> list[TableId]:
-        """The tables there are, of these types (in JDBC's words, upper case), whose schema and
-        catalog are LIKE the patterns; None: any."""
+        """The existing tables of these types (JDBC's, upper case) whose schema and catalog are
+        LIKE the patterns; None: any."""
 
     @abstractmethod
     def columns(self, source: str, table: TableId | None) -> tuple[list[SqlColumn], list[str]]:
-        """The columns of `SELECT * FROM source`, which is a table or a query in parentheses; and
-        of those that Connect has no type for, what to say."""
+        """The columns of `SELECT * FROM source`, a table or a query in parentheses; and a
+        description of each column that Connect has no type for."""
 
     @abstractmethod
     def now_us(self) -> int:
         """The database's clock, in microseconds since the epoch."""
 
     def keys(self, sql: str) -> Iterator[list[Row]]:
-        """The rows of a statement that selects keys, never all of them in memory."""
+        """The rows of a statement that selects keys, never all at once in memory."""
         with self.connection.transaction(writing=False):
             yield from self.connection.stream(sql)
 
@@ -74,40 +74,41 @@ class Reading(ABC):
         return self.blocks(f"{sql} LIMIT {rows}", columns)
 
     def first(self, sql: str, skipped: int = 0) -> list[Row]:
-        """The first row of a statement in order, after so many that are skipped; or none."""
+        """A list of the first row of an ordered statement after the skipped ones, or an empty
+        list."""
         return self.connection.rows(f"{sql} LIMIT 1 OFFSET {skipped}")
 
     def literal(self, at_us: int, column: SqlColumn, zone: ZoneInfo) -> str:
-        """A moment as it compares with the column."""
+        """A moment as a literal that compares with the column."""
         at = moment(at_us if column.zoned else wall_us(at_us, zone))
         return f"TIMESTAMP '{at:%Y-%m-%d %H:%M:%S.%f}'"
 
     def comparable(self, column: SqlColumn) -> str:
-        """The column as it compares with `literal`s."""
+        """The column as an expression that compares with `literal`s."""
         return self.name(column.name)
 
     def stripe(self, key: str, keys: int, parts: int) -> str:
-        """Which of the parts a row is in, when parts take turns for so many keys each."""
+        """The expression for the part a row belongs to, if parts take turns every `keys` keys."""
         return f"({key} / {keys}) % {parts}"
 
     def name(self, text: str) -> str:
-        """A name as it stands in statements."""
+        """A name for use in statements, quoted if names are."""
         return in_quotes(text, self.quotes) if self._quoting else text
 
     def table(self, table: TableId) -> str:
-        """A table as it stands in statements."""
+        """A table's qualified name for use in statements."""
         return ".".join(self.name(part) for part in (table.schema, table.name) if part)
 
     def selected(self, column: SqlColumn) -> str:
-        """What reads the column."""
+        """The expression that selects the column, under its name."""
         name = self.name(column.name)
         return name if column.sql == "%" else f"{column.sql.replace('%', name)} AS {name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """In which order a table is read, and so what a position in it is: by its timestamp, by a
-    number, or by both. `timestamp` and `incrementing` are SQL; empty: not by that."""
+    """The order in which a table is read, and so the meaning of its positions: by a timestamp, by
+    a number, or by both. `timestamp` and `incrementing` are SQL; empty: not by that."""
 
     reading: Reading
     zone: ZoneInfo
@@ -117,19 +118,18 @@ class Order:
 
     @property
     def by(self) -> str:
-        """The order, as SQL says it."""
-        keys = [each for each in (self.timestamp, self.incrementing) if each]
-        return ", ".join(keys)
+        """The terms for ORDER BY."""
+        return ", ".join(sql for sql in (self.timestamp, self.incrementing) if sql)
 
     @property
     def backwards(self) -> str:
-        """The same from the end, of the columns that `keys` selects."""
+        """The terms for the reverse order, by the columns that `keys` selects."""
         keys = [("penstock_at", self.timestamp), ("penstock_id", self.incrementing)]
         return ", ".join(f"{name} DESC" for name, sql in keys if sql)
 
     @property
     def keys(self) -> str:
-        """What is selected of a row to know its position."""
+        """The columns to select for the position of a row."""
         keys = [("penstock_at", self.timestamp), ("penstock_id", self.incrementing)]
         return ", ".join(f"{sql} AS {name}" for name, sql in keys if sql)
 
@@ -138,7 +138,7 @@ class Order:
         return self.reading.literal(at_us, self.column, self.zone)
 
     def after(self, start: Position) -> str:
-        """The rows behind a position."""
+        """The condition for rows after a position."""
         number = f"{self.incrementing} > {start.incrementing}"
         if not self.timestamp:
             return number
@@ -148,7 +148,7 @@ class Order:
         return f"{self.timestamp} >= {at} AND ({self.timestamp} > {at} OR {number})"
 
     def up_to(self, end: Position) -> str:
-        """The rows before a position, and the one at it."""
+        """The condition for rows up to and including a position."""
         number = f"{self.incrementing} <= {end.incrementing}"
         if not self.timestamp:
             return number
@@ -158,19 +158,19 @@ class Order:
         return f"{self.timestamp} <= {at} AND ({self.timestamp} < {at} OR {number})"
 
     def before(self, bound_us: int) -> str:
-        """The rows older than that."""
+        """The condition for rows older than `bound_us`."""
         return f"{self.timestamp} < {self.moment(bound_us)}"
 
     def position(self, row: Sequence[object]) -> Position:
-        """That of a row, of which these are the timestamp and the number, as far as the order has
-        them. DataError if they are none."""
+        """The position of a row, given its timestamp and its number, as far as the order has them.
+        Raises DataError if a cell is neither."""
         cells = list(row)
         at_us = self._micros(cells.pop(0)) if self.timestamp else None
         number = whole(cells.pop(0), f"Column {self.incrementing}") if self.incrementing else None
         return Position(number, at_us)
 
     def _micros(self, value: object) -> int:
-        """A moment as a driver returns it, in microseconds since the epoch."""
+        """A moment that a driver returned, in microseconds since the epoch."""
         assert self.column is not None
         if isinstance(value, str):
             value = datetime.fromisoformat(value)
@@ -178,7 +178,8 @@ class Order:
             value = datetime(value.year, value.month, value.day, tzinfo=UTC)
         if not isinstance(value, datetime):
             raise DataError(
-                f"Column '{self.column.name}' ({self.column.told}) holds {value!r}, no timestamp."
+                f"Column '{self.column.name}' ({self.column.type_name}) holds {value!r}, no "
+                "timestamp."
             )
         wall = (value.replace(tzinfo=UTC) - moment(0)) // _US
         if self.column.zoned:
@@ -187,27 +188,25 @@ class Order:
 
 
 def where(*conditions: str) -> str:
-    """What has to hold, all of it."""
-    held = [each for each in conditions if each]
-    return f" WHERE {' AND '.join(held)}" if held else ""
+    """A WHERE clause of all conditions that are not empty."""
+    terms = [condition for condition in conditions if condition]
+    return f" WHERE {' AND '.join(terms)}" if terms else ""
 
 
 def block(columns: Sequence[SqlColumn], cells: Sequence[pa.Array]) -> pa.RecordBatch:
-    """Cells, each column's as texts or as it should be, as a batch of rows."""
-    arrays = [from_texts(column, each) for column, each in zip(columns, cells, strict=True)]
-    names = [each.name for each in columns]
-    fields = [
-        pa.field(name, ARROW[each.sql_type]) for name, each in zip(names, columns, strict=True)
-    ]
+    """A batch of rows from the cells of each column, which are texts or of the column's type."""
+    arrays = [from_texts(column, texts) for column, texts in zip(columns, cells, strict=True)]
+    fields = [pa.field(column.name, ARROW[column.sql_type]) for column in columns]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 
-def whole(value: object, what: str) -> int:
-    """A number of an incrementing column; DataError for one that is none or too large."""
+def whole(value: object, shown: str) -> int:
+    """The number in an incrementing column; raises DataError if it is not whole or too large.
+    `shown` names the column."""
     try:
-        found = int(value)  # type: ignore[call-overload]
+        number = int(value)  # type: ignore[call-overload]
     except (TypeError, ValueError, OverflowError):
-        found = None
-    if found is None or found != value or not -(1 << 63) <= found < 1 << 63:
-        raise DataError(f"{what} holds {value!r}, which is not a whole number of 64 bits.")
-    return int(found)
+        number = None
+    if number is None or number != value or not -(1 << 63) <= number < 1 << 63:
+        raise DataError(f"{shown} holds {value!r}, which is not a whole number of 64 bits.")
+    return int(number)

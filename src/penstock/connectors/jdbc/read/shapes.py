@@ -1,5 +1,5 @@
-"""What a task reads: tables, parts of tables, or a query; their columns, and the order in which
-they are read."""
+"""The units that a task reads (tables, parts of tables, or a query), their columns, and the order
+in which they are read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _AT: Final = "penstock_at"
 
 
 class Unfit(PenstockError):
-    """A table, or the query, is not what a setting needs; `setting` is its name."""
+    """A table or the query does not meet the needs of a setting; `setting` is its name."""
 
     code = "jdbc.unfit"
 
@@ -38,7 +38,7 @@ class Unfit(PenstockError):
 
 
 def table_names(table: TableId) -> tuple[str, str, str]:
-    """What a table may be called: its whole name, without the catalog, its name alone."""
+    """The names of a table in settings: in full, without the catalog, and alone."""
     return str(table), f"{table.schema}.{table.name}" if table.schema else str(table), table.name
 
 
@@ -58,20 +58,22 @@ class Unit:
 
     @property
     def called(self) -> str:
-        """For messages."""
+        """The subject of messages about the unit."""
         return "The query" if self.table is None else f"Table '{self.table}'"
 
 
 def written(units: Sequence[Unit]) -> str:
-    """Units as the task's setting holds them."""
+    """Units as the value of the task's setting `tables`."""
     cells = [
-        [u.table.catalog, u.table.schema, u.table.name, u.part, u.parts] for u in units if u.table
+        [unit.table.catalog, unit.table.schema, unit.table.name, unit.part, unit.parts]
+        for unit in units
+        if unit.table
     ]
     return orjson.dumps(cells).decode()
 
 
 def units_of(config: Config) -> list[Unit]:
-    """The units of a task."""
+    """The units of a task's configuration."""
     if config[k.QUERY].strip():
         return [Unit(None)]
     return [
@@ -82,7 +84,7 @@ def units_of(config: Config) -> list[Unit]:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What is known of a unit, to read it: its columns, and the order in which it is read."""
+    """How to read a unit: its columns, and the order in which it is read."""
 
     source: str
     columns: tuple[SqlColumn, ...]
@@ -90,61 +92,61 @@ class Shape:
     key: SqlColumn | None  # numbers rows, so that ranges of them can be read side by side
 
     def select(self, reading: Reading) -> str:
-        """The statement that reads the columns, up to its FROM."""
-        cells = ", ".join(reading.selected(each) for each in self.columns)
-        return f"SELECT {cells} FROM {self.source}"
+        """The statement that reads the columns, up to and including its FROM."""
+        selected = ", ".join(reading.selected(column) for column in self.columns)
+        return f"SELECT {selected} FROM {self.source}"
 
     def select_placed(self, reading: Reading) -> tuple[str, list[SqlColumn], list[int]]:
-        """The same with what says the position of each row, and which of its columns that are:
-        `Order.position` takes their cells."""
+        """The same with the position of each row, the statement's columns, and the indexes of
+        those columns whose cells `Order.position` takes."""
         columns, order = list(self.columns), self.order
         if order is None:
             return self.select(reading), columns, []
-        cells = [reading.selected(each) for each in columns]
-        named = [reading.name(each.name) for each in columns]
-        places = []
-        if order.timestamp in named:
-            places.append(named.index(order.timestamp))
+        selected = [reading.selected(column) for column in columns]
+        names = [reading.name(column.name) for column in columns]
+        position_columns = []
+        if order.timestamp in names:
+            position_columns.append(names.index(order.timestamp))
         elif order.timestamp:
             assert order.column is not None
-            places.append(len(columns))
+            position_columns.append(len(columns))
             columns.append(replace(order.column, name=_AT, sql_type=Sql.TIMESTAMP))
-            cells.append(f"{order.column.sql.replace('%', order.timestamp)} AS {_AT}")
+            selected.append(f"{order.column.sql.replace('%', order.timestamp)} AS {_AT}")
         if order.incrementing:
-            places.append(named.index(order.incrementing))
-        return f"SELECT {', '.join(cells)} FROM {self.source}", columns, places
+            position_columns.append(names.index(order.incrementing))
+        return f"SELECT {', '.join(selected)} FROM {self.source}", columns, position_columns
 
 
 class Shapes:
-    """Finds out how units are read, as the settings want it."""
+    """Determines how units are read, from the database and the settings."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
         self._mode = config[k.MODE]
         self._zone = zone(config[keys.DB_TIMEZONE])
         self._query = config[k.QUERY].strip().rstrip(";").rstrip()
-        self._left_out: set[str] = set()
+        self._warned: set[str] = set()
 
     def of(self, unit: Unit, reading: Reading) -> Shape:
-        """Asks the database. Raises Unfit as `order` does."""
+        """The shape of a unit, from the database; raises Unfit like `order`."""
         source = self.source(unit, reading)
-        columns, left_out = reading.columns(source, unit.table)
-        for told in left_out:
-            text = f"{unit.called}: {told}, which Connect has no type for"
-            if text not in self._left_out:
-                self._left_out.add(text)
+        columns, unsupported = reading.columns(source, unit.table)
+        for description in unsupported:
+            text = f"{unit.called}: {description}, which Connect has no type for"
+            if text not in self._warned:
+                self._warned.add(text)
                 log.warning("%s; it is left out", text)
         return Shape(source, tuple(columns), self.order(unit, columns, reading), _numbered(columns))
 
     def source(self, unit: Unit, reading: Reading) -> str:
-        """What is read, as it stands behind FROM."""
+        """The table or query of a unit, for use after FROM."""
         if unit.table is None:
             return f"({self._query}) penstock_query"
         return reading.table(unit.table)
 
     def order(self, unit: Unit, columns: Sequence[SqlColumn], reading: Reading) -> Order | None:
         """The order in which a unit with these columns is read; None: in none. Raises Unfit if it
-        cannot be read as the settings want it."""
+        cannot be read according to the settings."""
         if not columns:
             raise Unfit(
                 f"{unit.called} has no column of a type that Connect has.",
@@ -152,94 +154,94 @@ class Shapes:
             )
         if self._mode == k.BULK:
             return None
-        by_name = {each.name: each for each in columns}
+        by_name = {column.name: column for column in columns}
         key = _numbered(columns)
 
-        def column(name: str, setting: str) -> SqlColumn:
-            found = by_name.get(name) or next(
-                (each for each in columns if each.name.lower() == name.lower()), None
+        def column_named(name: str, setting: str) -> SqlColumn:
+            column = by_name.get(name) or next(
+                (column for column in columns if column.name.lower() == name.lower()), None
             )
-            if found is None:
+            if column is None:
                 raise Unfit(
                     f"{unit.called} has no column '{name}' ({setting}); it has {c.names(columns)}.",
                     setting,
                 )
-            return found
+            return column
 
         number, moments = "", []
         if self._mode in (k.INCREMENTING, k.BOTH):
-            setting = self._naming(k.INCREMENTING_COLUMN, k.INCREMENTING_MAPPING)
+            setting = self._setting_of(k.INCREMENTING_COLUMN, k.INCREMENTING_MAPPING)
             name = (
                 self._config[k.INCREMENTING_COLUMN]
                 or self._mapped(unit, k.INCREMENTING_MAPPING, (key.name,) if key else ())[0]
             )
-            found = column(name, setting)
-            if not found.guessed and (found.sql_type not in c.NUMBERS or found.scale > 0):
+            column = column_named(name, setting)
+            if not column.guessed and (column.sql_type not in c.NUMBERS or column.scale > 0):
                 raise Unfit(
-                    f"{unit.called}: column '{name}' ({found.told}) holds no whole numbers "
+                    f"{unit.called}: column '{name}' ({column.type_name}) holds no whole numbers "
                     f"({setting}).",
                     setting,
                 )
-            self._refuse_nulls(unit, [found], setting)
-            number = reading.name(found.name)
+            self._refuse_nulls(unit, [column], setting)
+            number = reading.name(column.name)
         if self._mode in (k.TIMESTAMP, k.BOTH):
-            setting = self._naming(k.TIMESTAMP_COLUMNS, k.TIMESTAMP_MAPPING)
+            setting = self._setting_of(k.TIMESTAMP_COLUMNS, k.TIMESTAMP_MAPPING)
             names = self._config[k.TIMESTAMP_COLUMNS] or self._mapped(unit, k.TIMESTAMP_MAPPING, ())
-            moments = [column(name, setting) for name in names]
-            for each in moments:
-                if not each.guessed and each.sql_type not in (Sql.TIMESTAMP, Sql.DATE):
+            moments = [column_named(name, setting) for name in names]
+            for column in moments:
+                if not column.guessed and column.sql_type not in (Sql.TIMESTAMP, Sql.DATE):
                     raise Unfit(
-                        f"{unit.called}: column '{each.name}' ({each.told}) holds no "
+                        f"{unit.called}: column '{column.name}' ({column.type_name}) holds no "
                         f"timestamps ({setting}).",
                         setting,
                     )
-            if all(each.nullable for each in moments):
+            if all(column.nullable for column in moments):
                 self._refuse_nulls(unit, moments, setting)
-        timestamp = ", ".join(reading.comparable(each) for each in moments)
+        timestamp = ", ".join(reading.comparable(column) for column in moments)
         if len(moments) > 1:
             timestamp = f"COALESCE({timestamp})"
-        resolution = max((each.resolution_us for each in moments), default=1)
-        at = replace(moments[0], resolution_us=resolution) if moments else None
-        return Order(reading, self._zone, timestamp, at, number)
+        resolution_us = max((column.resolution_us for column in moments), default=1)
+        first = replace(moments[0], resolution_us=resolution_us) if moments else None
+        return Order(reading, self._zone, timestamp, first, number)
 
-    def _naming(self, named: Key[Any], mapped: Key[Any]) -> str:
-        """The setting that says which columns to go by."""
+    def _setting_of(self, named: Key[Any], mapped: Key[Any]) -> str:
+        """The setting that names the columns: the mapping if it is set."""
         return (mapped if self._config[mapped] else named).name
 
     def _mapped(
-        self, unit: Unit, key: Key[tuple[str, ...]], otherwise: tuple[str, ...]
+        self, unit: Unit, key: Key[tuple[str, ...]], default: tuple[str, ...]
     ) -> tuple[str, ...]:
-        """The columns that a mapping by table names says, or what the database says itself."""
-        mappings = [k.mapping(each) for each in self._config[key]]
+        """The columns of a table in a mapping; without a mapping, the default."""
+        mappings = [k.mapping(entry) for entry in self._config[key]]
         if not mappings:
-            if otherwise:
-                return otherwise
+            if default:
+                return default
             raise Unfit(
                 f"{unit.called} has no column, or several, that the database numbers by "
                 f"itself; name the one to go by in '{k.INCREMENTING_COLUMN.name}'.",
                 k.INCREMENTING_COLUMN.name,
             )
         assert unit.table is not None
-        called = table_names(unit.table)[:2]
-        found = [
-            names
-            for pattern, names in mappings
-            if any(compile_java(pattern).fullmatch(name) for name in called)
+        whole_names = table_names(unit.table)[:2]
+        matching = [
+            columns
+            for pattern, columns in mappings
+            if any(compile_java(pattern).fullmatch(name) for name in whole_names)
         ]
-        if len(found) != 1:
+        if len(matching) != 1:
             raise Unfit(
-                f"{unit.called} matches {len(found)} of the expressions in '{key.name}'; "
+                f"{unit.called} matches {len(matching)} of the expressions in '{key.name}'; "
                 "each table has to match exactly one.",
                 key.name,
             )
-        return found[0]
+        return matching[0]
 
     def _refuse_nulls(self, unit: Unit, columns: Sequence[SqlColumn], setting: str) -> None:
         refuses = self._config[k.VALIDATE_NON_NULL] and unit.table is not None
-        may = [each for each in columns if each.nullable]
-        if refuses and may:
+        nullable = [column for column in columns if column.nullable]
+        if refuses and nullable:
             raise Unfit(
-                f"Cannot make incremental queries using {setting}: {c.names(may)} of "
+                f"Cannot make incremental queries using {setting}: {c.names(nullable)} of "
                 f"table '{unit.table}' may be null, and rows in which it is would never be "
                 "read. Declare it NOT NULL, or set validate.non.null=false.",
                 setting,
@@ -247,6 +249,8 @@ class Shapes:
 
 
 def _numbered(columns: Sequence[SqlColumn]) -> SqlColumn | None:
-    """The column that the database itself numbers, if there is just one."""
-    numbered = [each for each in columns if each.counts and each.sql_type in c.NUMBERS]
+    """The column that the database itself numbers, if there is exactly one."""
+    numbered = [
+        column for column in columns if column.auto_increment and column.sql_type in c.NUMBERS
+    ]
     return numbered[0] if len(numbered) == 1 else None

@@ -1,4 +1,5 @@
-"""SQLite: types are what the table says, whatever is stored; moments are texts or milliseconds."""
+"""SQLite: columns have their declared types, whatever is stored; moments are texts or
+milliseconds."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from penstock.connectors.jdbc.read.offsets import TableId
 from penstock.connectors.jdbc.read.reading import Blocks, Reading, block
 
 _TYPES: Final = {
-    # What sqlite-jdbc makes of the type that a column was declared with.
+    # sqlite-jdbc's type for a declared type.
     "BOOLEAN": Sql.BOOLEAN,
     "TINYINT": Sql.TINYINT,
     "SMALLINT": Sql.SMALLINT,
@@ -47,7 +48,7 @@ _DECLARED: Final = re.compile(
     r"\s*(?P<name>[^()]*?)\s*(?:\(\s*(?P<precision>\d+)\s*(?:,\s*(?P<scale>\d+)\s*)?\).*)?",
     re.DOTALL,
 )
-_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - a wall clock's
+_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - a wall clock time
 _US: Final = timedelta(microseconds=1)
 
 
@@ -66,7 +67,7 @@ class SqliteReading(Reading):
 
     def columns(self, source: str, table: TableId | None) -> tuple[list[SqlColumn], list[str]]:
         if table is None:
-            return self._of_query(source), []
+            return self._query_columns(source), []
         rows = self.connection.rows(
             'SELECT name, type, "notnull", pk FROM pragma_table_info(?)', (table.name,)
         )
@@ -75,53 +76,49 @@ class SqliteReading(Reading):
         keys = sum(1 for row in rows if row[3])
         return [self._column(*row, alone=keys == 1) for row in rows], []
 
-    def _column(self, name: str, told: str, required: int, key: int, *, alone: bool) -> SqlColumn:
-        found = _DECLARED.fullmatch(told.upper())
-        word = found["name"] if found else told.upper()
+    def _column(
+        self, name: str, declared: str, required: int, key: int, *, alone: bool
+    ) -> SqlColumn:
+        parts = _DECLARED.fullmatch(declared.upper())
+        word = parts["name"] if parts else declared.upper()
         sql_type = _TYPES.get(word.removesuffix(" UNSIGNED"))
         if sql_type is None:
             sql_type = _by_affinity(word)
-        counts = bool(key) and alone and word == "INTEGER"  # it is the row's number then
+        is_rowid = bool(key) and alone and word == "INTEGER"
         return SqlColumn(
             name,
             sql_type,
-            told or "no type",
-            nullable=not required and not counts,
-            precision=int(found["precision"] or 0) if found else 0,
-            scale=int(found["scale"] or 0) if found else 0,
-            counts=counts,
+            declared or "no type",
+            nullable=not required and not is_rowid,
+            precision=int(parts["precision"] or 0) if parts else 0,
+            scale=int(parts["scale"] or 0) if parts else 0,
+            auto_increment=is_rowid,
             widens=True,
         )
 
-    def _of_query(self, source: str) -> list[SqlColumn]:
-        """A query's columns have no declared types here: those of the first rows count."""
+    def _query_columns(self, source: str) -> list[SqlColumn]:
+        """The columns of a query, which have no declared types: the first rows decide."""
         with self.connection.errors():
             cursor = self.connection.raw.execute(f"SELECT * FROM {source} LIMIT 100")
             rows = cursor.fetchall()
-            names = [each[0] for each in cursor.description]
-        found = []
+            names = [description[0] for description in cursor.description]
+        columns = []
         for at, name in enumerate(names):
             kinds = {type(row[at]) for row in rows} - {type(None)}
-            sql_type = Sql.STRING
-            for kind, meant in ((bytes, Sql.BYTES), (str, Sql.STRING), (float, Sql.DOUBLE)):
-                if kind in kinds:
-                    sql_type = meant
-                    break
-            else:
-                sql_type = Sql.BIGINT if int in kinds else Sql.STRING
-            found.append(SqlColumn(name, sql_type, "a query's", guessed=True))
-        return found
+            sql_type = next((sql_type for kind, sql_type in _BY_KIND if kind in kinds), Sql.STRING)
+            columns.append(SqlColumn(name, sql_type, "a query's", guessed=True))
+        return columns
 
     def now_us(self) -> int:
-        ((found,),) = self.connection.rows("SELECT strftime('%Y-%m-%d %H:%M:%f', 'now')")
-        return (datetime.fromisoformat(found) - _EPOCH) // _US
+        ((now,),) = self.connection.rows("SELECT strftime('%Y-%m-%d %H:%M:%f', 'now')")
+        return (datetime.fromisoformat(now) - _EPOCH) // _US
 
     def literal(self, at_us: int, column: SqlColumn, zone: ZoneInfo) -> str:
         return f"'{moment(wall_us(at_us, zone)):%Y-%m-%d %H:%M:%S.%f}'"[:-4] + "'"
 
     def comparable(self, column: SqlColumn) -> str:
         name = self.name(column.name)
-        # Both forms of moments, and every precision of them, as one that can be compared.
+        # Converts both forms of moments, of any precision, to one that compares.
         return (
             f"(CASE typeof({name}) WHEN 'integer' THEN "
             f"strftime('%Y-%m-%d %H:%M:%f', {name} / 1000.0, 'unixepoch') "
@@ -136,27 +133,36 @@ class SqliteReading(Reading):
             )
 
 
+_BY_KIND: Final = (
+    (bytes, Sql.BYTES),
+    (str, Sql.STRING),
+    (float, Sql.DOUBLE),
+    (int, Sql.BIGINT),
+)
+"""Types of a query's columns: the first whose kind is among the values."""
+
+
 def _by_affinity(word: str) -> Sql:
-    """SQLite's own rules, for words that no driver knows."""
+    """SQLite's own rules, for types that no driver knows."""
     if "INT" in word:
         return Sql.BIGINT
-    if any(each in word for each in ("CHAR", "CLOB", "TEXT")) or not word:
+    if any(part in word for part in ("CHAR", "CLOB", "TEXT")) or not word:
         return Sql.STRING
     if "BLOB" in word:
         return Sql.BYTES
-    if any(each in word for each in ("REAL", "FLOA", "DOUB")):
+    if any(part in word for part in ("REAL", "FLOA", "DOUB")):
         return Sql.DOUBLE
     return Sql.STRING
 
 
 def _cells(column: SqlColumn, values: Sequence[Any]) -> pa.Array:
-    wanted = ARROW[column.sql_type]
+    arrow_type = ARROW[column.sql_type]
     if column.sql_type in _DIRECT:
         try:
-            return pa.array(values, wanted)
+            return pa.array(values, arrow_type)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
             pass
-    return pa.array([_cell(column, value) for value in values], wanted)
+    return pa.array([_cell(column, value) for value in values], arrow_type)
 
 
 _DIRECT: Final = frozenset(
@@ -198,7 +204,7 @@ def _cell(column: SqlColumn, value: Any) -> Any:
             return int(value)
     except (TypeError, ValueError, OverflowError, UnicodeDecodeError):
         pass
-    raise DataError(f"Column '{column.name}' ({column.told}) holds {value!r}, which is none.")
+    raise DataError(f"Column '{column.name}' ({column.type_name}) holds {value!r}, which is none.")
 
 
 def _date(text: str) -> date:
@@ -206,7 +212,7 @@ def _date(text: str) -> date:
 
 
 def _wall(value: Any) -> datetime:
-    """sqlite-jdbc stores moments as milliseconds unless it is told to write them as texts."""
+    """A stored moment: milliseconds, sqlite-jdbc's default, or a text."""
     if isinstance(value, int | float):
         return _EPOCH + timedelta(milliseconds=value)
     return datetime.fromisoformat(value).replace(tzinfo=None)

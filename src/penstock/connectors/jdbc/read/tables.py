@@ -1,4 +1,4 @@
-"""Which tables there are to read."""
+"""Selects the tables to read."""
 
 from __future__ import annotations
 
@@ -12,42 +12,43 @@ from penstock.connectors.jdbc.settings import source as k
 
 
 def tables_of(config: Config, reading: Reading) -> list[TableId]:
-    """The tables there are, of the kinds and where the configuration wants them."""
-    kinds = [each.upper() for each in config[k.TABLE_TYPES]]
+    """The existing tables of the configured types, in the configured schemas and catalogs."""
+    kinds = [kind.upper() for kind in config[k.TABLE_TYPES]]
     schema, catalog = config[k.SCHEMA_PATTERN] or None, config[k.CATALOG_PATTERN] or None
     return reading.tables(kinds, schema, catalog)
 
 
 def selected(config: Config, tables: Sequence[TableId]) -> list[TableId]:
-    """The tables that the configuration wants, of those there are, in their order."""
-    wanted, unwanted = set(config[k.TABLE_WHITELIST]), set(config[k.TABLE_BLACKLIST])
-    include = [compile_java(each) for each in config[k.TABLE_INCLUDE]]
-    exclude = [compile_java(each) for each in config[k.TABLE_EXCLUDE]]
-    found = []
+    """Those of the tables that the configuration selects, sorted."""
+    whitelist, blacklist = set(config[k.TABLE_WHITELIST]), set(config[k.TABLE_BLACKLIST])
+    include = [compile_java(pattern) for pattern in config[k.TABLE_INCLUDE]]
+    exclude = [compile_java(pattern) for pattern in config[k.TABLE_EXCLUDE]]
+    chosen = []
     for table in sorted(tables):
-        called = table_names(table)
-        if wanted and not wanted & set(called):
+        names = table_names(table)
+        whole_names = names[:2]
+        if whitelist and not whitelist & set(names):
             continue
-        if unwanted & set(called):
+        if blacklist & set(names):
             continue
-        if include and not any(each.fullmatch(name) for each in include for name in called[:2]):
+        if include and not any(p.fullmatch(name) for p in include for name in whole_names):
             continue
-        if any(each.fullmatch(name) for each in exclude for name in called[:2]):
+        if any(p.fullmatch(name) for p in exclude for name in whole_names):
             continue
-        found.append(table)
-    return found
+        chosen.append(table)
+    return chosen
 
 
 def refuse_same_names(tables: Sequence[TableId]) -> None:
     """Raises Unfit if tables would share a topic."""
-    names: dict[str, list[TableId]] = {}
+    by_name: dict[str, list[TableId]] = {}
     for table in tables:
-        names.setdefault(table.name, []).append(table)
-    twice = [str(each) for same in names.values() if len(same) > 1 for each in same]
-    if twice:
+        by_name.setdefault(table.name, []).append(table)
+    ambiguous = [str(table) for same in by_name.values() if len(same) > 1 for table in same]
+    if ambiguous:
         raise Unfit(
             "The topic of a table is named after the table alone, and several of these have "
-            f"the same name: {', '.join(twice)}. Name the ones to read in 'table.whitelist', "
+            f"the same name: {', '.join(ambiguous)}. Name the ones to read in 'table.whitelist', "
             "or set 'schema.pattern'.",
             k.TABLE_WHITELIST.name,
         )

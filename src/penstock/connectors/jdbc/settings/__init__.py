@@ -1,1 +1,1 @@
-"""The settings of source and sink, and what has to hold of several of them together."""
+"""The settings of source and sink, and the rules between them."""

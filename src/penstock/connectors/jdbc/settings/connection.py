@@ -1,4 +1,4 @@
-"""The settings that source and sink share: where the database is and how it is spoken to."""
+"""The settings of both source and sink: the database, its driver, and the form of statements."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ QUOTING: Final[tuple[Key[object], ...]] = (QUOTE_SQL_IDENTIFIERS, SQL_QUOTE_IDEN
 
 
 def database_of(config: Config) -> Database:
-    """The database that a configuration names; raises ConfigInvalid for a URL that cannot be."""
+    """The database of a configuration; raises ConfigInvalid for a URL that cannot be used."""
     url = parse(config[CONNECTION_URL], config[CONNECTION_USER], config[CONNECTION_PASSWORD])
     if url.kind is Kind.OTHER:
         url = _with_driver(
@@ -196,8 +196,8 @@ def database_of(config: Config) -> Database:
     return Database(url, config[CONNECTION_ATTEMPTS], config[CONNECTION_BACKOFF_MS])
 
 
-def _with_driver(url: Url, jars: Sequence[str], named: str, dialect: str) -> Url:
-    return replace(url, options={"jars": ",".join(jars), "class": named, "dialect": dialect})
+def _with_driver(url: Url, jars: Sequence[str], class_name: str, dialect: str) -> Url:
+    return replace(url, options={"jars": ",".join(jars), "class": class_name, "dialect": dialect})
 
 
 def quotes(config: Config) -> bool:
@@ -206,7 +206,7 @@ def quotes(config: Config) -> bool:
 
 
 def url_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
-    """The URL can be used, and the dialect is its own."""
+    """Reports a URL that cannot be used, and a dialect that is not the URL's."""
     text, user, password = (
         parsed.get(key.name) for key in (CONNECTION_URL, CONNECTION_USER, CONNECTION_PASSWORD)
     )
@@ -221,25 +221,25 @@ def url_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
     except ConfigInvalid as error:
         yield CONNECTION_URL.name, str(error)
         return
-    wanted = parsed.get(DIALECT_NAME.name)
+    dialect = parsed.get(DIALECT_NAME.name)
     if url.kind is Kind.OTHER:
-        if wanted and wanted not in DIALECT_NAMES:
+        if dialect and dialect not in DIALECT_NAMES:
             yield (
                 DIALECT_NAME.name,
-                f"dialect.name={wanted} is not for this URL; leave it out or set one of "
+                f"dialect.name={dialect} is not for this URL; leave it out or set one of "
                 f"{', '.join(DIALECT_NAMES)}",
             )
-        jars, named = parsed.get(DRIVER_JARS.name), parsed.get(DRIVER_CLASS.name)
+        jars, class_name = parsed.get(DRIVER_JARS.name), parsed.get(DRIVER_CLASS.name)
         listed = jars if isinstance(jars, tuple) else ()
-        missing = problem(_with_driver(url, listed, str(named or ""), ""))
-        if missing is not None:
-            setting, text = missing
+        driver_problem = problem(_with_driver(url, listed, str(class_name or ""), ""))
+        if driver_problem is not None:
+            setting, text = driver_problem
             yield setting, f"Invalid value for configuration {setting}: {text}"
         return
-    if wanted and wanted != url.kind.value:
+    if dialect and dialect != url.kind.value:
         yield (
             DIALECT_NAME.name,
-            f"dialect.name={wanted} is not for this URL; leave it out or set {url.kind.value}",
+            f"dialect.name={dialect} is not for this URL; leave it out or set {url.kind.value}",
         )
 
 

@@ -1,4 +1,4 @@
-"""The settings of the JDBC sink, under the names of Confluent's connector and of Aiven's
+"""The settings of the JDBC sink, with the names of Confluent's and Aiven's connectors
 (connectors.md §3.1); ours start with `penstock.`."""
 
 from __future__ import annotations
@@ -253,7 +253,7 @@ MERGE_HOLDLOCK: Final = Key(
 
 
 def _key_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
-    """`pk.mode` and `pk.fields` give the keys that deletes, upserts and updates need."""
+    """Checks that `pk.mode` and `pk.fields` define the keys for deletes, upserts and updates."""
     mode, write = (str(parsed.get(key.name) or "").lower() for key in (PK_MODE, INSERT_MODE))
     fields = parsed.get(PK_FIELDS.name)
     count = len(fields) if isinstance(fields, tuple) else 0
@@ -274,7 +274,7 @@ def _key_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
 
 
 def _mapping_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
-    """Every entry of the mapping is a topic and a table."""
+    """Checks that every entry of the mapping has a topic and a table."""
     entries = parsed.get(TOPICS_TO_TABLES.name)
     for entry in entries if isinstance(entries, tuple) else ():
         topic, _, table = entry.partition(":")

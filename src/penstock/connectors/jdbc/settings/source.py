@@ -1,4 +1,4 @@
-"""The settings of the JDBC source, as the JVM's connectors have them (connectors.md §2.1);
+"""The settings of the JDBC source, with the names of the JVM's connectors (connectors.md §2.1);
 ours start with `penstock.`."""
 
 from __future__ import annotations
@@ -355,7 +355,7 @@ TABLES: Final = Key(
 )
 
 
-def _query_or_tables(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
+def _tables_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
     lists = [
         key.name
         for key in (TABLE_WHITELIST, TABLE_BLACKLIST, TABLE_INCLUDE, TABLE_EXCLUDE)
@@ -376,7 +376,7 @@ def _query_or_tables(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
         yield TABLE_EXCLUDE.name, "table.exclude.list needs table.include.list"
 
 
-def _columns_given(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
+def _columns_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
     mode = parsed.get(MODE.name)
     named = parsed.get(TIMESTAMP_COLUMNS.name)
     mapped = parsed.get(TIMESTAMP_MAPPING.name)
@@ -396,20 +396,20 @@ def _columns_given(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
             if parsed.get(key.name):
                 yield key.name, "a query is no table whose name could match"
     for key in (TIMESTAMP_MAPPING, INCREMENTING_MAPPING):
-        for each in _list(parsed.get(key.name)):
+        for entry in _list(parsed.get(key.name)):
             try:
-                mapping(each)
+                mapping(entry)
             except ValueError as problem:
-                yield key.name, f"'{each}': {problem}"
+                yield key.name, f"'{entry}': {problem}"
     parts = parsed.get(TABLE_PARTS.name)
     if isinstance(parts, int) and parts > 1 and (mode != INCREMENTING or parsed.get(QUERY.name)):
         yield TABLE_PARTS.name, "tables are split into parts with mode=incrementing only"
 
 
-def _kinds(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
-    for each in _list(parsed.get(TABLE_TYPES.name)):
-        if each.upper() not in KINDS:
-            yield TABLE_TYPES.name, f"'{each}' is none of {', '.join(KINDS)}"
+def _types_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
+    for kind in _list(parsed.get(TABLE_TYPES.name)):
+        if kind.upper() not in KINDS:
+            yield TABLE_TYPES.name, f"'{kind}' is none of {', '.join(KINDS)}"
 
 
 def _list(value: object) -> tuple[str, ...]:
@@ -417,13 +417,14 @@ def _list(value: object) -> tuple[str, ...]:
 
 
 def mapping(text: str) -> tuple[str, tuple[str, ...]]:
-    """A regular expression and the columns of tables that match it; ValueError for neither.
+    """A regular expression, and the columns of tables that match it; raises ValueError for any
+    other text.
 
     >>> mapping("shop.orders:[changed|made]")
     ('shop.orders', ('changed', 'made'))
     """
     pattern, colon, names = text.rpartition(":")
-    columns = tuple(each.strip() for each in names.strip("[]").split("|"))
+    columns = tuple(name.strip() for name in names.strip("[]").split("|"))
     if not colon or not pattern or not all(columns):
         raise ValueError("expected regex:[column|column]")
     try:
@@ -433,7 +434,7 @@ def mapping(text: str) -> tuple[str, tuple[str, ...]]:
     return pattern, columns
 
 
-RULES: Final[tuple[Rule, ...]] = (*keys.RULES, _query_or_tables, _columns_given, _kinds)
+RULES: Final[tuple[Rule, ...]] = (*keys.RULES, _tables_rule, _columns_rule, _types_rule)
 
 JDBC_SOURCE: Final = ConfigDef(
     *keys.CONNECTION,

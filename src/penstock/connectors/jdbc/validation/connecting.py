@@ -1,4 +1,4 @@
-"""Connects to the database of a configuration for a look, or tells why that cannot be."""
+"""Connects to the database of a configuration for validation, or reports why that fails."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ log = logging.getLogger(__name__)
 
 _CONNECT_S: Final = 3  # for each host
 _STATEMENT_S: Final = 5
-_LOOK_S: Final = 8.0  # after which no further table is looked at
+_LOOK_S: Final = 8.0  # after which no further table is checked
 
 Look = Callable[[Config, Connection, float], Iterator[Finding]]
-"""Looks at a database until a moment of the monotonic clock."""
+"""Checks a database until a moment of the monotonic clock."""
 
 
 def look_at(config: Config, look: Look) -> Iterator[Finding]:
-    """What a look finds, or why there is no connection to look by."""
+    """The findings of `look`, or the reason why there is no connection."""
     url = keys.database_of(config).url
     try:
         try:
@@ -40,7 +40,7 @@ def look_at(config: Config, look: Look) -> Iterator[Finding]:
             return
         with connection:
             until = time.monotonic() + _LOOK_S
-            _bound(connection, until)
+            _limit_time(connection, until)
             yield from look(config, connection, until)
     except DatabaseBusy as error:
         log.info("the database was not asked everything about a configuration: %s", error)
@@ -49,19 +49,19 @@ def look_at(config: Config, look: Look) -> Iterator[Finding]:
 
 
 def _quick(url: Url) -> Url:
-    """The same database, for somebody who waits for an answer, and who leaves no file behind."""
+    """The same database with short timeouts, and without creating a database or a file."""
     options = dict(url.options)
     match url.kind:
         case Kind.POSTGRESQL | Kind.MYSQL:
             options.pop("create_database", None)
-            given = int(options.get("connect_timeout", _CONNECT_S))
-            return replace(url, options={**options, "connect_timeout": min(given, _CONNECT_S)})
+            timeout_s = int(options.get("connect_timeout", _CONNECT_S))
+            return replace(url, options={**options, "connect_timeout": min(timeout_s, _CONNECT_S)})
         case Kind.SQLITE:
             url = replace(url, options={"busy_timeout": _STATEMENT_S * 1000})
             file = url.database
-            there = file.startswith("file:") or os.path.exists(file)
-            if not there and os.path.isdir(os.path.dirname(file) or "."):
-                # Whoever opens it creates it, with nothing in it.
+            exists = file.startswith("file:") or os.path.exists(file)
+            if not exists and os.path.isdir(os.path.dirname(file) or "."):
+                # Opening the file would create it. A database in memory is as empty.
                 return replace(url, database="file::memory:")
         case Kind.OTHER:
             options = {**options, "login_s": _CONNECT_S, "statement_s": _STATEMENT_S}
@@ -69,8 +69,8 @@ def _quick(url: Url) -> Url:
     return url
 
 
-def _bound(connection: Connection, until: float) -> None:
-    """Has the database give up statements that take long."""
+def _limit_time(connection: Connection, until: float) -> None:
+    """Makes the database cancel statements that take long."""
     match connection.kind:
         case Kind.POSTGRESQL:
             connection.execute(f"SET statement_timeout = '{_STATEMENT_S}s'")
@@ -79,7 +79,7 @@ def _bound(connection: Connection, until: float) -> None:
                 ("max_statement_time", _STATEMENT_S),  # MariaDB
                 ("max_execution_time", _STATEMENT_S * 1000),
             ):
-                with contextlib.suppress(DatabaseRefused):  # it has the other one
+                with contextlib.suppress(DatabaseRefused):  # each server has only one of them
                     connection.execute(f"SET SESSION {name} = {limit}")
         case Kind.SQLITE:
             connection.raw.set_progress_handler(lambda: time.monotonic() > until, 10_000)
@@ -89,7 +89,7 @@ _LOGIN_WORDS: Final = (
     "authentication failed",
     "no password supplied",
     "requires a password",
-    "(sqlstate 28",  # invalid authorization, in what drivers of the JVM say
+    "(sqlstate 28",  # invalid authorization, in messages of JDBC drivers
     "invalid username",
 )
 _USER_WORDS: Final = (
@@ -104,16 +104,16 @@ _NO_DATABASE: Final = 1049
 
 
 def _unconnected(config: Config, url: Url, error: PenstockError) -> Iterator[Finding]:
-    """Why there is no connection, said of the settings that can change it."""
+    """Why there is no connection, as findings about the settings that can change it."""
     text = " ".join(str(error).split())
     if isinstance(error, DatabaseRefused):
-        words, code = text.lower(), error_code(error)
+        message, code = text.lower(), error_code(error)
         if code == _NO_DATABASE and url.options.get("create_database"):
             return  # the first task will create it
-        if code in _LOGIN_CODES or any(each in words for each in _LOGIN_WORDS):
+        if code in _LOGIN_CODES or any(words in message for words in _LOGIN_WORDS):
             yield from _wrong_login(config, url, text)
             return
-        if code in _USER_CODES or any(each in words for each in _USER_WORDS):
+        if code in _USER_CODES or any(words in message for words in _USER_WORDS):
             yield Finding(user_setting(config), f"{text}. Name another user, or grant it that.")
             return
         yield Finding(keys.CONNECTION_URL.name, f"{text}. Is connection.url the right one?")
@@ -128,23 +128,23 @@ def _unconnected(config: Config, url: Url, error: PenstockError) -> Iterator[Fin
 
 
 def _wrong_login(config: Config, url: Url, text: str) -> Iterator[Finding]:
-    """Databases do not tell whether it is the user or the password that is wrong."""
+    """Findings about user and password: databases do not report which of them is wrong."""
     if url.password is None and url.user is not None:
         yield Finding(
             keys.CONNECTION_PASSWORD.name,
             f"{text}. A password is asked for, and none is given (connection.password).",
         )
         return
-    given = [
-        each.name
-        for each in (keys.CONNECTION_USER, keys.CONNECTION_PASSWORD)
-        if config[each] is not None
+    names = [
+        key.name
+        for key in (keys.CONNECTION_USER, keys.CONNECTION_PASSWORD)
+        if config[key] is not None
     ]
-    for name in given or [keys.CONNECTION_URL.name]:
+    for name in names or [keys.CONNECTION_URL.name]:
         yield Finding(name, f"{text}. The user or the password is wrong.")
 
 
 def error_code(error: BaseException) -> int | None:
-    """The number that MySQL's driver gave an error."""
+    """The error number of MySQL's driver."""
     args = getattr(error.__cause__, "args", ())
     return args[0] if args and isinstance(args[0], int) else None

@@ -14,15 +14,15 @@ from penstock.connectors.jdbc.drivers.url import Kind
 from penstock.connectors.jdbc.settings import connection as keys
 from penstock.connectors.jdbc.validation.connecting import error_code
 from penstock.connectors.jdbc.validation.words import capital, user
-from penstock.connectors.jdbc.write.dialect import Dialect, TableFound, TableName, Write
+from penstock.connectors.jdbc.write.dialect import Dialect, ExistingTable, TableName, Write
 from penstock.connectors.jdbc.write.settings import WriteSettings
 
 _DENIED: Final = frozenset({1044, 1142, 1370})
-"""Errors of MySQL that say that a privilege is lacking altogether, not only for a column."""
+"""Errors of MySQL for a privilege that is missing altogether, not only for a column."""
 
 
 class Privileges:
-    """What the user may do, as far as the database tells without anything being done."""
+    """The user's privileges, as far as the database reports them without a write."""
 
     def __init__(
         self, config: Config, connection: Connection, dialect: Dialect, settings: WriteSettings
@@ -34,7 +34,7 @@ class Privileges:
         self._who = user(connection)
 
     def not_creatable(self, table: TableName) -> str | None:
-        """Why a table cannot be created; None: it can, as far as is known."""
+        """Why a table cannot be created; None: no obstacle is known."""
         connection = self._connection
         match connection.kind:
             case Kind.POSTGRESQL:
@@ -47,8 +47,8 @@ class Privileges:
                     (schema,),
                 )
                 if not rows:
-                    where = f"schema '{schema}'" if schema else "schema in the search path"
-                    return f"Table {table} cannot be created: there is no {where}"
+                    absent = f"schema '{schema}'" if schema else "schema in the search path"
+                    return f"Table {table} cannot be created: there is no {absent}"
                 name, may = rows[0]
                 if not may:
                     return f"{capital(self._who)} may not create table {table} in schema '{name}'"
@@ -64,8 +64,8 @@ class Privileges:
                     return f"Table {table} cannot be created: '{path}' may not be written to"
         return None
 
-    def needs(self, found: TableFound) -> list[str]:
-        """The privileges that the dialects' ways to write need."""
+    def needs(self, existing: ExistingTable) -> list[str]:
+        """The privileges that the dialects need for writing to a table."""
         needs: list[str] = []
         match self._settings.write:
             case Write.INSERT:
@@ -75,28 +75,30 @@ class Privileges:
                 if self._connection.kind is Kind.POSTGRESQL:
                     needs += ["TEMPORARY"]
                     names = self._settings.key_names
-                    if names is not None and len(names) >= len(found.columns):
-                        needs.remove("UPDATE")  # there is nothing but keys
+                    if names is not None and len(names) >= len(existing.columns):
+                        needs.remove("UPDATE")  # all columns are keys
             case Write.UPDATE:
                 needs += ["UPDATE", "SELECT", "TEMPORARY"]
         if self._settings.deletes:
             needs += ["DELETE", "SELECT", "TEMPORARY"]
         return list(dict.fromkeys(needs))
 
-    def lacks(self, table: TableName, found: TableFound, needs: Sequence[str]) -> list[str]:
-        """Those of the privileges that the user has not even for one column."""
+    def missing(self, table: TableName, existing: ExistingTable, needs: Sequence[str]) -> list[str]:
+        """The privileges that the user does not have for any column."""
         match self._connection.kind:
             case Kind.POSTGRESQL:
-                return [each for each in needs if not self._granted(table, each)]
+                return [privilege for privilege in needs if not self._granted(table, privilege)]
             case Kind.MYSQL:
-                return [each for each in needs if self._denied(table, found, each)]
+                return [
+                    privilege for privilege in needs if self._denied(table, existing, privilege)
+                ]
             case Kind.SQLITE:
                 path = self._read_only()
                 return [] if path is None else [f"write access to '{path}'"]
         return []
 
     def _granted(self, table: TableName, privilege: str) -> bool:
-        """What PostgreSQL says itself."""
+        """Whether the user has a privilege, according to PostgreSQL's own functions."""
         qualified = self._dialect.qualified(table)
         match privilege:
             case "TEMPORARY":
@@ -109,10 +111,10 @@ class Privileges:
         sql = f"SELECT {function}(to_regclass(%s), '{privilege}')"
         return bool(self._connection.rows(sql, (qualified,))[0][0])
 
-    def _denied(self, table: TableName, found: TableFound, privilege: str) -> bool:
-        """Whether MySQL will not prepare a statement for which the privilege is needed."""
+    def _denied(self, table: TableName, existing: ExistingTable, privilege: str) -> bool:
+        """Whether MySQL refuses to prepare a statement that needs the privilege."""
         name = self._dialect.qualified(table)
-        column = self._dialect.quoted(found.columns[0].name) if found.columns else "1"
+        column = self._dialect.quoted(existing.columns[0].name) if existing.columns else "1"
         statement = {
             "INSERT": f"INSERT INTO {name} () VALUES ()",
             "UPDATE": f"UPDATE {name} SET {column} = NULL",
@@ -124,7 +126,7 @@ class Privileges:
         return error is not None and error_code(error) in _DENIED
 
     def _refusal(self, statement: str) -> PenstockError | None:
-        """What MySQL has against a statement, by preparing it: privileges are checked by then."""
+        """MySQL's error on preparing a statement, which checks privileges; None: it is allowed."""
         connection = self._connection
         connection.execute("SET @penstock_look = %s", (statement,))
         try:
@@ -135,10 +137,10 @@ class Privileges:
         return None
 
     def _read_only(self) -> str | None:
-        """What keeps an SQLite file from being written: itself or its folder; None: nothing."""
+        """The path without write access, an SQLite file or its folder; None: both have it."""
         file = keys.database_of(self._config).url.database
         if file.startswith("file:"):
-            return None  # its parameters are SQLite's business
+            return None  # only SQLite knows the meaning of its parameters
         folder = os.path.dirname(file) or "."
         for path in (folder, file):
             if os.path.exists(path) and not os.access(path, os.W_OK):

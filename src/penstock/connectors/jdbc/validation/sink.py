@@ -1,4 +1,4 @@
-"""What a look at the database says of a sink's configuration."""
+"""Validates a sink's configuration against the database."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from penstock.connectors.jdbc.settings import source as k
 from penstock.connectors.jdbc.validation.connecting import look_at
 from penstock.connectors.jdbc.validation.privileges import Privileges
 from penstock.connectors.jdbc.validation.words import capital, hidden, near, user, user_setting
-from penstock.connectors.jdbc.write.dialect import Dialect, TableFound, TableName, Write
+from penstock.connectors.jdbc.write.dialect import Dialect, ExistingTable, TableName, Write
 from penstock.connectors.jdbc.write.settings import KeyMode, WriteSettings, dialect_of, settings_of
 
 
 def sink_findings(config: Config) -> Iterator[Finding]:
-    """What there is to say of a sink's configuration."""
+    """The findings about a sink's configuration."""
     yield from _primitive_keys(config)
     yield from look_at(config, _sink)
 
@@ -34,11 +34,11 @@ _PRIMITIVE: Final = frozenset(
     LongConverter ShortConverter StringConverter
     """.split()
 )
-"""Converters of which every value is a primitive one."""
+"""Converters that only produce primitive values."""
 
 
 def _primitive_keys(config: Config) -> Iterator[Finding]:
-    """Keys that a converter makes primitive fill one column, which `pk.fields` has to name."""
+    """A converter's primitive keys fill one column, which `pk.fields` has to name."""
     mode, names = str(config[s.PK_MODE]).lower(), config[s.PK_FIELDS]
     side = {"record_key": "key", "record_value": "value"}.get(mode)
     if side is None or len(names) == 1 or config.props.get("transforms", "").strip():
@@ -58,7 +58,7 @@ _KEEP_TOPICS: Final = frozenset(
     MaskField ReplaceField SetSchemaMetadata TimestampConverter ValueToKey
     """.split()
 )
-"""Transforms that leave a record's topic, and so its table, as it was."""
+"""Transforms that keep a record's topic, and so its table."""
 
 
 def _sink(config: Config, connection: Connection, until: float) -> Iterator[Finding]:
@@ -84,7 +84,7 @@ def _sink(config: Config, connection: Connection, until: float) -> Iterator[Find
 
 
 class _SinkLook:
-    """Looks at the tables that a sink would write to."""
+    """Checks the tables that a sink would write to."""
 
     def __init__(
         self, config: Config, connection: Connection, dialect: Dialect, settings: WriteSettings
@@ -97,59 +97,59 @@ class _SinkLook:
         self._privileges = Privileges(config, connection, dialect, settings)
 
     def tables(self) -> Iterator[tuple[TableName, str]]:
-        """The tables of the topics that are named, each with the setting that chose it."""
+        """The tables of the topics in `topics`, each with the setting that selects it."""
         props = self._config.props
         transforms = LIST.read(props.get("transforms", "").strip())
         kinds = (props.get(f"transforms.{alias}.type", "") for alias in transforms)
         if any(_simple(kind) not in _KEEP_TOPICS for kind in kinds):
             return
-        mapped = {each.partition(":")[0] for each in self._config[s.TOPICS_TO_TABLES]}
-        found: dict[TableName, str] = {}
+        mapped = {entry.partition(":")[0] for entry in self._config[s.TOPICS_TO_TABLES]}
+        tables: dict[TableName, str] = {}
         for topic in LIST.read(props.get("topics", "").strip()):
             key = s.TOPICS_TO_TABLES if topic in mapped else s.TABLE_NAME_FORMAT
             if topic:
-                found.setdefault(self._settings.table_of(topic), key.name)
-        yield from found.items()
+                tables.setdefault(self._settings.table_of(topic), key.name)
+        yield from tables.items()
 
     def at(self, table: TableName, name_setting: str) -> Iterator[Finding]:
-        found = self._dialect.table(self._connection, table)
-        if found is None:
+        existing = self._dialect.table(self._connection, table)
+        if existing is None:
             yield from self._missing(table, name_setting)
             return
-        unfit = self._settings.shut_out(table, found)
-        if unfit is not None:
-            yield Finding(s.TABLE_TYPES.name, unfit)
+        refusal = self._settings.refusal(table, existing)
+        if refusal is not None:
+            yield Finding(s.TABLE_TYPES.name, refusal)
             return
-        lacking = self._privileges.lacks(table, found, self._privileges.needs(found))
-        if lacking:
+        missing = self._privileges.missing(table, existing, self._privileges.needs(existing))
+        if missing:
             yield Finding(
                 user_setting(self._config),
                 f"{capital(self._who)} may not write to table {table} as insert.mode="
                 f"{self._settings.write.value}"
                 f"{' and delete.enabled' if self._settings.deletes else ''} need: grant it "
-                f"{', '.join(lacking)}.",
+                f"{', '.join(missing)}.",
             )
-        yield from self._keys(table, found)
+        yield from self._keys(table, existing)
 
     def offsets(self, table: TableName) -> Iterator[Finding]:
-        """What there is to say of the table of `penstock.exactly.once`."""
+        """The findings about the table of `penstock.exactly.once`."""
         name = s.OFFSETS_TABLE.name
         try:
-            found = self._dialect.table(self._connection, table)
-            if found is None:
+            existing = self._dialect.table(self._connection, table)
+            if existing is None:
                 text = self._privileges.not_creatable(table)
                 if text is not None:
                     yield Finding(name, f"{text} ({name})")
                 return
-            lacking = self._privileges.lacks(table, found, ("SELECT", "INSERT", "UPDATE"))
+            missing = self._privileges.missing(table, existing, ("SELECT", "INSERT", "UPDATE"))
         except DatabaseRefused as error:
             yield Finding(name, f"Table {table} cannot be looked at: {error}")
             return
-        if lacking:
+        if missing:
             yield Finding(
                 name,
                 f"{capital(self._who)} may not keep offsets in table {table}: grant it "
-                f"{', '.join(lacking)} on it.",
+                f"{', '.join(missing)} on it.",
             )
 
     def _missing(self, table: TableName, name_setting: str) -> Iterator[Finding]:
@@ -163,7 +163,7 @@ class _SinkLook:
             return
         reading = READINGS[self._connection.kind](self._connection, keys.quotes(self._config))
         kinds = [kind for kind in k.KINDS if kind in self._settings.table_types]
-        names = [each.name for each in reading.tables(kinds, None, None)]
+        names = [other.name for other in reading.tables(kinds, None, None)]
         yield Finding(
             name_setting,
             f"Table {table} is missing{hidden(self._connection)}, and auto-creation is disabled: "
@@ -171,44 +171,44 @@ class _SinkLook:
             f"{near(table.name, names)}",
         )
 
-    def _keys(self, table: TableName, found: TableFound) -> Iterator[Finding]:
+    def _keys(self, table: TableName, existing: ExistingTable) -> Iterator[Finding]:
         settings, names = self._settings, self._settings.key_names
         setting = (s.PK_FIELDS if settings.key_fields else s.PK_MODE).name
         if settings.key_mode is KeyMode.NONE:
             return
-        missing = [name for name in names or () if found.column(name) is None]
-        # Columns are added for fields that may be null, which may be so of a record's, and is
-        # never so of Kafka's.
-        added = settings.auto_evolve and found.type != "VIEW"
-        if missing and (settings.key_mode is KeyMode.KAFKA or not added):
-            there = ", ".join(f"'{each.name}'" for each in found.columns)
+        missing = [name for name in names or () if existing.column(name) is None]
+        # Auto-evolution adds columns only for optional fields. Fields of records may be optional,
+        # Kafka's coordinates never are.
+        evolves = settings.auto_evolve and existing.type != "VIEW"
+        if missing and (settings.key_mode is KeyMode.KAFKA or not evolves):
+            present = ", ".join(f"'{column.name}'" for column in existing.columns)
             yield Finding(
                 setting,
                 f"Table {table} has no column {', '.join(map(repr, missing))} ({setting}); it has "
-                f"{there}.",
+                f"{present}.",
             )
             return
-        if settings.write is not Write.UPSERT or missing or found.type == "VIEW":
+        if settings.write is not Write.UPSERT or missing or existing.type == "VIEW":
             return
-        unique = self._unique(table, found)
-        if unique is None:
+        indexes = self._unique(table, existing)
+        if indexes is None:
             return
         if names is None:
-            wanted, fits = "any columns", bool(unique)
+            needed, fits = "any columns", bool(indexes)
         else:
-            columns = {column.name for name in names if (column := found.column(name))}
-            wanted = f"({', '.join(sorted(columns))})"
-            exact = self._connection.kind is Kind.POSTGRESQL  # ON CONFLICT wants just these
-            fits = any(each == columns if exact else each <= columns for each in unique)
+            keys = {column.name for name in names if (column := existing.column(name))}
+            needed = f"({', '.join(sorted(keys))})"
+            exact = self._connection.kind is Kind.POSTGRESQL  # ON CONFLICT needs exactly these
+            fits = any(index == keys if exact else index <= keys for index in indexes)
         if not fits:
-            has = ", ".join(f"({', '.join(sorted(each))})" for each in unique) or "none"
+            has = ", ".join(f"({', '.join(sorted(index))})" for index in indexes) or "none"
             yield Finding(
                 setting,
                 f"insert.mode=upsert needs a primary key or a unique index of table {table} over "
-                f"{wanted}; it has {has}.",
+                f"{needed}; it has {has}.",
             )
 
-    def _unique(self, table: TableName, found: TableFound) -> list[frozenset[str]] | None:
+    def _unique(self, table: TableName, existing: ExistingTable) -> list[frozenset[str]] | None:
         """The columns of each unique index of a table; None: unknown."""
         connection, name = self._connection, self._dialect.qualified(table)
         rows: Iterable[tuple[Any, ...]]
@@ -224,13 +224,13 @@ class _SinkLook:
         indexes: dict[Any, set[str | None]] = {}
         for index, column in rows:
             indexes.setdefault(index, set()).add(column)
-        # A primary key that is the row's number has no index of its own in SQLite.
-        unique = [frozenset(each.name for each in found.columns if each.key)]
+        # In SQLite, a primary key that is the row's number has no index of its own.
+        unique = [frozenset(column.name for column in existing.columns if column.key)]
         for columns in indexes.values():
-            named = frozenset(each for each in columns if each is not None)
-            if len(named) == len(columns):  # else it is one over an expression
+            named = frozenset(name for name in columns if name is not None)
+            if len(named) == len(columns):  # otherwise the index has an expression
                 unique.append(named)
-        return [each for each in dict.fromkeys(unique) if each]
+        return [index for index in dict.fromkeys(unique) if index]
 
 
 _POSTGRESQL_UNIQUE: Final = """\

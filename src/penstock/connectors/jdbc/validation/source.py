@@ -1,4 +1,4 @@
-"""What a look at the database says of a source's configuration."""
+"""Validates a source's configuration against the database."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MOST_OFFERED: Final = 1000  # names of tables
 
 
 def source_findings(config: Config) -> Iterator[Finding]:
-    """What there is to say of a source's configuration."""
+    """The findings about a source's configuration."""
     yield from look_at(config, _source)
 
 
@@ -42,37 +42,39 @@ def _source(config: Config, connection: Connection, until: float) -> Iterator[Fi
     reading = READINGS[connection.kind](connection, keys.quotes(config))
     shapes = Shapes(config)
     units = [Unit(None)]
-    chooser = k.QUERY.name
+    selecting = k.QUERY.name
     if not config[k.QUERY].strip():
-        there = tables_of(config, reading)
-        chooser = next((key.name for key in _LISTS if config[key]), k.TABLE_WHITELIST.name)
-        yield from _offered_tables(there)
-        yield from _missing_tables(config, reading, there)
-        tables = selected(config, there)
+        existing = tables_of(config, reading)
+        selecting = next((key.name for key in _LISTS if config[key]), k.TABLE_WHITELIST.name)
+        yield from _offered_tables(existing)
+        yield from _missing_tables(config, reading, existing)
+        tables = selected(config, existing)
         try:
             refuse_same_names(tables)
         except Unfit as error:
-            yield Finding(chooser, str(error))
+            yield Finding(selecting, str(error))
         units = [Unit(table) for table in tables]
-    looked: list[Sequence[SqlColumn]] = []
+    columns_of_units: list[Sequence[SqlColumn]] = []
     for unit in units:
         if time.monotonic() > until:
-            log.info("only %d of %d tables were looked at in time", len(looked), len(units))
+            log.info(
+                "only %d of %d tables were looked at in time", len(columns_of_units), len(units)
+            )
             break
         try:
             columns, _ = reading.columns(shapes.source(unit, reading), unit.table)
         except (DatabaseRefused, DataError) as error:
             if time.monotonic() > until:
-                break  # it was cut off
-            yield Finding(chooser, _unreadable(connection, unit, error))
+                break  # the statement was cancelled
+            yield Finding(selecting, _unreadable(connection, unit, error))
             continue
-        looked.append(columns)
+        columns_of_units.append(columns)
         try:
             shapes.order(unit, columns, reading)
         except Unfit as error:
-            setting = chooser if error.setting == k.TABLE_WHITELIST.name else error.setting
+            setting = selecting if error.setting == k.TABLE_WHITELIST.name else error.setting
             yield Finding(setting, str(error))
-    yield from _offered_columns(config, looked)
+    yield from _offered_columns(config, columns_of_units)
 
 
 def _unreadable(connection: Connection, unit: Unit, error: PenstockError) -> str:
@@ -84,15 +86,15 @@ def _unreadable(connection: Connection, unit: Unit, error: PenstockError) -> str
     )
 
 
-def _offered_tables(there: Sequence[TableId]) -> Iterator[Finding]:
-    """The tables as the lists name them: shortly where that is clear, and as regular expressions
-    for whole names."""
-    names = [table.name for table in there]
+def _offered_tables(tables: Sequence[TableId]) -> Iterator[Finding]:
+    """Recommends the tables: by the short name where that is unambiguous, and as regular
+    expressions for whole names."""
+    names = [table.name for table in tables]
+    offered = tables[:_MOST_OFFERED]
     plain = [
-        table.name if names.count(table.name) == 1 else table_names(table)[1]
-        for table in there[:_MOST_OFFERED]
+        table.name if names.count(table.name) == 1 else table_names(table)[1] for table in offered
     ]
-    patterns = [_ESCAPED.sub(r"\\\g<0>", table_names(table)[1]) for table in there[:_MOST_OFFERED]]
+    patterns = [_ESCAPED.sub(r"\\\g<0>", table_names(table)[1]) for table in offered]
     for key in (k.TABLE_WHITELIST, k.TABLE_BLACKLIST):
         yield Finding(key.name, recommended=[name for name in plain if "," not in name])
     for key in (k.TABLE_INCLUDE, k.TABLE_EXCLUDE):
@@ -103,44 +105,47 @@ _ESCAPED: Final = re.compile(r"[\\^$|?*+()\[\]{}]")  # a dot matches itself
 
 
 def _missing_tables(
-    config: Config, reading: Reading, there: Sequence[TableId]
+    config: Config, reading: Reading, tables: Sequence[TableId]
 ) -> Iterator[Finding]:
-    known = {name for table in there for name in table_names(table)}
+    known = {name for table in tables for name in table_names(table)}
     missing = [name for name in config[k.TABLE_WHITELIST] if name not in known]
     for name in missing:
         yield Finding(
             k.TABLE_WHITELIST.name,
-            invalid(k.TABLE_WHITELIST.name, name, _why_missing(config, reading, there, name)),
+            invalid(k.TABLE_WHITELIST.name, name, _why_missing(reading, tables, name)),
         )
 
 
-def _why_missing(config: Config, reading: Reading, there: Sequence[TableId], name: str) -> str:
+def _why_missing(reading: Reading, tables: Sequence[TableId], name: str) -> str:
     for kind in k.KINDS:
         for table in reading.tables([kind], None, None):
-            if name in table_names(table) and table not in there:
+            if name in table_names(table) and table not in tables:
                 return (
                     f"it is there as {table} ({kind}), which table.types, schema.pattern or "
                     "catalog.pattern leave out"
                 )
     connection = reading.connection
-    said = f"there is no such table in {connection.url.shown}{hidden(connection)}"
+    reason = f"there is no such table in {connection.url.shown}{hidden(connection)}"
     qualified = "." in name
-    return said + near(name, [table_names(each)[1 if qualified else 2] for each in there])
+    return reason + near(name, [table_names(table)[1 if qualified else 2] for table in tables])
 
 
-def _offered_columns(config: Config, looked: Sequence[Sequence[SqlColumn]]) -> Iterator[Finding]:
-    """The columns that every chosen table has and could be read by, those first that the database
-    numbers itself."""
-    if not looked:
+def _offered_columns(
+    config: Config, columns_of_units: Sequence[Sequence[SqlColumn]]
+) -> Iterator[Finding]:
+    """Recommends columns that all selected tables have and could be read by; first those that
+    the database itself numbers."""
+    if not columns_of_units:
         return
     strict = config[k.VALIDATE_NON_NULL] and not config[k.QUERY].strip()
 
     def fitting(fits: Callable[[SqlColumn], bool]) -> list[str]:
-        common: list[SqlColumn] = [each for each in looked[0] if fits(each)]
-        for columns in looked[1:]:
-            others = {each.name for each in columns if fits(each)}
-            common = [each for each in common if each.name in others]
-        return [each.name for each in sorted(common, key=lambda each: not each.counts)]
+        common: list[SqlColumn] = [column for column in columns_of_units[0] if fits(column)]
+        for columns in columns_of_units[1:]:
+            names = {column.name for column in columns if fits(column)}
+            common = [column for column in common if column.name in names]
+        common.sort(key=lambda column: not column.auto_increment)
+        return [column.name for column in common]
 
     def is_number(column: SqlColumn) -> bool:
         return (

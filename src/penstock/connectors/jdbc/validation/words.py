@@ -1,4 +1,4 @@
-"""What findings say of tables and users, in words that say what to do."""
+"""Parts of findings' messages about tables and users."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _MOST_NAMED: Final = 5  # in a message
 
 
 def near(name: str, names: Sequence[str]) -> str:
-    """What may be meant, as the end of a sentence."""
-    by_lower = {each.lower(): each for each in names}
+    """The similar names, or else the first ones, as the end of a sentence."""
+    by_lower = {known.lower(): known for known in names}
     close = difflib.get_close_matches(name.lower(), by_lower, n=_MOST_NAMED)
     if close:
-        return f"; near it: {', '.join(by_lower[each] for each in close)}"
+        return f"; near it: {', '.join(by_lower[lower] for lower in close)}"
     if not names:
         return ""
     more = ", …" if len(names) > _MOST_NAMED else ""
@@ -26,18 +26,18 @@ def near(name: str, names: Sequence[str]) -> str:
 
 
 def user_setting(config: Config) -> str:
-    """The setting that says who connects."""
+    """The setting that names the user."""
     return (keys.CONNECTION_USER if config[keys.CONNECTION_USER] else keys.CONNECTION_URL).name
 
 
 def user(connection: Connection) -> str:
-    """Who connects, in the middle of a sentence."""
+    """The user, in the middle of a sentence."""
     name = connection.url.user
     return f"the user '{name}'" if name else "the user"
 
 
 def hidden(connection: Connection) -> str:
-    """What else may be the reason that a table is not found."""
+    """Another possible reason for a missing table, for the middle of a sentence."""
     return f", or {user(connection)} may not see it" if connection.url.user else ""
 
 

@@ -1,1 +1,1 @@
-"""How records become rows of tables, and what each database is told for it."""
+"""Converts records to rows of tables, and writes them in each database's own way."""

@@ -1,8 +1,8 @@
-"""What differs between databases when rows are written: names, types, statements.
+"""The differences between databases in writing rows: names, types, statements.
 
-A dialect is asked a segment at a time: rows of one table, with one set of columns, that are all
-written the same way. It gets them by column, in the form its own `encoder`s made, and raises one
-of `drivers.errors` when the database refuses them; finding the row to blame is not its concern.
+A dialect writes a segment at a time: rows of one table, with one set of columns, that are all
+written the same way. It receives columns that its own `encoder`s encoded, and raises one of
+`drivers.errors` when the database refuses the rows; the caller finds the row at fault.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _EPOCH_DAY: Final = date(1970, 1, 1)
 
 Cells = list[Value]
 Encoder = Callable[[Cells, dict[int, Exception]], list[Value]]
-"""The cells of one column as the dialect writes them; a cell that has no such form gets an entry,
-by its place, in the mapping, and None in its place."""
+"""Encodes the cells of one column for the dialect. A cell that cannot be encoded becomes None, and
+its error an entry in the mapping, by its index."""
 
 
 class Write(Enum):
-    """How rows are written; the value is what `insert.mode` says (or Kafka's tombstones)."""
+    """How rows are written; the value is that of `insert.mode` (`delete`: for tombstones)."""
 
     INSERT = "insert"
     UPSERT = "upsert"
@@ -41,7 +41,7 @@ class Write(Enum):
 
 
 class UnmappedType(PenstockError):
-    """A schema has no type in the database."""
+    """The database has no type for a schema."""
 
     code = "jdbc.type"
 
@@ -63,7 +63,7 @@ class TableName:
 
     @classmethod
     def parse(cls, text: str) -> TableName:
-        """From the form `a.b.c`, where a part may be quoted."""
+        """Parses the form `a.b.c`, where a part may be quoted."""
         parts = tuple(
             quoted[1:-1].replace(quoted[0] * 2, quoted[0]) if quoted else plain
             for quoted, plain in _PART.findall(text)
@@ -76,7 +76,7 @@ class TableName:
 
     @property
     def schema(self) -> str | None:
-        """What qualifies the name; None: nothing does."""
+        """The qualifier of the name; None: it is unqualified."""
         return self.parts[-2] if len(self.parts) > 1 else None
 
     def __str__(self) -> str:
@@ -87,29 +87,29 @@ _PART: Final = re.compile(r'("(?:[^"]|"")+"|`(?:[^`]|``)+`)|([^."`]+)')
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnFound:
-    """A column that a table has."""
+class ExistingColumn:
+    """A column of an existing table."""
 
     name: str
     type: str  # in the database's words
     nullable: bool = True
-    filled: bool = False  # has a default, or the database makes up a value
+    filled: bool = False  # has a default, or the database generates a value
     key: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class TableFound:
-    """A table that is there: what kind of thing it is (`TABLE`, `VIEW`), and its columns."""
+class ExistingTable:
+    """The type of an existing table (`TABLE`, `VIEW`), and its columns."""
 
     type: str
-    columns: tuple[ColumnFound, ...]
+    columns: tuple[ExistingColumn, ...]
 
-    def column(self, name: str) -> ColumnFound | None:
-        """The column of that name; one whose name differs only by case if there is no other."""
-        same = [each for each in self.columns if each.name == name]
-        alike = [each for each in self.columns if each.name.lower() == name.lower()]
-        found = same or alike
-        return found[0] if found else None
+    def column(self, name: str) -> ExistingColumn | None:
+        """The column of that name, or else the first whose name differs only by case."""
+        same = [column for column in self.columns if column.name == name]
+        alike = [column for column in self.columns if column.name.lower() == name.lower()]
+        matching = same or alike
+        return matching[0] if matching else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Which columns of which table are written, and how. `keys` are places in `columns`."""
+    """Which columns of which table are written, and how. `keys` are indexes of `columns`."""
 
     write: Write
     table: TableName
@@ -137,14 +137,14 @@ class Segment:
 
     @property
     def others(self) -> tuple[int, ...]:
-        """The places of the columns that are no keys."""
+        """The indexes of the columns that are not keys."""
         return tuple(at for at in range(len(self.columns)) if at not in self.keys)
 
     @property
     def stage(self) -> str:
-        """The name of a temporary table for such rows; no other segment's has it."""
-        said = repr((self.write.value, self.table.parts, self.columns))
-        return f"penstock_{hashlib.sha256(said.encode()).hexdigest()[:16]}"
+        """The name of a temporary table for the segment's rows, different for every segment."""
+        identity = repr((self.write.value, self.table.parts, self.columns))
+        return f"penstock_{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
 
 
 class Dialect(ABC):
@@ -160,35 +160,35 @@ class Dialect(ABC):
         self.quoting = quoting
 
     def quoted(self, name: str) -> str:
-        """A name as it stands in statements."""
+        """A name for use in statements, quoted if names are."""
         return in_quotes(name, self.quotes) if self.quoting else name
 
     def qualified(self, table: TableName) -> str:
-        """A table's name as it stands in statements."""
+        """A table's name for use in statements."""
         return ".".join(self.quoted(part) for part in table.parts[-self.most_parts :])
 
     def listed(self, names: Iterable[str]) -> str:
-        """Names, quoted, with commas between them."""
+        """Quoted names, separated by commas."""
         return ", ".join(map(self.quoted, names))
 
     @abstractmethod
-    def table(self, connection: Connection, table: TableName) -> TableFound | None:
+    def table(self, connection: Connection, table: TableName) -> ExistingTable | None:
         """The table of that name, or None."""
 
     def column_type(self, wanted: Wanted) -> str:
-        """The type of a column that is to hold values of a schema; UnmappedType if there is none
+        """The type of a new column; raises UnmappedType if there is none for its schema
         (connectors.md §3.2)."""
         schema = wanted.schema
-        found = self.types.get(schema.logical or schema.type)
-        if found is None:
+        sql_type = self.types.get(schema.logical or schema.type)
+        if sql_type is None:
             raise UnmappedType(
                 f"{schema.name or ''} ({schema.type.name}) type doesn't have a mapping to the SQL "
                 f"database column type of field '{wanted.name}'"
             )
-        return found.format(scale=schema.scale) if "{scale}" in found else found
+        return sql_type.format(scale=schema.scale) if "{scale}" in sql_type else sql_type
 
     def defined(self, wanted: Wanted) -> str:
-        """A column as `CREATE TABLE` and `ALTER TABLE` define it."""
+        """The definition of a column for `CREATE TABLE` and `ALTER TABLE`."""
         parts = [self.quoted(wanted.name), self.column_type(wanted)]
         if wanted.schema.default is not None and not wanted.key:
             parts.append(f"DEFAULT {self.default(wanted.schema)}")
@@ -224,41 +224,41 @@ class Dialect(ABC):
         return f"X'{value.hex()}'"
 
     def create(self, table: TableName, wanted: Sequence[Wanted]) -> str:
-        """The statement that creates a table with these columns unless it is there."""
-        rows = [self.defined(each) for each in wanted]
-        keys = [each.name for each in wanted if each.key]
+        """The statement that creates a table with these columns, unless it exists."""
+        definitions = [self.defined(column) for column in wanted]
+        keys = [column.name for column in wanted if column.key]
         if keys:
-            rows.append(f"PRIMARY KEY({self.listed(keys)})")
-        return f"{self.creates} {self.qualified(table)} (\n" + ",\n".join(rows) + ")"
+            definitions.append(f"PRIMARY KEY({self.listed(keys)})")
+        return f"{self.creates} {self.qualified(table)} (\n" + ",\n".join(definitions) + ")"
 
     def add(self, table: TableName, wanted: Sequence[Wanted]) -> list[str]:
         """The statements that add columns to a table."""
-        rows = ", ".join(f"ADD {self.defined(each)}" for each in wanted)
-        return [f"ALTER TABLE {self.qualified(table)} {rows}"]
+        additions = ", ".join(f"ADD {self.defined(column)}" for column in wanted)
+        return [f"ALTER TABLE {self.qualified(table)} {additions}"]
 
     def session(self, connection: Connection) -> None:  # noqa: B027 - not all need any
         """Sets up a new connection for writing."""
 
     def forms(
-        self, schemas: Sequence[Schema], found: Sequence[ColumnFound | None]
+        self, schemas: Sequence[Schema], existing: Sequence[ExistingColumn | None]
     ) -> tuple[str, ...]:
-        """The dialect's names of the columns' types, if all of them are just what the schemas
-        need, and it has a faster way for such; else nothing."""
+        """The dialect's names of the columns' types, if all of them fit the schemas exactly and
+        the dialect has a faster way to write such columns; else empty."""
         return ()
 
     @abstractmethod
     def encoder(self, schema: Schema, form: str | None = None) -> Encoder:
-        """How values of a schema are written, in the form that `forms` gave if it gave any;
-        UnmappedType if they cannot be."""
+        """The encoder for values of a schema, in a form that `forms` returned if any; raises
+        UnmappedType if no column can hold them."""
 
     def prepare(self, connection: Connection, segment: Segment) -> None:  # noqa: B027
-        """Makes what `write` needs besides the table; outside of any transaction, and once per
+        """Creates what `write` needs besides the table; outside of any transaction, and once per
         connection."""
 
     @abstractmethod
     def write(self, connection: Connection, segment: Segment, columns: Sequence[Cells]) -> None:
         """Writes rows, inside a transaction: all of them, or none. With keys (UPSERT, UPDATE,
-        DELETE), no two rows have the same."""
+        DELETE), no two rows have the same key."""
 
     offset_types: tuple[str, str] = ("VARCHAR(249)", "BIGINT")
 
@@ -266,19 +266,20 @@ class Dialect(ABC):
         """The statement that creates the table of `penstock.exactly.once`."""
         text, number = self.offset_types
         names = [self.quoted(name) for name in OFFSET_COLUMNS]
-        kinds = (text, text, number, number)
-        rows = [f"{name} {kind} NOT NULL" for name, kind in zip(names, kinds, strict=True)]
-        rows.append(f"PRIMARY KEY({', '.join(names[:3])})")
-        return f"{self.creates} {self.qualified(table)} ({', '.join(rows)})"
+        types = (text, text, number, number)
+        definitions = [f"{name} {type} NOT NULL" for name, type in zip(names, types, strict=True)]
+        definitions.append(f"PRIMARY KEY({', '.join(names[:3])})")
+        return f"{self.creates} {self.qualified(table)} ({', '.join(definitions)})"
 
     locking: str = " FOR UPDATE"
 
     @abstractmethod
     def begin_offset(self, table: TableName, mark: str) -> str:
-        """The statement that adds a row to the offsets table unless it has it."""
+        """The statement that adds a row to the offsets table, unless it exists; `mark` is the
+        placeholder for parameters."""
 
     def check_at_once(self, connection: Connection) -> None:  # noqa: B027
-        """Has constraints checked with every statement, until the transaction ends."""
+        """Makes every statement check its constraints at once, until the transaction ends."""
 
 
 OFFSET_COLUMNS: Final = ("connector", "topic", "kafka_partition", "next_offset")
@@ -287,19 +288,20 @@ OFFSET_COLUMNS: Final = ("connector", "topic", "kafka_partition", "next_offset")
 def one_by_one(
     convert: Callable[[Value], Value], cells: Cells, bad: dict[int, Exception]
 ) -> list[Value]:
-    """The cells converted; for one that cannot be there is an entry in `bad`, and None."""
-    found: list[Value] = []
+    """Converts cells; one that cannot be converted becomes None, and its error an entry in
+    `bad`."""
+    converted: list[Value] = []
     for at, cell in enumerate(cells):
         try:
-            found.append(None if cell is None else convert(cell))
+            converted.append(None if cell is None else convert(cell))
         except (ValueError, OverflowError) as error:
             bad[at] = error
-            found.append(None)
-    return found
+            converted.append(None)
+    return converted
 
 
 def wall_time(value: time, zone: ZoneInfo) -> time:
-    """What a Connect Time, which is in UTC, is on a wall clock in the zone."""
+    """The wall clock time in the zone for a Connect Time, which is in UTC."""
     if zone.key == "UTC":
         return value
     return (datetime.combine(_EPOCH_DAY, value, UTC) + clock_shift(zone)).time()

@@ -1,6 +1,6 @@
-"""How rows get into a database by its JDBC driver: prepared statements, run for many rows at once.
+"""Writes rows by a JDBC driver, with prepared statements that run for many rows at once.
 
-What a table is like is asked of the driver (`DatabaseMetaData`), as the JVM's connectors do.
+Tables are described by the driver (`DatabaseMetaData`), as for the JVM's connectors.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from penstock.connectors.jdbc.drivers.products import Product, Upsert
 from penstock.connectors.jdbc.write.dialect import (
     OFFSET_COLUMNS,
     Cells,
-    ColumnFound,
     Dialect,
     Encoder,
+    ExistingColumn,
+    ExistingTable,
     Segment,
-    TableFound,
     TableName,
     Wanted,
     Write,
@@ -38,8 +38,8 @@ _FLOATS = (Type.FLOAT32, Type.FLOAT64)
 
 
 class Generic(Dialect):
-    """A database behind a JDBC driver. `holds_lock`: where MERGE can lock the keys that it did not
-    find, it does."""
+    """A database behind a JDBC driver. `holds_lock`: MERGE locks the keys that it does not find,
+    if the database can."""
 
     most_parts = 3
 
@@ -53,7 +53,7 @@ class Generic(Dialect):
         self.creates = product.create
         self.offset_types = ("VARCHAR(249)", product.types[Type.INT64])
         if product.upsert is Upsert.SELECT:
-            # SQL Server has no FOR UPDATE; the UPDATE that follows finds out that it came too late.
+            # SQL Server has no FOR UPDATE; the later UPDATE detects that it came too late.
             self.locking = ""
         self._holds_lock = holds_lock and product.holds_lock
         self._sql_types: dict[tuple[str, str], int] = {}
@@ -62,38 +62,37 @@ class Generic(Dialect):
         assert isinstance(connection, DriverConnection)
         self.quotes = self._product.quotes or connection.quotes()
 
-    def table(self, connection: Connection, table: TableName) -> TableFound | None:
-        self.session(connection)  # not everybody who looks for a table has asked for one
+    def table(self, connection: Connection, table: TableName) -> ExistingTable | None:
+        self.session(connection)  # not every caller has done so
         with connection.errors():
             about = connection.raw.getMetaData()
             schema = table.schema or _current_schema(connection.raw)
             catalog = table.parts[-3] if len(table.parts) > 2 else None
             name = table.name
             if not self.quoting:
-                schema, catalog = (each and _folded(about, each) for each in (schema, catalog))
+                schema, catalog = (part and _folded(about, part) for part in (schema, catalog))
                 name = _folded(about, name)
             escape = str(about.getSearchStringEscape() or "")
-            exact = [_escaped(each, escape) for each in (schema, name)]
-            rows = metadata(about.getTables(catalog, *exact, None), (1, 2, 3, 4))
-            found = next((row for row in rows if row[2] == name), None)
-            if found is None:
+            patterns = [_escaped(part, escape) for part in (schema, name)]
+            rows = metadata(about.getTables(catalog, *patterns, None), (1, 2, 3, 4))
+            table_row = next((row for row in rows if row[2] == name), None)
+            if table_row is None:
                 return None
-            catalog, schema = found[0], found[1]
-            exact = [_escaped(each, escape) for each in (schema, name)]
+            catalog, schema, _, kind = table_row
+            patterns = [_escaped(part, escape) for part in (schema, name)]
             keys = {row[0] for row in metadata(about.getPrimaryKeys(catalog, schema, name), (4,))}
             columns = []
-            for of, column, code, type, nullable, default, counts, generated in metadata(
-                about.getColumns(catalog, *exact, "%"), (3, 4, 5, 6, 11, 13, 23, 24)
+            for owner, column, code, type, nullable, default, auto_increment, generated in metadata(
+                about.getColumns(catalog, *patterns, "%"), (3, 4, 5, 6, 11, 13, 23, 24)
             ):
-                if of != name:
+                if owner != name:
                     continue
                 self._sql_types[name, column] = int(code)
-                filled = default is not None or "YES" in (counts, generated)
+                filled = default is not None or "YES" in (auto_increment, generated)
                 columns.append(
-                    ColumnFound(column, type, int(nullable) != 0, filled, column in keys)
+                    ExistingColumn(column, type, int(nullable) != 0, filled, column in keys)
                 )
-        kind = "TABLE" if found[3] == BASE_TABLE else str(found[3])
-        return TableFound(kind, tuple(columns))
+        return ExistingTable("TABLE" if kind == BASE_TABLE else str(kind), tuple(columns))
 
     def column_type(self, wanted: Wanted) -> str:
         if wanted.schema.type is Type.STRING and wanted.key and self._product.text_key:
@@ -134,8 +133,8 @@ class Generic(Dialect):
     def add(self, table: TableName, wanted: Sequence[Wanted]) -> list[str]:
         name = self.qualified(table)
         return [
-            f"ALTER TABLE {name} {self._product.add.format(column=self.defined(each))}"
-            for each in wanted
+            f"ALTER TABLE {name} {self._product.add.format(column=self.defined(column))}"
+            for column in wanted
         ]
 
     def encoder(self, schema: Schema, form: str | None = None) -> Encoder:
@@ -155,10 +154,10 @@ class Generic(Dialect):
                 table = _folded(connection.raw.getMetaData(), table)
             types = [self._sql_types.get((table, name), 0) for name in segment.columns]
             batch = Batch(columns, types, self.zone.key)
-        every = range(len(segment.columns))
+        all_columns = range(len(segment.columns))
         match segment.write:
             case Write.INSERT:
-                batch.run(connection, self._insert(segment), every)
+                batch.run(connection, self._insert(segment), all_columns)
             case Write.UPDATE:
                 order = (*segment.others, *segment.keys)
                 batch.run(connection, self._update(segment, segment.others), order)
@@ -169,17 +168,16 @@ class Generic(Dialect):
                 if self._product.upsert is Upsert.TWICE:
                     self._upsert_twice(connection, segment, batch)
                 else:
-                    batch.run(connection, self._merge(segment), every)
+                    batch.run(connection, self._merge(segment), all_columns)
 
     def _upsert_twice(self, connection: DriverConnection, segment: Segment, batch: Batch) -> None:
-        # Where all columns are keys, one is set to what it is: that tells whether there is a row.
+        # If all columns are keys, sets one to itself: that shows whether the row exists.
         changed = segment.others or segment.keys[:1]
         order = (*changed, *segment.keys)
         counts = batch.run(connection, self._update(segment, changed), order, counted=True)
         missing = [row for row, count in enumerate(counts) if not count]
         if missing:
-            every = range(len(segment.columns))
-            batch.run(connection, self._insert(segment), every, missing)
+            batch.run(connection, self._insert(segment), range(len(segment.columns)), missing)
 
     def _insert(self, segment: Segment) -> str:
         marks = ", ".join("?" * len(segment.columns))
@@ -210,7 +208,7 @@ class Generic(Dialect):
         changes = ", ".join(f"{columns[at]} = s.{columns[at]}" for at in segment.others)
         update = f"WHEN MATCHED THEN UPDATE SET {changes} " if changes else ""
         values = ", ".join(f"s.{name}" for name in columns)
-        end = ";" if self._product.upsert is Upsert.SELECT else ""  # SQL Server asks for it
+        end = ";" if self._product.upsert is Upsert.SELECT else ""  # SQL Server requires it
         return (
             f"MERGE INTO {table}{lock} t USING {rows} ON ({same}) {update}"
             f"WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({values}){end}"
@@ -220,18 +218,18 @@ class Generic(Dialect):
         text, number = self.offset_types
         names = [self.quoted(name) for name in OFFSET_COLUMNS]
         pairs = zip((text, text, number, number), names, strict=True)
-        given = ", ".join(f"CAST({mark} AS {type}) AS {name}" for type, name in pairs)
+        cells = ", ".join(f"CAST({mark} AS {type}) AS {name}" for type, name in pairs)
         same = " AND ".join(f"o.{name} = s.{name}" for name in names[:3])
-        where, listed = self.qualified(table), ", ".join(names)
+        qualified, listed = self.qualified(table), ", ".join(names)
         return (
-            f"INSERT INTO {where} ({listed}) SELECT {', '.join(f's.{name}' for name in names)} "
-            f"FROM (SELECT {given}{self._product.one_row}) s "
-            f"WHERE NOT EXISTS (SELECT 1 FROM {where} o WHERE {same})"
+            f"INSERT INTO {qualified} ({listed}) SELECT {', '.join(f's.{name}' for name in names)} "
+            f"FROM (SELECT {cells}{self._product.one_row}) s "
+            f"WHERE NOT EXISTS (SELECT 1 FROM {qualified} o WHERE {same})"
         )
 
 
 def _texts(cells: Cells, bad: dict[int, Exception]) -> list[Value]:
-    """Texts; one with half of a surrogate pair is no text to others."""
+    """Checks texts: one with half of a surrogate pair cannot be encoded."""
     try:
         "".join(cell for cell in cells if cell is not None).encode()
     except UnicodeEncodeError:
@@ -252,20 +250,20 @@ def _finite(number: float) -> float:
 
 def _current_schema(raw: Any) -> str | None:
     with contextlib.suppress(Exception):  # drivers older than JDBC 4.1 do not know it
-        found = raw.getSchema()
-        return None if found is None else str(found)
+        schema = raw.getSchema()
+        return None if schema is None else str(schema)
     return None
 
 
 def _folded(about: Any, name: str) -> str:
-    """A name as the database stores it when it is not quoted."""
+    """The form in which the database stores an unquoted name."""
     if about.storesUpperCaseIdentifiers():
         return name.upper()
     return name.lower() if about.storesLowerCaseIdentifiers() else name
 
 
 def _escaped(name: str | None, escape: str) -> str | None:
-    """A name as a pattern that means only it."""
+    """A pattern that matches only this name."""
     if name is None or not escape:
         return name
     for special in (escape, "_", "%"):

@@ -1,4 +1,4 @@
-"""A batch cut into groups: records for one table with the same schemas."""
+"""Divides a batch into groups: records for one table with the same schemas."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from penstock.connectors.jdbc.write.settings import KeyMode, WriteSettings
 
 @dataclass(slots=True)
 class Group:
-    """Rows of a batch, in order, that are one segment, with what deletes among them."""
+    """Rows of a batch, in order, for one table with the same schemas; `deletes` are those of
+    tombstones."""
 
     table: TableName
     key: Schema | None
@@ -23,8 +24,8 @@ class Group:
 
 
 def groups(records: Records, settings: WriteSettings) -> Iterator[Group]:
-    """The batch cut into groups; those of one table in order (connectors.md §3.2: a group ends
-    where a schema changes, or where, without upserts, something follows a delete)."""
+    """Divides a batch into groups; those of one table in order (connectors.md §3.2: a group ends
+    where a schema changes, or where, without upserts, a record follows a delete)."""
     topics = records.topics
     key_runs, value_runs = records.keys.runs, records.values.runs
     if (
@@ -76,35 +77,35 @@ def usable(
     settings: WriteSettings,
     refused: Failed,
 ) -> list[int]:
-    """The rows whose keys and values are there and of a kind that has columns."""
+    """The rows whose keys and values are present and of a kind that maps to columns."""
     if write is not Write.DELETE:
         fits = group.value is not None and group.value.type in (Type.STRUCT, Type.STRING)
         cells = records.values.values
-        lost = [row for row in rows if not fits or cells[row] is None]
-        for row in lost:
+        unusable = [row for row in rows if not fits or cells[row] is None]
+        for row in unusable:
             refused[row] = DataError(
-                f"{_demand(settings)} records with a non-null Struct value and non-null Struct "
+                f"{_requires(settings)} records with a non-null Struct value and non-null Struct "
                 f"schema, but found record at {shown_place(records, row)} with a "
                 f"{_kind(cells[row])} value and {_schema_kind(group.value)} value schema."
             )
-        rows = [row for row in rows if row not in refused] if lost else rows
+        rows = [row for row in rows if row not in refused] if unusable else rows
     if settings.key_mode is KeyMode.RECORD_KEY:
         fits = group.key is not None and (
             group.key.type.is_primitive or group.key.type is Type.STRUCT
         )
         cells = records.keys.values
-        lost = [row for row in rows if not fits or cells[row] is None]
-        for row in lost:
+        unusable = [row for row in rows if not fits or cells[row] is None]
+        for row in unusable:
             refused[row] = DataError(
-                f"{_demand(settings)} records with a non-null key and non-null Struct or "
+                f"{_requires(settings)} records with a non-null key and non-null Struct or "
                 f"primitive key schema, but found record at {shown_place(records, row)} with a "
                 f"{_kind(cells[row])} key and {_schema_kind(group.key)} key schema."
             )
-        rows = [row for row in rows if row not in refused] if lost else rows
+        rows = [row for row in rows if row not in refused] if unusable else rows
     return rows
 
 
-def _demand(settings: WriteSettings) -> str:
+def _requires(settings: WriteSettings) -> str:
     return (
         f"Sink connector '{settings.connector}' is configured with "
         f"'delete.enabled={str(settings.deletes).lower()}' and "

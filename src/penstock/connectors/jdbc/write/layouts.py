@@ -1,4 +1,4 @@
-"""How records with one pair of schemas become rows of one table."""
+"""Maps records with one pair of schemas to rows of one table."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _KAFKA_SCHEMAS: Final = (STRING, INT32, INT64)
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where the cells of a column are found in records."""
+    """Where the cells of a column are in records."""
 
     of_key: bool
-    field: str | None  # None: the whole of it
-    kafka: int | None = None  # the place in `KAFKA_KEYS`
+    field: str | None  # None: the whole key or value
+    kafka: int | None = None  # the index in `KAFKA_KEYS`
     default: Value = None
     convert: Callable[[Value], Value] | None = None
 
@@ -52,12 +52,12 @@ class Layout:
 
 
 class Layouts:
-    """The layouts of one connection; what is known of tables is forgotten with it. `learnt`: there
-    is something known that may have become wrong."""
+    """The layouts of one connection, cached together with its tables. `may_be_stale`: the tables
+    may have changed since."""
 
     def __init__(self, connection: Connection, dialect: Dialect, settings: WriteSettings) -> None:
         self.connection = connection
-        self.learnt = False
+        self.may_be_stale = False
         self._dialect = dialect
         self._settings = settings
         self._tables = Tables(connection, dialect, settings)
@@ -71,18 +71,18 @@ class Layouts:
         value: Schema | None,
         write: Write,
     ) -> Layout | PenstockError:
-        """How records with these schemas are written, or why they cannot be; tables are created
-        and altered on the way as the settings allow."""
+        """The layout for records with these schemas, or why there is none. Creates and alters
+        tables as the settings allow."""
         known = self._known.get((table, key, value, write))
         if known is None:
             try:
-                known = self._laid_out(table, key, value, write)
+                known = self._layout(table, key, value, write)
             except (TableMismatch, UnmappedType, DataError) as error:
                 known = error
             self._known[table, key, value, write] = known
         return known
 
-    def _laid_out(
+    def _layout(
         self,
         table: TableName,
         key: Schema | None,
@@ -91,23 +91,23 @@ class Layouts:
     ) -> Layout:
         wanted = self._wanted(table, key, value)
         if write is Write.DELETE:
-            wanted = [each for each in wanted if each[0].key]
+            wanted = [(column, source) for column, source in wanted if column.key]
         if not wanted:
             raise TableMismatch(
                 f"No fields found using key and value schemas for table: {table.name}"
             )
-        columns = [each for each, _ in wanted]
-        found = self._tables.fitting(table, columns)
-        there = [found.column(each.name) for each in columns]
-        names = [each.name for each in there if each is not None]
-        schemas = [each.schema for each in columns]
-        # Keys of deletes are compared with those of what they delete: all are texts, then.
-        forms = () if self._settings.deletes else self._dialect.forms(schemas, there)
+        columns = [column for column, _ in wanted]
+        table_columns = self._tables.fitting(table, columns)
+        existing = [table_columns.column(column.name) for column in columns]
+        names = [column.name for column in existing if column is not None]
+        schemas = [column.schema for column in columns]
+        # The keys of deletes are compared with those of other rows: so all are encoded as texts.
+        forms = () if self._settings.deletes else self._dialect.forms(schemas, existing)
         encoders = [
             self._dialect.encoder(schema, forms[at] if forms else None)
             for at, schema in enumerate(schemas)
         ]
-        keys = tuple(at for at, each in enumerate(columns) if each.key)
+        keys = tuple(at for at, column in enumerate(columns) if column.key)
         if write is not Write.INSERT and not keys:
             raise TableMismatch(
                 f"Write to table {table} in {write.name} mode requires key field names to be "
@@ -126,23 +126,23 @@ class Layouts:
     def _wanted(
         self, table: TableName, key: Schema | None, value: Schema | None
     ) -> list[tuple[Wanted, Source]]:
-        """The columns that records with these schemas need, in the order a new table has them."""
+        """The columns that records with these schemas need, in their order in a new table."""
         settings = self._settings
         keys = self._key_columns(table, key, value)
-        found = {column.name: (column, source) for column, source in keys}
+        by_name = {column.name: (column, source) for column, source in keys}
         if value is not None and value.type is Type.STRING:
             name = settings.string_column
-            found.setdefault(name, (Wanted(name, value), Source(False, None)))
-        for each in value.fields if value is not None else ():
-            if each.name not in found and (
-                not settings.whitelist or each.name in settings.whitelist
+            by_name.setdefault(name, (Wanted(name, value), Source(False, None)))
+        for field in value.fields if value is not None else ():
+            if field.name not in by_name and (
+                not settings.whitelist or field.name in settings.whitelist
             ):
-                found[each.name] = self._field_column(each.name, each.schema, of_key=False)
-        of_value = value.field_names if value is not None else ()
+                by_name[field.name] = self._field_column(field.name, field.schema, of_key=False)
+        value_fields = value.field_names if value is not None else ()
         order = dict.fromkeys(
-            name for name in (*KAFKA_KEYS, *of_value, *sorted(found)) if name in found
+            name for name in (*KAFKA_KEYS, *value_fields, *sorted(by_name)) if name in by_name
         )
-        return [found[name] for name in order]
+        return [by_name[name] for name in order]
 
     def _key_columns(
         self, table: TableName, key: Schema | None, value: Schema | None
@@ -180,9 +180,10 @@ class Layouts:
                 f"[{', '.join(names)}], but record {side} schema does not contain field: "
                 f"{missing[0]}"
             )
-        chosen = [each for each in schema.fields if not names or each.name in names]
         columns = [
-            self._field_column(each.name, each.schema, of_key=side == "key") for each in chosen
+            self._field_column(field.name, field.schema, of_key=side == "key")
+            for field in schema.fields
+            if not names or field.name in names
         ]
         return [(replace(column, key=True), source) for column, source in columns]
 
@@ -201,7 +202,7 @@ class Layouts:
 def cells_of(
     records: Records, source: Source, rows: Sequence[int], bad: dict[int, Exception]
 ) -> Cells:
-    """A column's values in these rows."""
+    """The values of a column in these rows; errors of conversion go into `bad`, by index."""
     cells: Cells
     if source.kafka is not None:
         column = (records.topics, records.partitions, records.offsets)[source.kafka]

@@ -1,5 +1,5 @@
-"""How rows get into MySQL and MariaDB: many rows with each INSERT; updates and deletes by way of a
-temporary table."""
+"""Writes rows to MySQL and MariaDB: many rows with each INSERT; updates and deletes by a temporary
+table."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from penstock.connectors.jdbc.drivers.connection import Connection
 from penstock.connectors.jdbc.drivers.errors import DatabaseRefused
 from penstock.connectors.jdbc.write.dialect import (
     Cells,
-    ColumnFound,
     Dialect,
     Encoder,
+    ExistingColumn,
+    ExistingTable,
     Segment,
-    TableFound,
     TableName,
     Write,
     one_by_one,
@@ -27,7 +27,7 @@ from penstock.connectors.jdbc.write.dialect import (
 )
 
 _STATEMENT: Final = 1 << 20
-"""Characters of a statement: beyond that, longer ones are no faster."""
+"""Characters of a statement; longer ones are no faster."""
 
 _TABLE: Final = """\
 SELECT t.table_type, c.column_name, c.column_type, c.is_nullable = 'YES',
@@ -39,7 +39,7 @@ ORDER BY c.ordinal_position"""
 
 
 class MySql(Dialect):
-    """MySQL from version 5.7, MariaDB from 10.3 on."""
+    """MySQL since version 5.7, MariaDB since 10.3."""
 
     quotes = ("`", "`")
     most_parts = 2
@@ -59,20 +59,20 @@ class MySql(Dialect):
         Logical.TIMESTAMP: "DATETIME(3)",
     }
 
-    def table(self, connection: Connection, table: TableName) -> TableFound | None:
+    def table(self, connection: Connection, table: TableName) -> ExistingTable | None:
         rows = connection.rows(_TABLE, (table.schema, table.name))
         if not rows:
             return None
         kind = "VIEW" if "VIEW" in rows[0][0] else "TABLE"
         columns = [
-            ColumnFound(name, str(type), bool(nullable), bool(filled), bool(key))
+            ExistingColumn(name, str(type), bool(nullable), bool(filled), bool(key))
             for _, name, type, nullable, filled, key in rows
         ]
-        return TableFound(kind, tuple(columns))
+        return ExistingTable(kind, tuple(columns))
 
     def session(self, connection: Connection) -> None:
-        # As the JVM's drivers ask for: a value that does not fit is refused, not cut.
-        # In texts backslashes escape, as `_string` writes them.
+        # Like the JVM's drivers: the server refuses a value that does not fit, and truncates none.
+        # Backslashes escape in texts, as `_string` needs it.
         connection.execute(
             "SET SESSION sql_mode = CONCAT(REPLACE(@@sql_mode, 'NO_BACKSLASH_ESCAPES', ''), "
             "',STRICT_TRANS_TABLES')"
@@ -89,15 +89,15 @@ class MySql(Dialect):
             ) from error
 
     def encoder(self, schema: Schema, form: str | None = None) -> Encoder:
-        one = self._literal_of(schema)
+        literal = self._literal_of(schema)
 
         def encode(cells: Cells, bad: dict[int, Exception]) -> list[Value]:
             if None not in cells:
                 try:
-                    return list(map(one, cells))
+                    return list(map(literal, cells))
                 except (ValueError, OverflowError):  # some are bad
                     pass
-            return ["NULL" if text is None else text for text in one_by_one(one, cells, bad)]
+            return ["NULL" if text is None else text for text in one_by_one(literal, cells, bad)]
 
         return encode
 
@@ -168,7 +168,7 @@ class MySql(Dialect):
             connection.execute(f"{begin}({'),('.join(rows[first:last])}){ending}")
 
     def _on_duplicate(self, segment: Segment) -> str:
-        # Where all columns are keys, one is set to itself: nothing changes, and nothing fails.
+        # If all columns are keys, sets one to itself: nothing changes, and nothing fails.
         changed = segment.others or segment.keys[:1]
         names = [self.quoted(segment.columns[at]) for at in changed]
         changes = ", ".join(f"{name} = VALUES({name})" for name in names)
@@ -176,7 +176,7 @@ class MySql(Dialect):
 
 
 def _runs(rows: list[str], limit: int) -> Iterator[tuple[int, int]]:
-    """Places in `rows` between which they have about `limit` characters, one row at least."""
+    """Splits rows into ranges of at most about `limit` characters, but at least one row."""
     first = size = 0
     for at, row in enumerate(rows):
         if size and size + len(row) > limit:

@@ -11,62 +11,60 @@ from penstock.connectors.jdbc.write.dialect import Cells, Segment
 
 @dataclass(slots=True)
 class Piece:
-    """Encoded rows that are written together; `columns` are as long as `rows`."""
+    """Encoded rows that are written together. Each of `columns` is as long as `rows`, the rows'
+    numbers in the batch."""
 
     segment: Segment
     columns: list[Cells]
     rows: list[int]
 
-    def only(self, places: Sequence[int]) -> Piece:
-        columns = [[cells[at] for at in places] for cells in self.columns]
-        return Piece(self.segment, columns, [self.rows[at] for at in places])
+    def only(self, indexes: Sequence[int]) -> Piece:
+        columns = [[cells[at] for at in indexes] for cells in self.columns]
+        return Piece(self.segment, columns, [self.rows[at] for at in indexes])
 
     def part(self, start: int, stop: int) -> Piece:
         columns = [cells[start:stop] for cells in self.columns]
         return Piece(self.segment, columns, self.rows[start:stop])
 
 
-def last_ones(found: list[Piece], earlier: dict[int, Piece], *, together: bool) -> list[Piece]:
-    """The pieces without rows after which another row has the same key; those are found in
-    `earlier` by the row that follows. `together`: also where the other is of another piece; then
-    what is deleted comes first, even if there is another row later."""
-    if not together and len(found) > 1:
-        return [one for piece in found for one in last_ones([piece], earlier, together=True)]
-    last: dict[Value, int] = {}
-    where: dict[int, tuple[Piece, int]] = {}
-    for piece in found:
+def last_ones(pieces: list[Piece], earlier: dict[int, Piece], *, together: bool) -> list[Piece]:
+    """The pieces without rows that a later row with the same key overrides; `earlier` gets those,
+    by the row that follows. `together`: also if the later row is in another piece; then deletes
+    come first, even of a key with a later row."""
+    if not together and len(pieces) > 1:
+        return [last for piece in pieces for last in last_ones([piece], earlier, together=True)]
+    last_rows: dict[Value, int] = {}
+    positions: dict[int, tuple[Piece, int]] = {}
+    for piece in pieces:
         if not piece.segment.keys:
-            return found
-        keys = _keys(piece)
-        if len(found) == 1:
-            last = dict(zip(keys, piece.rows, strict=True))
-            if len(last) == len(piece.rows):
-                return found
-            last = {}
-        where.update({row: (piece, at) for at, row in enumerate(piece.rows)})
+            return pieces
+        if len(pieces) == 1 and len(set(_keys(piece))) == len(piece.rows):
+            return pieces
+        positions.update({row: (piece, at) for at, row in enumerate(piece.rows)})
     by_row = sorted(
-        (row, key) for piece in found for row, key in zip(piece.rows, _keys(piece), strict=True)
+        (row, key) for piece in pieces for row, key in zip(piece.rows, _keys(piece), strict=True)
     )
     for row, key in by_row:
-        if key in last:
-            piece, at = where[last[key]]
+        if key in last_rows:
+            piece, at = positions[last_rows[key]]
             earlier[row] = piece.only([at])
-        last[key] = row
-    kept = set(last.values())
-    if len(found) > 1:
-        values, deletes = found
-        # A row that was deleted and is there again has nothing left of what it was, also in
-        # columns that its record does not know.
-        kept.update(dict(zip(_keys(deletes), deletes.rows, strict=True)).values())
-        found = [deletes, values]
+        last_rows[key] = row
+    remaining = set(last_rows.values())
+    if len(pieces) > 1:
+        values, deletes = pieces
+        # Deletes a row even if it is inserted again: it must keep no old values, also in columns
+        # that the new record does not have.
+        remaining.update(dict(zip(_keys(deletes), deletes.rows, strict=True)).values())
+        pieces = [deletes, values]
     thinned = [
-        piece.only([at for at, row in enumerate(piece.rows) if row in kept]) for piece in found
+        piece.only([at for at, row in enumerate(piece.rows) if row in remaining])
+        for piece in pieces
     ]
     return [piece for piece in thinned if piece.rows]
 
 
 def _keys(piece: Piece) -> list[Value]:
-    # By name: the columns of deletes may be in another order than those of what they delete.
-    places = sorted(piece.segment.keys, key=piece.segment.columns.__getitem__)
-    columns = [piece.columns[at] for at in places]
+    # Sorted by name: the columns of deletes may be in another order than those of other rows.
+    indexes = sorted(piece.segment.keys, key=piece.segment.columns.__getitem__)
+    columns = [piece.columns[at] for at in indexes]
     return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))

@@ -1,5 +1,5 @@
-"""How rows get into PostgreSQL: by COPY, straight into the table where they are only inserted, else
-into a temporary table from which one statement upserts, updates or deletes."""
+"""Writes rows to PostgreSQL by COPY: inserts go straight into the table, other rows into a
+temporary table, from which one statement upserts, updates or deletes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from penstock.api.schema import Logical, Schema, Type, Value
 from penstock.connectors.jdbc.drivers.connection import Connection
 from penstock.connectors.jdbc.write.dialect import (
     Cells,
-    ColumnFound,
     Dialect,
     Encoder,
+    ExistingColumn,
+    ExistingTable,
     Segment,
-    TableFound,
     TableName,
     Wanted,
     Write,
@@ -47,7 +47,7 @@ _KINDS: Final = {
 
 
 class PostgreSql(Dialect):
-    """PostgreSQL, from version 12 on."""
+    """PostgreSQL since version 12."""
 
     most_parts = 2  # a connection sees one database
     types: Mapping[Type | Logical, str] = {
@@ -66,12 +66,12 @@ class PostgreSql(Dialect):
         Logical.TIMESTAMP: "TIMESTAMP",
     }
 
-    def table(self, connection: Connection, table: TableName) -> TableFound | None:
+    def table(self, connection: Connection, table: TableName) -> ExistingTable | None:
         rows = connection.rows(_TABLE, (self.qualified(table),))
         if not rows:
             return None
-        columns = [ColumnFound(*row[2:]) for row in rows if row[2] is not None]
-        return TableFound(_KINDS.get(rows[0][0], "OTHER"), tuple(columns))
+        columns = [ExistingColumn(*row[2:]) for row in rows if row[2] is not None]
+        return ExistingTable(_KINDS.get(rows[0][0], "OTHER"), tuple(columns))
 
     def column_type(self, wanted: Wanted) -> str:
         schema = wanted.schema
@@ -86,10 +86,10 @@ class PostgreSql(Dialect):
         return f"'\\x{value.hex()}'"
 
     def forms(
-        self, schemas: Sequence[Schema], found: Sequence[ColumnFound | None]
+        self, schemas: Sequence[Schema], existing: Sequence[ExistingColumn | None]
     ) -> tuple[str, ...]:
         forms: list[str] = []
-        for schema, column in zip(schemas, found, strict=True):
+        for schema, column in zip(schemas, existing, strict=True):
             type = column.type.partition("(")[0] if column is not None else ""
             form = _FORMS.get(type)
             if form is None or type not in _EXACT.get(schema.logical or schema.type, ()):
@@ -100,23 +100,23 @@ class PostgreSql(Dialect):
     def encoder(self, schema: Schema, form: str | None = None) -> Encoder:
         if form is not None:
             return self._plain(form)
-        one = self._text_of(schema)
+        text_of = self._text_of(schema)
         plain = schema.type in _PLAIN and schema.logical is None
 
         def encode(cells: Cells, bad: dict[int, Exception]) -> list[Value]:
             try:
-                texts = list(map(one, cells)) if None not in cells else None
-            except (ValueError, OverflowError):  # which one it is, and why, is found out below
+                texts = list(map(text_of, cells)) if None not in cells else None
+            except (ValueError, OverflowError):  # `one_by_one` finds the bad ones
                 texts = None
             if texts is not None:
-                # To look at all of them at once is much cheaper than to look at each.
+                # A single search in all texts is much cheaper than one in each.
                 if plain or not _SPECIAL.search("".join(texts)):
                     return texts
                 return [text.translate(_ESCAPES) for text in texts]
-            found = one_by_one(one, cells, bad)
+            nullable = one_by_one(text_of, cells, bad)
             if plain:
-                return [_NULL if text is None else text for text in found]
-            return [_NULL if text is None else text.translate(_ESCAPES) for text in found]
+                return [_NULL if text is None else text for text in nullable]
+            return [_NULL if text is None else text.translate(_ESCAPES) for text in nullable]
 
         return encode
 
@@ -130,7 +130,7 @@ class PostgreSql(Dialect):
         return lambda cells, bad: cells
 
     def _text_of(self, schema: Schema) -> Callable[[Value], str]:
-        """How a value is written so that PostgreSQL reads it as any type that can mean it."""
+        """The text of a value, which PostgreSQL can read as any suitable type."""
         match schema.logical:
             case Logical.TIMESTAMP:
                 # With its offset: a column without a zone ignores it, one with a zone needs it.
@@ -175,7 +175,7 @@ class PostgreSql(Dialect):
         if segment.write is Write.INSERT:
             self._copy(connection, self.qualified(segment.table), segment, columns)
             return
-        connection.execute(f"DELETE FROM {stage}")  # what an earlier segment left in it
+        connection.execute(f"DELETE FROM {stage}")  # an earlier segment may have left rows
         self._copy(connection, stage, segment, columns)
         connection.execute(self._from_stage(segment, stage))
 
@@ -244,10 +244,10 @@ _EXACT: Final[Mapping[Type | Logical, tuple[str, ...]]] = {
     Logical.TIME: ("time without time zone",),
     Logical.TIMESTAMP: ("timestamp without time zone", "timestamp with time zone"),
 }
-"""Columns that hold any value of a type as it is: then rows are sent in PostgreSQL's own binary
-form, which takes both sides less than half as long as texts do (200,000 rows of five columns:
-560,000 rows/s, as texts 150,000, by ADBC 270,000). As texts they fit whatever can be read from
-them: a UUID, JSON, an enumeration."""
+"""Columns that hold any value of a type unchanged: rows are then sent in PostgreSQL's binary form,
+which takes both sides less than half as long as texts (200,000 rows of five columns: 560,000
+rows/s, as texts 150,000, by ADBC 270,000). Texts also fit types that are read from them: a UUID,
+JSON, an enumeration."""
 
 _PLAIN: Final = frozenset(
     {Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.FLOAT32, Type.FLOAT64, Type.BOOLEAN}
@@ -256,7 +256,7 @@ _PLAIN: Final = frozenset(
 
 
 def _float32(value: float) -> str:
-    # As few digits as tell it from its neighbours: a REAL would take more, a TEXT would show them.
+    # The fewest digits that distinguish it: a REAL would accept more, a TEXT would show them.
     return f"{value:.9g}"
 
 
@@ -264,13 +264,13 @@ def _stage(segment: Segment) -> str:
     return f"pg_temp.{segment.stage}"
 
 
-def _array(one: Callable[[Value], str], schema: Schema) -> Callable[[Value], str]:
+def _array(text_of: Callable[[Value], str], schema: Schema) -> Callable[[Value], str]:
     nested = schema.type is Type.ARRAY
 
     def cell(value: Value) -> str:
         if value is None:
             return "NULL"
-        text = one(value)
+        text = text_of(value)
         if nested:
             return text
         escaped = text.replace("\\", "\\\\").replace('"', '\\"')

@@ -1,4 +1,4 @@
-"""What a configuration says to writing."""
+"""The parameters of writing, from a configuration."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.connectors.jdbc.drivers.products import product_of
 from penstock.connectors.jdbc.drivers.url import Kind
 from penstock.connectors.jdbc.settings import sink as k
 from penstock.connectors.jdbc.settings.connection import DB_TIMEZONE, database_of, quotes
-from penstock.connectors.jdbc.write.dialect import Dialect, TableFound, TableName, Write
+from penstock.connectors.jdbc.write.dialect import Dialect, ExistingTable, TableName, Write
 from penstock.connectors.jdbc.write.driver import Generic
 from penstock.connectors.jdbc.write.mysql import MySql
 from penstock.connectors.jdbc.write.postgresql import PostgreSql
@@ -23,7 +23,7 @@ KAFKA_KEYS: Final = ("__connect_topic", "__connect_partition", "__connect_offset
 
 
 class KeyMode(Enum):
-    """Where primary keys come from; the value is what `pk.mode` says."""
+    """Where primary keys come from; the value is that of `pk.mode`."""
 
     NONE = "none"
     KAFKA = "kafka"
@@ -33,7 +33,7 @@ class KeyMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class WriteSettings:
-    """What the sink's settings say, as far as writing needs it."""
+    """The settings of the sink that writing needs."""
 
     connector: str  # its name
     write: Write
@@ -51,25 +51,25 @@ class WriteSettings:
     defaults: bool = True  # a null becomes its field's default
     string_column: str = "record_value"
     timestamp_fields: frozenset[str] = frozenset()
-    nanoseconds: bool = False  # what the numbers in timestamp fields count; else microseconds
+    nanoseconds: bool = False  # the unit of numbers in timestamp fields; else microseconds
     trims_errors: bool = False
     offsets: TableName | None = None  # of `penstock.exactly.once`
 
     @property
     def key_names(self) -> tuple[str, ...] | None:
-        """The names of the key's columns; None: the records say them."""
+        """The names of the key's columns; None: the fields of the records."""
         if self.key_mode is KeyMode.NONE:
             return ()
         if self.key_mode is KeyMode.KAFKA:
             return self.key_fields or KAFKA_KEYS
         return self.key_fields or None
 
-    def shut_out(self, table: TableName, found: TableFound) -> str | None:
-        """Why `table.types` keeps a table from being written to; None: it does not."""
-        if found.type in self.table_types:
+    def refusal(self, table: TableName, existing: ExistingTable) -> str | None:
+        """Why `table.types` forbids writing to a table; None: it allows it."""
+        if existing.type in self.table_types:
             return None
         allowed = ", ".join(sorted(self.table_types))
-        return f"Table {table} is of type {found.type}, but table.types allows only {allowed}"
+        return f"Table {table} is of type {existing.type}, but table.types allows only {allowed}"
 
 
 DIALECTS: Final[Mapping[Kind, type[Dialect]]] = {
@@ -80,17 +80,17 @@ DIALECTS: Final[Mapping[Kind, type[Dialect]]] = {
 
 
 def dialect_of(config: Config) -> Dialect:
-    """The dialect that a configuration asks for."""
-    url, at = database_of(config).url, zone(config[DB_TIMEZONE])
+    """The dialect of a configuration's database."""
+    url, db_zone = database_of(config).url, zone(config[DB_TIMEZONE])
     if url.kind is Kind.OTHER:
         return Generic(
-            at, product_of(url), quoting=quotes(config), holds_lock=config[k.MERGE_HOLDLOCK]
+            db_zone, product_of(url), quoting=quotes(config), holds_lock=config[k.MERGE_HOLDLOCK]
         )
-    return DIALECTS[url.kind](at, quoting=quotes(config))
+    return DIALECTS[url.kind](db_zone, quoting=quotes(config))
 
 
 def settings_of(config: Config, connector: str = "") -> WriteSettings:
-    """What writing has to know of a configuration, and of the name of its connector."""
+    """The parameters of writing for a configuration and the name of its connector."""
     write = config[k.INSERT_MODE].lower()
     key_mode = KeyMode(config[k.PK_MODE].lower())
     return WriteSettings(
@@ -117,7 +117,7 @@ def settings_of(config: Config, connector: str = "") -> WriteSettings:
 
 
 class _Tables:
-    """The table of each topic; the same names mean the same tables when it is made again."""
+    """Maps topics to tables; a new instance for the same configuration maps them alike."""
 
     def __init__(self, config: Config) -> None:
         self._format = config[k.TABLE_NAME_FORMAT]
@@ -127,10 +127,10 @@ class _Tables:
         self._known: dict[str, TableName] = {}
 
     def __call__(self, topic: str) -> TableName:
-        found = self._known.get(topic)
-        if found is None:
-            found = self._known[topic] = self._table(topic)
-        return found
+        table = self._known.get(topic)
+        if table is None:
+            table = self._known[topic] = self._table(topic)
+        return table
 
     def _table(self, topic: str) -> TableName:
         if topic in self._mapped:

@@ -1,4 +1,4 @@
-"""How rows get into SQLite: a prepared statement run for every row, inside SQLite itself."""
+"""Writes rows to SQLite with a prepared statement, which SQLite itself runs for every row."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from penstock.api.schema import (
 from penstock.connectors.jdbc.drivers.connection import Connection
 from penstock.connectors.jdbc.write.dialect import (
     Cells,
-    ColumnFound,
     Dialect,
     Encoder,
+    ExistingColumn,
+    ExistingTable,
     Segment,
-    TableFound,
     TableName,
     Wanted,
     Write,
@@ -31,11 +31,11 @@ from penstock.connectors.jdbc.write.dialect import (
 
 
 class Sqlite(Dialect):
-    """SQLite. Dates, times and timestamps are milliseconds since the epoch, as the JVM's driver
-    stores them unless it is told otherwise."""
+    """SQLite. Dates, times and timestamps are milliseconds since the epoch, the default of the
+    JVM's driver."""
 
     most_parts = 2
-    locking = ""  # the transaction holds the only lock there is
+    locking = ""  # the transaction holds SQLite's only lock
     types: Mapping[Type | Logical, str] = {
         Type.INT8: "INTEGER",
         Type.INT16: "INTEGER",
@@ -52,41 +52,41 @@ class Sqlite(Dialect):
         Logical.TIMESTAMP: "NUMERIC",
     }
 
-    def table(self, connection: Connection, table: TableName) -> TableFound | None:
+    def table(self, connection: Connection, table: TableName) -> ExistingTable | None:
         schema = f"{self.quoted(table.schema)}." if table.schema else ""
-        kinds = connection.rows(
+        matching = connection.rows(
             f"SELECT type, name FROM {schema}sqlite_master "
             "WHERE type IN ('table', 'view') AND lower(name) = lower(?)",
             (table.name,),
         )
-        if not kinds:
+        if not matching:
             return None
-        kind, name = next((each for each in kinds if each[1] == table.name), kinds[0])
+        kind, name = next((row for row in matching if row[1] == table.name), matching[0])
         rows = connection.rows(f"PRAGMA {schema}table_xinfo({self.quoted(name)})")
         keys = sum(1 for row in rows if row[5])
         columns = tuple(
-            ColumnFound(
+            ExistingColumn(
                 name=row[1],
                 type=row[2],
                 nullable=not row[3],
-                # The only INTEGER key is the row's number, which SQLite makes up.
+                # A single INTEGER key is the row's number, which SQLite generates.
                 filled=row[4] is not None or (row[5] and keys == 1 and row[2].upper() == "INTEGER"),
                 key=bool(row[5]),
             )
             for row in rows
-            if row[6] != 1  # a column of a virtual table that is not to be seen
+            if row[6] != 1  # a hidden column of a virtual table
         )
-        return TableFound(kind.upper(), columns)
+        return ExistingTable(kind.upper(), columns)
 
     def add(self, table: TableName, wanted: Sequence[Wanted]) -> list[str]:
         name = self.qualified(table)
-        return [f"ALTER TABLE {name} ADD {self.defined(each)}" for each in wanted]
+        return [f"ALTER TABLE {name} ADD {self.defined(column)}" for column in wanted]
 
     def encoder(self, schema: Schema, form: str | None = None) -> Encoder:
-        one = _value_of(schema)
-        if one is None:
+        convert = _value_of(schema)
+        if convert is None:
             return lambda cells, bad: cells
-        return partial(one_by_one, one)
+        return partial(one_by_one, convert)
 
     def begin_offset(self, table: TableName, mark: str) -> str:
         marks = ", ".join([mark] * 4)
@@ -94,8 +94,8 @@ class Sqlite(Dialect):
 
     def write(self, connection: Connection, segment: Segment, columns: Sequence[Cells]) -> None:
         order = (*segment.others, *segment.keys) if segment.write is Write.UPDATE else None
-        chosen = [columns[at] for at in order] if order else columns
-        connection.many(self._statement(segment), zip(*chosen, strict=True))
+        ordered = [columns[at] for at in order] if order else columns
+        connection.many(self._statement(segment), zip(*ordered, strict=True))
 
     def _statement(self, segment: Segment) -> str:
         table, names = self.qualified(segment.table), self.listed(segment.columns)
@@ -113,7 +113,7 @@ class Sqlite(Dialect):
 
 
 def _value_of(schema: Schema) -> Callable[[Value], Value] | None:
-    """How a value is turned into one of SQLite's; None: it is one."""
+    """Converts values of a schema to SQLite's; None: they need no conversion."""
     match schema.logical:
         case Logical.DECIMAL:
             return lambda value: format(value, "f")

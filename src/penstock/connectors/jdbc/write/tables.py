@@ -1,4 +1,4 @@
-"""The tables that records go to: found, created and altered as the settings allow."""
+"""The tables that records are written to: looked up, created and altered as the settings allow."""
 
 from __future__ import annotations
 
@@ -8,42 +8,43 @@ from collections.abc import Sequence
 from penstock.api import PenstockError
 from penstock.connectors.jdbc.drivers.connection import Connection
 from penstock.connectors.jdbc.drivers.errors import DatabaseRefused, RowRefused
-from penstock.connectors.jdbc.write.dialect import Dialect, TableFound, TableName, Wanted
+from penstock.connectors.jdbc.write.dialect import Dialect, ExistingTable, TableName, Wanted
 from penstock.connectors.jdbc.write.settings import WriteSettings
 
 log = logging.getLogger(__name__)
 
 
 class TableMismatch(PenstockError):
-    """A table does not have what records need, and may not be changed, or cannot be."""
+    """A table lacks columns or keys that records need, and cannot or may not be changed."""
 
     code = "jdbc.table"
 
 
 class Tables:
-    """The tables of one connection, as they were found or made on it."""
+    """The tables of one connection, cached as they were looked up or created."""
 
     def __init__(self, connection: Connection, dialect: Dialect, settings: WriteSettings) -> None:
         self._connection = connection
         self._dialect = dialect
         self._settings = settings
-        self._known: dict[TableName, TableFound] = {}
+        self._known: dict[TableName, ExistingTable] = {}
 
-    def fitting(self, table: TableName, wanted: Sequence[Wanted]) -> TableFound:
-        """The table, with all the columns that are wanted."""
-        found = self._known.get(table) or self._dialect.table(self._connection, table)
-        if found is None:
-            found = self._created(table, wanted)
-        unfit = self._settings.shut_out(table, found)
-        if unfit is not None:
-            raise TableMismatch(unfit)
-        missing = [each for each in wanted if found.column(each.name) is None]
+    def fitting(self, table: TableName, wanted: Sequence[Wanted]) -> ExistingTable:
+        """The table with all wanted columns, created or altered if need be. Raises TableMismatch
+        or DatabaseRefused if that is not possible."""
+        existing = self._known.get(table) or self._dialect.table(self._connection, table)
+        if existing is None:
+            existing = self._created(table, wanted)
+        refusal = self._settings.refusal(table, existing)
+        if refusal is not None:
+            raise TableMismatch(refusal)
+        missing = [column for column in wanted if existing.column(column.name) is None]
         if missing:
-            found = self._evolved(table, found.type, missing)
-        self._known[table] = found
-        return found
+            existing = self._evolved(table, existing.type, missing)
+        self._known[table] = existing
+        return existing
 
-    def _created(self, table: TableName, wanted: Sequence[Wanted]) -> TableFound:
+    def _created(self, table: TableName, wanted: Sequence[Wanted]) -> ExistingTable:
         if not self._settings.auto_create:
             raise TableMismatch(
                 f"Table {table} is missing and auto-creation is disabled: create it, or set "
@@ -54,26 +55,26 @@ class Tables:
         try:
             self._connection.execute(statement)
         except (DatabaseRefused, RowRefused) as error:
-            # Another task may have been faster; IF NOT EXISTS does not see all of that.
+            # Another task may have been faster, which IF NOT EXISTS does not always detect.
             if self._dialect.table(self._connection, table) is None:
                 raise DatabaseRefused(f"Table {table} cannot be created: {error}") from error
-        found = self._dialect.table(self._connection, table)
-        if found is None:
+        existing = self._dialect.table(self._connection, table)
+        if existing is None:
             raise TableMismatch(f"Table {table} was created, and is not found")
-        return found
+        return existing
 
-    def _evolved(self, table: TableName, type: str, missing: Sequence[Wanted]) -> TableFound:
-        names = ", ".join(f"'{each.name}'" for each in missing)
+    def _evolved(self, table: TableName, type: str, missing: Sequence[Wanted]) -> ExistingTable:
+        names = ", ".join(f"'{column.name}'" for column in missing)
         if type == "VIEW":
             raise TableMismatch(
                 f"View {table} is missing fields ({names}) and views cannot be altered"
             )
-        for each in missing:
-            if not each.schema.optional and each.schema.default is None:
+        for column in missing:
+            if not column.schema.optional and column.schema.default is None:
                 raise TableMismatch(
-                    f"Cannot ALTER TABLE {table} to add missing field '{each.name}' "
-                    f"({each.schema.type.name}), as the field is not optional and does not have a "
-                    "default value"
+                    f"Cannot ALTER TABLE {table} to add missing field '{column.name}' "
+                    f"({column.schema.type.name}), as the field is not optional and does not have "
+                    "a default value"
                 )
         if not self._settings.auto_evolve:
             raise TableMismatch(
@@ -85,10 +86,10 @@ class Tables:
                 log.info("amending table %s: %s", table, statement)
                 self._connection.execute(statement)
         except (DatabaseRefused, RowRefused) as error:
-            found = self._dialect.table(self._connection, table)
-            if found is None or any(found.column(each.name) is None for each in missing):
+            existing = self._dialect.table(self._connection, table)
+            if existing is None or any(existing.column(column.name) is None for column in missing):
                 raise DatabaseRefused(f"Table {table} cannot be altered: {error}") from error
-        found = self._dialect.table(self._connection, table)
-        if found is None:
+        existing = self._dialect.table(self._connection, table)
+        if existing is None:
             raise TableMismatch(f"Table {table} was altered, and is not found")
-        return found
+        return existing

@@ -1,12 +1,11 @@
-"""Records into tables (connectors.md §3.2).
+"""Writes records into tables (connectors.md §3.2).
 
-A batch is cut into groups: records for one table with the same schemas. A group becomes columns,
-the columns what the dialect writes, and all groups of a batch are one transaction. Rows that the
-database refuses are looked for by halves, so that a batch without any costs nothing.
+A batch is divided into groups: records for one table with the same schemas. The dialect encodes the
+columns of a group, and all groups of a batch are written in one transaction. Rows that the database
+refuses are found by halving, so that a batch without any costs nothing.
 
-Where rows have keys, of several with the same key the last one counts: a statement for many rows
-could not do them one after the other. The earlier ones come into their own again if the last one
-is refused.
+Of several rows with the same key, only the last one is written: a statement for many rows could not
+write them one after the other. If the database refuses the last one, the one before is written.
 """
 
 from __future__ import annotations
@@ -34,21 +33,21 @@ from penstock.connectors.jdbc.write.tables import TableMismatch
 
 
 class GaveUp(PenstockError):
-    """The database was away, or others in the way, for as long as `max.retries` allows."""
+    """The database was away or busy for longer than `max.retries` allows."""
 
     code = "jdbc.retries"
 
 
 @dataclass(slots=True)
 class _Work:
-    """What a group comes to: what is written, and what instead of a row that is refused."""
+    """The pieces to write for a group, and the rows to write instead of refused ones."""
 
     pieces: list[Piece]
     earlier: dict[int, Piece]  # by row: the row before it with the same key, alone
 
 
 class JdbcWriter(SinkWriter):
-    """Writes one task's records; connects when there are some, and again after a failure."""
+    """Writes the records of one task. Connects for the first ones, and again after a failure."""
 
     def __init__(
         self, database: Database, dialect: Dialect, settings: WriteSettings, context: SinkContext
@@ -57,7 +56,7 @@ class JdbcWriter(SinkWriter):
         self._database = database
         self._dialect = dialect
         self._settings = settings
-        self._layouts: Layouts | None = None  # with the connection
+        self._layouts: Layouts | None = None  # owns the connection
         self._retries = settings.max_retries
         self._not_before = 0.0
 
@@ -68,7 +67,7 @@ class JdbcWriter(SinkWriter):
         if wait_s > 0:
             self._context.wait(wait_s)
         try:
-            refused = self._written(records)
+            refused = self._write_batch(records)
         except (DatabaseAway, DatabaseBusy) as error:
             self.close()
             if self._retries <= 0:
@@ -90,21 +89,21 @@ class JdbcWriter(SinkWriter):
         if layouts is not None:
             layouts.connection.close()
 
-    def _written(self, records: Records) -> Failed:
-        """Writes a batch; what was refused."""
+    def _write_batch(self, records: Records) -> Failed:
+        """Writes a batch; returns the refused rows."""
         try:
-            return self._once(records)
+            return self._try_batch(records)
         except (DatabaseRefused, TableMismatch):
-            if self._layouts is None or not self._layouts.learnt:
+            if self._layouts is None or not self._layouts.may_be_stale:
                 raise
-            # Perhaps the table was altered, or created anew, since it was looked at.
+            # Perhaps the table was altered or created anew since it was looked up.
             self.close()
-            return self._once(records)
+            return self._try_batch(records)
         except RowRefused:
-            # A constraint that is only checked at the end: now it is checked with each statement.
-            return self._once(records, immediate=True)
+            # A deferred constraint: check it with each statement, to find the rows.
+            return self._try_batch(records, immediate=True)
 
-    def _once(self, records: Records, *, immediate: bool = False) -> Failed:
+    def _try_batch(self, records: Records, *, immediate: bool = False) -> Failed:
         layouts = self._connected()
         connection = layouts.connection
         refused: Failed = {}
@@ -112,9 +111,9 @@ class JdbcWriter(SinkWriter):
             self._work(layouts, records, group, refused)
             for group in groups(records, self._settings)
         ]
-        layouts.learnt, learnt = True, layouts.learnt
+        layouts.may_be_stale, may_be_stale = True, layouts.may_be_stale
         mismatched = any(isinstance(error, TableMismatch) for error in refused.values())
-        if learnt and mismatched:
+        if may_be_stale and mismatched:
             raise TableMismatch("the table may have been altered since")
         offsets = self._settings.offsets
         with connection.transaction():
@@ -122,19 +121,23 @@ class JdbcWriter(SinkWriter):
                 self._dialect.check_at_once(connection)
             done: set[int] = set()
             if offsets is not None:
-                following = self._following(connection, offsets, records)
-                cells = zip(_places(records), records.offsets, strict=True)
-                done = {row for row, (place, at) in enumerate(cells) if at < following[place]}
-            for each in work:
-                for piece in each.pieces:
-                    self._write_piece(connection, piece, each.earlier, refused, done)
+                next_by_partition = self._next_offsets(connection, offsets, records)
+                cells = zip(_topic_partitions(records), records.offsets, strict=True)
+                done = {
+                    row
+                    for row, (topic_partition, offset) in enumerate(cells)
+                    if offset < next_by_partition[topic_partition]
+                }
+            for group_work in work:
+                for piece in group_work.pieces:
+                    self._write_piece(connection, piece, group_work.earlier, refused, done)
             if offsets is not None:
                 for row in done & refused.keys():
-                    del refused[row]  # it was told of when it was read first
+                    del refused[row]  # already reported when it was first written
                 if refused and not self._context.tolerates_errors:
-                    # The task fails, and shall find everything as it was before.
+                    # The task fails: roll back everything.
                     raise self._named(records, *min(refused.items()))
-                self._advance(connection, offsets, records, following)
+                self._advance(connection, offsets, records, next_by_partition)
         return {row: self._named(records, row, error) for row, error in refused.items()}
 
     def _connected(self) -> Layouts:
@@ -144,7 +147,7 @@ class JdbcWriter(SinkWriter):
             try:
                 self._dialect.session(connection)
                 if self._settings.offsets is not None:
-                    # Not where the writer is opened: a database that is away is waited for.
+                    # Here, not in `open`, so that retries cover a database that is away.
                     make_offsets(connection, self._dialect, self._settings.offsets)
             except BaseException:
                 connection.close()
@@ -153,32 +156,32 @@ class JdbcWriter(SinkWriter):
         return self._layouts
 
     def _named(self, records: Records, row: int, error: Exception) -> Exception:
-        """The error with the record it is about."""
+        """The error, with its record in the message."""
         if not isinstance(error, RowRefused):
             return error
-        what = "the database's words are left out" if self._settings.trims_errors else str(error)
+        reason = "the database's words are left out" if self._settings.trims_errors else str(error)
         topic = records.topics[row]
         table = self._settings.table_of(topic)
         return RowRefused(
             f"Table {table} refuses the record at topic='{topic}', "
-            f"partition={records.partitions[row]}, offset={shown_offset(records, row)}: {what}"
+            f"partition={records.partitions[row]}, offset={shown_offset(records, row)}: {reason}"
         )
 
     def _work(self, layouts: Layouts, records: Records, group: Group, refused: Failed) -> _Work:
-        """What a group comes to. Rows that cannot be written go into `refused`."""
+        """The work for a group; rows that cannot be written go into `refused`."""
         values = [row for row in group.rows if row not in group.deletes]
         deletes = [row for row in group.rows if row in group.deletes]
-        found: list[Piece] = []
+        pieces: list[Piece] = []
         for rows, write in ((values, self._settings.write), (deletes, Write.DELETE)):
             if not rows:
                 continue
             piece = self._piece(layouts, records, group, rows, write, refused)
             if piece is not None:
-                found.append(piece)
+                pieces.append(piece)
         earlier: dict[int, Piece] = {}
         if self._settings.write is not Write.INSERT:
-            found = last_ones(found, earlier, together=self._settings.write is Write.UPSERT)
-        return _Work(found, earlier)
+            pieces = last_ones(pieces, earlier, together=self._settings.write is Write.UPSERT)
+        return _Work(pieces, earlier)
 
     def _piece(
         self,
@@ -200,20 +203,20 @@ class JdbcWriter(SinkWriter):
         columns: list[Cells] = []
         bad: dict[int, Exception] = {}
         for at, (source, encode) in enumerate(zip(layout.sources, layout.encoders, strict=True)):
-            wrong: dict[int, Exception] = {}
-            cells = cells_of(records, source, good, wrong)
+            bad_cells: dict[int, Exception] = {}
+            cells = cells_of(records, source, good, bad_cells)
             if at in layout.segment.keys and self._settings.key_mode is not KeyMode.NONE:
-                for place, cell in enumerate(cells) if None in cells else ():
+                for index, cell in enumerate(cells) if None in cells else ():
                     if cell is None:
-                        wrong[place] = DataError("it is null, and part of the primary key")
-            columns.append(encode(cells, wrong))
-            for place, error in wrong.items():
-                where = f"{layout.shown(at)}, {shown_place(records, good[place])}"
-                bad[place] = DataError(f"The value for {where} cannot be written: {error}")
+                        bad_cells[index] = DataError("it is null, and part of the primary key")
+            columns.append(encode(cells, bad_cells))
+            for index, error in bad_cells.items():
+                cell_shown = f"{layout.shown(at)}, {shown_place(records, good[index])}"
+                bad[index] = DataError(f"The value for {cell_shown} cannot be written: {error}")
         piece = Piece(layout.segment, columns, good)
         if bad:
-            refused.update({good[place]: error for place, error in bad.items()})
-            piece = piece.only([place for place in range(len(good)) if place not in bad])
+            refused.update({good[index]: error for index, error in bad.items()})
+            piece = piece.only([index for index in range(len(good)) if index not in bad])
         return piece if piece.rows else None
 
     def _write_piece(
@@ -226,14 +229,14 @@ class JdbcWriter(SinkWriter):
     ) -> None:
         if done:
             piece = piece.only([at for at, row in enumerate(piece.rows) if row not in done])
-        most = self._settings.batch_rows or max(1, len(piece.rows))
-        for start in range(0, len(piece.rows), most):
-            self._by_halves(connection, piece.part(start, start + most), refused)
+        most_rows = self._settings.batch_rows or max(1, len(piece.rows))
+        for start in range(0, len(piece.rows), most_rows):
+            self._by_halves(connection, piece.part(start, start + most_rows), refused)
         for row in [row for row in piece.rows if row in refused and row in earlier]:
             self._write_piece(connection, earlier[row], earlier, refused, done)
 
     def _by_halves(self, connection: Connection, piece: Piece, refused: Failed) -> None:
-        """Writes the rows; those that the database refuses are found by writing halves."""
+        """Writes the rows; finds those that the database refuses by halving."""
         try:
             with connection.savepoint():
                 self._dialect.write(connection, piece.segment, piece.columns)
@@ -247,27 +250,29 @@ class JdbcWriter(SinkWriter):
         self._by_halves(connection, piece.part(0, middle), refused)
         self._by_halves(connection, piece.part(middle, len(piece.rows)), refused)
 
-    def _following(
+    def _next_offsets(
         self, connection: Connection, offsets: TableName, records: Records
     ) -> dict[tuple[str, int], int]:
-        """Where the batch's partitions go on, by what earlier transactions have written. From here
-        to the end of this one, nobody else writes records of the same partitions."""
-        places = set(_places(records))
-        return next_offsets(connection, self._dialect, offsets, self._settings.connector, places)
+        """The next offsets of the batch's topic partitions, according to earlier transactions. No
+        other task can write records of the same partitions until this transaction ends."""
+        partitions = set(_topic_partitions(records))
+        connector = self._settings.connector
+        return next_offsets(connection, self._dialect, offsets, connector, partitions)
 
     def _advance(
         self,
         connection: Connection,
         offsets: TableName,
         records: Records,
-        following: Mapping[tuple[str, int], int],
+        next_by_partition: Mapping[tuple[str, int], int],
     ) -> None:
-        reached = dict(following)
-        for place, at in zip(_places(records), records.offsets, strict=True):
-            reached[place] = max(at + 1, reached[place])
-        store_offsets(connection, self._dialect, offsets, self._settings.connector, reached)
+        advanced = dict(next_by_partition)
+        cells = zip(_topic_partitions(records), records.offsets, strict=True)
+        for topic_partition, offset in cells:
+            advanced[topic_partition] = max(offset + 1, advanced[topic_partition])
+        store_offsets(connection, self._dialect, offsets, self._settings.connector, advanced)
 
 
-def _places(records: Records) -> Iterator[tuple[str, int]]:
+def _topic_partitions(records: Records) -> Iterator[tuple[str, int]]:
     for topic, partition in zip(records.topics, records.partitions, strict=True):
         yield topic, partition or 0

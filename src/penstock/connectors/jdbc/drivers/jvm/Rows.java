@@ -1,9 +1,9 @@
-// Rows between a JDBC driver and Python, a column at a time: a call from Python for every cell would
-// take longer than everything else. Compiled when it is needed, by the compiler that Spark brings
-// along (Janino: no lambdas, no diamonds, casts instead of type arguments).
+// Moves rows between a JDBC driver and Python, a column at a time: a call from Python for every cell
+// would take longer than everything else. Spark's compiler compiles it on first use (Janino: no
+// lambdas, no diamonds, casts instead of type arguments).
 //
-// Columns are laid out as Arrow's arrays are, so that Python takes them as they are. What a column
-// holds is told by a letter:
+// Columns have the layout of Arrow arrays, so that Python can use them without conversion. A letter
+// says what a column holds:
 //
 //     l  whole numbers, truth values as 0 and 1     D  dates, days since 1970
 //     d  floating point numbers                     T  times, microseconds of the day
@@ -13,8 +13,8 @@
 //     x  texts in SQLXML                            B  bytes in BLOBs
 //     z  truth values, when written
 //
-// Java's zone has to be UTC: then a timestamp or a time is as its digits say, and where a column has
-// a zone it is an instant.
+// Java's zone has to be UTC: then a timestamp or a time equals its digits, and in a column with a
+// zone it is an instant.
 
 package penstock;
 
@@ -39,13 +39,13 @@ import java.util.Arrays;
 public final class Rows {
     private static final long DAY_US = 86400000000L;
 
-    /** The first moment of the calendar in which Java's dates and Python's are the same, in ms. */
+    /** The start of the Gregorian calendar, from which Java's and Python's dates agree, in ms. */
     private static final long GREGORIAN_MS = -12219292800000L;
 
     private Rows() {
     }
 
-    /** Fills arrays with rows, again and again; what they held before is gone then. */
+    /** Fills its arrays with rows; each call overwrites the previous rows. */
     public static final class Reader {
         public final long[][] numbers;
         public final double[][] fractions;
@@ -57,7 +57,7 @@ public final class Rows {
         private final ResultSet rows;
         private final char[] kinds;
         private final int most;
-        private final boolean[] old; // the driver does not know java.time for this column
+        private final boolean[] old; // the driver does not support java.time for this column
 
         public Reader(ResultSet rows, String kinds, int most) {
             this.rows = rows;
@@ -87,7 +87,7 @@ public final class Rows {
             }
         }
 
-        /** Leaves out rows; false if there are not so many. */
+        /** Skips rows; false if there are fewer. */
         public boolean skip(int count) throws SQLException {
             for (int at = 0; at < count; at++) {
                 if (!rows.next()) {
@@ -97,7 +97,7 @@ public final class Rows {
             return true;
         }
 
-        /** How many rows there are now: fewer than wanted when they are large, none at the end. */
+        /** Reads the next rows and returns their number: fewer if they are large, 0 at the end. */
         public int fill(long mostBytes) throws SQLException {
             for (int at = 0; at < kinds.length; at++) {
                 Arrays.fill(valid[at], (byte) 0);
@@ -108,14 +108,14 @@ public final class Rows {
             while (row < most && size < mostBytes && rows.next()) {
                 for (int at = 0; at < kinds.length; at++) {
                     int before = ends[at] == null ? 0 : ends[at][row];
-                    boolean there = cell(at, row);
-                    if (there) {
+                    boolean present = cell(at, row);
+                    if (present) {
                         valid[at][row >> 3] |= (byte) (1 << (row & 7));
                     } else {
                         nulls[at]++;
                     }
                     if (ends[at] != null) {
-                        if (!there) {
+                        if (!present) {
                             ends[at][row + 1] = before;
                         }
                         size += ends[at][row + 1] - before;
@@ -175,7 +175,7 @@ public final class Rows {
             }
         }
 
-        /** Drivers disagree on which days before 1582 java.sql's classes mean, not on java.time's. */
+        /** Drivers agree on days before 1582 only in java.time's classes, not in java.sql's. */
         private long oldDate(int place, Date date) {
             try {
                 return ((LocalDate) rows.getObject(place, LocalDate.class)).toEpochDay();
@@ -187,15 +187,15 @@ public final class Rows {
         }
 
         private long oldSeconds(int place, Timestamp moment) {
-            LocalDateTime found = moment.toLocalDateTime();
+            LocalDateTime local = moment.toLocalDateTime();
             try {
-                found = (LocalDateTime) rows.getObject(place, LocalDateTime.class);
+                local = (LocalDateTime) rows.getObject(place, LocalDateTime.class);
             } catch (SQLException unknown) {
-                return found.toEpochSecond(ZoneOffset.UTC);
+                return local.toEpochSecond(ZoneOffset.UTC);
             } catch (LinkageError unknown) {
-                return found.toEpochSecond(ZoneOffset.UTC);
+                return local.toEpochSecond(ZoneOffset.UTC);
             }
-            return found.toEpochSecond(ZoneOffset.UTC);
+            return local.toEpochSecond(ZoneOffset.UTC);
         }
 
         private boolean time(int at, int row) throws SQLException {
@@ -226,8 +226,8 @@ public final class Rows {
                 try {
                     OffsetTime time = (OffsetTime) rows.getObject(at + 1, OffsetTime.class);
                     if (time != null) {
-                        OffsetTime there = time.withOffsetSameInstant(ZoneOffset.UTC);
-                        numbers[at][row] = there.toLocalTime().toNanoOfDay() / 1000L;
+                        OffsetTime utc = time.withOffsetSameInstant(ZoneOffset.UTC);
+                        numbers[at][row] = utc.toLocalTime().toNanoOfDay() / 1000L;
                     }
                     return time != null;
                 } catch (SQLException unknown) {
@@ -261,9 +261,9 @@ public final class Rows {
         }
     }
 
-    /** Binds rows to a statement, and runs it for many of them at once. */
+    /** Binds rows to a statement, and runs it in batches. */
     public static final class Writer {
-        private static final int TOGETHER = 1000;
+        private static final int BATCH_ROWS = 1000;
 
         private final PreparedStatement statement;
         private final char[] kinds;
@@ -302,8 +302,8 @@ public final class Rows {
             bytes[at] = cells;
         }
 
-        /** Runs the statement for these rows: for each, how many rows it changed, negative where
-         *  the driver does not say. `order` are the columns that its parameters stand for. */
+        /** Runs the statement for these rows. Returns how many rows it changed for each, negative
+         *  where the driver does not report it. `order` are the columns of its parameters. */
         public int[] run(int[] rows, int[] order) throws SQLException {
             int[] changed = new int[rows.length];
             int done = 0;
@@ -312,7 +312,7 @@ public final class Rows {
                     bind(place + 1, order[place], rows[next]);
                 }
                 statement.addBatch();
-                if (next + 1 - done == TOGETHER || next + 1 == rows.length) {
+                if (next + 1 - done == BATCH_ROWS || next + 1 == rows.length) {
                     int[] counts = statement.executeBatch();
                     System.arraycopy(counts, 0, changed, done, Math.min(counts.length, next + 1 - done));
                     done = next + 1;
@@ -321,7 +321,7 @@ public final class Rows {
             return changed;
         }
 
-        /** The same one after the other, for drivers that do not say how many rows a batch changed. */
+        /** The same row by row, for drivers that do not report how many rows a batch changed. */
         public int[] runSingly(int[] rows, int[] order) throws SQLException {
             int[] changed = new int[rows.length];
             for (int next = 0; next < rows.length; next++) {
@@ -376,7 +376,7 @@ public final class Rows {
                     statement.setObject(place, date);
                     return;
                 } catch (SQLException unknown) {
-                    // then as all others
+                    // use java.sql's class, as for later days
                 } catch (LinkageError unknown) {
                     // the same
                 }
@@ -391,7 +391,7 @@ public final class Rows {
                         place, LocalDateTime.ofEpochSecond(seconds, nanos, ZoneOffset.UTC));
                     return;
                 } catch (SQLException unknown) {
-                    // then as all others
+                    // use java.sql's class, as for later days
                 } catch (LinkageError unknown) {
                     // the same
                 }

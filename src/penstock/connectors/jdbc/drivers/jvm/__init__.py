@@ -1,1 +1,1 @@
-"""Databases that are reached by a JDBC driver's jar, in a JVM inside the Python process."""
+"""Databases behind the jar of a JDBC driver, in a JVM inside the Python process."""

@@ -1,4 +1,4 @@
-"""Cells between a JDBC driver and Arrow, a column at a time; `Rows.java` is the other half."""
+"""Moves cells between a JDBC driver and Arrow, a column at a time; `Rows.java` is the Java side."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from penstock.connectors.jdbc.drivers.types import ARROW, Sql
 _BLOCK_BYTES: Final = 1 << 24
 
 TYPES: Final[dict[int, tuple[Sql, str]]] = {
-    # java.sql.Types: what the column is to us, and how `Rows.java` reads it.
+    # java.sql.Types: our type of the column, and the letter by which `Rows.java` reads it.
     -7: (Sql.BIT, "l"),
     16: (Sql.BOOLEAN, "l"),
     -6: (Sql.TINYINT, "l"),
@@ -59,26 +59,26 @@ TYPES: Final[dict[int, tuple[Sql, str]]] = {
     -155: (Sql.TIMESTAMP, "M"),  # SQL Server's DATETIMEOFFSET
 }
 ZONED: Final = frozenset({2013, 2014, -101, -102, -155})
-_OTHERWISE: Final = (Sql.STRING, "s")
+_DEFAULT: Final = (Sql.STRING, "s")
 
 
 def kinds_of(result: Any) -> list[tuple[Sql, str]]:
-    about = result.getMetaData()
+    metadata = result.getMetaData()
     return [
-        TYPES.get(int(about.getColumnType(at)), _OTHERWISE)
-        for at in range(1, int(about.getColumnCount()) + 1)
+        TYPES.get(int(metadata.getColumnType(at)), _DEFAULT)
+        for at in range(1, int(metadata.getColumnCount()) + 1)
     ]
 
 
 def tuples(
     result: Any, kinds: Sequence[tuple[Sql, str]], size: int, skipped: int = 0
 ) -> Iterator[list[Row]]:
-    for cells in blocks(result, kinds, size, skipped):
+    for block in blocks(result, kinds, size, skipped):
         columns = [
-            [None if text is None else Decimal(text) for text in each.to_pylist()]
+            [None if text is None else Decimal(text) for text in cells.to_pylist()]
             if letter == "n"
-            else each.to_pylist()
-            for each, (_, letter) in zip(cells, kinds, strict=True)
+            else cells.to_pylist()
+            for cells, (_, letter) in zip(block, kinds, strict=True)
         ]
         yield list(zip(*columns, strict=True))
 
@@ -96,36 +96,38 @@ def blocks(
 def _array(reader: Any, at: int, count: int, sql_type: Sql, letter: str) -> pa.Array:
     nulls = int(reader.nulls[at])
     valid = pa.py_buffer(bytes(memoryview(reader.valid[at]))) if nulls else None
-    wanted = ARROW[sql_type]
+    arrow_type = ARROW[sql_type]
     if letter in "nscxbB":
         ends = np.array(reader.ends[at])[: count + 1]
         data = np.array(reader.bytes[at])[: ends[-1]]
         buffers = [valid, pa.py_buffer(ends), pa.py_buffer(data)]
-        return pa.Array.from_buffers(wanted, count, buffers, nulls)
+        return pa.Array.from_buffers(arrow_type, count, buffers, nulls)
     if letter == "d":
         cells = np.array(reader.fractions[at])[:count]
         return pa.Array.from_buffers(pa.float64(), count, [valid, pa.py_buffer(cells)], nulls)
     cells = np.array(reader.numbers[at])[:count]
-    found = pa.Array.from_buffers(pa.int64(), count, [valid, pa.py_buffer(cells)], nulls)
-    if wanted == pa.int64():
-        return found
-    return found.cast(pa.int32()).cast(wanted) if sql_type is Sql.DATE else found.cast(wanted)
+    array = pa.Array.from_buffers(pa.int64(), count, [valid, pa.py_buffer(cells)], nulls)
+    if arrow_type == pa.int64():
+        return array
+    if sql_type is Sql.DATE:
+        array = array.cast(pa.int32())
+    return array.cast(arrow_type)
 
 
 class Batch:
-    """Rows, by column, to run statements for. Cells of one column are of one kind; `types` are
-    those of java.sql.Types that the columns have (0: not known), and `zone` is the one in which
-    moments are written to columns without one."""
+    """Rows, by column, to run statements for. Cells of one column are of one kind. `types` are
+    the java.sql.Types of the columns (0: not known). `zone` is the time zone in which moments are
+    written to columns without one."""
 
     def __init__(self, columns: Sequence[Sequence[Any]], types: Sequence[int], zone: str) -> None:
         self.count = len(columns[0])
         self._cells = [
-            # A column with a zone holds instants: it is not asked what `zone` makes of them.
-            written(cells, "UTC" if known in ZONED else zone)
-            for known, cells in zip(types, columns, strict=True)
+            # A column with a zone holds instants, to which `zone` does not apply.
+            written(cells, "UTC" if type in ZONED else zone)
+            for type, cells in zip(types, columns, strict=True)
         ]
         self._types = [
-            known or _NULLS[letter] for known, (letter, _) in zip(types, self._cells, strict=True)
+            type or _NULLS[letter] for type, (letter, _) in zip(types, self._cells, strict=True)
         ]
 
     def run(
@@ -137,19 +139,19 @@ class Batch:
         *,
         counted: bool = False,
     ) -> list[int]:
-        """Runs a statement for all rows, or for these; `order` are the columns its parameters
-        stand for. How many rows each run changed: -2 where the driver does not tell, which never
-        is so with `counted`."""
+        """Runs a statement for all rows, or for `rows`; `order` are the columns of its parameters.
+        Returns how many rows each run changed: -2 where the driver does not report it, never so
+        with `counted`."""
         jpype = jvm()
         integers = jpype.JArray(jpype.JInt)
-        chosen = integers(list(range(self.count) if rows is None else rows))
-        places = integers(list(order))
+        row_numbers = integers(list(range(self.count) if rows is None else rows))
+        columns = integers(list(order))
         with connection.errors():
-            found = self._run(connection, sql, chosen, places, singly=False)
-            if counted and any(each < 0 for each in found):
-                # What was run before is run again, which changes nothing more.
-                found = self._run(connection, sql, chosen, places, singly=True)
-        return found
+            changed = self._run(connection, sql, row_numbers, columns, singly=False)
+            if counted and any(count < 0 for count in changed):
+                # Running the statements a second time changes nothing more.
+                changed = self._run(connection, sql, row_numbers, columns, singly=True)
+        return changed
 
     def _run(
         self, connection: Connection, sql: str, rows: Any, order: Any, *, singly: bool
@@ -162,7 +164,7 @@ class Batch:
             for at, (letter, cells) in enumerate(self._cells):
                 _hand_over(jpype, writer, at, letter, cells)
             changed = writer.runSingly(rows, order) if singly else writer.run(rows, order)
-            return [int(each) for each in np.array(changed)]
+            return [int(count) for count in np.array(changed)]
 
 
 _DAY_US: Final = 86_400_000_000
@@ -183,44 +185,44 @@ _LETTERS: Final = (
 
 
 def written(cells: Sequence[Any], zone: str) -> tuple[str, pa.Array]:
-    """The letter of a column's kind, and its cells as Arrow's; moments as a clock in `zone` shows
-    them.
+    """The letter of a column's kind, and its cells as an Arrow array; moments become wall clock
+    times in `zone`.
 
     >>> from datetime import UTC, datetime
     >>> written([datetime(1970, 1, 1, tzinfo=UTC), None], "Etc/GMT-2")[1].to_pylist()
     [7200000000, None]
     """
-    found = pa.array(cells)
-    if pa.types.is_null(found.type):
-        return "s", found.cast(pa.string())
-    for is_such, letter, wanted in _LETTERS:
-        if not is_such(found.type):
+    array = pa.array(cells)
+    if pa.types.is_null(array.type):
+        return "s", array.cast(pa.string())
+    for is_kind, letter, sent_as in _LETTERS:
+        if not is_kind(array.type):
             continue
         if letter == "n":
             texts = [None if cell is None else format(cell, "f") for cell in cells]
             return letter, pa.array(texts, pa.string())
         if letter == "T":
-            return letter, _clock(found.cast(pa.time64("us")).cast(wanted), zone)
+            return letter, _clock(array.cast(pa.time64("us")).cast(sent_as), zone)
         if letter == "M":
-            found = found.cast(pa.timestamp("us", found.type.tz))
-            if found.type.tz is not None and zone != "UTC":
-                import pyarrow.compute as pc  # a worker's start does not wait for it
+            array = array.cast(pa.timestamp("us", array.type.tz))
+            if array.type.tz is not None and zone != "UTC":
+                import pyarrow.compute as pc  # here, so that a worker starts without it
 
-                found = pc.local_timestamp(found.cast(pa.timestamp("us", zone)))
-            return letter, found.cast(wanted)
+                array = pc.local_timestamp(array.cast(pa.timestamp("us", zone)))
+            return letter, array.cast(sent_as)
         if letter == "D":
-            return letter, found.cast(pa.date32()).cast(pa.int32()).cast(wanted)
-        return letter, found.cast(wanted)
-    raise RowRefused(f"{found.type} is nothing that a column holds")
+            return letter, array.cast(pa.date32()).cast(pa.int32()).cast(sent_as)
+        return letter, array.cast(sent_as)
+    raise RowRefused(f"{array.type} is nothing that a column holds")
 
 
 def _clock(cells: pa.Array, zone: str) -> pa.Array:
-    """Times in UTC as those of a clock in the zone."""
+    """Times in UTC as wall clock times in the zone."""
     shift = clock_shift(ZoneInfo(zone)) // timedelta(microseconds=1)
     if not shift:
         return cells
-    moved = [None if each is None else (each + shift) % _DAY_US for each in cells.to_pylist()]
-    return pa.array(moved, pa.int64())
+    local = [None if us is None else (us + shift) % _DAY_US for us in cells.to_pylist()]
+    return pa.array(local, pa.int64())
 
 
 def _hand_over(jpype: Any, writer: Any, at: int, letter: str, cells: pa.Array) -> None:
@@ -232,12 +234,12 @@ def _hand_over(jpype: Any, writer: Any, at: int, letter: str, cells: pa.Array) -
         _, ends, data = cells.buffers()
         offsets = np.frombuffer(ends, np.int32)[cells.offset : cells.offset + len(cells) + 1]
         start, stop = int(offsets[0]), int(offsets[-1])
-        held = np.frombuffer(data, np.int8)[start:stop] if data is not None else np.empty(0, "i1")
+        used = np.frombuffer(data, np.int8)[start:stop] if data is not None else np.empty(0, "i1")
         writer.bytes(
             at,
             valid,
             jpype.JArray(jpype.JInt)(offsets - start),
-            jpype.JArray(jpype.JByte)(held),
+            jpype.JArray(jpype.JByte)(used),
         )
         return
     values = cells.fill_null(0).to_numpy(zero_copy_only=False)

@@ -27,19 +27,19 @@ LEVELS: Final = {
     "SQL SERVER SNAPSHOT": 4096,
 }
 
-BASE_TABLE: Final = "BASE TABLE"  # what some drivers call TABLE
+BASE_TABLE: Final = "BASE TABLE"  # some drivers' name of TABLE
 
 
 class DriverConnection(Connection):
-    """A connection of a JDBC driver. Statements have `?` for parameters."""
+    """A connection of a JDBC driver."""
 
     placeholder = "?"
     modules = ("jpype",)
 
     @classmethod
     def open(cls, url: Url) -> Self:
-        """Besides what the settings
-        say, options of the URL may be `login_s` and `statement_s`: how long these may take."""
+        """A new connection. Besides the settings of the driver, options of the URL may be
+        `login_s` and `statement_s`: how long these may take."""
         assert url.address is not None
         jpype = jvm()
         driver, loader = driver_of(url, url.address.value)
@@ -49,14 +49,14 @@ class DriverConnection(Connection):
         if url.password is not None:
             properties.setProperty("password", url.password.value)
         limit_s = int(url.options.get("login_s", _LOGIN_S))
-        jpype.JClass("java.sql.DriverManager").setLoginTimeout(limit_s)  # which drivers ask for
+        jpype.JClass("java.sql.DriverManager").setLoginTimeout(limit_s)  # drivers look it up there
         thread = jpype.JClass("java.lang.Thread").currentThread()
-        before = thread.getContextClassLoader()
-        thread.setContextClassLoader(loader)  # where drivers look for parts of their own
+        previous_loader = thread.getContextClassLoader()
+        thread.setContextClassLoader(loader)  # drivers load their own parts by it
         try:
             raw = driver.connect(url.address.value, properties)
         finally:
-            thread.setContextClassLoader(before or loader)  # threads of Python have none
+            thread.setContextClassLoader(previous_loader or loader)  # Python's threads have none
         if raw is None:
             raise ConfigInvalid([f"{CLASS}: this driver is not for '{url.shown}' (connection.url)"])
         return cls(url, raw)
@@ -80,7 +80,7 @@ class DriverConnection(Connection):
                     self._bind(statement, parameters)
                     return int(statement.executeUpdate())
             with closing(self.raw.createStatement()) as statement:
-                self._bound(statement)
+                self._limit_time(statement)
                 statement.execute(sql)
                 return int(statement.getUpdateCount())
 
@@ -88,8 +88,8 @@ class DriverConnection(Connection):
         return [row for rows in self.stream(sql, parameters) for row in rows]
 
     def first(self, sql: str, skipped: int = 0) -> list[Row]:
-        """The first row of a query after so many that are skipped, in a list; or none. The rest is
-        not asked for."""
+        """A list of the first row of a query after the skipped ones, or an empty list. Further
+        rows are not requested."""
         with self.errors(), self._result(sql, (), most=skipped + 1) as result:
             return [row for rows in tuples(result, kinds_of(result), 1, skipped) for row in rows]
 
@@ -100,8 +100,8 @@ class DriverConnection(Connection):
             yield from tuples(result, kinds_of(result), size)
 
     def blocks(self, sql: str, most: int = 0) -> Iterator[list[pa.Array]]:
-        """The columns of a query, some thousand rows at a time; `most`: not more than so many in
-        all."""
+        """The columns of a query, some thousand rows at a time; `most`: the maximum of rows in
+        all (0: no limit)."""
         size = min(most, BLOCK_ROWS) or BLOCK_ROWS
         with self.errors(), self._result(sql, (), most=most) as result:
             yield from blocks(result, kinds_of(result), size)
@@ -120,44 +120,44 @@ class DriverConnection(Connection):
     @contextlib.contextmanager
     def transaction(self, *, isolation: str = "", writing: bool = True) -> Iterator[None]:
         with self.errors():
-            before = self.raw.getTransactionIsolation()
+            previous_level = self.raw.getTransactionIsolation()
             if isolation:
                 self.raw.setTransactionIsolation(LEVELS[isolation.upper()])
             self.raw.setAutoCommit(False)
         try:
             yield
         except BaseException:
-            with contextlib.suppress(Exception):  # the first error is what is told
+            with contextlib.suppress(Exception):  # report the first error
                 self.raw.rollback()
-                self._leave(isolation, before)
+                self._leave_transaction(isolation, previous_level)
             raise
         with self.errors():
             self.raw.commit()
-            self._leave(isolation, before)
+            self._leave_transaction(isolation, previous_level)
 
-    def _leave(self, isolation: str, before: int) -> None:
+    def _leave_transaction(self, isolation: str, previous_level: int) -> None:
         self.raw.setAutoCommit(True)
         if isolation:
-            self.raw.setTransactionIsolation(before)
+            self.raw.setTransactionIsolation(previous_level)
 
     @contextlib.contextmanager
     def savepoint(self) -> Iterator[None]:
         with self.errors():
-            point = self.raw.setSavepoint()
+            savepoint = self.raw.setSavepoint()
         try:
             yield
         except RowRefused:
             with self.errors():
-                self.raw.rollback(point)
+                self.raw.rollback(savepoint)
             raise
-        with contextlib.suppress(Exception):  # Oracle has no such thing, and needs none
-            self.raw.releaseSavepoint(point)
+        with contextlib.suppress(Exception):  # Oracle cannot release one, and need not
+            self.raw.releaseSavepoint(savepoint)
 
     def quotes(self) -> tuple[str, str]:
-        """What opens and closes names, as the driver says it; nothing does, if it says a blank."""
+        """The opening and the closing quote of names, from the driver; empty if it says a blank."""
         with self.errors():
-            mark = str(self.raw.getMetaData().getIdentifierQuoteString()).strip()
-        return mark, mark
+            quote = str(self.raw.getMetaData().getIdentifierQuoteString()).strip()
+        return quote, quote
 
     def isolate(self, level: str) -> None:
         with self.errors():
@@ -171,13 +171,13 @@ class DriverConnection(Connection):
 
     @contextlib.contextmanager
     def _result(self, sql: str, parameters: Parameters, most: int = 0) -> Iterator[Any]:
-        prepared = self.raw.prepareStatement(sql) if parameters else self.raw.createStatement()
-        with closing(prepared) as statement:
-            with contextlib.suppress(Exception):  # a wish, which drivers may not know
+        created = self.raw.prepareStatement(sql) if parameters else self.raw.createStatement()
+        with closing(created) as statement:
+            with contextlib.suppress(Exception):  # a hint that drivers may not know
                 statement.setFetchSize(min(most, BLOCK_ROWS) or BLOCK_ROWS)
             if most:
                 statement.setMaxRows(most)
-            self._bound(statement)
+            self._limit_time(statement)
             if parameters:
                 self._bind(statement, parameters)
                 result = statement.executeQuery()
@@ -186,32 +186,32 @@ class DriverConnection(Connection):
             with closing(result):
                 yield result
 
-    def _bound(self, statement: Any) -> None:
+    def _limit_time(self, statement: Any) -> None:
         if limit_s := int(self.url.options.get("statement_s", 0)):
             statement.setQueryTimeout(limit_s)
 
     def _bind(self, statement: Any, parameters: Parameters) -> None:
-        for place, value in enumerate(parameters, 1):
+        for at, value in enumerate(parameters, 1):
             match value:
                 case None:
-                    statement.setObject(place, None)
+                    statement.setObject(at, None)
                 case bool():
-                    statement.setBoolean(place, value)
+                    statement.setBoolean(at, value)
                 case int():
-                    statement.setLong(place, value)
+                    statement.setLong(at, value)
                 case float():
-                    statement.setDouble(place, value)
+                    statement.setDouble(at, value)
                 case _:
-                    statement.setString(place, str(value))
+                    statement.setString(at, str(value))
 
 
-def metadata(result: Any, places: Sequence[int]) -> list[tuple[Any, ...]]:
-    """These columns of what the driver tells about tables, as texts; None for those it does not
-    have. The result is closed."""
-    found = []
+def metadata(result: Any, columns: Sequence[int]) -> list[tuple[Any, ...]]:
+    """Columns, by number, of a driver's metadata about tables, as texts; None for those that the
+    result does not have. Closes the result."""
+    rows = []
     with closing(result):
         width = int(result.getMetaData().getColumnCount())
         while result.next():
-            cells = [result.getString(at) if at <= width else None for at in places]
-            found.append(tuple(None if cell is None else str(cell) for cell in cells))
-    return found
+            cells = [result.getString(at) if at <= width else None for at in columns]
+            rows.append(tuple(None if cell is None else str(cell) for cell in cells))
+    return rows

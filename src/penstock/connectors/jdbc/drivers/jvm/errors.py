@@ -1,4 +1,4 @@
-"""What the exceptions of JDBC drivers mean."""
+"""The meaning of JDBC drivers' exceptions."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from penstock.connectors.jdbc.drivers.errors import (
 )
 
 _AWAY: Final = ("08", "53", "57", "58", "90067", "90098", "90121", "90135")
-"""Connection, resources, an operator's intervention, the system; what H2 says of a connection that
-broke and of a database that is closed."""
+"""Connection, resources, an operator's intervention, the system; H2's states for a broken
+connection and a closed database."""
 _BUSY: Final = ("40", "HYT00", "HYT01", "55P03", "57014", "57033")
-"""Conflicts and deadlocks, locks that were not given in time, statements that took too long."""
+"""Conflicts and deadlocks, lock waits that timed out, statements that took too long."""
 _ROW: Final = ("22", "23", "44")
 _REFUSED: Final = ("28", "3D", "90146", "90149")
-"""A login, and a database that there is not (the numbers are H2's)."""
+"""A wrong login, a database that does not exist (the numbers are H2's)."""
 _BY_CLASS: Final = (
     ("SQLNonTransientConnectionException", DatabaseAway),
     ("SQLTransientConnectionException", DatabaseAway),
@@ -34,50 +34,50 @@ _BY_CLASS: Final = (
     ("SQLDataException", RowRefused),
     ("SQLIntegrityConstraintViolationException", RowRefused),
 )
-"""The classes of JDBC 4 that say it, for states that do not."""
+"""JDBC 4's classes of exceptions, for states without a meaning here."""
 
 
 def error_of(error: Exception) -> PenstockError:
-    """The error of ours that says what a driver's exception means: by its SQLState, or else by its
+    """Translates a driver's exception into one of our errors, by its SQLState or else by its
     class."""
     import jpype
 
     if not isinstance(error, jpype.JException):
         if isinstance(error, pa.ArrowException):
-            return RowRefused(str(error))  # cells that are of several kinds, or of none
+            return RowRefused(str(error))  # cells of several kinds, or of none that Arrow has
         return other_error(error)
     if not isinstance(error, jpype.JClass("java.sql.SQLException")):
         return DatabaseRefused(f"{error.getClass().getName()}: {error.getMessage()}")
     failed: Any = error
     following = failed.getNextException()
     if isinstance(error, jpype.JClass("java.sql.BatchUpdateException")) and following is not None:
-        failed = following  # what happened; the outer one says only that something did
+        failed = following  # the actual error; the outer one says only that there was one
     state = str(failed.getSQLState() or "")
     text = " ".join(str(failed.getMessage()).split())
     text = f"{text} (SQLSTATE {state})" if state else text
-    return meaning(state, [each.getName() for each in _classes(jpype, failed)])(text)
+    return meaning(state, [java_class.getName() for java_class in _classes(failed)])(text)
 
 
-def _classes(jpype: Any, error: Any) -> Iterator[Any]:
-    kind = error.getClass()
-    while kind is not None:
-        yield kind
-        kind = kind.getSuperclass()
+def _classes(error: Any) -> Iterator[Any]:
+    java_class = error.getClass()
+    while java_class is not None:
+        yield java_class
+        java_class = java_class.getSuperclass()
 
 
 def meaning(state: str, classes: Iterable[object]) -> type[PenstockError]:
-    """What an SQLState means, or else the class of an exception, whose ancestors follow it.
+    """The error for an SQLState, or else for an exception's class, whose ancestors follow it.
 
     >>> meaning("23505", ()).__name__
     'RowRefused'
     """
-    for states, found in (
+    for states, error in (
         (_REFUSED, DatabaseRefused),
-        (_BUSY, DatabaseBusy),  # two of its states are of a class of the next
+        (_BUSY, DatabaseBusy),  # before _AWAY, whose 57 would match two of its states
         (_AWAY, DatabaseAway),
         (_ROW, RowRefused),
     ):
         if state.startswith(states):
-            return found
-    names = {str(each).rpartition(".")[2] for each in classes}
-    return next((found for name, found in _BY_CLASS if name in names), DatabaseRefused)
+            return error
+    names = {str(name).rpartition(".")[2] for name in classes}
+    return next((error for name, error in _BY_CLASS if name in names), DatabaseRefused)

@@ -1,4 +1,4 @@
-"""The jars of JDBC drivers: where they are, and what is missing of them."""
+"""Finds the jars of JDBC drivers, and what is missing."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _SERVICE: Final = "META-INF/services/java.sql.Driver"
 
 
 def jars_of(listed: Sequence[str], class_path: str | None = None) -> list[str]:
-    """The jars that a list of files, folders and `folder/*` means, or else those that the class
-    path (by default `CLASSPATH`) has. What is relative is also looked for in the folders of
-    `sys.path`, where Spark puts the files that it distributes (`spark.files`)."""
+    """The jars of a list of files, folders and `folder/*`, or else those of the class path (by
+    default `CLASSPATH`). Relative paths are also looked up in the folders of `sys.path`, where
+    Spark puts the files that it distributes (`spark.files`)."""
     entries = list(listed)
     if not entries:
         entries = (os.environ.get("CLASSPATH", "") if class_path is None else class_path).split(
@@ -33,38 +33,38 @@ def jars_of(listed: Sequence[str], class_path: str | None = None) -> list[str]:
 def _jars_at(entry: str) -> list[str]:
     folders = [""] if os.path.isabs(entry) else ["", *sys.path]
     for folder in folders:
-        place = Path(folder, entry)
-        if place.is_file():
-            return [os.path.abspath(place)]
-        if place.is_dir():
-            place /= "*"
-        if place.name == "*":
-            found = sorted(glob.glob(f"{place}.[jJ][aA][rR]"))
-            if found:
-                return [os.path.abspath(each) for each in found]
+        path = Path(folder, entry)
+        if path.is_file():
+            return [os.path.abspath(path)]
+        if path.is_dir():
+            path /= "*"
+        if path.name == "*":
+            jars = sorted(glob.glob(f"{path}.[jJ][aA][rR]"))
+            if jars:
+                return [os.path.abspath(jar) for jar in jars]
     return []
 
 
 def problem(url: Url) -> tuple[str, str] | None:
-    """What is missing to use a driver, as far as files tell: the setting, and what to do."""
+    """The setting and the advice if a driver cannot be used, as far as the files show."""
     listed = listed_in(url)
-    absent = [entry for entry in listed if not _jars_at(entry)]
-    if absent:
-        return JARS, f"there is no jar at {', '.join(absent)}"
-    found = jars_of(listed)
-    if named := str(url.options.get("class", "")):
-        if not any(_has(jar, f"{named.replace('.', '/')}.class") for jar in found):
-            return CLASS, f"there is no class '{named}' in {named_jars(found)}"
-    elif not any(_has(jar, _SERVICE) for jar in found):
-        where = "none of these jars has one" if listed else "no jar with one is in CLASSPATH"
+    missing = [entry for entry in listed if not _jars_at(entry)]
+    if missing:
+        return JARS, f"there is no jar at {', '.join(missing)}"
+    jars = jars_of(listed)
+    if driver := str(url.options.get("class", "")):
+        if not any(_has(jar, f"{driver.replace('.', '/')}.class") for jar in jars):
+            return CLASS, f"there is no class '{driver}' in {named_jars(jars)}"
+    elif not any(_has(jar, _SERVICE) for jar in jars):
+        reason = "none of these jars has one" if listed else "no jar with one is in CLASSPATH"
         return "connection.url", (
-            f"'{url.shown}' needs a JDBC driver, and {where}; name the driver's jar in {JARS}"
+            f"'{url.shown}' needs a JDBC driver, and {reason}; name the driver's jar in {JARS}"
         )
     return None
 
 
 def listed_in(url: Url) -> list[str]:
-    return [each for each in str(url.options.get("jars", "")).split(",") if each]
+    return [entry for entry in str(url.options.get("jars", "")).split(",") if entry]
 
 
 def _has(jar: str, name: str) -> bool:

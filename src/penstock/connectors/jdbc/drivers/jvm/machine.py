@@ -1,9 +1,8 @@
-"""Databases that are reached by a JDBC driver's jar, in a JVM inside the Python process
-(`connectors.jvm`).
+"""Runs JDBC drivers in a JVM inside the Python process (`connectors.jvm`).
 
-What Spark could do with a driver is to append rows. The JVM's time zone is UTC, so that a driver's
-wall clocks are those of the database. Drivers are found as `java.sql.DriverManager` finds them, by
-`META-INF/services/java.sql.Driver`, or named by `penstock.jdbc.driver.class`.
+Spark can only append rows by a driver. The JVM's time zone is UTC, so that a driver's wall clock
+times are those of the database. Drivers are found by `META-INF/services/java.sql.Driver`, as
+`java.sql.DriverManager` does it, or named by `penstock.jdbc.driver.class`.
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ _DRIVER: Final = "a JDBC driver"
 
 
 def jvm() -> Any:
-    """JPype, with a JVM running. ConfigInvalid says what is missing."""
+    """JPype, with a running JVM. Raises ConfigInvalid that says what is missing."""
     return java.jvm(_DRIVER)
 
 
 @cache
 def _compiled() -> Any:
-    """`Rows.java`, compiled by Janino, which Spark has among its jars."""
+    """The class loader of `Rows.java`, compiled by Janino, which is among Spark's jars."""
     jpype = jvm()
     loader = java.loader_of(tuple(java.spark_jars(("janino", "commons-compiler"), _DRIVER)))
     compiler = jpype.JClass("org.codehaus.janino.SimpleCompiler", loader=loader)()
-    # A thread that Python began has no class loader of its own to take for it.
+    # A thread started by Python has no class loader of its own for Janino to use.
     compiler.setParentClassLoader(loader)
     compiler.cook(resources.files(__package__).joinpath("Rows.java").read_text())
     return compiler.getClassLoader()
@@ -48,32 +47,32 @@ def driver_of(url: Url, address: str) -> tuple[Any, Any]:
     """The driver for an address, and its class loader."""
     jpype = jvm()
     jars = jars_of(listed_in(url))
-    loader, where = java.loader_of(tuple(jars)), named_jars(jars)
-    named = str(url.options.get("class", ""))
-    if named:
+    loader, searched = java.loader_of(tuple(jars)), named_jars(jars)
+    class_name = str(url.options.get("class", ""))
+    if class_name:
         try:
-            driver = jpype.JClass(named, loader=loader)()
+            driver = jpype.JClass(class_name, loader=loader)()
         except (TypeError, jpype.JException) as error:
             raise ConfigInvalid(
-                [f"{CLASS}: there is no class '{named}' to be had from {where} ({error})"]
+                [f"{CLASS}: there is no class '{class_name}' to be had from {searched} ({error})"]
             ) from error
         if not isinstance(driver, jpype.JClass("java.sql.Driver")):
-            raise ConfigInvalid([f"{CLASS}: '{named}' is no JDBC driver"])
+            raise ConfigInvalid([f"{CLASS}: '{class_name}' is no JDBC driver"])
         return driver, loader
-    found = jpype.JClass("java.util.ServiceLoader").load(jpype.JClass("java.sql.Driver"), loader)
-    offered = found.iterator()
+    services = jpype.JClass("java.util.ServiceLoader").load(jpype.JClass("java.sql.Driver"), loader)
+    drivers = services.iterator()
     while True:
         try:
-            if not offered.hasNext():
+            if not drivers.hasNext():
                 break
-            driver = offered.next()
+            driver = drivers.next()
             if driver.acceptsURL(address):
                 return driver, loader
         except jpype.JException:
-            continue  # one that lacks what it needs is not in the way of the others
+            continue  # skip a driver that lacks something it needs
     raise ConfigInvalid(
         [
-            f"no JDBC driver for '{url.shown}' (connection.url) is in {where}; name its jar "
+            f"no JDBC driver for '{url.shown}' (connection.url) is in {searched}; name its jar "
             f"in {JARS}, and its class in {CLASS} if the jar does not say it"
         ]
     )
