@@ -1,4 +1,5 @@
-"""Checks of a worker's group settings: the protocol, and how requests are signed (KIP-507)."""
+"""Checks of a worker's settings: its group's protocol, how requests are signed (KIP-507), and
+extensions of its REST API."""
 
 from __future__ import annotations
 
@@ -46,6 +47,18 @@ def bad_verification_algorithms(values: Sequence[str] | None) -> str | None:
     if not values:
         return "At least one signature verification algorithm must be provided"
     return next(filter(None, map(unsupported_mac, values)), None)
+
+
+def missing_rest_extensions(values: Sequence[str] | None) -> str | None:
+    """The problem of `rest.extension.classes`. Most extensions authenticate clients: without them
+    the API would be open."""
+    if not values:
+        return None
+    return (
+        "REST extensions are Java classes, which penstock does not run; without them the REST API "
+        "is open to everyone who reaches it. Remove the setting, and restrict access with "
+        "ssl.client.auth=required or a proxy"
+    )
 
 
 def signature_is_accepted(signing: Key[str], accepting: Key[tuple[str, ...]]) -> Rule:

@@ -38,6 +38,7 @@ from penstock.config.worker_checks import (
     CONNECT_PROTOCOLS,
     bad_connect_protocol,
     bad_verification_algorithms,
+    missing_rest_extensions,
     signature_is_accepted,
     unsupported_mac,
 )
@@ -341,8 +342,9 @@ REST_EXTENSION_CLASSES = Key(
     UNIQUE_LIST,
     default=(),
     importance=LOW,
-    check=entries(),
-    doc="Extensions of the REST API, set up in this order.",
+    check=checking("empty", missing_rest_extensions),
+    doc="Extensions of the REST API are Java classes, which penstock does not run: a worker that "
+    "asks for one does not start.",
 )
 ADMIN_LISTENERS = Key(
     "admin.listeners",

@@ -151,7 +151,7 @@ ACCEPTED = [
     ("admin.listeners", ""),
     ("group.id", ""),
     ("metric.reporters", ""),
-    ("rest.extension.classes", "a,a"),
+    ("rest.extension.classes", ""),
     ("inter.worker.verification.algorithms", "HmacSHA256,HmacMD5"),
     ("listeners", "HTTP://h:1"),
     ("an.unknown.setting", "x"),
@@ -161,6 +161,15 @@ ACCEPTED = [
 @pytest.mark.parametrize(("name", "value"), ACCEPTED)
 def test_what_the_reference_accepts_is_accepted(name: str, value: str) -> None:
     assert parse_distributed(MINIMAL | {name: value}).props[name] == value
+
+
+def test_a_rest_extension_is_refused_as_the_api_would_be_open_without_it() -> None:
+    name = "rest.extension.classes"
+    [problem] = problems(MINIMAL | {name: "org.apache.kafka.BasicAuth"})
+    assert problem.startswith(
+        f"Invalid value [org.apache.kafka.BasicAuth] for configuration {name}"
+    )
+    assert "ssl.client.auth=required" in problem
 
 
 def test_no_verification_algorithm_is_one_problem() -> None:

@@ -146,11 +146,18 @@ def _decimal(scale: int) -> Read:
     return read
 
 
+def _with_places(text: str, scale: int) -> bool:
+    """Whether a number is written with exactly so many places."""
+    return text[-scale - 1 : -scale] == "." and text[-scale:].isdecimal()
+
+
 def scaled(text: str, scale: int) -> Decimal:
     """A number with `scale` decimal places. Raises DataError if it has more, or is not a number."""
+    if not text.isascii() or "_" in text:  # Python would read them
+        raise DataError(f"{_shown(text)} is no Decimal")
     try:
         number = Decimal(text)
-        if text[-scale - 1 : -scale] == "." and text[-scale:].isdecimal() and text.isascii():
+        if scale > 0 and _with_places(text, scale):
             return number
         if not number.is_finite():
             raise DataError(f"{text} is no Decimal")

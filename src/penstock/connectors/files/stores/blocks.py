@@ -66,7 +66,7 @@ class BlockFile(OpenFile):
         while self._position < end:
             number, begin = divmod(self._position, self._block_bytes)
             data = self._block(number)
-            piece = data[begin : begin + end - self._position] if begin or len(data) > end else data
+            piece = data[begin : begin + end - self._position]
             pieces.append(piece)
             self._position += len(piece)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)

@@ -83,7 +83,12 @@ class MysqlReading(Reading):
         with self.connection.errors(), contextlib.closing(self.connection.raw.cursor()) as cursor:
             cursor.execute(f"SELECT * FROM {source} LIMIT 0")
             fields = list(cursor._result.fields)
-        return [_column(field) for field in fields], []
+        unsupported = [
+            f"column '{field.name}' is of MySQL's type {field.type_code}"
+            for field in fields
+            if not _is_supported(field)
+        ]
+        return [_column(field) for field in fields if _is_supported(field)], unsupported
 
     def now_us(self) -> int:
         ((now,),) = self.connection.rows(
@@ -116,6 +121,10 @@ class MysqlReading(Reading):
                     raise
         finally:
             raw.decoders = decoders
+
+
+def _is_supported(field: Any) -> bool:
+    return field.type_code == _BIT or field.type_code in _TYPES
 
 
 def _column(field: Any) -> SqlColumn:

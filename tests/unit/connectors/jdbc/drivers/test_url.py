@@ -44,6 +44,7 @@ OPTIONS: list[tuple[str, dict[str, str | int | bool]]] = [
     ("jdbc:postgresql://h/d?currentSchema=a%20b", {"options": "-c search_path=a\\ b"}),
     ("jdbc:postgresql://h/d?targetServerType=primary", {"target_session_attrs": "read-write"}),
     ("jdbc:postgresql://h/d?connectTimeout=3", {"connect_timeout": 3}),
+    ("jdbc:postgresql://h/d?connectTimeout=0&loginTimeout=4", {"connect_timeout": 4}),
     ("jdbc:postgresql://h/d", {"connect_timeout": 10}),
     ("jdbc:mysql://h/d", {"ssl": "preferred"}),
     ("jdbc:mysql://h/d?useSSL=false", {"ssl": "disabled"}),
@@ -65,6 +66,10 @@ def test_parameters_are_what_the_driver_here_calls_them(
 ) -> None:
     found = parse(text).options
     assert {name: found.get(name) for name in expected} == expected
+
+
+def test_a_timeout_of_zero_waits_without_end() -> None:
+    assert "connect_timeout" not in parse("jdbc:postgresql://h/d?connectTimeout=0").options
 
 
 BAD = [

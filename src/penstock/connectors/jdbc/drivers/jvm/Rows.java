@@ -183,6 +183,8 @@ public final class Rows {
                 return date.toLocalDate().toEpochDay();
             } catch (LinkageError unknown) {
                 return date.toLocalDate().toEpochDay();
+            } catch (RuntimeException unknown) {
+                return date.toLocalDate().toEpochDay();
             }
         }
 
@@ -193,6 +195,8 @@ public final class Rows {
             } catch (SQLException unknown) {
                 return local.toEpochSecond(ZoneOffset.UTC);
             } catch (LinkageError unknown) {
+                return local.toEpochSecond(ZoneOffset.UTC);
+            } catch (RuntimeException unknown) {
                 return local.toEpochSecond(ZoneOffset.UTC);
             }
             return local.toEpochSecond(ZoneOffset.UTC);
