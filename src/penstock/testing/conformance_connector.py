@@ -158,6 +158,7 @@ _IMPORT: Final = """
 import importlib, json, logging, os, pickle, signal, sys, threading
 request = json.loads(sys.argv[1])
 sys.path[:] = request["path"]
+importlib.import_module("penstock.data.arrow").keep_pandas_out()  # as Spark's Python workers do
 for name in ("penstock.api", "penstock.api.schema", "penstock.api.settings"):
     importlib.import_module(name)
 

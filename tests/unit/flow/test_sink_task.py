@@ -26,6 +26,7 @@ from penstock.errors import Unavailable
 from penstock.flow.messages import Failed as SinkFailed
 from penstock.flow.messages import News, OffsetsCommitted, Running, Stopped
 from penstock.flow.plan import Conversion, ConverterPlan, InterceptorPlan, SinkPlan, Tolerance
+from penstock.flow.stage import sink
 from penstock.flow.stage.failures import ToleranceExceeded
 from penstock.flow.stage.sink import SinkTask
 from penstock.ids import TaskId
@@ -268,8 +269,9 @@ def test_a_stop_commits_closes_and_says_so(start: Callable[..., Run]) -> None:
 
 
 def test_a_record_reported_after_its_commit_does_not_take_the_commit_back(
-    start: Callable[..., Run],
+    start: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sink, "_LAST_COMMIT_S", 0.2)
     run = start(interval_ms=50)
     run.assign()
     run.frame(b"a", b"b")

@@ -143,7 +143,10 @@ def _titled(headers: dict[str, str]) -> dict[str, str]:
     return {name if name == "path" else name.title(): text for name, text in headers.items()}
 
 
-def test_a_receiver_that_is_away_costs_nothing_but_the_spans(receiver: Receiver) -> None:
+def test_a_receiver_that_is_away_costs_nothing_but_the_spans(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracing, "_EXPORT_S", 0.2)
     settings = config(receiver)
     receiver.server.server_close()
     producer = TracingProducer(settings, Context())
