@@ -78,7 +78,7 @@ def load(
         )
     with session.connect() as connect:
         answer = _created(connect, connector)
-        if not session.told(answer):
+        if not session.prints_json(answer):
             info = answer.read(rest.INFO)
             info["config"] = show.masked_config(info["config"], session.show_secrets)
             show.pretty(info)
@@ -115,7 +115,7 @@ def create(
     connector = ConnectorFile(read.name, read.config, initial_state or read.initial_state)
     with session.connect() as connect:
         answer = _created(connect, connector)
-        if not session.told(answer):
+        if not session.prints_json(answer):
             show.echo(f"created {connector.name} ({answer.read(rest.INFO).get('type', 'unknown')})")
         if wait:
             _await(session, connect, connector, timeout)
@@ -185,7 +185,7 @@ def patch(
     with session.connect() as connect:
         before = {} if session.json else _stored(connect, name) or {}
         answer = connect.ask("PATCH", rest.connector(name, "config"), body=body)
-        if not session.told(answer):
+        if not session.prints_json(answer):
             _tell_changes(session, name, before, answer.read(rest.INFO)["config"])
         if wait:
             _await(session, connect, ConnectorFile(name, body), timeout)
@@ -198,7 +198,7 @@ def _remove(session: Session, names: tuple[str, ...]) -> None:
     """
     with session.connect() as connect:
         for name in names:
-            if not session.told(connect.ask("DELETE", rest.connector(name))):
+            if not session.prints_json(connect.ask("DELETE", rest.connector(name))):
                 show.echo(f"deleted {name}")
 
 
@@ -222,7 +222,7 @@ def config(session: Session, name: str, file: str | None, properties: bool) -> N
             _replaced(session, connect, connector, _stored(connect, name))
             return
         answer = connect.get(rest.connector(name, "config"))
-    if session.told(answer):
+    if session.prints_json(answer):
         return
     settings: dict[str, str | None] = answer.read(dict)
     if properties:
@@ -249,7 +249,7 @@ def validate(session: Session, file: str, name: str | None, pairs: tuple[str, ..
     with session.connect() as connect:
         answer = _validated(connect, connector)
     infos = answer.read(rest.VALIDATION)
-    if not session.told(answer):
+    if not session.prints_json(answer):
         _tell_validation(session, connector, infos)
     return Exit.INVALID if config_errors(infos) else Exit.DONE
 
@@ -313,7 +313,7 @@ def _replaced(
             show.note("initial_state applies only when a connector is created; ignored.")
         path = rest.connector(connector.name, "config")
         answer = connect.ask("PUT", path, body=dict(connector.config))
-    if session.told(answer):
+    if session.prints_json(answer):
         return
     if stored is None:
         show.echo(f"created {connector.name} ({answer.read(rest.INFO).get('type', 'unknown')})")

@@ -38,7 +38,7 @@ def status(session: Session, name: str, trace: bool) -> int:
                 ) from error
             statuses = [answer.read(rest.STATUS)]
     parts = [part for entry in statuses for part in states.parts_of(entry)]
-    if not session.told(answer):
+    if not session.prints_json(answer):
         types = {str(entry["name"]): str(entry.get("type", "")) for entry in statuses}
         show.parts(parts, types)
         if trace:
@@ -98,7 +98,7 @@ def wait(
             if not session.json:
                 show.parts(parts)
             else:
-                session.told(connect.get(_status_path(name)))
+                session.prints_json(connect.get(_status_path(name)))
 
 
 def _target_command(verb: str, state: str, help_text: str) -> click.Command:
@@ -112,7 +112,7 @@ def _target_command(verb: str, state: str, help_text: str) -> click.Command:
     def command(session: Session, names: tuple[str, ...], wait: bool, timeout: float) -> None:
         with session.connect() as connect:
             for name in names:
-                if not session.told(connect.ask("PUT", rest.connector(name, verb))):
+                if not session.prints_json(connect.ask("PUT", rest.connector(name, verb))):
                     show.echo(f"{name}: target state is {state}")
             deadline = session.clock.now() + int(timeout * 1000)
             for name in names if wait else ():
@@ -173,7 +173,7 @@ def restart(
             flags = {"includeTasks": include_tasks, "onlyFailed": only_failed}
             query = {flag: "true" for flag, is_set in flags.items() if is_set}
             answer = connect.ask("POST", rest.connector(name, "restart"), query=query or None)
-        if not session.told(answer):
+        if not session.prints_json(answer):
             if answer.content:
                 connector_status = answer.read(rest.STATUS)
                 show.parts(

@@ -56,7 +56,7 @@ class Session:
             transport=self.transport,
         )
 
-    def told(self, answer: Response) -> bool:
+    def prints_json(self, answer: Response) -> bool:
         """Prints just the worker's response with --json; returns whether it did."""
         if self.json and answer.content:
             click.echo(answer.content.rstrip(b"\n"))

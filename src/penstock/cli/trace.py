@@ -42,7 +42,7 @@ def trace(session: Session, name: str, task: int, records: int, timeout_s: float
     with session.connect() as connect:
         answer = connect.get(rest.connector(name, "trace"), query)
     watched = answer.read(rest.TRACE)["records"]
-    if not session.told(answer):
+    if not session.prints_json(answer):
         for number, record in enumerate(watched, 1):
             show.coloured(lines_of(number, record))
         if not watched:

@@ -38,7 +38,7 @@ def list_connectors(session: Session, names: bool) -> None:
     with session.connect() as connect:
         plain = session.json or names
         answer = connect.get("/connectors", None if plain else {"expand": "info"})
-    if session.told(answer):
+    if session.prints_json(answer):
         return
     if names:
         for name in sorted(answer.read(rest.NAMES)):
@@ -68,7 +68,7 @@ def list_plugins(session: Session, every: bool) -> None:
     with session.connect() as connect:
         query = {"connectorsOnly": "false"} if every else None
         answer = connect.get("/connector-plugins", query)
-    if not session.told(answer):
+    if not session.prints_json(answer):
         rows = [
             (plugin["type"], plugin["class"], plugin.get("version"))
             for plugin in answer.read(rest.PLUGINS)
@@ -100,11 +100,11 @@ def topics(session: Session, name: str, reset: bool) -> None:
     """Show the active topics of a connector."""
     with session.connect() as connect:
         if reset:
-            if not session.told(connect.ask("PUT", rest.connector(name, "topics", "reset"))):
+            if not session.prints_json(connect.ask("PUT", rest.connector(name, "topics", "reset"))):
                 show.echo(f"{name}: topics forgotten")
             return
         answer = connect.get(rest.connector(name, "topics"))
-    if not session.told(answer):
+    if not session.prints_json(answer):
         for topic in sorted(answer.read(rest.TOPICS).get(name, {}).get("topics", ())):
             show.echo(topic)
 
@@ -125,7 +125,7 @@ def get_offsets(session: Session, name: str) -> None:
     """Show the offsets of the connector."""
     with session.connect() as connect:
         answer = connect.get(rest.connector(name, "offsets"))
-    if session.told(answer):
+    if session.prints_json(answer):
         return
     entries: list[Mapping[str, Any]] = answer.read(rest.OFFSETS)["offsets"]
     if all(_is_sinks(entry) for entry in entries) and entries:
@@ -145,7 +145,7 @@ def alter_offsets(session: Session, name: str, file: str) -> None:
     body = files.read_offsets(file)
     with session.connect() as connect:
         answer = connect.ask("PATCH", rest.connector(name, "offsets"), body=body)
-    if not session.told(answer):
+    if not session.prints_json(answer):
         show.echo(answer.read(rest.MESSAGE)["message"])
 
 
@@ -157,7 +157,7 @@ def reset_offsets(session: Session, name: str) -> None:
     """Reset all offsets: the connector starts from the beginning when it is resumed."""
     with session.connect() as connect:
         answer = connect.ask("DELETE", rest.connector(name, "offsets"))
-    if not session.told(answer):
+    if not session.prints_json(answer):
         show.echo(answer.read(rest.MESSAGE)["message"])
 
 
@@ -208,7 +208,7 @@ def log_level(session: Session, logger: str | None, level: str | None, cluster_w
             answer = connect.ask("PUT", path, query=query, body={"level": level.upper()})
         else:
             answer = connect.get(path)
-    if session.told(answer):
+    if session.prints_json(answer):
         return
     if level is None:
         levels = answer.read(rest.LEVELS) if logger is None else {logger: answer.read(rest.LEVEL)}

@@ -60,7 +60,7 @@ class Recovery:
         """After a start, automatic or by a user."""
         return replace(self, at=None)
 
-    def told(self, policy: RestartPolicy, now: int) -> str:
+    def note(self, policy: RestartPolicy, now: int) -> str:
         """The note about it in a status."""
         times = f"{policy.attempts}" if policy.attempts >= 0 else "any number"
         if self.at is None:

@@ -230,7 +230,7 @@ class JsonConverter(Converter):
         if cells.rests.null_count or not len(cells) or not self._attempts.due():
             return None
         fields = self._read_fields(cells)
-        self._attempts.told(fields is not None)
+        self._attempts.record(fields is not None)
         return fields
 
     def _read_fields(self, cells: Cells) -> Fields | None:

@@ -53,7 +53,7 @@ class Attempts:
         self._left_out = 0
         return True
 
-    def told(self, went_well: bool) -> None:
+    def record(self, went_well: bool) -> None:
         more = min(2 * self._to_leave_out + 1, _MOST_ATTEMPTS_LEFT_OUT)
         self._to_leave_out = 0 if went_well else more
 

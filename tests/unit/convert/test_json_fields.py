@@ -254,11 +254,11 @@ def test_what_goes_wrong_is_tried_more_and_more_rarely() -> None:
     for batch in range(300):
         if attempts.due():
             tried.append(batch)
-            attempts.told(False)
+            attempts.record(False)
     assert tried[:5] == [0, 2, 6, 14, 30]
     assert tried[-1] - tried[-2] == 64
     while not attempts.due():
         pass
-    attempts.told(True)
+    attempts.record(True)
     assert attempts.due()
     assert attempts.due()

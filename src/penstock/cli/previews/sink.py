@@ -15,7 +15,7 @@ from penstock.cli.records import reading
 from penstock.cli.records.settings import Settings
 from penstock.data.records import Column, Header, Records
 from penstock.data.schema import BYTES
-from penstock.flow.stage.failures import told
+from penstock.flow.stage.failures import describe
 from penstock.flow.stage.pipeline import Failure, Pipeline, Stage, sink_steps
 from penstock.ids import TopicPartition
 from penstock.testing.contexts import SinkContextStub
@@ -109,7 +109,7 @@ class SinkPreview:
             ]
             for failure in failures:
                 at = f"{consumed.topics[0]}-{consumed.partitions[0]}"
-                self._tell(f"{at} offset {consumed.offsets[failure.origin]}: {told(failure)}")
+                self._tell(f"{at} offset {consumed.offsets[failure.origin]}: {describe(failure)}")
 
     def _tell(self, refused: str) -> None:
         if not self._plan.tolerance.tolerate_all:

@@ -146,11 +146,11 @@ class SourcePreview:
             _print(_cells(converted, row))
 
     def _through(self, pipeline: Pipeline, records: Records) -> Records:
-        from penstock.flow.stage.failures import told
+        from penstock.flow.stage.failures import describe
 
         done, failures = pipeline.run(records)
         for failure in failures:
-            text = told(failure)
+            text = describe(failure)
             if not self._plan.tolerance.tolerate_all:
                 raise HasFailed(
                     f"The task {self._plan.task} would fail: {text}",

@@ -53,7 +53,7 @@ def recover(turn: Turn, item: Item, trace: str, retriable: bool) -> str:
     before = turn.running.recoveries.get(item, Recovery())
     recovery = before.failed(policy, turn.now, str(item))
     turn.running = turn.running.with_recovery(item, recovery)
-    return f"{trace.rstrip()}\n\n{recovery.told(policy, turn.now)}\n"
+    return f"{trace.rstrip()}\n\n{recovery.note(policy, turn.now)}\n"
 
 
 def forget_recovery(turn: Turn, item: Item) -> None:

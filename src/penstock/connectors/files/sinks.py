@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 
 from penstock.api import Props, SinkConnector, SinkContext, SinkWriter
 from penstock.api.settings import Config
+from penstock.connectors.files.stores.preview import PreviewStore
 from penstock.connectors.files.stores.store import Store
-from penstock.connectors.files.stores.told import ToldStore
 from penstock.connectors.files.write.plan import SinkPlan
 from penstock.connectors.files.write.writer import FileWriter
 
@@ -38,7 +38,7 @@ class FileSink(SinkConnector):
     def open_preview(
         self, config: Config, context: SinkContext, tell: Callable[[str], None]
     ) -> SinkWriter | None:
-        return FileWriter(self.plan(config), ToldStore(tell), context, _now)
+        return FileWriter(self.plan(config), PreviewStore(tell), context, _now)
 
 
 def _now() -> int:

@@ -101,7 +101,7 @@ class Failures:
             first = failures[0]
             suffix = f" for {_place(original(first.origin))}"
             raise ToleranceExceeded(
-                f"Tolerance exceeded in error handler: {told(first, suffix)}"
+                f"Tolerance exceeded in error handler: {describe(first, suffix)}"
             ) from first.cause
 
     def flush(self) -> int:
@@ -153,7 +153,7 @@ class Failures:
         log.error("Could not produce message to dead letter queue. topic=%s: %s", topic, error)
 
 
-def told(failure: Failure, where: str = "") -> str:
+def describe(failure: Failure, where: str = "") -> str:
     """The stage, class and cause of a failure; `where` follows the class."""
     summary = f"{failure.stage.value} failed in class {failure.class_name}{where}"
     return f"{summary}: {message_of(failure.cause)}"

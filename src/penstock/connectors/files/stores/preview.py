@@ -8,7 +8,7 @@ from threading import Lock
 from penstock.connectors.files.stores.store import Data, NewFile, Store
 
 
-class ToldStore(Store):
+class PreviewStore(Store):
     """Reports a line for every file: its name, records, bytes, and whether it is complete."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
@@ -16,15 +16,15 @@ class ToldStore(Store):
         self._lock = Lock()  # files are committed by several threads
 
     def create(self, path: str) -> NewFile:
-        return _ToldFile(path, self)
+        return _PreviewFile(path, self)
 
     def report(self, line: str) -> None:
         with self._lock:
             self._tell(line)
 
 
-class _ToldFile(NewFile):
-    def __init__(self, path: str, store: ToldStore) -> None:
+class _PreviewFile(NewFile):
+    def __init__(self, path: str, store: PreviewStore) -> None:
         super().__init__(path)
         self._store = store
         self._is_complete = False
