@@ -33,6 +33,7 @@ from penstock.api.schema import STRING as STRING_SCHEMA
 from penstock.config.define import HIGH, STRING, Config, ConfigDef, Key
 from penstock.flow.driver import placing
 from penstock.flow.driver.placing import Limits
+from penstock.flow.driver.pool import SlotPool
 from penstock.flow.driver.ports import Beginning
 from penstock.flow.spark.session import Session
 from penstock.ids import TaskId
@@ -370,6 +371,25 @@ def test_a_task_that_kills_its_process_again_and_again_fails_and_the_others_go_o
     neighbour.expect_all(15)
     neighbour.expect_all(SOON_S)
     assert topics.committed(f"connect-{name}", topic) == {}
+
+
+def test_a_task_is_not_blamed_for_lost_executors_unless_it_loses_one_after_the_other(
+    neighbour: Neighbour,
+    flow: Flow,
+    topics: Topics,
+    unique: Unique,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(SlotPool, "lost_with_executor", lambda pool: True)
+    topic, folder, name = topics.create(unique("lines")), tmp_path / "killer", unique("killer")
+    topics.append(topic, [b"a"])
+    flow.start(flow.sink(name, topic, **keeper(Killer, folder)))
+    assert "Python worker exited unexpectedly" in flow.await_failure()
+    assert [ended.task.connector for ended in flow.ended] == [name]
+    # Once beside others, then three times alone: the last time, it counts as the cause.
+    assert flow.tasks.slots_died == 4
+    neighbour.expect_all(15)
 
 
 MEMORY_MB = 700

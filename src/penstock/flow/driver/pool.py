@@ -6,6 +6,7 @@ The owner's lock guards `SlotPool`.
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -20,6 +21,8 @@ from penstock.flow.spark.session import Session
 from penstock.flow.traces import Trace
 
 _END_S: Final = 5.0
+_NOTICE_S: Final = 3.0  # within which Spark notices that an executor is lost
+_NOTICE_LOOK_S: Final = 0.1
 
 
 class SlotPool:
@@ -39,6 +42,7 @@ class SlotPool:
         self._limits: Limits | None = None
         self._on_cluster = False
         self._switchboard: Switchboard | None = None
+        self._pause = threading.Event()
 
     def prepare(self) -> None:
         """Creates everything that needs Spark; later calls do nothing."""
@@ -66,6 +70,23 @@ class SlotPool:
         if self._on_cluster:
             with suppress(Exception):  # Spark is ending
                 self._limits = self._look_at_cores()
+
+    def lost_with_executor(self) -> bool:
+        """Whether a slot that has just died was lost with its executor, and not by its own process.
+        Waits a moment for Spark to notice, so it is called without the lock."""
+        if not self._on_cluster:
+            return False
+        from penstock.flow.spark.executors import removed_since
+
+        since = time.time() - _NOTICE_S
+        deadline = time.monotonic() + _NOTICE_S
+        with suppress(Exception):  # Spark is ending
+            while not (removed := removed_since(self._session.get(), since)):
+                if time.monotonic() >= deadline:
+                    break
+                self._pause.wait(_NOTICE_LOOK_S)
+            return removed
+        return False
 
     def _look_at_cores(self) -> Limits:
         threads = self._session.get().sparkContext.defaultParallelism

@@ -74,6 +74,7 @@ from penstock.ids import TaskId
 log = logging.getLogger(__name__)
 
 _ENDED: Final = Trace("The slot ended.", retriable=True)
+_FORGIVEN: Final = 3  # executors that may be lost with a task before it counts as the cause
 
 _LOOK_S: Final = 1.0
 _MOVE_GRACE_S: Final = 60.0
@@ -374,7 +375,8 @@ class Tasks:
 
     def _slot_over(self, slot: Slot, trace: Trace | None) -> None:
         """A slot is over: its tasks restart on other slots. A task that was alone on it fails, as
-        it may be the cause; a task that was at work gets a dedicated slot."""
+        it may be the cause, unless the slot was lost with its executor; a task that was at work
+        gets a dedicated slot."""
         with self._lock:
             self._pool.slots.pop(slot.number, None)
             tasks = self._on(slot)
@@ -390,6 +392,9 @@ class Tasks:
             log.warning(
                 "slot %d died with %d tasks: %s", slot.number, len(tasks), trace and trace.text
             )
+        alone = len(tasks) == 1 and (not slot.shared or slot.pid is None)
+        if alone and tasks[0].deaths < _FORGIVEN and self._pool.lost_with_executor():
+            alone = False
         for placed in tasks:
             with self._lock:
                 self._forget_id(placed)
@@ -398,7 +403,6 @@ class Tasks:
                     self._done_stopping(placed, False)
                     continue
                 waiting = [event for event in (placed.ready, placed.started) if not event.done()]
-                alone = len(tasks) == 1 and (not slot.shared or slot.pid is None)
                 placed.deaths += 1
                 placed.own = placed.in_call or placed.deaths > 1
                 died: BaseException = SlotDied(trace.summary if trace else "The slot ended.")

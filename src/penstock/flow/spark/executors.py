@@ -6,7 +6,7 @@ import contextlib
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import SparkContext
 
@@ -40,6 +40,15 @@ def executors(spark: SparkSession) -> int:
     assert jvm_context is not None, "the session is stopped"
     # One of the infos is the driver's.
     return len(jvm_context.sc().statusTracker().getExecutorInfos()) - 1
+
+
+def removed_since(spark: SparkSession, moment_s: float) -> bool:
+    """Whether the session has lost an executor since a moment of `time.time`."""
+    jvm_context = spark.sparkContext._jsc
+    assert jvm_context is not None, "the session is stopped"
+    known: Any = jvm_context.sc().statusStore().executorList(False)
+    removed = (known.apply(number).removeTime() for number in range(known.size()))
+    return any(time.isDefined() and time.get().getTime() >= moment_s * 1000 for time in removed)
 
 
 def watch(spark: SparkSession, context: WatchedContext) -> None:
