@@ -214,6 +214,8 @@ def _copy(image: Image, words: Sequence[str], stages: Mapping[str, Image], conte
 
 
 def _run(command: Sequence[str], env: Mapping[str, str] | None = None) -> str:
+    if env is None:  # without TMPDIR, which names a folder that is not in the image's root
+        env = {name: value for name, value in os.environ.items() if name != "TMPDIR"}
     done = subprocess.run(
         command, env=env, capture_output=True, text=True, timeout=_STEP_S, check=False
     )
