@@ -395,6 +395,7 @@ def test_answers_that_do_not_come_are_waited_for_no_longer_than_configured(
             assert raised.value.retriable
             assert monotonic() - began < 10
             proxy.restore()
+            wait_until(lambda: len(stored(client, given)) == 20, 30, "the write that was held up")
 
             def written() -> bool:
                 try:

@@ -19,7 +19,6 @@ from pymongo import MongoClient
 
 from penstock.api import Polled, Records, SourceOffset
 from penstock.api.schema import BYTES, OPTIONAL_BYTES, STRING, Type, check
-from penstock.connectors.mongodb.client.access import close
 from penstock.connectors.mongodb.client.errors import MongoRefused, MongoUnavailable
 from penstock.connectors.mongodb.read.events import EventRefused
 from penstock.connectors.mongodb.read.reader import TokenLost
@@ -73,7 +72,7 @@ def server() -> Iterator[WireServer]:
 def client(server: WireServer) -> Iterator[Client]:
     client: Client = MongoClient(server.uri, tz_aware=True)
     yield client
-    close(client)
+    client.close()
 
 
 def settings(uri: str, **changes: str) -> dict[str, str]:

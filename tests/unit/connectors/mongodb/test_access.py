@@ -8,7 +8,7 @@ import pytest
 
 from penstock.api import ConfigInvalid
 from penstock.api.settings import Secret
-from penstock.connectors.mongodb.client.access import Access, Store, close
+from penstock.connectors.mongodb.client.access import Access, Store
 from penstock.testing.certificates import Authority
 
 TLS = Secret("mongodb://127.0.0.1:1/?tls=true")
@@ -22,9 +22,9 @@ def test_pem_and_pkcs12_files_are_taken(tmp_path: Path) -> None:
     trust.write_bytes(authority.pkcs12("one"))
     key.write_bytes(issued.pkcs12("two"))
     store = Store(str(pem), Secret(""))
-    close(Access(TLS, trust=store, key=store).client())
+    Access(TLS, trust=store, key=store).client().close()
     stores = Store(str(trust), Secret("one")), Store(str(key), Secret("two"))
-    close(Access(TLS, trust=stores[0], key=stores[1]).client())
+    Access(TLS, trust=stores[0], key=stores[1]).client().close()
     with pytest.raises(ConfigInvalid, match="keystore has no private key"):
         Access(TLS, key=stores[0]).client()
     with pytest.raises(ConfigInvalid, match="truststore"):
@@ -46,7 +46,7 @@ def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
 
 def test_files_have_no_effect_without_tls(tmp_path: Path) -> None:
     missing = Store(str(tmp_path / "missing"), Secret(""))
-    close(Access(Secret("mongodb://127.0.0.1:1/"), trust=missing).client())
+    Access(Secret("mongodb://127.0.0.1:1/"), trust=missing).client().close()
 
 
 def test_the_uri_is_not_shown() -> None:

@@ -29,8 +29,6 @@ _WAIT_MS: Final = 5_000
 """How long a call waits for a server unless the URI sets a limit; then it fails, and the engine
 repeats it."""
 
-_JOIN_S: Final = 2.0
-
 
 @dataclass(frozen=True, slots=True)
 class Store:
@@ -61,7 +59,7 @@ class Access:
         try:
             yield client
         finally:
-            close(client)
+            client.close()
 
     def client(self, wait_ms: int = _WAIT_MS, **options: Any) -> MongoClient[dict[str, Any]]:
         """A client that connects on first use; the caller closes it. Raises ConfigInvalid for a URI
@@ -111,20 +109,6 @@ class Access:
                 raise ConfigInvalid(["connection.ssl.keystore has no private key"])
             options["tlsCertificateKeyFile"] = _written(folder / "key.pem", key + certificates)
         return options
-
-
-def close(client: MongoClient[dict[str, Any]]) -> None:
-    """Closes a client, and waits for its threads to end, which the driver does not."""
-    topology = getattr(client, "_topology", None)
-    servers = [*getattr(topology, "_servers", {}).values()]
-    monitors = [getattr(server, "_monitor", None) for server in servers]
-    monitors += [getattr(monitor, "_rtt_monitor", None) for monitor in monitors]
-    executors = [getattr(monitor, "_executor", None) for monitor in monitors]
-    executors.append(getattr(client, "_kill_cursors_executor", None))
-    client.close()
-    for executor in executors:
-        if executor is not None:
-            executor.join(_JOIN_S)
 
 
 def _written(path: Path, data: bytes) -> str:

@@ -19,7 +19,7 @@ from pymongo.errors import OperationFailure, PyMongoError
 
 from penstock.api import PenstockError, Polled, Records, SourceContext, SourceOffset, SourceReader
 from penstock.api.settings import Config
-from penstock.connectors.mongodb.client.access import Access, close
+from penstock.connectors.mongodb.client.access import Access
 from penstock.connectors.mongodb.client.codec import OPTIONS
 from penstock.connectors.mongodb.client.errors import MongoRefused, error_of
 from penstock.connectors.mongodb.read import copying
@@ -114,7 +114,7 @@ class MongoReader(SourceReader):
         self._close_stream()
         client, self._client = self._client, None
         if client is not None:
-            close(client)
+            client.close()
 
     def _connected(self) -> MongoClient[dict[str, Any]]:
         if self._client is None:

@@ -30,7 +30,7 @@ from penstock.api import (
 )
 from penstock.connectors.keyed.batches import identity
 from penstock.connectors.keyed.pace import Pace
-from penstock.connectors.mongodb.client.access import Access, close
+from penstock.connectors.mongodb.client.access import Access
 from penstock.connectors.mongodb.client.errors import (
     NOT_ALLOWED,
     MongoRefused,
@@ -100,7 +100,7 @@ class MongoWriter(SinkWriter):
     def close(self) -> None:
         client, self._client = self._client, None
         if client is not None:
-            close(client)
+            client.close()
 
     def _plan(self, topic: str) -> Plan:
         plan = self._plans.get(topic)
