@@ -20,7 +20,7 @@ TOOLS := $(PENSTOCK_HOME)/tools
 
 FILE ?=
 KEEP ?=
-JOBS ?= 2
+JOBS ?= 3
 SOAK_S ?= 600
 SEEDS ?= 5000
 KILLS ?= 50
