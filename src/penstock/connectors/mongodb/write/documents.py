@@ -100,7 +100,12 @@ def plain(value: Any) -> Any:
     if kind is int:
         return _long(value)
     if kind is dict:
-        return {_name(name): plain(member) for name, member in value.items()}
+        return {
+            name if type(name) is str else _name(name): (
+                member if type(member) in _SIMPLE else plain(member)
+            )
+            for name, member in value.items()
+        }
     if kind is list:
         return [plain(item) for item in value]
     return _other(value)
@@ -134,6 +139,8 @@ def _name(name: Any) -> str:
 
 
 def _schemaless(value: Any) -> Document:
+    if type(value) is dict:  # as most are, for which the check of an abstract class takes longer
+        return plain(value)  # type: ignore[no-any-return]
     match value:
         case Mapping():
             return plain(value)  # type: ignore[no-any-return]
