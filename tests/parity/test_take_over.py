@@ -25,13 +25,14 @@ from penstock.host.processes import worker_command
 from penstock.kafka.broker import Broker
 from penstock.rest.forward import sign
 from penstock.testing.processes import WorkerProcess, worker_settings
-from penstock.testing.reference import reference_worker
+from penstock.testing.reference import ReferenceWorker, reference_worker
 from penstock.testing.topics import Cell, Stored, Topics
 from penstock.testing.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(1_500)  # half a minute each where the machine is quiet
 
 START_S: Final = 300.0
+ATTEMPTS: Final = 3
 SMALL: Final = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 WIDTH: Final = len(b"line 0000000\n")
 ITEMS: Final = [b"item-%02d" % number for number in range(20)]
@@ -194,6 +195,10 @@ class Cluster:
         return httpx.post(url, content=body, headers=headers, timeout=90, trust_env=False)
 
 
+class ReferenceHung(Exception):
+    """Kafka Connect was killed, as it did not stop."""
+
+
 def key_of(stored: bytes | None) -> SessionKey:
     record = decode_config(b"session-key", stored)
     assert isinstance(record, SessionKey), record
@@ -211,8 +216,19 @@ class Story:
 
 @pytest.fixture(scope="module")
 def story(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Story:
-    """Reference, penstock, reference; each moves lines and gets an order or two."""
-    cluster = Cluster("taken-over", tmp_path_factory.mktemp("taken-over"), broker.bootstrap)
+    """Reference, penstock, reference; each moves lines and gets an order or two. Again from the
+    start if Kafka Connect hangs when it is to stop, which it does once in some dozens of runs: then
+    it is killed, and what it leaves is no measure."""
+    for attempt in range(1, ATTEMPTS + 1):
+        name = f"taken-over-{attempt}"
+        cluster = Cluster(name, tmp_path_factory.mktemp(name), broker.bootstrap)
+        with contextlib.suppress(ReferenceHung):
+            return tell(cluster)
+    pytest.fail(f"Kafka Connect hung at its stop in {ATTEMPTS} attempts")
+
+
+def tell(cluster: Cluster) -> Story:
+    """Raises ReferenceHung if Kafka Connect does not stop in order."""
     shifts: list[Shift] = []
     with contextlib.ExitStack() as stack:
         for worker in cluster.workers.values():
@@ -273,6 +289,8 @@ def run_shift(
     )
     shift.closed = cluster.told(worker)
     worker.stop()
+    if isinstance(worker, ReferenceWorker) and worker.hung:
+        raise ReferenceHung
     shift.border = cluster.border()
     shift.configs = cluster.internal("config", ends["config"])
     shift.statuses = cluster.internal("status", ends["status"])

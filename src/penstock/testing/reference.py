@@ -43,12 +43,17 @@ rootLogger.appenderRef.file.ref = file
 class ReferenceWorker(WorkerProcess):
     """A worker of Kafka Connect."""
 
+    hung = False
+    """Whether it hung when it was to stop, and was killed: what it had not committed by then is
+    processed again."""
+
     def stop(self, timeout_s: float = STOP_S) -> int:
         """Kills a process that hangs: now and then the shutdown of Kafka Connect's REST server and
         that of Jetty, which begins by itself, wait for each other forever."""
         try:
             return super().stop(timeout_s)
         except TimeoutError:
+            self.hung = True
             self.kill()
             wait_until(lambda: self.exit_code is not None, timeout_s, "the killed process to end")
             return self.exit_code or 0
