@@ -92,10 +92,10 @@ class H2Server(DatabaseServer):
             *("-baseDir", str(self._folder / "data")),
         ]
 
-    def _as_other(self, command: Sequence[str]) -> list[str]:
+    def _as_nobody(self, command: Sequence[str]) -> list[str]:
         return list(command)
 
-    def _create(self) -> None:
+    def _create_database(self) -> None:
         self.connect().close()  # the first who comes creates it
 
 
