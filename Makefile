@@ -32,14 +32,15 @@ EXAMPLES ?= 1000
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# Compiling every module of every package would take half a minute; Python compiles those it imports.
+# The list is complete (tests/unit/test_requirements.py), so pip need not resolve it. Compiling every module of every
+# package would take half a minute; Python compiles those it imports.
 setup: $(READY) ## make the virtual environment from pinned requirements
 
 $(READY): requirements/dev.txt pyproject.toml
 	@bin/check-python $(PYTHON)
 	@echo "setting up $(VENV) (pinned requirements; the first time this downloads some 600 MB)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements/dev.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r requirements/dev.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@rm -f $(VENV)/.ready-*
 	@touch $@
