@@ -91,7 +91,7 @@ test: check ## everything: also Spark, a real broker, worker processes, and the 
 	@$(REAL) tests/e2e tests/parity tests/spark tests/integration tests/sim
 	@$(BIN)/pytest -q $(ALONE)
 
-test-fast: check ## everything but parity, faults and what takes long: under six minutes
+test-fast: check ## everything but parity, faults and what takes long: some 17 minutes
 	@$(BIN)/penstock jars spark > /dev/null
 	@$(REAL) tests/e2e tests/spark tests/integration tests/sim $(SLOW:%=--ignore=tests/e2e/test_%.py)
 	@$(BIN)/pytest -q $(ALONE)
