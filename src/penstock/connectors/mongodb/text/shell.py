@@ -4,7 +4,7 @@ The shell's has names without quotes, texts in single quotes, and calls such as 
 which the drivers for Java read wherever a setting or a record holds a document as text.
 
 >>> parse("{_id: ObjectId('65a000000000000000000001'), n: NumberLong(5)}")
-{'_id': ObjectId('65a000000000000000000001'), 'n': Int64(5)}
+{'_id': ObjectId('65a000000000000000000001'), 'n': 5}
 """
 
 from __future__ import annotations
