@@ -6,7 +6,6 @@ The owner's lock guards `SlotPool`.
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -19,10 +18,10 @@ from penstock.flow.messages import News
 from penstock.flow.spark import remote
 from penstock.flow.spark.session import Session
 from penstock.flow.traces import Trace
+from penstock.host.waiting import wait_until
 
 _END_S: Final = 5.0
 _NOTICE_S: Final = 3.0  # within which Spark notices that an executor is lost
-_NOTICE_LOOK_S: Final = 0.1
 
 
 class SlotPool:
@@ -42,7 +41,6 @@ class SlotPool:
         self._limits: Limits | None = None
         self._on_cluster = False
         self._switchboard: Switchboard | None = None
-        self._pause = threading.Event()
 
     def prepare(self) -> None:
         """Creates everything that needs Spark; later calls do nothing."""
@@ -79,13 +77,10 @@ class SlotPool:
         from penstock.flow.spark.executors import removed_since
 
         since = time.time() - _NOTICE_S
-        deadline = time.monotonic() + _NOTICE_S
-        with suppress(Exception):  # Spark is ending
-            while not (removed := removed_since(self._session.get(), since)):
-                if time.monotonic() >= deadline:
-                    break
-                self._pause.wait(_NOTICE_LOOK_S)
-            return removed
+        with suppress(Exception):  # it has lost none, or is ending
+            return wait_until(
+                lambda: removed_since(self._session.get(), since), _NOTICE_S, "a lost executor"
+            )
         return False
 
     def _look_at_cores(self) -> Limits:

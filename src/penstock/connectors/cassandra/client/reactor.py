@@ -60,7 +60,7 @@ class WholeSegments:
 
     def _process_segment_buffer(self) -> None:
         """Moves the payload of the next segment to the buffer of frames; the driver calls it for
-        as long as it does. A checksum that differs breaks the connection."""
+        as long as it does. A segment that cannot be read breaks the connection."""
         from cassandra.connection import CrcMismatchException
         from cassandra.segment import CrcException
 
@@ -76,8 +76,10 @@ class WholeSegments:
                 buffers.io_buffer.seek(0)
                 return
             payload = codec.decode(buffers.io_buffer, header).payload
-        except CrcException as error:
-            self.defunct(CrcMismatchException(str(error), self.endpoint))  # type: ignore[attr-defined]
+        except Exception as error:  # of the checksum, or of a decompressor
+            if isinstance(error, CrcException):
+                error = CrcMismatchException(str(error), self.endpoint)  # type: ignore[attr-defined]
+            self.defunct(error)  # type: ignore[attr-defined]
             return
         buffers._segment_consumed = True
         buffers.cql_frame_buffer.write(payload)

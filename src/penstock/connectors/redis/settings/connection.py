@@ -167,7 +167,7 @@ _TLS_NAMES: Final = {
 
 def connection_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
     """Problems of several settings together."""
-    uri, clustered = _parsed(parsed.get(URI.name)), bool(parsed.get(CLUSTER.name))
+    uri, clustered = uri_of(parsed.get(URI.name)), bool(parsed.get(CLUSTER.name))
     if (
         uri is not None
         and len(uri.addresses) > 1
@@ -200,7 +200,8 @@ def connection_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
         )
 
 
-def _parsed(text: object) -> Uri | None:
+def uri_of(text: object) -> Uri | None:
+    """The URI of a setting's value; None if it is empty or malformed."""
     try:
         return parse_uri(text) if isinstance(text, str) and text.strip() else None
     except UriInvalid:

@@ -31,6 +31,7 @@ from penstock.api.settings import (
 from penstock.connectors.kcql import KcqlInvalid
 from penstock.connectors.redis.client.access import Access, Mode
 from penstock.connectors.redis.client.uris import UriInvalid, parse_uri
+from penstock.connectors.redis.settings.connection import uri_of
 from penstock.connectors.redis.settings.shared import (
     PIPELINE_KEYS,
     ServersCheck,
@@ -198,10 +199,10 @@ _TLS_KEYS: Final = (
 
 
 def _cluster_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
-    host = parsed.get(HOST.name)
-    if not isinstance(host, str) or parsed.get(CLUSTER.name) or _host_problem(host) is not None:
+    host = str(parsed.get(HOST.name))
+    uri = uri_of(parsed.get(HOST.name))
+    if uri is None or parsed.get(CLUSTER.name):
         return
-    uri = parse_uri(host)
     if len(uri.addresses) > 1 and uri.mode is not Mode.SENTINEL:
         text = f"Several hosts are those of a cluster, which needs {CLUSTER.name}=true"
         yield HOST.name, invalid(HOST.name, HIDDEN if "@" in host else host, text)
