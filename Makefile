@@ -6,7 +6,9 @@ BIN := $(VENV)/bin
 export PENSTOCK_HOME := $(CURDIR)/.penstock
 # Else each of the hundreds of processes that tests start would compile what it imports.
 unexport PYTHONDONTWRITEBYTECODE
-READY := $(VENV)/.ready-$(shell cksum requirements/dev.txt pyproject.toml | cksum | cut -d' ' -f1)
+stamp = $(VENV)/.$(1)-$(shell cksum requirements/$(1).txt pyproject.toml | cksum | cut -d' ' -f1)
+RUNTIME := $(call stamp,runtime)
+READY := $(call stamp,dev)
 
 # Servers that tests start by themselves, and what makes a root for the image.
 PACKAGES := redis-server mosquitto debootstrap
@@ -32,20 +34,28 @@ EXAMPLES ?= 1000
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# The list is complete (tests/unit/test_requirements.py), so pip need not resolve it. Compiling every module of every
-# package would take half a minute; Python compiles those it imports.
+# The lists are complete (tests/unit/test_requirements.py), so pip need not resolve them. Compiling every module of
+# every package would take half a minute; Python compiles those it imports.
+INSTALL_PINNED := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes
+
 setup: $(READY) ## make the virtual environment from pinned requirements
 
-$(READY): requirements/dev.txt pyproject.toml
+$(RUNTIME): requirements/runtime.txt pyproject.toml
 	@bin/check-python $(PYTHON)
-	@echo "setting up $(VENV) (pinned requirements; the first time this downloads some 600 MB)"
+	@echo "setting up $(VENV) (pinned requirements; the first time this downloads some 400 MB)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r requirements/dev.txt
+	@$(INSTALL_PINNED) -r requirements/runtime.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	@rm -f $(VENV)/.ready-*
+	@rm -f $(VENV)/.runtime-* $(VENV)/.dev-*
 	@touch $@
 
-jars: $(READY) ## fetch every jar now: Kafka's client for Spark, the embedded broker, the real Kafka Connect
+$(READY): requirements/dev.txt | $(RUNTIME)
+	@echo "adding what tests and checks need (the first time this downloads some 200 MB)"
+	@$(INSTALL_PINNED) -r requirements/dev.txt
+	@rm -f $(VENV)/.dev-*
+	@touch $@
+
+jars: $(RUNTIME) ## fetch every jar now: Kafka's client for Spark, the embedded broker, the real Kafka Connect
 	@$(BIN)/penstock jars
 
 debian: ## install the Debian packages that some tests need, as root; without them these are skipped
@@ -67,7 +77,7 @@ tools: $(READY) ## fetch helm, kubeconform, promtool, hadolint and FerretDB for 
 modules: $(READY) ## fetch Redis' JSON and time series for the tests; without them these are skipped
 	@$(BIN)/python -m penstock.testing.redis_modules
 
-demo: $(READY) ## move a file through Kafka into another file; FILE=path for your own, KEEP=1 to keep it running
+demo: $(RUNTIME) ## move a file through Kafka into another file; FILE=path for your own, KEEP=1 to keep it running
 	@$(BIN)/penstock demo $(if $(FILE),--file "$(FILE)") $(if $(filter-out 0,$(KEEP)),--keep)
 
 check: $(READY) ## format, lint, types, import layers, unit and property tests: under a minute
@@ -105,7 +115,7 @@ soak: $(READY) ## at length what `make test` does a little of: random faults for
 format: $(READY) ## format the code and mend what the linter can
 	@$(BIN)/ruff format --quiet . && $(BIN)/ruff check --fix --quiet .
 
-docs: $(READY) ## write docs/settings.md anew from the declarations of all settings
+docs: $(RUNTIME) ## write docs/settings.md anew from the declarations of all settings
 	@$(BIN)/penstock explain --page > docs/settings.md.new && mv docs/settings.md.new docs/settings.md
 
 site: docs ## build the documentation as a site, in build/site; broken links are errors
@@ -115,7 +125,7 @@ site: docs ## build the documentation as a site, in build/site; broken links are
 bench: $(READY) ## measure what docs/performance.md reports
 	@$(BIN)/python -m benchmarks
 
-wheel: $(READY) ## build the wheel, in dist; two builds of one commit are equal
+wheel: $(RUNTIME) ## build the wheel, in dist; two builds of one commit are equal
 	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation \
 	  --wheel-dir dist .
 
