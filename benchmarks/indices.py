@@ -39,7 +39,7 @@ _INDEX: Final[Any] = {
 def _into_index(session: Session, load: Load, note: Note) -> None:
     topic = load.topic(JSON)
     rate = None
-    with SearchServer(heap=_HEAP) as server:
+    with SearchServer(heap=_HEAP, options=["-XX:+UseSerialGC"]) as server:
         for run in ("cold", "warm"):
             name = session.name("documents")
             server.request("PUT", f"/{topic}", _INDEX)
@@ -77,7 +77,7 @@ def _into_index(session: Session, load: Load, note: Note) -> None:
 
 def _from_index(session: Session, load: Load, note: Note) -> None:
     rate = None
-    with SearchServer(heap=_HEAP) as server:
+    with SearchServer(heap=_HEAP, options=["-XX:+UseSerialGC"]) as server:
         server.request("PUT", "/rows", _INDEX)
         _fill(server, "rows", load.records)
         _check(server, "rows", load.records)

@@ -13,7 +13,7 @@ import hypothesis
 import pytest
 
 from penstock.errors import StartupFailed
-from penstock.kafka.broker import Broker, disk_free_mb
+from penstock.kafka.broker import BRIEF, Broker, disk_free_mb
 from penstock.testing.databases import DatabaseServer, MariaDbServer, PostgresServer
 from penstock.testing.topics import Topics
 
@@ -95,7 +95,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
             f"{folder.parents[1]}. Make room there, or name another place with TMPDIR.",
             pytrace=False,
         )
-    with Broker(folder) as running:
+    with Broker(folder, java_options=[BRIEF]) as running:
         _shared.append(running)
         yield running
 

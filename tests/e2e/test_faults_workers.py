@@ -18,7 +18,7 @@ from typing import Final
 import psutil
 import pytest
 
-from penstock.kafka.broker import Broker, Listener, free_port
+from penstock.kafka.broker import BRIEF, Broker, Listener, free_port
 from penstock.testing.cluster import Cluster, Flow, GrowingFile, Repeats, Trial, Watch, is_task
 from penstock.testing.group_log import read_group_log
 from penstock.testing.processes import WorkerProcess
@@ -65,7 +65,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory, proxy: Proxy) -> Iterator[B
     quick = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "300"}
     ways = [Listener("PROXIED", proxy.target, proxy.port)]
     folder = tmp_path_factory.mktemp("broker")
-    with Broker(folder, port=free_port(), settings=quick, listeners=ways) as own:
+    with Broker(
+        folder, port=free_port(), settings=quick, listeners=ways, java_options=[BRIEF]
+    ) as own:
         yield own
 
 

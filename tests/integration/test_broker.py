@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from penstock.errors import StartupFailed
-from penstock.kafka.broker import Broker, free_port, port_in_use
+from penstock.kafka.broker import BRIEF, Broker, free_port, port_in_use
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
 
@@ -23,7 +23,7 @@ QUICK = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "3
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[Broker]:
     """A broker nobody else uses, not started yet."""
-    broker = Broker(tmp_path / "data", settings=QUICK)
+    broker = Broker(tmp_path / "data", settings=QUICK, java_options=[BRIEF])
     yield broker
     broker.stop()
 
@@ -62,7 +62,7 @@ def test_a_port_in_use_is_refused_before_anything_is_started(tmp_path: Path) -> 
 
 
 def test_a_broker_that_cannot_start_says_its_last_words(tmp_path: Path) -> None:
-    broker = Broker(tmp_path / "data", settings={"num.partitions": "0"})
+    broker = Broker(tmp_path / "data", settings={"num.partitions": "0"}, java_options=[BRIEF])
     with pytest.raises(StartupFailed, match=r"num\.partitions"):
         broker.start()
     assert broker.pid is None
@@ -81,7 +81,7 @@ def test_a_broker_that_ended_by_itself_says_its_last_words(own: Broker) -> None:
 
 
 def test_stopping_twice_does_no_harm(tmp_path: Path) -> None:
-    broker = Broker(tmp_path / "data")
+    broker = Broker(tmp_path / "data", java_options=[BRIEF])
     broker.stop()
     broker.stop()
     assert broker.wait() == 0

@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from penstock.errors import Unavailable
-from penstock.kafka.broker import Broker, free_port
+from penstock.kafka.broker import BRIEF, Broker, free_port
 from penstock.kafka.log import CompactedLog, Dropped, Entry
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
@@ -160,7 +160,7 @@ def test_a_broker_that_goes_away_and_comes_back_is_read_on(
 ) -> None:
     # It comes back sooner when the one before is given up sooner.
     quick = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "300"}
-    with Broker(tmp_path_factory.mktemp("own-broker"), settings=quick) as own:
+    with Broker(tmp_path_factory.mktemp("own-broker"), settings=quick, java_options=[BRIEF]) as own:
         reader = Reader(Topics(own.bootstrap), unique("log"), 1)
         received: list[Entry] = []
         log = reader.open(received)

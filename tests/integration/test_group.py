@@ -14,7 +14,7 @@ import pytest
 from kafka.admin import KafkaAdminClient
 
 from penstock.kafka import admin
-from penstock.kafka.broker import Broker
+from penstock.kafka.broker import BRIEF, Broker
 from penstock.kafka.group import Callbacks, WorkerGroup
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
@@ -161,7 +161,7 @@ def test_a_coordinator_that_goes_away_is_reported_and_found_again(
 ) -> None:
     # It comes back sooner when the one before is given up sooner.
     quick = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "300"}
-    with Broker(tmp_path_factory.mktemp("own-broker"), settings=quick) as own:
+    with Broker(tmp_path_factory.mktemp("own-broker"), settings=quick, java_options=[BRIEF]) as own:
         member = Member("one", own.bootstrap, unique("workers"))
         try:
             member.join()

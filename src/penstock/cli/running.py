@@ -110,7 +110,8 @@ def fetch_jars(sets: tuple[str, ...], every: bool, to: Path | None, debug: bool)
     """Fetch Java archives now, not when first needed.
 
     By default all SETS: spark for workers, broker for the embedded Kafka, connect for tests. With
-    those for workers, Java's classes are archived, so that workers start Spark in half the time.
+    those for workers and brokers, Java's classes are archived, so that these start in half the
+    time.
     """
     chosen = jars.SETS if every or not sets else sets
     for name in chosen:
@@ -119,7 +120,11 @@ def fetch_jars(sets: tuple[str, ...], every: bool, to: Path | None, debug: bool)
     if to is None and "spark" in chosen:
         from penstock.flow.spark import archiving
 
-        click.echo(f"classes: {archiving.make(click.echo)}")
+        click.echo(f"classes of spark: {archiving.make(click.echo)}")
+    if to is None and "broker" in chosen:
+        from penstock.kafka import broker as embedded
+
+        click.echo(f"classes of broker: {embedded.archive_classes(click.echo)}")
 
 
 @click.command()

@@ -90,7 +90,7 @@ def folder(which: str, say: Callable[[str], None] = lambda text: None) -> Path:
         )
     target = home() / "jars" / name
     if not target.is_dir():
-        with _ivy_cache_locked():
+        with locked_home("fetching"):  # Ivy's cache is for one process at a time
             if not target.is_dir():
                 say(f"fetching {len(jars)} jars for {which}")
                 _fetch(jars, target)
@@ -126,10 +126,10 @@ def _folder_name(which: str, jars: Iterable[Jar]) -> str:
 
 
 @contextmanager
-def _ivy_cache_locked() -> Iterator[None]:
-    """Locks Ivy's cache, which is for one process at a time; others wait."""
+def locked_home(work: str) -> Iterator[None]:
+    """Locks the penstock home for one kind of `work`; other processes wait for the lock."""
     home().mkdir(parents=True, exist_ok=True)
-    with (home() / "fetching.lock").open("w") as file:
+    with (home() / f"{work}.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
@@ -214,10 +214,15 @@ def _ivy_xml(jars: Iterable[Jar]) -> str:
     )
 
 
-def _ivy_jar() -> Path:
+def pyspark_jars() -> list[Path]:
+    """The jars that PySpark ships; raises StartupFailed if it ships none."""
     spec = find_spec("pyspark")
     places = spec.submodule_search_locations if spec else None
-    jars = [jar for place in places or () for jar in Path(place).glob("jars/ivy-*.jar")]
-    if not jars:
+    paths = [jar for place in places or () for jar in sorted(Path(place).glob("jars/*.jar"))]
+    if not paths:
         raise StartupFailed("PySpark is not installed with its jars; run `make setup`.")
-    return jars[0]
+    return paths
+
+
+def _ivy_jar() -> Path:
+    return next(jar for jar in pyspark_jars() if jar.name.startswith("ivy-"))

@@ -16,7 +16,7 @@ from penstock.api import (
     Use,
 )
 from penstock.convert.json import JsonConverter
-from penstock.kafka.broker import Broker
+from penstock.kafka.broker import BRIEF, Broker
 from penstock.testing.conformance_case import Case, SinkCase, SourceCase, compare, either_records
 from penstock.testing.processes import WorkerProcess, worker_settings
 from penstock.testing.topics import Topics
@@ -87,7 +87,7 @@ class _EndToEnd(Case):
         try:
             broker: Broker = request.getfixturevalue("broker")
         except pytest.FixtureLookupError:
-            with Broker(tmp_path_factory.mktemp("broker")) as own:
+            with Broker(tmp_path_factory.mktemp("broker"), java_options=[BRIEF]) as own:
                 yield from self._worker(folder, own)
         else:
             yield from self._worker(folder, broker)

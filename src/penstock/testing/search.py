@@ -10,6 +10,7 @@ import atexit
 import contextlib
 import os
 import tempfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -82,11 +83,18 @@ class SearchServer:
     """A node, started with `start` or as a context manager. Started again, also after `kill`, it
     has the same port and the same documents."""
 
-    def __init__(self, product: str = "opensearch", *, heap: str = "512m") -> None:
+    def __init__(
+        self,
+        product: str = "opensearch",
+        *,
+        heap: str = "512m",
+        options: Sequence[str] = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+    ) -> None:
         self.product = product
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._heap = heap
+        self._options = tuple(options)
         self._folder = tempfile.TemporaryDirectory(prefix=f"penstock-{product}-")
         self._process: Process | None = None
         self._http = httpx.Client(base_url=self.url, timeout=60, trust_env=False)
@@ -99,7 +107,7 @@ class SearchServer:
         classes = os.pathsep.join(
             str(jar) for jar in sorted(jars.folder(self.product).glob("*.jar"))
         )
-        command = [jars.java(), f"-Xms{self._heap}", f"-Xmx{self._heap}", "-XX:+UseSerialGC"]
+        command = [jars.java(), f"-Xms{self._heap}", f"-Xmx{self._heap}", *self._options]
         command += ["-cp", classes, str(program), str(folder), str(self.port), str(free_port())]
         self._process = process = Process(command, folder / "log")
         process.start()

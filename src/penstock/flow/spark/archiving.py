@@ -1,19 +1,17 @@
-"""Makes the archive of Java's classes that `classes` looks for: `python -m
-penstock.flow.spark.archiving FILE` starts Spark, and its JVM writes the file when it ends."""
+"""Creates Spark's class archive: `python -m penstock.flow.spark.archiving FILE` starts Spark, and
+its JVM writes the file when it ends."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.errors import StartupFailed
-from penstock.flow.spark import classes
-from penstock.flow.spark.session import Session, archiving_options
-from penstock.host import jars
+from penstock.flow.spark.session import Session, archiving_settings
+from penstock.host import class_archive, jars
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,26 +21,9 @@ _WRITING_S: Final = 120.0
 
 
 def make(say: Callable[[str], None]) -> Path:
-    """The archive; creates it if it is missing (some twelve seconds, 150 MB) and removes others.
-    Raises StartupFailed."""
-    java = jars.java()
-    if existing := classes.archive(java):
-        return existing
-    say("archiving the classes of Spark, so that it starts in half the time")
-    place = classes.place()
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=place, prefix=".making-") as folder:
-            archive = Path(folder) / "spark.jsa"
-            _run(archive)
-            for old in place.glob("spark-*.jsa"):
-                old.unlink()
-            return archive.rename(place / classes.name(java, archive.stat().st_size))
-    except OSError as error:
-        raise StartupFailed(
-            f"The classes of Spark cannot be archived in {place}: {error.strerror}. Set "
-            "PENSTOCK_HOME to a folder that can be written to."
-        ) from error
+    """The archive; creates it if it is missing (some twelve seconds, 150 MB). Raises
+    StartupFailed."""
+    return class_archive.make("spark", jars.java(), jars.pyspark_jars(), _run, say)
 
 
 def _run(path: Path) -> None:
@@ -59,7 +40,7 @@ def _run(path: Path) -> None:
 
 def _write(path: Path) -> None:
     """Starts Spark with the classes that slots load."""
-    session = Session(archiving_options(path), lambda text: None)
+    session = Session(archiving_settings(path), lambda text: None)
     session.start()
     session.get().range(0, 1, 1, 1).mapInArrow(_same, "id long").collect()
     session.stop(_WRITING_S)

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.config.properties import render_properties
 from penstock.data.arrow import no_pandas
 from penstock.errors import PenstockError, StartupFailed
-from penstock.flow.spark import classes, java, remote, scratch
-from penstock.host import jars
+from penstock.flow.spark import java, remote, scratch
+from penstock.host import class_archive, jars
 from penstock.plugins.path import ROOTS
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ def start(
         [
             java_options(settings.get(_OPTIONS), encrypted=encrypted),
             *temporary(settings.get(_OPTIONS), os.environ.get("TMPDIR")),
-            *([] if _OPTIONS in settings else classes.options(java)),
+            *([] if _OPTIONS in settings else _archive(java)),
         ]
     )
     if folder is None:  # else Spark unpacks the executors' archives there, and these are large
@@ -219,10 +219,15 @@ def java_options(user_options: str | None, *, encrypted: bool) -> str:
     return options if "log4j2.configurationFile" in options else f"{options} {_LOGGING}"
 
 
-def archiving_options(path: Path) -> dict[str, str]:
+def archiving_settings(path: Path) -> dict[str, str]:
     """Settings with which the JVM writes an archive of its classes when it ends."""
-    dump = f"-XX:ArchiveClassesAtExit={shlex.quote(str(path))} -Xlog:disable"
+    dump = shlex.join(class_archive.writing_options(path))
     return {_OPTIONS: f"{java_options(None, encrypted=False)} {dump}"}
+
+
+def _archive(java: str) -> list[str]:
+    options = class_archive.options("spark", java, jars.pyspark_jars())
+    return [shlex.quote(option) for option in options]
 
 
 def temporary(user_options: str | None, folder: str | None) -> list[str]:
