@@ -46,7 +46,7 @@ class Step:
 
 
 def plan(
-    declared: resources.Found,
+    declared: resources.Resources,
     stored: Mapping[str, Mapping[str, str | None]],
     current: Mapping[str, str],
     *,

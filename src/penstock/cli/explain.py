@@ -18,7 +18,7 @@ from penstock.cli.exits import NotThere
 from penstock.config import connector, worker_keys
 from penstock.config.define import ConfigDef
 from penstock.config.render import help_text, markdown
-from penstock.plugins.registry import Found, Kind, PluginClass, Registry
+from penstock.plugins.registry import InstalledPlugin, Kind, PluginClass, Registry
 from penstock.runtime.providers import BUILT_IN as BUILT_IN_PROVIDERS
 
 _TITLES: Final[Mapping[str, str]] = {
@@ -91,7 +91,7 @@ def subjects(registry: Registry) -> list[Subject]:
 
 
 def _of_plugin(kind: Kind, cls: PluginClass) -> Subject:
-    entry = Found(kind, cls, cls.plugin)
+    entry = InstalledPlugin(kind, cls, cls.plugin)
     names = (entry.plugin.class_name, *sorted(entry.names() - {entry.plugin.class_name}))
     about = " ".join((inspect.getdoc(cls) or "").partition("\n\n")[0].split())
     return Subject(names, _KINDS[kind], about, entry.plugin.config)

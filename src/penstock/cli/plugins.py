@@ -15,7 +15,7 @@ from penstock.cli.session import Session, pass_session
 
 if TYPE_CHECKING:
     from penstock.plugins.path import Survey
-    from penstock.plugins.registry import Found, SearchedLocation, Skipped
+    from penstock.plugins.registry import InstalledPlugin, SearchedLocation, Skipped
 
 _OWN: Final = "penstock "
 """The name of the built-in plugins' place."""
@@ -118,7 +118,9 @@ def _report(survey: Survey, refusal: str | None) -> dict[str, Any]:
     }
 
 
-def _place(place: SearchedLocation, unusable: set[str], used: Sequence[Found]) -> dict[str, Any]:
+def _place(
+    place: SearchedLocation, unusable: set[str], used: Sequence[InstalledPlugin]
+) -> dict[str, Any]:
     report: dict[str, Any] = {
         "kind": place.kind,
         "where": place.where,
@@ -163,7 +165,7 @@ def _place(place: SearchedLocation, unusable: set[str], used: Sequence[Found]) -
     return report
 
 
-def _names(entry: Found) -> frozenset[str]:
+def _names(entry: InstalledPlugin) -> frozenset[str]:
     """The names a configuration may use; short names of nested classes are ambiguous."""
     name = entry.plugin.class_name
     return frozenset({name}) if "$" in name else entry.names()

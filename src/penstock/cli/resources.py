@@ -57,7 +57,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Resources:
     """The connectors of all files in their order, and notes about documents that were passed over.
     `skipped` names connectors that must not be changed."""
 
@@ -68,7 +68,7 @@ class Found:
 
 def read(
     paths: Sequence[str], *, recursive: bool = False, selector: Mapping[str, str] | None = None
-) -> Found:
+) -> Resources:
     """The connectors that the files, and the files in the folders, describe.
 
     With a `selector`, resources without these labels are left out. Raises Unusable for what cannot
@@ -91,7 +91,7 @@ def read(
     chosen = [connector for connector in connectors if _selected(connector, selector or {})]
     _demand_unique(chosen)
     _demand_one_cluster(chosen)
-    return Found(tuple(chosen), tuple(notes), frozenset(skipped))
+    return Resources(tuple(chosen), tuple(notes), frozenset(skipped))
 
 
 def documents(data: bytes, path: str) -> Iterator[dict[str, Any]]:

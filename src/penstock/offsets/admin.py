@@ -38,7 +38,7 @@ from penstock.ids import TaskId
 from penstock.kafka import clients
 from penstock.kafka.fencing import transaction
 from penstock.offsets.store import OffsetStore, connector_admin_java, producer_settings
-from penstock.plugins.registry import Found
+from penstock.plugins.registry import InstalledPlugin
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class OffsetAdmin:
         self._store = store
         self._exactly_once = worker_config.exactly_once(config)
 
-    def read(self, name: str, entry: Found, props: RawProps) -> Json:
+    def read(self, name: str, entry: InstalledPlugin, props: RawProps) -> Json:
         """`ConnectorOffsets`: all stored or committed offsets."""
         props = self._resolved(props)
         if issubclass(entry.cls, SourceConnector):
@@ -86,7 +86,9 @@ class OffsetAdmin:
             ]
         return {"offsets": pairs}
 
-    def alter(self, name: str, entry: Found, props: RawProps, pairs: Sequence[Json]) -> str:
+    def alter(
+        self, name: str, entry: InstalledPlugin, props: RawProps, pairs: Sequence[Json]
+    ) -> str:
         """Alters the offsets of these partitions; returns the message for the user."""
         props = self._resolved(props)
         if issubclass(entry.cls, SourceConnector):
@@ -99,7 +101,7 @@ class OffsetAdmin:
             self._commit(name, props, places)
         return _message("altered", done)
 
-    def reset(self, name: str, entry: Found, props: RawProps) -> str:
+    def reset(self, name: str, entry: InstalledPlugin, props: RawProps) -> str:
         """Resets all offsets of the connector; returns the message for the user."""
         props = self._resolved(props)
         if issubclass(entry.cls, SourceConnector):
@@ -229,7 +231,9 @@ def _code(error: Exception) -> object:
     return getattr(error, "errno", None)
 
 
-def _alter_offsets(name: str, entry: Found, props: RawProps, offsets: Any, verb: str) -> bool:
+def _alter_offsets(
+    name: str, entry: InstalledPlugin, props: RawProps, offsets: Any, verb: str
+) -> bool:
     """Calls the connector's `alter_offsets`. Its own refusal is raised as it is; any other error
     gets a message about the operation."""
     assert issubclass(entry.cls, SourceConnector | SinkConnector)
@@ -329,7 +333,7 @@ def _group(name: str, props: RawProps) -> str:
     return props.get(connector_config.GROUP_OVERRIDE) or connector_config.consumer_group(name)
 
 
-def _parsed(entry: Found, props: RawProps) -> Config:
+def _parsed(entry: InstalledPlugin, props: RawProps) -> Config:
     return entry.plugin.config.parse(dict(props))
 
 

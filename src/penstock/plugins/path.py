@@ -53,7 +53,7 @@ from penstock.plugins.project import declared_entries
 from penstock.plugins.registry import (
     BASES,
     ENTRY_POINTS,
-    Found,
+    InstalledPlugin,
     Level,
     Registry,
     SearchedLocation,
@@ -116,7 +116,7 @@ class Survey:
 
     registry: Registry
     places: tuple[SearchedLocation, ...]
-    undeclared: tuple[Found, ...]  # found only by searching modules
+    undeclared: tuple[InstalledPlugin, ...]  # found only by searching modules
 
 
 def registry(props: Mapping[str, str]) -> Registry:
@@ -174,7 +174,7 @@ def survey(props: Mapping[str, str]) -> Survey:
     locations = [location for path in listed(props) for location in locations_in(path)]
     places = installed({str(root) for location in locations for root in location.roots})
     roots: dict[str, None] = {}
-    undeclared: list[Found] = []
+    undeclared: list[InstalledPlugin] = []
     for location in locations:
         place, missing = _look(location, discovery)
         places.append(place)
@@ -311,7 +311,9 @@ def _top_level(folder: Path) -> set[str]:
     }
 
 
-def _look(location: Location, discovery: Discovery) -> tuple[SearchedLocation, tuple[Found, ...]]:
+def _look(
+    location: Location, discovery: Discovery
+) -> tuple[SearchedLocation, tuple[InstalledPlugin, ...]]:
     """Searches a location; also returns its plugins that no entry point declares."""
     place = SearchedLocation(location.form.value, str(location.path))
     if location.problem is not None:
@@ -319,8 +321,8 @@ def _look(location: Location, discovery: Discovery) -> tuple[SearchedLocation, t
     if location.form is Form.JARS:
         reason = "a jar; penstock runs plugins written in Python"
         return replace(place, skipped=(Skipped(str(location.path), reason, Level.NOTE),)), ()
-    entries: tuple[Found, ...] = ()
-    undeclared: tuple[Found, ...] = ()
+    entries: tuple[InstalledPlugin, ...] = ()
+    undeclared: tuple[InstalledPlugin, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     try:
         with _on_path(location.roots) as keep:
@@ -362,7 +364,7 @@ def _on_path(roots: Sequence[Path]) -> Iterator[Callable[[], None]]:
                 sys.path.remove(root)
 
 
-def _declared(location: Location) -> tuple[tuple[Found, ...], tuple[Skipped, ...]]:
+def _declared(location: Location) -> tuple[tuple[InstalledPlugin, ...], tuple[Skipped, ...]]:
     """The plugins that the distributions of a location declare."""
     skipped: list[Skipped] = []
     usable: list[EntryPoint] = []
@@ -377,7 +379,7 @@ def _declared(location: Location) -> tuple[tuple[Found, ...], tuple[Skipped, ...
     return entries, (*skipped, *broken)
 
 
-def _of_project(location: Location) -> tuple[tuple[Found, ...], tuple[Skipped, ...]]:
+def _of_project(location: Location) -> tuple[tuple[InstalledPlugin, ...], tuple[Skipped, ...]]:
     """The plugins in modules of a location which the `pyproject.toml` of their project declares:
     what an author works on is in `plugin.path` as it is, and has no metadata yet."""
     entries: list[EntryPoint] = []
@@ -407,9 +409,9 @@ def _not_declared(location: Location) -> Iterator[Skipped]:
         )
 
 
-def _scanned(location: Location) -> tuple[tuple[Found, ...], tuple[Skipped, ...]]:
+def _scanned(location: Location) -> tuple[tuple[InstalledPlugin, ...], tuple[Skipped, ...]]:
     """The plugin classes that are defined in the modules which import penstock."""
-    entries: list[Found] = []
+    entries: list[InstalledPlugin] = []
     skipped: list[Skipped] = []
     candidates = 0
     passed_over: set[str] = set()
@@ -457,8 +459,8 @@ def _is_a_base(cls: type) -> bool:
     )
 
 
-def _of_its_own(cls: type, location: str) -> Found:
-    entry = Found.of(cls, location)
+def _of_its_own(cls: type, location: str) -> InstalledPlugin:
+    entry = InstalledPlugin.of(cls, location)
     if "plugin" not in vars(cls):
         raise TypeError(f"{cls!r} is not a plugin: its `plugin` is that of its base")
     return entry

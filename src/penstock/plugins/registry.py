@@ -84,7 +84,7 @@ BASES: Final = tuple(base for _, base, _ in _BASES)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class InstalledPlugin:
     """One plugin class, its description and its location."""
 
     kind: Kind
@@ -93,7 +93,7 @@ class Found:
     location: str = CLASSPATH
 
     @classmethod
-    def of(cls, plugin_class: object, location: str = CLASSPATH) -> Found:
+    def of(cls, plugin_class: object, location: str = CLASSPATH) -> InstalledPlugin:
         """Raises TypeError, with the reason, if it is not a plugin class."""
         kind, checked = _kind_of(plugin_class)
         return cls(kind, checked, checked.plugin, location)
@@ -136,7 +136,7 @@ class SearchedLocation:
 
     kind: str
     where: str
-    found: tuple[Found, ...] = ()
+    found: tuple[InstalledPlugin, ...] = ()
     skipped: tuple[Skipped, ...] = ()
 
 
@@ -154,13 +154,15 @@ class Registry:
     wherever the plugins run.
     """
 
-    def __init__(self, plugins: Iterable[PluginClass | Found], roots: Sequence[str] = ()) -> None:
+    def __init__(
+        self, plugins: Iterable[PluginClass | InstalledPlugin], roots: Sequence[str] = ()
+    ) -> None:
         self.roots = tuple(roots)
-        self.shadowed: list[tuple[Found, Found]] = []
+        self.shadowed: list[tuple[InstalledPlugin, InstalledPlugin]] = []
         """Plugins that are not used, each with the one that is used in its place."""
-        chosen: dict[str, Found] = {}
+        chosen: dict[str, InstalledPlugin] = {}
         for plugin in plugins:
-            entry = plugin if isinstance(plugin, Found) else Found.of(plugin)
+            entry = plugin if isinstance(plugin, InstalledPlugin) else InstalledPlugin.of(plugin)
             known = chosen.setdefault(entry.plugin.class_name, entry)
             if Version(known.plugin.version) < Version(entry.plugin.version):
                 chosen[entry.plugin.class_name] = entry
@@ -176,12 +178,12 @@ class Registry:
         report(places)
         return cls(entry for place in places for entry in place.found)
 
-    def of_kind(self, *kinds: Kind) -> list[Found]:
+    def of_kind(self, *kinds: Kind) -> list[InstalledPlugin]:
         """The plugins of these kinds, by class name."""
         matching = (entry for entry in self.found if entry.kind in kinds)
         return sorted(matching, key=lambda entry: entry.plugin.class_name)
 
-    def connector(self, name: str) -> Found:
+    def connector(self, name: str) -> InstalledPlugin:
         """The connector a `connector.class` names; raises UnknownConnectorClass."""
         connectors = self.of_kind(Kind.SOURCE, Kind.SINK)
         matching = [f for f in connectors if name in f.names() or f"{name}Connector" in f.names()]
@@ -205,7 +207,7 @@ class Registry:
             f"{name}, available connectors are: {available}"
         )
 
-    def find_connector(self, name: str | None) -> Found | None:
+    def find_connector(self, name: str | None) -> InstalledPlugin | None:
         """The connector that a `connector.class` names, or None."""
         try:
             return self.connector(name.strip()) if name is not None else None
@@ -237,7 +239,7 @@ class Registry:
         cls = self._single(name, Kind.PREDICATE)
         return cls if cls is not None and issubclass(cls, Predicate) else None
 
-    def any(self, name: str) -> Found | None:
+    def any(self, name: str) -> InstalledPlugin | None:
         """The plugin of any kind that a name refers to; None if unknown or ambiguous."""
         return _unambiguous(name, self.found)
 
@@ -261,7 +263,7 @@ class Registry:
         return entry.cls if entry is not None else None
 
 
-def _unambiguous(name: str, among: Iterable[Found]) -> Found | None:
+def _unambiguous(name: str, among: Iterable[InstalledPlugin]) -> InstalledPlugin | None:
     """The one of these that a name refers to: by its full class name, or else by an alias."""
     matching = [entry for entry in among if name in entry.names()]
     exact = [entry for entry in matching if entry.plugin.class_name == name]
@@ -281,15 +283,15 @@ _ONE_NAMESPACE: Final = (
 """Kinds that the same settings refer to, so that their short names must differ."""
 
 
-def ambiguous(plugins: Iterable[Found]) -> list[tuple[str, Sequence[Found]]]:
+def ambiguous(plugins: Iterable[InstalledPlugin]) -> list[tuple[str, Sequence[InstalledPlugin]]]:
     """Ambiguous short names, which fit several plugins and cannot be used.
 
     Names of nested classes (`Value` of `Cast$Value`) do not count.
     """
     plain = [entry for entry in plugins if "$" not in entry.plugin.class_name]
-    shared: list[tuple[str, Sequence[Found]]] = []
+    shared: list[tuple[str, Sequence[InstalledPlugin]]] = []
     for kinds in _ONE_NAMESPACE:
-        by_name: defaultdict[str, list[Found]] = defaultdict(list)
+        by_name: defaultdict[str, list[InstalledPlugin]] = defaultdict(list)
         for entry in plain:
             for name in entry.names() if entry.kind in kinds else ():
                 by_name[name].append(entry)
@@ -321,9 +323,9 @@ def root_of(dist: Distribution) -> str:
 
 def loaded(
     entries: Iterable[EntryPoint], location: str
-) -> tuple[tuple[Found, ...], tuple[Skipped, ...]]:
+) -> tuple[tuple[InstalledPlugin, ...], tuple[Skipped, ...]]:
     """The plugins that entry points name; each names a class, or a tuple of classes."""
-    plugins: list[Found] = []
+    plugins: list[InstalledPlugin] = []
     skipped: list[Skipped] = []
     for entry in entries:
         try:
@@ -333,7 +335,7 @@ def loaded(
             continue
         for cls in value if isinstance(value, tuple) else (value,):
             try:
-                plugins.append(Found.of(cls, location))
+                plugins.append(InstalledPlugin.of(cls, location))
             except TypeError as error:
                 skipped.append(Skipped(f"'{entry.name}' ({entry.value})", str(error)))
     return tuple(plugins), tuple(skipped)

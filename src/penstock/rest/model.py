@@ -17,7 +17,7 @@ from penstock.config.connector_keys import CONNECTOR_VERSION
 from penstock.config.versions import LATEST, mismatch
 from penstock.data.java_maps import copy_buckets, hash_map_order
 from penstock.errors import BadRequest, NotFound
-from penstock.plugins.registry import Found, Kind, Registry
+from penstock.plugins.registry import InstalledPlugin, Kind, Registry
 from penstock.runtime.validation import always_typed, available
 
 Json = dict[str, Any]
@@ -90,7 +90,7 @@ def task_infos(state: HerderState, name: str) -> list[Json] | None:
 
 def plugin_infos(registry: Registry, *, connectors_only: bool) -> list[Json]:
     """A list of `PluginInfo`: connectors by default, else all kinds in Kafka Connect's order."""
-    listed: list[tuple[Kind, list[Found]]] = [
+    listed: list[tuple[Kind, list[InstalledPlugin]]] = [
         (kind, registry.of_kind(kind)) for kind in (Kind.SINK, Kind.SOURCE)
     ]
     if not connectors_only:
@@ -178,7 +178,7 @@ def _state_info(
     }
 
 
-def _state(status: Status, entry: Found | None) -> Json:
+def _state(status: Status, entry: InstalledPlugin | None) -> Json:
     version = status.version
     if version is None and entry is not None and status.state in VERSIONED:
         version = entry.plugin.version  # reported by a worker that has no version in its statuses
@@ -192,5 +192,5 @@ def _state(status: Status, entry: Found | None) -> Json:
     return shown
 
 
-def _plugin(state: HerderState, registry: Registry, name: str) -> Found | None:
+def _plugin(state: HerderState, registry: Registry, name: str) -> InstalledPlugin | None:
     return registry.find_connector((state.cluster.config(name) or {}).get("connector.class"))

@@ -9,7 +9,7 @@ import orjson
 
 from penstock.cluster import events as e
 from penstock.offsets.admin import requested
-from penstock.plugins.registry import Found, Kind
+from penstock.plugins.registry import InstalledPlugin, Kind
 from penstock.rest.call import Call, HttpError, Response
 from penstock.rest.operations import operate
 
@@ -67,7 +67,7 @@ async def for_offsets(call: Call) -> Response | None:
     return None
 
 
-def connector_class(call: Call) -> tuple[Found, Mapping[str, str | None]]:
+def connector_class(call: Call) -> tuple[InstalledPlugin, Mapping[str, str | None]]:
     """A connector's plugin and configuration; 404 if it does not exist."""
     config = call.worker.state.cluster.config(call.connector)
     if config is None:

@@ -35,7 +35,7 @@ from penstock.config.restart import RESTART
 from penstock.config.tracing import TRACE
 from penstock.data.java_maps import hash_map_copy, hash_map_order
 from penstock.errors import BadRequest, ConfigInvalid, NotInstalled, PenstockError
-from penstock.plugins.registry import Found, Kind, PluginClass, Registry
+from penstock.plugins.registry import InstalledPlugin, Kind, PluginClass, Registry
 from penstock.runtime import interceptors
 from penstock.runtime.providers import Providers
 
@@ -100,7 +100,7 @@ class Validator:
         ]
         return render.merged_infos(name, *parts)
 
-    def _live(self, entry: Found, props: Mapping[str, str | None]) -> Iterator[Finding]:
+    def _live(self, entry: InstalledPlugin, props: Mapping[str, str | None]) -> Iterator[Finding]:
         """Findings about missing packages, or else those of the connector's live validation."""
         assert issubclass(entry.cls, Connector)
         try:
@@ -118,7 +118,7 @@ class Validator:
             # Unlike other errors it may quote other settings.
             yield replace(finding, error=error and self._providers.redacted(error))
 
-    def _offered(self, entry: Found, props: Mapping[str, str | None]) -> ConfigDef:
+    def _offered(self, entry: InstalledPlugin, props: Mapping[str, str | None]) -> ConfigDef:
         """The framework's settings as a validation shows them, with the worker's defaults. As in
         4.2.0, topic creation groups are checked only when the connector starts."""
         defaults = {key.name: self._worker.props.get(key.name) for key in _CONVERTERS}
@@ -139,7 +139,7 @@ class Validator:
         cls = self._registry.header_converter(name.strip()) if name else None
         return cls.plugin.version if cls else None
 
-    def framework(self, entry: Found, props: Mapping[str, str | None]) -> ConfigDef:
+    def framework(self, entry: InstalledPlugin, props: Mapping[str, str | None]) -> ConfigDef:
         """The framework's settings as a task is planned with them."""
         definition = connector_rules.enrich(_base(entry), props, self._plugins())
         if entry.kind is Kind.SOURCE and self.creates_topics():
@@ -185,7 +185,9 @@ class Validator:
             if cls is not None:
                 yield key, cls
 
-    def _problems(self, entry: Found, props: Mapping[str, str | None]) -> Iterable[tuple[str, str]]:
+    def _problems(
+        self, entry: InstalledPlugin, props: Mapping[str, str | None]
+    ) -> Iterable[tuple[str, str]]:
         yield from connector_rules.null_value_problems(props)
         for key, cls in self._converters_given(props):
             yield from _other_version(key, cls, props)
@@ -205,7 +207,7 @@ class Validator:
 
     def _answer(
         self,
-        entry: Found,
+        entry: InstalledPlugin,
         props: Mapping[str, str | None],
         question: Callable[[SourceConnector, Config], bool | None],
     ) -> bool | None:
@@ -230,7 +232,7 @@ class Validator:
             )
 
     def _override_parts(
-        self, entry: Found, props: Mapping[str, str | None]
+        self, entry: InstalledPlugin, props: Mapping[str, str | None]
     ) -> Iterable[render.Json]:
         policy = self._worker[worker_keys.OVERRIDE_POLICY]
         allowlist = self._worker[worker_keys.OVERRIDE_ALLOWLIST]
@@ -289,7 +291,7 @@ class Validator:
         if problems:
             raise ConfigInvalid(problems)
 
-    def connector_entry(self, props: Props) -> Found:
+    def connector_entry(self, props: Props) -> InstalledPlugin:
         """The connector class in the requested version. Raises ConfigInvalid if that or a
         converter's version is not installed."""
         entry = self._registry.connector(props[keys.CONNECTOR_CLASS.name].strip())
@@ -345,7 +347,7 @@ def _own_part(name: str, props: Mapping[str, str | None]) -> Iterable[render.Jso
         yield render.config_infos(name, [own], own.validate(props))
 
 
-def _base(entry: Found) -> ConfigDef:
+def _base(entry: InstalledPlugin) -> ConfigDef:
     return connector_rules.SOURCE if entry.kind is Kind.SOURCE else connector_rules.SINK
 
 

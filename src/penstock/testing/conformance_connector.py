@@ -23,7 +23,7 @@ from penstock.api import (
     SourceConnector,
 )
 from penstock.config import connector as connector_config
-from penstock.plugins.registry import Found
+from penstock.plugins.registry import InstalledPlugin
 from penstock.testing.conformance_case import Case
 from penstock.testing.contexts import SinkContextStub, SourceContextStub
 
@@ -37,7 +37,7 @@ class ConnectorChecks(Case):
     def test_the_plugin_says_what_it_is(self) -> None:
         plugin = self._connector_class().plugin
         assert isinstance(plugin, Plugin)
-        assert Found.of(self._connector_class()).plugin is plugin
+        assert InstalledPlugin.of(self._connector_class()).plugin is plugin
         assert plugin.class_name.replace(".", "").replace("_", "").replace("$", "").isalnum()
         assert plugin.version.strip() == plugin.version != ""
 

@@ -20,7 +20,7 @@ from penstock.connectors.files.monitor.changes import (
     share_of,
     slice_start,
 )
-from penstock.connectors.files.monitor.known import Known, Seen, by_path, first, known
+from penstock.connectors.files.monitor.known import FileState, Known, by_path, first, known
 from penstock.connectors.files.monitor.pieces import line_slices, slices
 
 CONTENTS = st.lists(st.binary(max_size=12), min_size=1, max_size=6)
@@ -43,7 +43,9 @@ def sha(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def sent(mode: Mode, before: Known | None, seen: Seen, content: bytes) -> tuple[bytes | None, str]:
+def sent(
+    mode: Mode, before: Known | None, seen: FileState, content: bytes
+) -> tuple[bytes | None, str]:
     """What a reader sends of a file that is `content` now, and its hash."""
     step = look(mode, before, seen)
     if step is None:
@@ -60,7 +62,7 @@ def test_an_updated_file_is_sent_whenever_its_content_differs(contents: list[byt
     before: Known | None = None
     latest: bytes | None = None
     for time, content in enumerate(contents):
-        seen = Seen("/f", len(content), time * 1000)
+        seen = FileState("/f", len(content), time * 1000)
         body, digest = sent(Mode.UPDATE, before, seen, content)
         assert body == (content if content != latest else None)
         before, latest = (before or first(0)).inspected(seen, digest, time), content
@@ -72,7 +74,7 @@ def test_what_is_tailed_of_a_file_that_grows_is_the_file(pieces: list[bytes]) ->
     content = got = b""
     for time, piece in enumerate(pieces):
         content += piece
-        seen = Seen("/f", len(content), time * 1000)
+        seen = FileState("/f", len(content), time * 1000)
         body, digest = sent(Mode.TAIL, before, seen, content)
         got += body or b""
         before = (before or first(0)).inspected(seen, digest, time)
@@ -84,7 +86,7 @@ def test_nothing_of_a_tailed_file_is_lost_when_it_is_written_anew(contents: list
     before: Known | None = None
     latest = b""
     for time, content in enumerate(contents):
-        seen = Seen("/f", len(content), time * 1000)
+        seen = FileState("/f", len(content), time * 1000)
         body, digest = sent(Mode.TAIL, before, seen, content)
         if before is not None and content.startswith(latest):
             assert (body or b"") == content[len(latest) :]
@@ -96,7 +98,7 @@ def test_nothing_of_a_tailed_file_is_lost_when_it_is_written_anew(contents: list
 @given(KNOWN, st.sampled_from(Mode), st.sampled_from(Shrunk))
 def test_a_file_that_is_as_it_was_is_left_alone(known: Known, mode: Mode, shrunk: Shrunk) -> None:
     done = Known(known.size, known.modified_ms, known.hash, 0, 0, 0, known.size, known.precision_ms)
-    seen = Seen("/f", done.size, done.modified_ms, done.precision_ms or 1000)
+    seen = FileState("/f", done.size, done.modified_ms, done.precision_ms or 1000)
     assert look(mode, done, seen, shrunk) is None
     assert slice_start(mode, done, seen, shrunk) is None
 
@@ -105,7 +107,7 @@ def test_a_file_that_is_as_it_was_is_left_alone(known: Known, mode: Mode, shrunk
 def test_slices_begin_within_the_file(
     before: Known, size: int, time: int, precision: int, mode: Mode
 ) -> None:
-    seen = Seen("/f", size, time, precision)
+    seen = FileState("/f", size, time, precision)
     start = slice_start(mode, before, seen)
     assert start is None or 0 <= start < size
     if start is None and size != before.size:
@@ -142,7 +144,7 @@ def test_slices_are_the_file_wherever_they_are_interrupted(
 @given(TIMES, PRECISIONS, PRECISIONS)
 def test_the_same_time_told_less_exactly_is_the_same(time: int, one: int, other: int) -> None:
     told = Known(1, time - time % one, "", 0, 0, 0, -1, one)
-    assert same_time(told, Seen("/f", 1, time - time % other, other))
+    assert same_time(told, FileState("/f", 1, time - time % other, other))
 
 
 @given(KNOWN, st.text())

@@ -12,7 +12,7 @@ import pytest
 from penstock.cli import resources
 from penstock.cli.apply import CREATE, DELETE, UNCHANGED, UPDATE, plan
 from penstock.cli.exits import Unusable
-from penstock.cli.resources import Found, Wanted
+from penstock.cli.resources import Resources, Wanted
 
 from .workers import FakeWorkers, Penstock
 
@@ -228,7 +228,7 @@ def test_a_step_is_what_is_missing(
     expected: str,
 ) -> None:
     [step] = plan(
-        Found((each,)),
+        Resources((each,)),
         {} if stored is None else {"orders": stored},
         {} if current is None else {"orders": current},
     )
@@ -237,7 +237,7 @@ def test_a_step_is_what_is_missing(
 
 def test_pruning_deletes_what_no_file_describes_last() -> None:
     stored = {name: {**ORDERS, "name": name} for name in ("a", "kept-1", "orders", "z")}
-    steps = plan(Found((wanted(),)), stored, {}, prune=True, keep=["kept-*"])
+    steps = plan(Resources((wanted(),)), stored, {}, prune=True, keep=["kept-*"])
     assert [(s.name, s.action) for s in steps] == [
         ("orders", UNCHANGED),
         ("a", DELETE),

@@ -23,7 +23,13 @@ from penstock.config.define import Config, ConfigDef
 from penstock.convert.json import JsonConverter
 from penstock.convert.text import StringConverter
 from penstock.plugins import registry as plugins
-from penstock.plugins.registry import Found, Kind, Registry, UnknownConnectorClass, ambiguous
+from penstock.plugins.registry import (
+    InstalledPlugin,
+    Kind,
+    Registry,
+    UnknownConnectorClass,
+    ambiguous,
+)
 
 
 class Taps(SourceConnector):
@@ -194,7 +200,7 @@ class Nameless(SinkConnector):
 )
 def test_what_is_no_plugin_is_refused_with_the_reason(cls: object, why: str) -> None:
     with pytest.raises(TypeError, match=why):
-        Found.of(cls)
+        InstalledPlugin.of(cls)
 
 
 def test_plugins_are_listed_by_class_name() -> None:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from penstock.connectors.files.monitor.known import WHOLE, Known, Seen
+from penstock.connectors.files.monitor.known import WHOLE, FileState, Known
 
 _SHORTEST_MS: Final = 500  # after a failure, also with a refresh of 0
 _MOST_DOUBLINGS: Final = 40
@@ -60,7 +60,7 @@ class All:
 Look = Tail | All
 
 
-def same_time(before: Known, seen: Seen) -> bool:
+def same_time(before: Known, seen: FileState) -> bool:
     """Whether two listings report the same time. The less precise one reports the interval that
     contains the other: servers report only the date of old files."""
     precision = before.precision_ms
@@ -72,7 +72,7 @@ def same_time(before: Known, seen: Seen) -> bool:
 
 
 def look(
-    mode: Mode, before: Known | None, seen: Seen, shrunk: Shrunk = Shrunk.WHOLE
+    mode: Mode, before: Known | None, seen: FileState, shrunk: Shrunk = Shrunk.WHOLE
 ) -> Look | None:
     """What to read of a file that is not read in slices; None: it is unchanged."""
     if before is None:
@@ -90,7 +90,7 @@ def look(
 
 
 def slice_start(
-    mode: Mode, before: Known | None, seen: Seen, shrunk: Shrunk = Shrunk.WHOLE
+    mode: Mode, before: Known | None, seen: FileState, shrunk: Shrunk = Shrunk.WHOLE
 ) -> int | None:
     """Where the next slice of a file begins; None: there is none."""
     if before is None:
@@ -105,7 +105,7 @@ def slice_start(
     return 0 if shrunk is Shrunk.WHOLE and seen.size else None
 
 
-def _is_same_version(before: Known, seen: Seen) -> bool:
+def _is_same_version(before: Known, seen: FileState) -> bool:
     """Whether a file of the same size is the same, judged by its time alone."""
     if same_time(before, seen):
         return True

@@ -21,7 +21,7 @@ _NUMBERS: Final = ("size", "timestamp", "firstfetched", "lastmodified", "lastins
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class FileState:
     """A file, as it was listed."""
 
     path: str
@@ -68,7 +68,7 @@ class Known:
             offset[PRECISION] = self.precision_ms
         return SourceOffset({PATH: path}, offset)
 
-    def inspected(self, seen: Seen, digest: str, now_ms: int, *, sent: bool = True) -> Known:
+    def inspected(self, seen: FileState, digest: str, now_ms: int, *, sent: bool = True) -> Known:
         """The state after the whole file was read, up to the listed size."""
         return Known(
             seen.size,
@@ -81,7 +81,7 @@ class Known:
             seen.precision_ms,
         )
 
-    def advanced(self, seen: Seen, offset: int, now_ms: int) -> Known:
+    def advanced(self, seen: FileState, offset: int, now_ms: int) -> Known:
         """The state after a slice that ends at `offset`."""
         return Known(
             seen.size,

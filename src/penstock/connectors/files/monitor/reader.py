@@ -28,7 +28,14 @@ from penstock.api import (
 from penstock.api.schema import BYTES, STRING
 from penstock.connectors.files.monitor import changes
 from penstock.connectors.files.monitor.changes import Mode, Schedule
-from penstock.connectors.files.monitor.known import PATH, Known, Seen, by_path, first, name_of_old
+from penstock.connectors.files.monitor.known import (
+    PATH,
+    FileState,
+    Known,
+    by_path,
+    first,
+    name_of_old,
+)
 from penstock.connectors.files.monitor.pieces import Piece, line_slices, slices
 from penstock.connectors.files.monitor.plan import After, MonitorPlan, Watch
 from penstock.connectors.files.stores.folders import (
@@ -38,7 +45,7 @@ from penstock.connectors.files.stores.folders import (
     LoginRefused,
     absolute,
 )
-from penstock.connectors.files.stores.reading import FileChanged, Found, OpenFile
+from penstock.connectors.files.stores.reading import FileChanged, ListedFile, OpenFile
 from penstock.connectors.files.stores.store import StoreRefused, StoreUnavailable
 
 log = logging.getLogger(__name__)
@@ -95,7 +102,7 @@ class MonitorReader(SourceReader):
         self._ticks_ms = ticks_ms
         self._known = by_path(context.stored_offsets)
         self._schedule = Schedule(plan.refresh_ms, plan.most_backoff_ms, ticks_ms())
-        self._changed: deque[tuple[Watch, Seen]] = deque()
+        self._changed: deque[tuple[Watch, FileState]] = deque()
         self._pieces: Generator[None] | None = None
         """Adds the pieces of the current file to the batch, one at a time."""
         self._path = ""
@@ -125,7 +132,7 @@ class MonitorReader(SourceReader):
             path = str(entry.partition.get(PATH))
             known = self._known.get(path)
             if known is not None and entry == known.stored(path) and self._is_update(path):
-                self._finish_quietly(Found(path, known.size, known.modified_ms), known)
+                self._finish_quietly(ListedFile(path, known.size, known.modified_ms), known)
 
     def close(self) -> None:
         self._end_file()
@@ -169,7 +176,7 @@ class MonitorReader(SourceReader):
         listed: set[str] = set()
         for watch in plan.watches:
             for path, item in watch.pattern.files(self._items):
-                seen = Seen(path, item.size, item.modified_ms, item.precision_ms)
+                seen = FileState(path, item.size, item.modified_ms, item.precision_ms)
                 if path in listed or not self._is_ours(seen, now):
                     continue
                 listed.add(path)
@@ -204,7 +211,7 @@ class MonitorReader(SourceReader):
         self._warned.discard(folder)
         return items
 
-    def _is_ours(self, seen: Seen, now_ms: int) -> bool:
+    def _is_ours(self, seen: FileState, now_ms: int) -> bool:
         plan = self._plan
         return (
             (seen.modified_ms <= 0 or now_ms - seen.modified_ms <= plan.max_age_ms)
@@ -212,14 +219,14 @@ class MonitorReader(SourceReader):
             and changes.share_of(seen.path, plan.shares) == plan.share
         )
 
-    def _differs(self, mode: Mode, known: Known | None, seen: Seen) -> bool:
+    def _differs(self, mode: Mode, known: Known | None, seen: FileState) -> bool:
         if self._plan.slice_bytes:
             return changes.slice_start(mode, known, seen, self._plan.shrunk) is not None
         return changes.look(mode, known, seen, self._plan.shrunk) is not None
 
-    def _pieces_of(self, watch: Watch, seen: Seen) -> Generator[None]:
+    def _pieces_of(self, watch: Watch, seen: FileState) -> Generator[None]:
         known = self._known.get(seen.path)
-        found = Found(seen.path, seen.size, seen.modified_ms)
+        found = ListedFile(seen.path, seen.size, seen.modified_ms)
         if self._plan.slice_bytes:
             start = changes.slice_start(watch.mode, known, seen, self._plan.shrunk)
             if start is None:
@@ -235,7 +242,7 @@ class MonitorReader(SourceReader):
         yield
 
     def _in_slices(
-        self, watch: Watch, seen: Seen, known: Known | None, file: OpenFile, start: int
+        self, watch: Watch, seen: FileState, known: Known | None, file: OpenFile, start: int
     ) -> Generator[None]:
         is_resent = known is not None and watch.mode is Mode.UPDATE and not start and known.sent > 0
         cut = line_slices if self._plan.whole_lines else slices
@@ -248,7 +255,7 @@ class MonitorReader(SourceReader):
             yield
 
     def _at_once(
-        self, watch: Watch, seen: Seen, known: Known | None, file: OpenFile, look: changes.Look
+        self, watch: Watch, seen: FileState, known: Known | None, file: OpenFile, look: changes.Look
     ) -> None:
         """Reads a file up to its listed size: anything beyond is a change for the next round."""
         piece: Piece | None
@@ -332,15 +339,15 @@ class MonitorReader(SourceReader):
         watch = next(watches, None)
         return watch is not None and watch.mode is Mode.UPDATE
 
-    def _finish_leftover(self, seen: Seen, known: Known) -> None:
+    def _finish_leftover(self, seen: FileState, known: Known) -> None:
         """Finishes a file whose offset is stored, as an earlier task may not have done it."""
         if self._plan.after is After.NOTHING:
             return
         stored = self._context.stored_offset({PATH: seen.path})
         if stored == known.stored(seen.path).offset:
-            self._finish_quietly(Found(seen.path, seen.size, seen.modified_ms), known)
+            self._finish_quietly(ListedFile(seen.path, seen.size, seen.modified_ms), known)
 
-    def _finish_quietly(self, found: Found, known: Known) -> None:
+    def _finish_quietly(self, found: ListedFile, known: Known) -> None:
         """Deletes or moves a file that was sent, unless it has changed. A failure is retried in the
         next round."""
         if known.sent != known.size:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from enum import Enum
 
-from penstock.connectors.files.stores.reading import Found, ReadStore
+from penstock.connectors.files.stores.reading import ListedFile, ReadStore
 
 
 class Policy(Enum):
@@ -47,7 +47,7 @@ class After:
         moved = (self.folder,) if self.policy in (Policy.MOVE, Policy.MOVEBYDATE) else ()
         return (*moved, self.errors) if self.errors else moved
 
-    def destination(self, found: Found, *, error: bool = False) -> str:
+    def destination(self, found: ListedFile, *, error: bool = False) -> str:
         """The new path of a file that is moved."""
         folder, _, name = found.path.rpartition("/")
         within = ""
@@ -60,7 +60,7 @@ class After:
             within += f"{day:%Y-%m-%d}/"
         return f"{self.folder}{within}{name}"
 
-    def apply(self, store: ReadStore, found: Found, *, error: bool) -> bool:
+    def apply(self, store: ReadStore, found: ListedFile, *, error: bool) -> bool:
         """Applies the policy, again after an interruption. Returns whether the file was removed."""
         if error:
             if self.errors is None:

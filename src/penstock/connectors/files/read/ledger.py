@@ -29,7 +29,7 @@ from typing import Final
 from penstock.api import DataError, Offsets, Primitive, SourceOffset
 from penstock.connectors.files.formats.decoder import Position
 from penstock.connectors.files.read.names import Target, share_of
-from penstock.connectors.files.stores.reading import Found
+from penstock.connectors.files.stores.reading import ListedFile
 
 Map = Mapping[str, Primitive]
 Stored = Mapping[object, Map | None]
@@ -58,22 +58,22 @@ class Ledger(ABC):
     """How far files were read. Used by one thread."""
 
     @abstractmethod
-    def progress(self, found: Found, target: Target) -> Progress | None:
+    def progress(self, found: ListedFile, target: Target) -> Progress | None:
         """How far a file was read; None: not at all."""
 
     @abstractmethod
-    def advance(self, found: Found, target: Target, progress: Progress) -> SourceOffset:
+    def advance(self, found: ListedFile, target: Target, progress: Progress) -> SourceOffset:
         """Records how far the file was read; returns the offset."""
 
     @abstractmethod
-    def covers(self, offsets: Stored, found: Found, target: Target) -> bool:
+    def covers(self, offsets: Stored, found: ListedFile, target: Target) -> bool:
         """Whether these stored offsets say that the file was read to its end."""
 
-    def next_name(self, found: Found, target: Target) -> str | None:
+    def next_name(self, found: ListedFile, target: Target) -> str | None:
         """A greater name up to which all files of the lane were read, if there is one."""
         return None
 
-    def forget(self, found: Found, target: Target) -> SourceOffset | None:
+    def forget(self, found: ListedFile, target: Target) -> SourceOffset | None:
         """Forgets a file that was moved or deleted."""
         return None
 
@@ -104,7 +104,7 @@ class FolderLedger(Ledger):
                 lane = str(entry.partition.get("files", ""))
                 self._last[folder, lane] = path, _folder_progress(entry.offset)
 
-    def progress(self, found: Found, target: Target) -> Progress | None:
+    def progress(self, found: ListedFile, target: Target) -> Progress | None:
         last = self._last_of(found.path, target)
         if last is None or found.path > last[0]:
             return None
@@ -112,7 +112,7 @@ class FolderLedger(Ledger):
             return last[1]
         return Progress(Position(), is_read=True)
 
-    def advance(self, found: Found, target: Target, progress: Progress) -> SourceOffset:
+    def advance(self, found: ListedFile, target: Target, progress: Progress) -> SourceOffset:
         folder, lane = self._key(found.path, target)
         self._last[folder, lane] = found.path, progress
         offset: dict[str, Primitive] = {
@@ -129,14 +129,14 @@ class FolderLedger(Ledger):
             offset["error"] = progress.error
         return SourceOffset(self._partition(folder, lane), offset)
 
-    def covers(self, offsets: Stored, found: Found, target: Target) -> bool:
+    def covers(self, offsets: Stored, found: ListedFile, target: Target) -> bool:
         offset = offsets.get(key_of(self._partition(*self._key(found.path, target))))
         if offset is None:
             return False
         last = str(offset["lastFileRead"])
         return last > found.path or (last == found.path and offset["eof"] == "true")
 
-    def next_name(self, found: Found, target: Target) -> str | None:
+    def next_name(self, found: ListedFile, target: Target) -> str | None:
         last = self._last_of(found.path, target)
         return last[0] if last is not None and last[0] > found.path else None
 
@@ -196,7 +196,7 @@ class Shape:
     fixed: Map
     by: Key = Key.PATH
 
-    def key_of(self, found: Found) -> str:
+    def key_of(self, found: ListedFile) -> str:
         match self.by:
             case Key.NAME:
                 return found.path[found.path.rfind("/") + 1 :]
@@ -237,7 +237,7 @@ class Shape:
         )
 
 
-def _arrived_ms(found: Found) -> int:
+def _arrived_ms(found: ListedFile) -> int:
     return max(found.arrived_ms, found.modified_ms)
 
 
@@ -298,7 +298,7 @@ class FileLedger(Ledger):
             elif (file := shape.key_in(entry.partition)) is not None:
                 self._progress[file] = shape.progress(entry.offset)
 
-    def progress(self, found: Found, target: Target) -> Progress | None:
+    def progress(self, found: ListedFile, target: Target) -> Progress | None:
         key = self._shape.key_of(found)
         if self._shape.by is Key.IDENTITY:
             self._listed.add(key)
@@ -312,17 +312,17 @@ class FileLedger(Ledger):
                 return Progress(Position(), is_read=True)
         return None
 
-    def advance(self, found: Found, target: Target, progress: Progress) -> SourceOffset:
+    def advance(self, found: ListedFile, target: Target, progress: Progress) -> SourceOffset:
         key = self._shape.key_of(found)
         self._progress[key] = progress
         self._arrivals[key] = found.path, _arrived_ms(found)
         return SourceOffset(self._shape.partition(key), self._shape.offset(progress))
 
-    def covers(self, offsets: Stored, found: Found, target: Target) -> bool:
+    def covers(self, offsets: Stored, found: ListedFile, target: Target) -> bool:
         offset = offsets.get(key_of(self._shape.partition(self._shape.key_of(found))))
         return offset is not None and "eof" in offset
 
-    def forget(self, found: Found, target: Target) -> SourceOffset | None:
+    def forget(self, found: ListedFile, target: Target) -> SourceOffset | None:
         key = self._shape.key_of(found)
         progress = self._progress.get(key)
         if progress is None or progress.version != found.version:

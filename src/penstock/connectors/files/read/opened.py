@@ -10,7 +10,7 @@ from penstock.connectors.files.formats.decoder import Chunk, Decoder, Position, 
 from penstock.connectors.files.read.plan import Beside, ReadingOf, SourcePlan
 from penstock.connectors.files.read.rows import Side, restored_headers
 from penstock.connectors.files.read.scan import Work
-from penstock.connectors.files.stores.reading import Found, OpenFile, ReadStore
+from penstock.connectors.files.stores.reading import ListedFile, OpenFile, ReadStore
 
 
 class Opened:
@@ -57,7 +57,7 @@ class Opened:
         self,
         store: ReadStore,
         reading: ReadingOf,
-        found: Found,
+        found: ListedFile,
         position: Position,
         *,
         growing: bool = False,

@@ -20,7 +20,7 @@ from penstock.connectors.files.read.names import Target
 from penstock.connectors.files.read.plan import SourcePlan
 from penstock.connectors.files.read.rows import Side, dressed
 from penstock.connectors.files.read.scan import Work
-from penstock.connectors.files.stores.reading import Found, ReadStore
+from penstock.connectors.files.stores.reading import ListedFile, ReadStore
 from penstock.connectors.files.stores.store import StoreRefused, StoreUnavailable
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ _LOGGED: Final = 10
 class Range:
     """The records of a file that begin at a byte from `begin` up to `stop`; None: up to its end."""
 
-    found: Found
+    found: ListedFile
     topic: str
     partition: int | None
     begin: int
@@ -52,7 +52,7 @@ class Range:
     def of(cls, part: str) -> Range:
         """The range of a part of a poll."""
         file, topic, partition, begin, stop = orjson.loads(part)
-        return cls(Found(*file), topic, partition, begin, stop)
+        return cls(ListedFile(*file), topic, partition, begin, stop)
 
 
 def is_split(plan: SourcePlan, work: Work) -> bool:

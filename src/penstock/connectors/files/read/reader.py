@@ -28,7 +28,7 @@ from penstock.connectors.files.read.plan import SourcePlan
 from penstock.connectors.files.read.ranges import Range, is_split, records_of, window
 from penstock.connectors.files.read.rows import Side, dressed
 from penstock.connectors.files.read.scan import Leftover, Scan, Work
-from penstock.connectors.files.stores.reading import FileChanged, Found, ReadStore
+from penstock.connectors.files.stores.reading import FileChanged, ListedFile, ReadStore
 from penstock.connectors.files.stores.store import StoreRefused, StoreUnavailable
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ _LOGGED: Final = 10
 class _Ended:
     """A file that was read or given up, whose offset is not stored yet."""
 
-    found: Found
+    found: ListedFile
     target: Target
     error: bool
 

@@ -17,7 +17,7 @@ from penstock.api import SourceOffset
 from penstock.connectors.files.formats.decoder import Position
 from penstock.connectors.files.read.ledger import Ledger, Progress
 from penstock.connectors.files.read.names import Names, Target, share_of
-from penstock.connectors.files.stores.reading import Found, ReadStore
+from penstock.connectors.files.stores.reading import ListedFile, ReadStore
 
 log = logging.getLogger(__name__)
 
@@ -28,14 +28,14 @@ _SORTED: Final = 10_000
 _SETTLED: Final = 1_000
 """The ledger may forget files after so many files."""
 
-SortKey = Callable[[Found], tuple[object, ...]]
+SortKey = Callable[[ListedFile], tuple[object, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
     """A file to be read from a position on."""
 
-    found: Found
+    found: ListedFile
     target: Target
     position: Position
     anew: bool = False
@@ -46,7 +46,7 @@ class Work:
 class Leftover:
     """A file that was read, but whose policy was not applied because its task had stopped."""
 
-    found: Found
+    found: ListedFile
     target: Target
     error: bool
 
@@ -173,7 +173,7 @@ class Scan:
                             after, listing = further, True
                             break
 
-    def _work(self, found: Found, now: int) -> tuple[Work | Leftover | None, Target | None]:
+    def _work(self, found: ListedFile, now: int) -> tuple[Work | Leftover | None, Target | None]:
         """The work for a file, if any; and its target, if this task owns the file."""
         finding = self._finding
         if finding.below and found.path.startswith(tuple(finding.below)):
@@ -193,7 +193,7 @@ class Scan:
         return work, target
 
     def _work_after(
-        self, found: Found, target: Target, progress: Progress | None
+        self, found: ListedFile, target: Target, progress: Progress | None
     ) -> Work | Leftover | None:
         finding = self._finding
         if progress is None:
@@ -214,7 +214,7 @@ class Scan:
             return Leftover(found, target, progress.error is not None)
         return None
 
-    def _is_held_back(self, found: Found, now: int) -> bool:
+    def _is_held_back(self, found: ListedFile, now: int) -> bool:
         finding = self._finding
         if finding.min_age_ms and found.modified_ms > now - finding.min_age_ms:
             return True

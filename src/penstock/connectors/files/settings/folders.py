@@ -73,7 +73,7 @@ from penstock.connectors.files.settings.tables import (
     ReadOptions,
     entry,
 )
-from penstock.connectors.files.stores.reading import Found
+from penstock.connectors.files.stores.reading import ListedFile
 
 log = logging.getLogger(__name__)
 
@@ -353,7 +353,7 @@ def _order(attributes: Sequence[str]) -> SortKey | None:
     return lambda file: tuple(_rank(attribute, file) for attribute in (*attributes, "NameAsc"))
 
 
-def _rank(attribute: str, file: Found) -> object:
+def _rank(attribute: str, file: ListedFile) -> object:
     match attribute:
         case "NameDesc":
             return (*(-ord(char) for char in file.path), 1)

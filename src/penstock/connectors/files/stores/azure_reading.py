@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from penstock.connectors.files.stores.azure import AzureOptions, connection
 from penstock.connectors.files.stores.blocks import BLOCK, THREADS, BlockFile, fetched
-from penstock.connectors.files.stores.reading import FileChanged, Found, OpenFile, ReadStore
+from penstock.connectors.files.stores.reading import FileChanged, ListedFile, OpenFile, ReadStore
 from penstock.connectors.files.stores.store import StoreRefused
 
 _GONE: Final = frozenset({"BlobNotFound", "404"})
@@ -34,7 +34,7 @@ class AzureReadStore(ReadStore):
         """The client of all threads."""
         return self.connection.client
 
-    def list(self, prefix: str, after: str = "", *, recursive: bool = True) -> Iterator[Found]:
+    def list(self, prefix: str, after: str = "", *, recursive: bool = True) -> Iterator[ListedFile]:
         for page in self._pages(prefix, recursive=recursive):
             for item in page:
                 if hasattr(item, "etag") and item.name > after and _is_file(item):
@@ -46,7 +46,7 @@ class AzureReadStore(ReadStore):
                 if not hasattr(item, "etag"):
                     yield item.name
 
-    def find(self, path: str) -> Found | None:
+    def find(self, path: str) -> ListedFile | None:
         try:
             blob = self._call(lambda: self.client.get_blob_client(path).get_blob_properties())
         except StoreRefused as error:
@@ -55,11 +55,11 @@ class AzureReadStore(ReadStore):
             raise
         return _found(blob)
 
-    def open(self, found: Found, start: int = 0, *, growing: bool = False) -> OpenFile:
+    def open(self, found: ListedFile, start: int = 0, *, growing: bool = False) -> OpenFile:
         get, pool = partial(self._get, found), self.connection.pool
         return BlockFile(get, found.size, start, pool, self.block)
 
-    def delete(self, found: Found) -> None:
+    def delete(self, found: ListedFile) -> None:
         blob = self.client.get_blob_client(found.path)
         try:
             self._call(lambda: blob.delete_blob(**_unchanged(found)))
@@ -67,7 +67,7 @@ class AzureReadStore(ReadStore):
             if error.reason not in _GONE | _REPLACED:
                 raise
 
-    def move(self, found: Found, to: str) -> None:
+    def move(self, found: ListedFile, to: str) -> None:
         """Azure cannot rename blobs: copies the blob piece by piece, then deletes it."""
         from azure.storage.blob import BlobBlock
 
@@ -111,7 +111,7 @@ class AzureReadStore(ReadStore):
             if not token:
                 return
 
-    def _get(self, found: Found, begin: int, end: int) -> bytes:
+    def _get(self, found: ListedFile, begin: int, end: int) -> bytes:
         blob = self.client.get_blob_client(found.path)
         arguments = {
             "offset": begin,
@@ -131,13 +131,13 @@ def _is_file(blob: Any) -> bool:
     return not blob.name.endswith("/") and not (blob.metadata or {}).get(_IS_FOLDER)
 
 
-def _unchanged(found: Found) -> dict[str, Any]:
+def _unchanged(found: ListedFile) -> dict[str, Any]:
     """The condition that a blob is still the one that was found."""
     from azure.core import MatchConditions
 
     return {"etag": f'"{found.version}"', "match_condition": MatchConditions.IfNotModified}
 
 
-def _found(blob: Any) -> Found:
+def _found(blob: Any) -> ListedFile:
     modified_ms = int(blob.last_modified.timestamp() * 1000)
-    return Found(blob.name, int(blob.size), modified_ms, blob.etag.strip('"'))
+    return ListedFile(blob.name, int(blob.size), modified_ms, blob.etag.strip('"'))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Container
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
-from penstock.connectors.files.stores.reading import FileChanged, Found, OpenFile
+from penstock.connectors.files.stores.reading import FileChanged, ListedFile, OpenFile
 from penstock.connectors.files.stores.store import StoreRefused
 
 BLOCK: Final = 4 << 20
@@ -24,7 +24,7 @@ Fetch = Callable[[int, int], bytes]
 
 
 def fetched(
-    found: Found,
+    found: ListedFile,
     size: int,
     request: Callable[[], bytes],
     *,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
-from penstock.connectors.files.stores.reading import Entry, FileChanged, Found, ReadStore, walk
+from penstock.connectors.files.stores.reading import Entry, FileChanged, ListedFile, ReadStore, walk
 from penstock.connectors.files.stores.store import StoreRefused
 
 SECOND_MS: Final = 1_000
@@ -77,7 +77,7 @@ class FolderStore(ReadStore):
     def rest(self) -> None:
         """Closes idle connections; the next call opens another one."""
 
-    def list(self, prefix: str, after: str = "", *, recursive: bool = True) -> Iterator[Found]:
+    def list(self, prefix: str, after: str = "", *, recursive: bool = True) -> Iterator[ListedFile]:
         return walk(self._entries, prefix, after, recursive=recursive)
 
     def folders(self, prefix: str) -> Iterator[str]:
@@ -85,11 +85,11 @@ class FolderStore(ReadStore):
             if entry.found is None:
                 yield entry.name
 
-    def delete(self, found: Found) -> None:
+    def delete(self, found: ListedFile) -> None:
         if self._exists(found):
             self.delete_path(found.path)
 
-    def move(self, found: Found, to: str) -> None:
+    def move(self, found: ListedFile, to: str) -> None:
         if self._exists(found):
             self.rename(found.path, absolute(to))
 
@@ -104,7 +104,7 @@ class FolderStore(ReadStore):
     def check(self, prefix: str) -> None:
         self.check_folder(prefix[: prefix.rfind("/") + 1] or "/")
 
-    def _exists(self, found: Found) -> bool:
+    def _exists(self, found: ListedFile) -> bool:
         """Raises FileChanged if the file was written again."""
         current = self.find(found.path)
         if current is None:
@@ -119,7 +119,7 @@ class FolderStore(ReadStore):
         except StoreMissing:
             return []
         entries = [
-            Entry(item.name, Found(folder + item.name, item.size, item.modified_ms))
+            Entry(item.name, ListedFile(folder + item.name, item.size, item.modified_ms))
             if item.kind is Kind.FILE
             else Entry(item.name + "/")
             for item in items

@@ -30,7 +30,7 @@ from penstock.connectors.files.stores.ftp_client import (
     store_errors,
 )
 from penstock.connectors.files.stores.listings import items_of, list_item, mdtm_ms, mlsd_item
-from penstock.connectors.files.stores.reading import FileChanged, Found, OpenFile
+from penstock.connectors.files.stores.reading import FileChanged, ListedFile, OpenFile
 from penstock.connectors.files.stores.store import StoreRefused, StoreUnavailable
 
 log = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ class FtpStore(FolderStore):
 
         return self._do(listing, path)
 
-    def find(self, path: str) -> Found | None:
+    def find(self, path: str) -> ListedFile | None:
         """Uses MLST if the server has it; else the listing of the folder."""
         path = absolute(path)
         folder, _, name = path.rpartition("/")
@@ -86,7 +86,7 @@ class FtpStore(FolderStore):
             item = next((item for item in items if item.name == name), None)
         if item is None or item.kind is not Kind.FILE:
             return None
-        return Found(path, item.size, item.modified_ms)
+        return ListedFile(path, item.size, item.modified_ms)
 
     def connect(self) -> None:
         self._do(lambda client: None, "")
@@ -95,7 +95,7 @@ class FtpStore(FolderStore):
         path = absolute(folder)
         self._do(lambda client: client.cwd(self._wired(client, path)), path)
 
-    def open(self, found: Found, start: int = 0, *, growing: bool = False) -> OpenFile:
+    def open(self, found: ListedFile, start: int = 0, *, growing: bool = False) -> OpenFile:
         return _FtpFile(self, found, start, growing)
 
     def delete_path(self, path: str) -> None:
@@ -140,7 +140,7 @@ class FtpStore(FolderStore):
         self._idle.append((client, time.monotonic()))
 
     def retrieve(
-        self, client: FtpConnection, found: Found, start: int, *, growing: bool
+        self, client: FtpConnection, found: ListedFile, start: int, *, growing: bool
     ) -> socket.socket:
         """A data connection that sends a file from `start` on."""
         with store_errors(self._options.place, found.path):
@@ -268,7 +268,7 @@ def _skip(data: socket.socket, count: int) -> None:
 class _FtpFile(OpenFile):
     """A file that is being read, with at most one data connection."""
 
-    def __init__(self, store: FtpStore, found: Found, start: int, growing: bool) -> None:
+    def __init__(self, store: FtpStore, found: ListedFile, start: int, growing: bool) -> None:
         self.size = found.size
         self._store = store
         self._found = found

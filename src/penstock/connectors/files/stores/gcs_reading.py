@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from penstock.connectors.files.stores.blocks import BLOCK, THREADS, BlockFile, fetched
 from penstock.connectors.files.stores.gcs import GcsOptions, connection
-from penstock.connectors.files.stores.reading import Found, OpenFile, ReadStore
+from penstock.connectors.files.stores.reading import ListedFile, OpenFile, ReadStore
 from penstock.connectors.files.stores.store import StoreRefused
 
 _GONE: Final = "404"
@@ -33,7 +33,7 @@ class GcsReadStore(ReadStore):
         """The bucket, shared by all threads; creating it sends no request."""
         return self.connection.client.bucket(self.options.bucket)
 
-    def list(self, prefix: str, after: str = "", *, recursive: bool = True) -> Iterator[Found]:
+    def list(self, prefix: str, after: str = "", *, recursive: bool = True) -> Iterator[ListedFile]:
         arguments = {"start_offset": after} if after else {}
         arguments |= {} if recursive else {"delimiter": "/"}
         for page in self._pages(prefix, arguments):
@@ -45,15 +45,15 @@ class GcsReadStore(ReadStore):
         for page in self._pages(prefix, {"delimiter": "/"}):
             yield from sorted(page.prefixes)
 
-    def find(self, path: str) -> Found | None:
+    def find(self, path: str) -> ListedFile | None:
         blob = self.connection.call(lambda: self.bucket.get_blob(path, **self._common))
         return None if blob is None else _found(blob)
 
-    def open(self, found: Found, start: int = 0, *, growing: bool = False) -> OpenFile:
+    def open(self, found: ListedFile, start: int = 0, *, growing: bool = False) -> OpenFile:
         get, pool = partial(self._get, found), self.connection.pool
         return BlockFile(get, found.size, start, pool, self.block)
 
-    def delete(self, found: Found) -> None:
+    def delete(self, found: ListedFile) -> None:
         generation = int(found.version)
         self._if_unchanged(
             lambda: self.bucket.blob(found.path).delete(
@@ -61,7 +61,7 @@ class GcsReadStore(ReadStore):
             )
         )
 
-    def move(self, found: Found, to: str) -> None:
+    def move(self, found: ListedFile, to: str) -> None:
         generation = int(found.version)
 
         def copy() -> None:
@@ -104,7 +104,7 @@ class GcsReadStore(ReadStore):
             if token is None:
                 return
 
-    def _get(self, found: Found, begin: int, end: int) -> bytes:
+    def _get(self, found: ListedFile, begin: int, end: int) -> bytes:
         blob = self.bucket.blob(found.path)
 
         def request() -> bytes:
@@ -133,6 +133,6 @@ class GcsReadStore(ReadStore):
         return True
 
 
-def _found(blob: Any) -> Found:
+def _found(blob: Any) -> ListedFile:
     modified_ms = int(blob.updated.timestamp() * 1000)
-    return Found(blob.name, int(blob.size), modified_ms, str(blob.generation))
+    return ListedFile(blob.name, int(blob.size), modified_ms, str(blob.generation))

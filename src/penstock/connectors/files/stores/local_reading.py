@@ -15,7 +15,7 @@ from typing import Final
 from penstock.connectors.files.stores.reading import (
     Entry,
     FileChanged,
-    Found,
+    ListedFile,
     OpenFile,
     ReadStore,
     walk,
@@ -38,14 +38,14 @@ class LocalReadStore(ReadStore):
         self._page = page
         self._undecodable: set[str] = set()
 
-    def list(self, prefix: str, after: str = "", *, recursive: bool = True) -> Iterator[Found]:
+    def list(self, prefix: str, after: str = "", *, recursive: bool = True) -> Iterator[ListedFile]:
         return walk(self._entries, prefix, after, recursive=recursive)
 
     def folders(self, prefix: str) -> Iterator[str]:
         entries = self._entries(prefix, "")
         return (prefix + entry.name for entry in entries if entry.found is None)
 
-    def find(self, path: str) -> Found | None:
+    def find(self, path: str) -> ListedFile | None:
         with _store_errors(path):
             try:
                 status = os.stat(path)
@@ -53,15 +53,15 @@ class LocalReadStore(ReadStore):
                 return None
         return _found(path, status)
 
-    def open(self, found: Found, start: int = 0, *, growing: bool = False) -> OpenFile:
+    def open(self, found: ListedFile, start: int = 0, *, growing: bool = False) -> OpenFile:
         return _LocalInput(found, start, growing=growing)
 
-    def delete(self, found: Found) -> None:
+    def delete(self, found: ListedFile) -> None:
         if self._is_unchanged(found):
             with _store_errors(found.path), suppress(FileNotFoundError):
                 os.unlink(found.path)
 
-    def move(self, found: Found, to: str) -> None:
+    def move(self, found: ListedFile, to: str) -> None:
         if not self._is_unchanged(found):
             return
         with _store_errors(to):
@@ -85,7 +85,7 @@ class LocalReadStore(ReadStore):
         with _store_errors(folder), os.scandir(folder) as entries:
             next(entries, None)
 
-    def _is_unchanged(self, found: Found) -> bool:
+    def _is_unchanged(self, found: ListedFile) -> bool:
         current = self.find(found.path)
         return current is not None and current.version == found.version
 
@@ -137,8 +137,8 @@ def _is_text(name: str) -> bool:
     return True
 
 
-def _found(path: str, status: os.stat_result) -> Found:
-    return Found(
+def _found(path: str, status: os.stat_result) -> ListedFile:
+    return ListedFile(
         path,
         status.st_size,
         status.st_mtime_ns // 1_000_000,
@@ -149,7 +149,7 @@ def _found(path: str, status: os.stat_result) -> Found:
 
 
 class _LocalInput(OpenFile):
-    def __init__(self, found: Found, start: int, *, growing: bool) -> None:
+    def __init__(self, found: ListedFile, start: int, *, growing: bool) -> None:
         self._found = found
         self._growing = growing
         self._position = start

@@ -24,7 +24,7 @@ class FileChanged(StoreRefused):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ListedFile:
     """A file, as it was listed."""
 
     path: str
@@ -78,7 +78,7 @@ class ReadStore(ABC):
     """
 
     @abstractmethod
-    def list(self, prefix: str, after: str = "", *, recursive: bool = True) -> Iterator[Found]:
+    def list(self, prefix: str, after: str = "", *, recursive: bool = True) -> Iterator[ListedFile]:
         """The files whose paths begin with `prefix` and are greater than `after`, in the order of
         paths as Python compares strings. Requests page by page, on demand, so that memory does not
         grow with their number. Without `recursive`, only files in no folder below the prefix: with
@@ -94,21 +94,21 @@ class ReadStore(ABC):
         with a slash, or is empty. A missing folder has none."""
 
     @abstractmethod
-    def find(self, path: str) -> Found | None:
+    def find(self, path: str) -> ListedFile | None:
         """A file by its path; None if there is none."""
 
     @abstractmethod
-    def open(self, found: Found, start: int = 0, *, growing: bool = False) -> OpenFile:
+    def open(self, found: ListedFile, start: int = 0, *, growing: bool = False) -> OpenFile:
         """Opens a file at a byte. Raises FileChanged, now or in `read`, if it is not the one that
         was found. With `growing`, appended bytes are not a change: `read` returns them once they
         exist; FileChanged is raised if the file got shorter or was replaced."""
 
     @abstractmethod
-    def delete(self, found: Found) -> None:
+    def delete(self, found: ListedFile) -> None:
         """Removes a file if it is still the one that was found. Does nothing if it is missing."""
 
     @abstractmethod
-    def move(self, found: Found, to: str) -> None:
+    def move(self, found: ListedFile, to: str) -> None:
         """Renames a file if it is still the one that was found, replaces one with the new name, and
         creates missing folders. Does nothing if the file is missing: repeating an interrupted move
         completes it."""
@@ -128,7 +128,7 @@ class Entry:
 
     name: str
     """With a trailing slash for a folder."""
-    found: Found | None = None
+    found: ListedFile | None = None
     """None for a folder."""
 
 
@@ -138,7 +138,7 @@ def walk(
     after: str = "",
     *,
     recursive: bool = True,
-) -> Iterator[Found]:
+) -> Iterator[ListedFile]:
     """The files below a prefix in the order of paths, for stores that list single folders.
 
     `entries(folder, after)` returns the entries of a folder, in the order of names, where names of

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from penstock.connectors.files.stores.blocks import BLOCK, THREADS, BlockFile, fetched
-from penstock.connectors.files.stores.reading import Found, OpenFile, ReadStore
+from penstock.connectors.files.stores.reading import ListedFile, OpenFile, ReadStore
 from penstock.connectors.files.stores.s3 import S3Options, connection, store_errors
 from penstock.connectors.files.stores.store import StoreRefused
 
@@ -38,7 +38,7 @@ class S3ReadStore(ReadStore):
         extra = self.options.extra
         return {name: value for name, value in extra.items() if name.startswith("SSECustomer")}
 
-    def list(self, prefix: str, after: str = "", *, recursive: bool = True) -> Iterator[Found]:
+    def list(self, prefix: str, after: str = "", *, recursive: bool = True) -> Iterator[ListedFile]:
         arguments = {"StartAfter": after} if after else {}
         arguments |= {} if recursive else {"Delimiter": "/"}
         for page in self._pages(prefix, arguments):
@@ -51,7 +51,7 @@ class S3ReadStore(ReadStore):
             for folder in page.get("CommonPrefixes", ()):
                 yield folder["Prefix"]
 
-    def find(self, path: str) -> Found | None:
+    def find(self, path: str) -> ListedFile | None:
         try:
             with store_errors(self.options):
                 head = self.client.head_object(Bucket=self.options.bucket, Key=path, **self.key)
@@ -60,18 +60,18 @@ class S3ReadStore(ReadStore):
                 return None
             raise
         modified_ms = int(head["LastModified"].timestamp() * 1000)
-        return Found(path, head["ContentLength"], modified_ms, head["ETag"].strip('"'))
+        return ListedFile(path, head["ContentLength"], modified_ms, head["ETag"].strip('"'))
 
-    def open(self, found: Found, start: int = 0, *, growing: bool = False) -> OpenFile:
+    def open(self, found: ListedFile, start: int = 0, *, growing: bool = False) -> OpenFile:
         get, pool = partial(self._get, found), self.connection.pool
         return BlockFile(get, found.size, start, pool, self.block)
 
-    def delete(self, found: Found) -> None:
+    def delete(self, found: ListedFile) -> None:
         if self._is_unchanged(found):
             with store_errors(self.options):
                 self.client.delete_object(Bucket=self.options.bucket, Key=found.path)
 
-    def move(self, found: Found, to: str) -> None:
+    def move(self, found: ListedFile, to: str) -> None:
         if not self._is_unchanged(found):
             return
         options = self.options
@@ -103,7 +103,7 @@ class S3ReadStore(ReadStore):
                 return
             arguments = {**arguments, "ContinuationToken": page["NextContinuationToken"]}
 
-    def _get(self, found: Found, begin: int, end: int) -> bytes:
+    def _get(self, found: ListedFile, begin: int, end: int) -> bytes:
         condition = {"IfMatch": f'"{found.version}"'} if found.version else {}
 
         def request() -> bytes:
@@ -120,11 +120,11 @@ class S3ReadStore(ReadStore):
 
         return fetched(found, end - begin, request, gone=_GONE, replaced=_REPLACED)
 
-    def _is_unchanged(self, found: Found) -> bool:
+    def _is_unchanged(self, found: ListedFile) -> bool:
         current = self.find(found.path)
         return current is not None and current.version == found.version
 
 
-def _found(item: dict[str, Any]) -> Found:
+def _found(item: dict[str, Any]) -> ListedFile:
     modified_ms = int(item["LastModified"].timestamp() * 1000)
-    return Found(item["Key"], item["Size"], modified_ms, item["ETag"].strip('"'))
+    return ListedFile(item["Key"], item["Size"], modified_ms, item["ETag"].strip('"'))

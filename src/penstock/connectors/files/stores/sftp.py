@@ -26,7 +26,7 @@ from penstock.connectors.files.stores.folders import (
     absolute,
     renamed,
 )
-from penstock.connectors.files.stores.reading import FileChanged, Found, OpenFile
+from penstock.connectors.files.stores.reading import FileChanged, ListedFile, OpenFile
 from penstock.connectors.files.stores.store import StoreRefused, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -92,16 +92,16 @@ class SftpStore(FolderStore):
 
         return self.run(listing, path)
 
-    def find(self, path: str) -> Found | None:
+    def find(self, path: str) -> ListedFile | None:
         path = absolute(path)
 
         try:
             item = self._status(path)
         except StoreMissing:
             return None
-        return Found(path, item.size, item.modified_ms) if item.kind is Kind.FILE else None
+        return ListedFile(path, item.size, item.modified_ms) if item.kind is Kind.FILE else None
 
-    def open(self, found: Found, start: int = 0, *, growing: bool = False) -> OpenFile:
+    def open(self, found: ListedFile, start: int = 0, *, growing: bool = False) -> OpenFile:
         return _SftpFile(self, found, start, growing)
 
     def delete_path(self, path: str) -> None:
@@ -288,7 +288,7 @@ async def _followed(client: asyncssh.SFTPClient, folder: str, link: Item) -> Ite
 class _SftpFile(OpenFile):
     """A file that is being read, some MB at a time."""
 
-    def __init__(self, store: SftpStore, found: Found, start: int, growing: bool) -> None:
+    def __init__(self, store: SftpStore, found: ListedFile, start: int, growing: bool) -> None:
         self.size = found.size
         self._store = store
         self._found = found

@@ -21,7 +21,7 @@ from penstock.connectors.files.read.ledger import (
 )
 from penstock.connectors.files.read.names import Restored, Target, share_of
 from penstock.connectors.files.read.scan import Finding, Scan, Work
-from penstock.connectors.files.stores.reading import Found, OpenFile, ReadStore
+from penstock.connectors.files.stores.reading import ListedFile, OpenFile, ReadStore
 
 SHAPE = Shape("path", "record", {})
 
@@ -30,10 +30,10 @@ class Listed(ReadStore):
     """Files in memory, of which only the names matter."""
 
     def __init__(self) -> None:
-        self.files: dict[str, Found] = {}
+        self.files: dict[str, ListedFile] = {}
         self.listed = 0
 
-    def list(self, prefix: str, after: str = "", *, recursive: bool = True) -> Iterator[Found]:
+    def list(self, prefix: str, after: str = "", *, recursive: bool = True) -> Iterator[ListedFile]:
         for path in sorted(self.files):
             if path.startswith(prefix) and path > after:
                 self.listed += 1
@@ -42,16 +42,16 @@ class Listed(ReadStore):
     def folders(self, prefix: str) -> Iterator[str]:
         return iter(())
 
-    def find(self, path: str) -> Found | None:
+    def find(self, path: str) -> ListedFile | None:
         return self.files.get(path)
 
-    def open(self, found: Found, start: int = 0, *, growing: bool = False) -> OpenFile:
+    def open(self, found: ListedFile, start: int = 0, *, growing: bool = False) -> OpenFile:
         raise NotImplementedError
 
-    def delete(self, found: Found) -> None:
+    def delete(self, found: ListedFile) -> None:
         del self.files[found.path]
 
-    def move(self, found: Found, to: str) -> None:
+    def move(self, found: ListedFile, to: str) -> None:
         raise NotImplementedError
 
     def check(self, prefix: str) -> None:
@@ -90,7 +90,7 @@ def test_every_file_is_read_once_whatever_is_forgotten(seed: int, limit: int) ->
             if chance.random() < 0.6:
                 path = f"{chance.randint(0, 10**6):06}"
                 store.files.setdefault(
-                    path, Found(path, 1, now - chance.randint(0, 10), f"v{path}")
+                    path, ListedFile(path, 1, now - chance.randint(0, 10), f"v{path}")
                 )
             its, scan = chance.choice(scans)
             work = scan.next(now)
@@ -114,7 +114,7 @@ def test_what_is_remembered_is_bounded() -> None:
     store = Listed()
     for number in range(20_000):
         path = f"{number:06}"
-        store.files[path] = Found(path, 1, 5, "v")
+        store.files[path] = ListedFile(path, 1, 5, "v")
     stored: dict[object, SourceOffset] = {}
     its = ledger([], 0, 1, 100)
     scan = Scan(Finding(("",), lambda path: Target("t", None, path)), store, its, 0, 1)
@@ -141,7 +141,7 @@ def test_long_runs_that_were_read_are_not_listed_again() -> None:
     store = Listed()
     for number in range(50_000):
         path = f"topics/a/partition=0/a+0+{number:010}.json"
-        store.files[path] = Found(path, 1, 5, "v")
+        store.files[path] = ListedFile(path, 1, 5, "v")
     names = Restored("topics/", "/", "+")
     last = max(store.files)
     offset = {"lastFileRead": last, "fileOffset": "1", "eof": "true"}
@@ -156,10 +156,10 @@ def test_a_file_that_was_renamed_is_still_known_until_it_is_gone() -> None:
         [], Shape("inode", "record", {}, Key.IDENTITY), "in", 0, 1, limit=100, late_ms=10
     )
     target = Target("t", None, "a.log")
-    grown = Found("a.log", 10, 5, identity="i1")
+    grown = ListedFile("a.log", 10, 5, identity="i1")
     its.advance(grown, target, Progress(Position(3, 9)))
-    moved = Found("a.log.1", 12, 5, identity="i1")
-    assert its.progress(Found("a.log", 2, 6, identity="i2"), target) is None
+    moved = ListedFile("a.log.1", 12, 5, identity="i1")
+    assert its.progress(ListedFile("a.log", 2, 6, identity="i2"), target) is None
     assert its.progress(moved, target) == Progress(Position(3, 9))
     assert its.listed("", 0, complete=True) == []
     assert its.listed("", 0, complete=True) == [SourceOffset({"inode": "i1"}, None)]

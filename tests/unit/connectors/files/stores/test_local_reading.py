@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.connectors.files.stores.local_reading import LocalReadStore
-from penstock.connectors.files.stores.reading import FileChanged, Found
+from penstock.connectors.files.stores.reading import FileChanged, ListedFile
 from penstock.connectors.files.stores.store import StoreRefused
 
 NAMES = st.sampled_from(["a", "b", "a+", "a b", "ü", "%", "a\n", "a.b", "\U0001f600", "-"])
@@ -51,7 +51,7 @@ def test_files_are_listed_in_the_order_of_paths_behind_any_path(
         )
 
 
-def one(folder: Path, content: bytes = b"0123456789") -> tuple[LocalReadStore, Found]:
+def one(folder: Path, content: bytes = b"0123456789") -> tuple[LocalReadStore, ListedFile]:
     (folder / "a").write_bytes(content)
     store = LocalReadStore()
     found = store.find(str(folder / "a"))
