@@ -101,6 +101,10 @@ class AzureObjects(Objects):
         data: bytes = self._container.download_blob(name).readall()
         return data
 
+    def has_uncommitted_blocks(self, name: str) -> bool:
+        _, uncommitted = self._container.get_blob_client(name).get_block_list("uncommitted")
+        return bool(uncommitted)
+
     def make_bucket(self) -> None:
         self._container.create_container()
 

@@ -24,8 +24,9 @@ from penstock.connectors.files.stores.store import StoreRefused
 from penstock.testing.conformance import SinkConformance, records_of
 from penstock.testing.contexts import SinkContextStub
 from penstock.testing.object_store import FaultyProxy
+from penstock.testing.waiting import wait_until
 
-from .cloud_stores import AZURE, BUCKET, GCS, Kind, Running, running
+from .cloud_stores import AZURE, BUCKET, GCS, AzureObjects, Kind, Running, running
 
 ROW = struct({"id": INT64, "name": STRING}, name="row")
 PART = 5_242_880
@@ -345,7 +346,10 @@ def test_blocks_that_another_writer_has_discarded_are_written_again(azure: Runni
     for first in range(0, 900, 100):
         task.write(first, first + 100, size=8000)
     name = f"{task.root}/orders/partition=7/orders+7+0000000000.json"
-    azure.objects.put(name, b"of another writer")
+    objects = azure.objects
+    assert isinstance(objects, AzureObjects)
+    wait_until(lambda: objects.has_uncommitted_blocks(name), 30, "the first block's upload")
+    objects.put(name, b"of another writer")
     task.write(900, 1000, size=8000)
     task.committed()
     assert task.context.sought == [{AT: 0}]

@@ -30,6 +30,7 @@ _SIGNED: Final = (
     *("content-encoding", "content-language", "content-length", "content-md5", "content-type"),
     *("date", "if-modified-since", "if-match", "if-none-match", "if-unmodified-since", "range"),
 )
+_XML: Final = {"Content-Type": "application/xml"}
 
 
 @dataclass(slots=True)
@@ -67,6 +68,8 @@ class AzureStore(RestStore):
                 return Answer(201)
             case "PUT", "blocklist":
                 return self._commit(request, container, name)
+            case "GET", "blocklist":
+                return Answer(200, self._uncommitted(container, name), dict(_XML))
             case "PUT", None:
                 return self._store(request, container, name, request.body, {})
             case "DELETE", None:
@@ -85,6 +88,14 @@ class AzureStore(RestStore):
             return _error(400, "InvalidBlockList", "The specified block list is invalid.")
         blocks = {id: available[id] for id in ids}
         return self._store(request, container, name, b"".join(blocks.values()), blocks)
+
+    def _uncommitted(self, container: str, name: str) -> bytes:
+        blocks = self._staged.get((container, name), {})
+        items = "".join(
+            f"<Block><Name>{id}</Name><Size>{len(block)}</Size></Block>"
+            for id, block in blocks.items()
+        )
+        return f"<BlockList><UncommittedBlocks>{items}</UncommittedBlocks></BlockList>".encode()
 
     def _store(
         self, request: Request, container: str, name: str, data: bytes, blocks: dict[str, bytes]
@@ -154,7 +165,7 @@ class AzureStore(RestStore):
             f"<Blobs>{''.join(items)}</Blobs><NextMarker>{escape(marker)}</NextMarker>"
             "</EnumerationResults>"
         )
-        return Answer(200, text.encode(), {"Content-Type": "application/xml"})
+        return Answer(200, text.encode(), dict(_XML))
 
 
 def _item(name: str, blob: _Blob) -> str:
@@ -191,7 +202,7 @@ def _error(status: int, code: str, message: str) -> Answer:
         f'<?xml version="1.0" encoding="utf-8"?><Error><Code>{code}</Code>'
         f"<Message>{message}</Message></Error>"
     )
-    headers = {"x-ms-error-code": code, "Content-Type": "application/xml"}
+    headers = {"x-ms-error-code": code, **_XML}
     return Answer(status, text.encode(), headers)
 
 
