@@ -37,7 +37,7 @@ class SinkContext(TaskContext, Protocol):
 
     @property
     def tolerates_errors(self) -> bool:
-        """Whether the task goes on after a refused record (`errors.tolerance=all`)."""
+        """Whether the task continues after a refused record (`errors.tolerance=all`)."""
 
     def report(self, record: RecordRef, error: Exception) -> None:
         """Reports an errant record, during `write` or later (KIP-610).

@@ -207,7 +207,7 @@ def _validate(session: Session, connect: Connect, steps: Sequence[Step]) -> None
     if problems:
         raise NotValid(
             "Nothing was changed; configurations are invalid:\n  " + "\n  ".join(problems),
-            "--no-validate skips this validation; the workers validate once more in any case.",
+            "--no-validate skips this validation; the workers validate again in any case.",
         )
 
 

@@ -46,7 +46,7 @@ _INTRODUCTION: Final = """\
 Every setting that penstock reads, from the declarations it reads them by. `penstock explain` shows
 the same in a terminal: for one subject (`penstock explain worker`), one plugin
 (`penstock explain FileStreamSource`) or one setting (`penstock explain tasks.max`). `make docs`
-writes this page anew. Transforms and predicates have [a page of their own](transforms.md).
+rewrites this page. Transforms and predicates have [a page of their own](transforms.md).
 
 Names, types, defaults and what is valid are Kafka Connect's, unless a setting begins with
 `penstock.` or `spark.`. What begins with `producer.`, `consumer.` or `admin.` in a worker's

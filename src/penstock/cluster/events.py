@@ -460,7 +460,7 @@ class JoinGroup:
 
 @dataclass(frozen=True, slots=True)
 class BackOff:
-    """Leave the group until `JoinGroup` is ordered again, while what runs goes on: this worker
+    """Leave the group until `JoinGroup` is ordered again, while what runs continues: this worker
     cannot read the config topic (kafka-connect.md §5.6)."""
 
 

@@ -17,7 +17,7 @@ class Causes(Enum):
     """Which failures are followed by a restart."""
 
     OFF = "off"
-    RETRIABLE = "retriable"  # those that may pass: a server is away, a process was killed
+    RETRIABLE = "retriable"  # those that may pass: a server is unreachable, a process was killed
     ANY = "any"
 
 

@@ -26,7 +26,8 @@ POLICY = Key(
     width=Width.SHORT,
     display_name="Restart Policy",
     doc="Which failures of a connector or task are followed by a restart: none ('off', as Kafka"
-    " Connect has it), those that may pass by themselves because a server is away or a process was"
+    " Connect has it), those that may pass by themselves because a server is unreachable "
+    "or a process was"
     " ended ('retriable'), or 'any'.",
 )
 ATTEMPTS = Key(

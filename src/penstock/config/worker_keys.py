@@ -406,7 +406,7 @@ METADATA_MAX_AGE = Key(
     default=300_000,
     importance=LOW,
     check=at_least(0),
-    doc="After how long metadata is fetched anew although nothing changed, in milliseconds.",
+    doc="After how long metadata is fetched again although nothing changed, in milliseconds.",
 )
 CLIENT_ID = Key(
     "client.id",

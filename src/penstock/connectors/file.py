@@ -84,7 +84,7 @@ def _findings(file: str | None, unset: str) -> Iterable[Finding]:
 
 
 class FileStreamSource(SourceConnector):
-    """Sends each line of a local file to a topic, and goes on as the file grows."""
+    """Sends each line of a local file to a topic, and continues as the file grows."""
 
     plugin = Plugin(
         class_name="org.apache.kafka.connect.file.FileStreamSourceConnector",
@@ -168,7 +168,7 @@ class FileReader(SourceReader):
         while not (lines := self._next_lines(max_bytes, now)):
             if now >= deadline or not self._context.is_running:
                 return None
-            # Looking once more finds what was written before the kernel watches the file.
+            # Looking again finds what was written before the kernel watches the file.
             if not is_watched and self._watches_changes(now):
                 is_watched = True
                 now = time.monotonic()

@@ -81,7 +81,7 @@ RATIO: Final = Key(
     default=1.0,
     importance=MEDIUM,
     check=between(0, 1),
-    doc="Which part of the traces that begin here is recorded, from 0 to 1. A trace that goes on "
+    doc="Which part of the traces that begin here is recorded, from 0 to 1. A trace that continues "
     "is recorded if it was recorded before.",
 )
 HEADERS: Final = Key(

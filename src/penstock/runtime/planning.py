@@ -324,7 +324,7 @@ def _reload_ms(transformed: Transformed) -> int | None:
 
 def _as_stored(task: Props, planned: int) -> Props:
     """A task's configuration in a Java worker's order: a copy of the connector's HashMap with the
-    runtime's settings added, copied once more."""
+    runtime's settings added, copied again."""
     own = hash_map_copy(hash_map_order(list(task)[:planned]))
     ordered = hash_map_order([*own, *task], copy_buckets(planned))
     return {name: task[name] for name in hash_map_copy(ordered)}

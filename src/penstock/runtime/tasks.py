@@ -131,7 +131,7 @@ class RunningTasks:
     def _begin(self, command: e.StartTask) -> Beginning:
         """The stored offsets from which a source task starts. With exactly once its producer has
         initialised its transactions by now, which fenced its predecessor. A zombie of an older task
-        set would have fenced its successor instead, so the task goes on only if its set is still
+        set would have fenced its successor instead, so the task continues only if its set is still
         current at the end of the config topic (kafka-connect.md §4.8)."""
         lease = self._offsets.lease(command.task)
         if not self._exactly_once:

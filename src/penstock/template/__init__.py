@@ -38,7 +38,7 @@ def write_project(
     try:
         target.mkdir(parents=True)
     except FileExistsError:
-        raise AlreadyExists(f"'{target}' is there already; nothing was written.") from None
+        raise AlreadyExists(f"'{target}' exists already; nothing was written.") from None
     written: list[Path] = []
     for place, text in project(name, source=source, sink=sink, example=example):
         file = target / place

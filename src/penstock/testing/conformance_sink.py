@@ -302,7 +302,8 @@ class SinkConformance(ConnectorChecks, SinkCase):
             with away:
                 failure = _failure_of(write)
             assert failure is not None, (
-                "a write succeeds while the target is away; return None from `target_away` if the "
+                "a write succeeds while the target is unreachable; return None from "
+                "`target_away` if the "
                 "test cannot make it unavailable"
             )
             assert getattr(failure, "retriable", False), (

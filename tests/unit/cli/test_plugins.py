@@ -225,5 +225,5 @@ def test_a_folder_that_is_there_is_left_as_it_is(penstock: Penstock, tmp_path: P
     (tmp_path / "taps").mkdir()
     result = penstock("plugins", "new", "taps", "--folder", str(tmp_path))
     assert result.code == Exit.DIFFERENT
-    assert "is there already; nothing was written" in result.err
+    assert "exists already; nothing was written" in result.err
     assert list((tmp_path / "taps").iterdir()) == []

@@ -96,7 +96,7 @@ def healthy(url: str) -> str | None:
 
 class Applying(threading.Thread):
     """Applies the connectors in a folder once the worker is healthy. A failure is logged; the
-    worker goes on."""
+    worker continues."""
 
     def __init__(self, folder: str, url: str) -> None:
         super().__init__(name="apply", daemon=True)

@@ -223,7 +223,7 @@ def messages(
             elif not follow and clock.now() - moved_ms > _STALLED_MS:
                 raise NoAnswer(
                     f"Kafka has sent nothing of '{topic}' for {_STALLED_MS // 1000} s, though "
-                    f"partition {min(open_ends)} goes on to offset {ranges[min(open_ends)].end}.",
+                    f"partition {min(open_ends)} continues to offset {ranges[min(open_ends)].end}.",
                     f"Is the broker at {settings.bootstrap} still up?",
                 )
             yield batch

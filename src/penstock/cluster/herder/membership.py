@@ -157,7 +157,7 @@ def tell_metadata(turn: Turn) -> None:
     if membership.metadata_for is None:
         return
     if turn.tasks and (member is None or member.eager):
-        return  # eager: everything stops before the rebalance goes on
+        return  # eager: everything stops before the rebalance continues
     allocation = None
     if membership.owned:
         leader = member.leader if member else ""

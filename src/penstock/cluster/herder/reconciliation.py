@@ -19,7 +19,7 @@ from penstock.cluster.records import State, Target
 from penstock.cluster.state import NO_CHANGES, Changes
 from penstock.ids import TaskId
 
-WARMING_UP: Final = "Spark is starting on this worker; the task starts as soon as it is there."
+WARMING_UP: Final = "Spark is starting on this worker; the task starts as soon as it is ready."
 
 
 def react(turn: Turn, changes: Changes) -> None:

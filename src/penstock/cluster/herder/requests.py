@@ -220,7 +220,7 @@ def _owner_url(turn: Turn, item: Item) -> str | None:
 def on_appended(turn: Turn, event: e.Appended) -> None:
     """Records of a write are stored, or are not."""
     if event.fenced and isinstance(turn.membership.leadership.access, WriteAccess):
-        # Acquired anew if this worker still leads.
+        # Acquired again if this worker still leads.
         turn.membership = turn.membership.with_access(NoAccess(turn.now))
     write = turn.requests.writes.get(event.ticket)
     if write is None:

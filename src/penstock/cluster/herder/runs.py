@@ -29,7 +29,7 @@ PHASE_MOVES: Final[Mapping[Phase, frozenset[Phase]]] = {
     P.FENCING: frozenset({P.STARTING, P.PAUSED, P.FAILED}),
     P.STARTING: frozenset({P.RUNNING, P.FAILED}),
     P.RUNNING: frozenset({P.STOPPING, P.FAILED}),
-    P.STOPPING: frozenset(),  # ends by leaving the table; what comes next begins anew
+    P.STOPPING: frozenset(),  # ends by leaving the table; what comes next starts over
     P.PAUSED: frozenset({P.WAITING, P.FENCING, P.STARTING}),
     P.FAILED: frozenset({P.WAITING, P.FENCING, P.STARTING, P.PAUSED}),
 }

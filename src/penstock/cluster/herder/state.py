@@ -346,7 +346,7 @@ class Retry:
 @dataclass(frozen=True, slots=True)
 class Asking:
     """A running connector generates its task configurations again from time to time, next at `at`
-    (None: in progress; `again`: once more afterwards, since that may have begun before the
+    (None: in progress; `again`: repeated afterwards, since that may have begun before the
     request)."""
 
     at: int | None

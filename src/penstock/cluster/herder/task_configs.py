@@ -48,7 +48,7 @@ def on_planned(turn: Turn, event: e.ConnectorPlanned) -> None:
 
 
 def on_reconfiguration(turn: Turn, event: e.ReconfigurationRequested) -> None:
-    """Makes a running connector generate its task configurations now, and once more afterwards if
+    """Makes a running connector generate its task configurations now, and again afterwards if
     it already does."""
     run = turn.connectors.get(event.connector)
     if run is None or run.run != event.run or run.phase is not Phase.RUNNING:

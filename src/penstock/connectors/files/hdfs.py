@@ -55,7 +55,8 @@ class HdfsSink(FileSink):
     def alter_offsets(self, config: Config, offsets: Mapping[tuple[str, int], int | None]) -> bool:
         raise ConfigInvalid(
             [
-                "The HDFS sink goes on where the names of its files say, and not at the offsets of "
+                "The HDFS sink continues where the names of its files say, and not at "
+                "the offsets of "
                 f"its consumer group. Remove or move the files, and the folders of "
                 f"{keys.LOGS_DIR.name}, to have records written again."
             ]

@@ -84,7 +84,7 @@ QUICKSTART: Final = Key(
     importance=HIGH,
     check=checking("the name of a quickstart", _quickstart_problem),
     recommender=Choices(tuple(sorted(QUICKSTARTS))),
-    doc="A schema that is there already.",
+    doc="A schema that exists already.",
 )
 SEED: Final = Key(
     "random.seed",

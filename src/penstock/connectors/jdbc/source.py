@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class JdbcSource(SourceConnector):
-    """Sends the rows of tables, or of a query, to topics, and goes on as rows are added."""
+    """Sends the rows of tables, or of a query, to topics, and continues as rows are added."""
 
     plugin = Plugin(
         class_name="io.confluent.connect.jdbc.JdbcSourceConnector",

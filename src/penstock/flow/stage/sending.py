@@ -75,7 +75,7 @@ class Sending:
         from the bootstrap address to the broker's, and would retry after half a second; the second
         time it has one."""
         self._introduced = True
-        with contextlib.suppress(KafkaException):  # Kafka is away; `flush` waits for it
+        with contextlib.suppress(KafkaException):  # Kafka is unreachable; `flush` waits for it
             for _ in range(2):
                 self.producer.list_topics(topic, timeout=_INTRODUCE_S)
 

@@ -449,7 +449,7 @@ class SinkTask(Hosted):
 
     def _commit(self) -> bool:
         """Commits what is written, unless a commit is under way; False if it is to be retried soon.
-        If the partition moves meanwhile, its new owner reads the records once more."""
+        If the partition moves meanwhile, its new owner reads the records again."""
         if not self._reached or self._commits:
             return not self._commits
         with self.busy():

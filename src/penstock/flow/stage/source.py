@@ -143,7 +143,7 @@ class SourceTask(Producing):
             if self._storing and time.monotonic() - self._asked_at > _PATIENCE_S:
                 self._await_answers(
                     _PATIENCE_S
-                )  # the worker, or Kafka, is away: the task may be others'
+                )  # the worker, or Kafka, is unreachable: the task may be others'
             elif not self._step():
                 self._await_answers(
                     self._reader.idle_ms / 1000 or (_ANSWER_S if self._storing else 0)

@@ -19,7 +19,7 @@ def planned(properties: RawProps, extra_tasks: int = 0) -> tuple[RawProps, ...]:
 
 
 def replan_ms(properties: RawProps) -> int | None:
-    """How often the simulated connector plans its tasks anew: one in three does."""
+    """How often the simulated connector plans its tasks again: one in three does."""
     return 15_000 if (properties["name"] or "").endswith(("3", "6", "9")) else None
 
 

@@ -73,7 +73,7 @@ class GroupClient:
             self._try_again()
 
     def step_out(self) -> None:
-        """Leaves the group until the next `join`; the group goes on without this worker."""
+        """Leaves the group until the next `join`; the group continues without this worker."""
         self._attempt += 1
         self.stage = "out"
         self._active = self._join_wanted = False

@@ -8,7 +8,7 @@ from penstock.api import PenstockError, Unavailable
 
 
 class CassandraUnavailable(Unavailable):
-    """The cluster is away, busy or too slow; the call is repeated."""
+    """The cluster is unreachable, busy or too slow; the call is repeated."""
 
     code = "cassandra.unavailable"
 

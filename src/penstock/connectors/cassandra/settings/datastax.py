@@ -136,7 +136,8 @@ BATCH: Final = _count(
 IGNORE: Final = _text(
     "ignoreErrors",
     "Which refused records are left out and logged: `None`, so that `errors.*` decide; `All`; "
-    "`Driver`: those that the cluster refuses. A cluster that is away or busy is waited for in any "
+    "`Driver`: those that the cluster refuses. A cluster that is unreachable or busy is "
+    "waited for in any "
     "case.",
     _WRITING,
     "None",

@@ -37,7 +37,7 @@ MAPPINGS: Final = "Mappings"
 IMPORT: Final = "Import"
 POLICIES: Final = ("NOOP", "THROW", "RETRY")
 WAITED: Final = (
-    "Accepted for compatibility: a cluster that is away or busy is waited for, without end."
+    "Accepted for compatibility: a cluster that is unreachable or busy is waited for, without end."
 )
 
 

@@ -67,7 +67,7 @@ BOOTSTRAP_TIMEOUT: Final = _CONNECTION.key(
     "bootstrap.timeout",
     STRING,
     "30s",
-    "How long a task waits for a connection before it tries anew.",
+    "How long a task waits for a connection before it tries again.",
     check=DURATION,
 )
 ENABLE_TLS: Final = _SECURITY.key(

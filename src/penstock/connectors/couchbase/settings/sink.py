@@ -146,7 +146,8 @@ RETRY_TIMEOUT: Final = _BEHAVIOR.key(
     "retry.timeout",
     STRING,
     "0",
-    "For how long a write is repeated while the cluster is away or busy, before the task fails; 0: "
+    "For how long a write is repeated while the cluster is unreachable or busy, before "
+    "the task fails; 0: "
     "without end (in Couchbase's connector: the task fails at once).",
     check=DURATION,
 )

@@ -267,7 +267,7 @@ POLL_INTERVAL: Final = Key(
     LONG,
     default=1_000,
     check=at_least(1),
-    doc="How long a task waits before it asks anew when there were no changes.",
+    doc="How long a task waits before it asks again when there were no changes.",
     group="Polling",
     order=1,
 )

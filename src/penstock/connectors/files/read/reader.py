@@ -132,7 +132,7 @@ class FilesReader(SourceReader):
                 if work is None:
                     break
                 self._work = work
-                if work.anew:
+                if work.reread:
                     gathered.add(self._advance())
             if is_split(self._plan, self._work):
                 return gathered.polled() if gathered.records else self._split(gathered)

@@ -38,7 +38,7 @@ class Work:
     found: ListedFile
     target: Target
     position: Position
-    anew: bool = False
+    reread: bool = False
     """Whether the file changed and is read again from its beginning."""
 
 
@@ -202,12 +202,12 @@ class Scan:
             position = progress.position
             if position.byte is not None and found.size < position.byte:
                 log.warning("The file '%s' became shorter, and is read from its begin", found.path)
-                return Work(found, target, Position(), anew=True)
+                return Work(found, target, Position(), reread=True)
             return Work(found, target, position) if found.size > (position.byte or 0) else None
         changed = bool(progress.version) and progress.version != found.version
         if changed and finding.again:
             log.warning("The file '%s' was written again, and is read again", found.path)
-            return Work(found, target, Position(), anew=True)
+            return Work(found, target, Position(), reread=True)
         if not progress.is_read:
             return Work(found, target, progress.position)
         if finding.removes and progress.version == found.version:

@@ -137,7 +137,7 @@ HALT: Final = Key(
     BOOLEAN,
     default=True,
     importance=HIGH,
-    doc="Whether the task fails after a file that cannot be read; else it goes on with the next "
+    doc="Whether the task fails after a file that cannot be read; else it continues with the next "
     "one.",
     group=_FILES,
 )

@@ -104,7 +104,7 @@ LOGS_DIR: Final = Key(
     STRING,
     default="logs",
     importance=HIGH,
-    doc="The folder of what says where each topic partition goes on, and of the write-ahead logs "
+    doc="The folder of what says where each topic partition continues, and of the write-ahead logs "
     "that Confluent's connector has left.",
     group=_HDFS,
     order=4,

@@ -219,10 +219,10 @@ def named_object(text: str) -> str:
 
 
 def object_plan(
-    config: Config, compressed: Compression, anew: Key[bool], ignored: Sequence[str]
+    config: Config, compressed: Compression, create_only: Key[bool], ignored: Sequence[str]
 ) -> SinkPlan:
-    """The plan of a valid configuration of a sink. `anew`: whether files of other tasks are left as
-    they are, if files end by the clock and have no files of keys or headers beside them."""
+    """The plan of a valid configuration of a sink. `create_only`: whether a task leaves files of
+    other tasks unchanged, if files end by the clock and have no files of keys or headers."""
     plan = plan_of(
         config,
         compression=config[compressed.type],
@@ -231,4 +231,6 @@ def object_plan(
         ignored=ignored,
     )
     alone = plan.keys is None and plan.headers is None
-    return replace(plan, anew=config[anew] and plan.rules.schedule_ms is not None and alone)
+    return replace(
+        plan, create_only=config[create_only] and plan.rules.schedule_ms is not None and alone
+    )

@@ -4,7 +4,7 @@ Small blobs are put with one request. Of larger ones blocks are staged while the
 threads of the store; the blob exists, in place of any other, when its block list is committed.
 Azure discards the blocks that a killed worker has staged after a week.
 
-A blob that has to be `anew` names its writer and its last offset in its metadata. The put, or the
+A blob with `create_only` names its writer and its last offset in its metadata. The put, or the
 commit of its block list, requires that no such blob exists (`If-None-Match`).
 """
 
@@ -130,7 +130,7 @@ class _Blob(BudgetedFile):
                 self.hold(b"")
             for block in self._blocks:
                 self._await(block)
-        if not self.anew or not self._complete_anew():
+        if not self.create_only or not self._complete_create_only():
             self._complete()
         self._is_committed = True
         self.held = []
@@ -188,7 +188,7 @@ class _Blob(BudgetedFile):
                 lambda: self._client.upload_blob(data, metadata=metadata, overwrite=not metadata)
             )
 
-    def _complete_anew(self) -> bool:
+    def _complete_create_only(self) -> bool:
         """Creates the blob if there is none; False if an existing one lacks its last offset. Raises
         FileExists."""
         try:

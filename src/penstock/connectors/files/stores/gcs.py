@@ -5,7 +5,7 @@ a resumable upload: one part after the other, each by a thread of the store; the
 the last part has arrived. If a response is lost, the upload is queried for its position. Google
 discards what a killed worker has uploaded of an object after a week.
 
-An object that has to be `anew` is put on the condition that no such object exists
+An object with `create_only` is put on the condition that no such object exists
 (`ifGenerationMatch=0`), and names its writer and its last offset in its metadata. The last offset
 is known in time for small objects only: one that is uploaded in parts replaces an existing object.
 """
@@ -232,7 +232,7 @@ class _Object(BudgetedFile):
 
     def _put(self) -> None:
         data = b"".join(self.held)
-        if self.anew and self._put_anew(data):
+        if self.create_only and self._put_create_only(data):
             return
         self._connection.call(lambda: self._put_once(data))
 
@@ -245,7 +245,7 @@ class _Object(BudgetedFile):
             data, content_type=_CONTENT, retry=None, timeout=timeout_s, **condition
         )
 
-    def _put_anew(self, data: bytes) -> bool:
+    def _put_create_only(self, data: bytes) -> bool:
         """Puts the object if there is none; False if an existing one lacks its last offset. Raises
         FileExists."""
         try:

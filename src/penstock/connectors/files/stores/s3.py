@@ -4,7 +4,7 @@ Small objects are put with one request. Of larger ones parts are uploaded while 
 by threads of the store; the object exists when the upload is completed. What a killed worker has
 uploaded remains as an incomplete upload, which the bucket's lifecycle rules remove.
 
-An object that has to be `anew` names its writer and its last offset in its metadata, and is put on
+An object with `create_only` names its writer and its last offset in its metadata, and is put on
 the condition that no such object exists (`If-None-Match`). The last offset is known in time for
 small objects only: one that is uploaded in parts replaces an existing object.
 """
@@ -202,13 +202,13 @@ class _Object(BudgetedFile):
         data = self._take()
         self.hold(data)  # for a retry
         arguments = {**self._address, **tagging, **options.extra, "Body": data}
-        if not self.anew or not self._put_anew(arguments):
+        if not self.create_only or not self._put_create_only(arguments):
             with store_errors(options):
                 self._store.client.put_object(**arguments)
         self._is_committed = self._is_tagged = True
         self.hold(b"")
 
-    def _put_anew(self, arguments: Mapping[str, Any]) -> bool:
+    def _put_create_only(self, arguments: Mapping[str, Any]) -> bool:
         """Puts the object if there is none; False if the store has no conditional writes, or an
         existing object lacks its last offset. Raises FileExists."""
         metadata = {_WRITER: self._writer, _END: self.about["endOffset"]}

@@ -35,7 +35,7 @@ class FileExists(PenstockError):
 
     def __init__(self, path: str, end: int) -> None:
         self.end = end
-        super().__init__(f"{path} is there already, with the records up to offset {end}.")
+        super().__init__(f"{path} exists already, with the records up to offset {end}.")
 
 
 class FileLost(StoreUnavailable):
@@ -64,7 +64,7 @@ class NewFile(ABC):
         self.about: Mapping[str, str] = {}
         """Metadata that a store may keep with the file: `startOffset`, `endOffset` and
         `recordCount`. Set before `commit`."""
-        self.anew = False
+        self.create_only = False
         """Whether `commit` keeps a file of another writer if its last offset is known, and raises
         FileExists. Set before anything is written. A store that does not know the offset replaces
         the file."""
@@ -88,7 +88,7 @@ class NewFile(ABC):
     @abstractmethod
     def commit(self) -> None:
         """Completes the file. Raises StoreUnavailable, and may be called again then, StoreRefused,
-        or, if it has to be `anew`, FileExists."""
+        or, with `create_only`, FileExists."""
 
     @abstractmethod
     def drop(self) -> None:

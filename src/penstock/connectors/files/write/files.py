@@ -42,7 +42,7 @@ class OpenFiles:
         path: Callable[[str, int], str],
         shape: Shape | None = None,
         *,
-        anew: bool = False,
+        create_only: bool = False,
     ) -> None:
         """`formats`: for each of `values`, `keys` and `headers` that is written. `path` returns the
         name of a file by its ending and last offset. Raises DataError for schemas that a format
@@ -54,7 +54,7 @@ class OpenFiles:
         for content, format in formats:
             ending = format.ending if content == "values" else f".{content}{format.ending}"
             file = create(path(ending, 0))
-            file.anew = anew
+            file.create_only = create_only
             schema, side = _side(content, schemas, shape)
             if content != "values" and schema is not None and format.structs_only:
                 schema, side = _wrapped(_WRAPPERS[content], schema, side)

@@ -88,7 +88,7 @@ class SinkPlan:
     named: Callable[[str], str]
     """Turns a text of a record into the name of a folder that leads nowhere else."""
     schema_folder: SchemaFolder = SchemaFolder.NONE
-    anew: bool = False
+    create_only: bool = False
     """Whether files of other writers are left as they are, where files end by the clock."""
     shape: Shape | None = None
     """What is written of records, if not their values."""

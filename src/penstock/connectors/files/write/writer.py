@@ -277,7 +277,7 @@ class FileWriter(SinkWriter):
                         topic, file.folder, number, file.start, ending, end
                     ),
                     self._plan.shape,
-                    anew=self._plan.anew,
+                    create_only=self._plan.create_only,
                 )
             except DataError as error:
                 opened = error
@@ -305,7 +305,7 @@ class FileWriter(SinkWriter):
         have to be noticed, since that works for the first span only."""
         for storing in partition.storing:
             storing.begin()
-            if self._plan.anew:
+            if self._plan.create_only:
                 return
 
     def _goes_back(self, partition: _Partition) -> bool:
@@ -353,7 +353,7 @@ class FileWriter(SinkWriter):
             begin = partition.begin if claim.next is None else claim.next
             if begin != partition.next:
                 log.info(
-                    "%s goes on at offset %d, which its files say, and not at %d",
+                    "%s continues at offset %d, which its files say, and not at %d",
                     partition.topic_partition,
                     begin,
                     partition.next,

@@ -143,7 +143,7 @@ WS_CONNECT: Final = key(
 )  # fmt: skip
 WS_PING: Final = key(
     "websocket.ping.ms", INT, 20_000, LOW, "WebSocket",
-    "How often the server is asked whether it is there; 0: never.", at_least(0),
+    "How often the server is asked whether it is reachable; 0: never.", at_least(0),
 )  # fmt: skip
 WS_RECONNECT: Final = key(
     "websocket.reconnect.ms", INT, 1_000, LOW, "WebSocket",

@@ -37,8 +37,8 @@ JDBC: Final = Extra(
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """One database, by its URL. While it is away, `connect` tries `attempts` times, `backoff_ms`
-    apart."""
+    """One database, by its URL. While it is unreachable, `connect` tries `attempts` times,
+    `backoff_ms` apart."""
 
     url: Url
     attempts: int = 3

@@ -139,7 +139,7 @@ class JdbcReader(SourceReader):
             if offset_is_due and getattr(error, "retriable", False) and self._mode != k.BULK:
                 raise RangeInterrupted(
                     f"{called} has many rows of one offset, and reading failed between them; the "
-                    f"task has to start anew with the first of them: {error}"
+                    f"task has to start again with the first of them: {error}"
                 ) from error
             raise
 

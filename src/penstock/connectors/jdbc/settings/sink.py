@@ -221,7 +221,8 @@ MAX_RETRIES: Final = Key(
     default=10,
     importance=MEDIUM,
     check=at_least(0),
-    doc="How often a batch is tried again, while the database is away or busy, before the task "
+    doc="How often a batch is tried again, while the database is unreachable or busy, before "
+    "the task "
     "fails.",
     group=_RETRIES,
     order=1,

@@ -228,7 +228,8 @@ QUERY_RETRIES: Final = Key(
     INT,
     default=-1,
     importance=LOW,
-    doc="Accepted for compatibility: what fails since the database is away is tried again until "
+    doc="Accepted for compatibility: what fails because the database is unreachable is "
+    "retried until "
     "it is back, everything else fails the task.",
 )
 

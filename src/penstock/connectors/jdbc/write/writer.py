@@ -96,7 +96,7 @@ class JdbcWriter(SinkWriter):
         except (DatabaseRefused, TableMismatch):
             if self._layouts is None or not self._layouts.may_be_stale:
                 raise
-            # Perhaps the table was altered or created anew since it was looked up.
+            # Perhaps the table was altered or re-created since it was looked up.
             self.close()
             return self._try_batch(records)
         except RowRefused:
@@ -147,7 +147,7 @@ class JdbcWriter(SinkWriter):
             try:
                 self._dialect.session(connection)
                 if self._settings.offsets is not None:
-                    # Here, not in `open`, so that retries cover a database that is away.
+                    # Here, not in `open`, so that retries cover a database that is unreachable.
                     make_offsets(connection, self._dialect, self._settings.offsets)
             except BaseException:
                 connection.close()

@@ -226,12 +226,12 @@ class MongoReader(SourceReader):
         if not self._converting.tolerates and error.code != _INVALIDATED:
             raise TokenLost(
                 f"The server cannot resume the change stream: {text}. Events since then may be "
-                "lost to it. To begin anew set mongo.errors.tolerance=all, or another "
+                "lost to it. To start over set mongo.errors.tolerance=all, or another "
                 "offset.partition.name (with startup.mode=copy_existing all documents are read "
                 "again), or delete the connector's offsets"
             ) from error
         log.warning(
-            "The server cannot resume the change stream: %s. The source goes on with the newest "
+            "The server cannot resume the change stream: %s. The source continues with the newest "
             "event; changes in between are not read (mongo.errors.tolerance)",
             text,
         )

@@ -351,7 +351,8 @@ TOLERANCE: Final = Key(
     importance=MEDIUM,
     check=one_of("none", "data", "all", ignore_case=True),
     doc="In place of `errors.tolerance`, for records that cannot be converted or written: `none` "
-    "fails the task, `all` and `data` skip the record. A server that is away is waited for in any "
+    "fails the task, `all` and `data` skip the record. A server that is unreachable is "
+    "waited for in any "
     "case.",
     group=_ERRORS,
     order=1,

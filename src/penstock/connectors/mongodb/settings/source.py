@@ -367,7 +367,7 @@ OLD_COPY: Final = _flag(
 TOLERANCE: Final = _string(
     "mongo.errors.tolerance",
     "In place of `errors.tolerance`: whether events that cannot be converted are skipped, and a "
-    "resume token that the server has forgotten is: the source goes on with the newest event.",
+    "resume token that the server has forgotten is: the source continues with the newest event.",
     _ERRORS,
     1,
     default="none",
@@ -403,7 +403,7 @@ HEARTBEAT_TOPIC: Final = _string(
 )  # fmt: skip
 PARTITION_NAME: Final = _string(
     "offset.partition.name",
-    "Name under which offsets are stored. Another name begins anew, as `startup.mode` says.",
+    "Name under which offsets are stored. Another name starts over, as `startup.mode` says.",
     _PARTITION,
     1,
 )

@@ -127,7 +127,7 @@ class StreamReader(SourceReader):
                 # The reply with delivered entries may be lost.
                 self._after = self._last or b"0-0"
             if isinstance(error, Answered) and error.text.startswith("NOGROUP"):
-                log.warning("The stream or its group is gone, and made anew: %s", error)
+                log.warning("The stream or its group was deleted, and is created again: %s", error)
                 self._has_group = False
                 return
             raise self._error(error, "Cannot read") from error

@@ -200,7 +200,9 @@ JCUSTENBORDER_SINK: Final = ConfigDef(
     TLS,
     PASSWORD_KEY,
     DATABASE,
-    ignored("redis.auto.reconnect.enabled", "boolean", True, "Connections are always made anew."),
+    ignored(
+        "redis.auto.reconnect.enabled", "boolean", True, "Connections are always created again."
+    ),
     ignored("redis.request.queue.size", "int", _MAX_INT, "What Lettuce queues at most."),
     ignored("redis.socket.tcp.no.delay.enabled", "boolean", True, "TCP_NODELAY is always set."),
     KEEP_ALIVE,

@@ -122,7 +122,7 @@ ERROR_POLICY: Final = Key(
     importance=HIGH,
     check=one_of("NOOP", "THROW", "RETRY", ignore_case=True),
     doc="What is done with records that Redis refuses. NOOP: they are logged and left out. THROW, "
-    "RETRY: they go by `errors.*`. A server that is away or busy is waited for in any case.",
+    "RETRY: they go by `errors.*`. A server that is unreachable or busy is waited for in any case.",
     group=_CONNECTION,
     order=5,
 )

@@ -150,7 +150,7 @@ def flush_timeout(default: int) -> Key[int]:
         importance=LOW,
         check=between(1_000, _WEEK_MS),
         doc="How long the task waits for documents that were sent before it begins to try again. "
-        "Kafka Connect's task fails then; this one goes on.",
+        "Kafka Connect's task fails then; this one continues.",
         group=CONNECTION,
         order=15,
     )
@@ -162,7 +162,8 @@ RETRIES: Final = Key(
     default=5,
     importance=LOW,
     check=between(0, _MAX_INT),
-    doc="How often a request is repeated when the cluster is away or busy (429). After that the "
+    doc="How often a request is repeated when the cluster is unreachable or busy (429). "
+    "After that the "
     "task waits and tries again, without end.",
     group=CONNECTION,
     order=16,

@@ -55,7 +55,7 @@ class _MemoryFile(NewFile):
 
     def commit(self) -> None:
         self._store.check()
-        if self.anew and self._store.ends.get(self.path) is not None:
+        if self.create_only and self._store.ends.get(self.path) is not None:
             raise FileExists(self.path, self._store.ends[self.path])
         self._store.ends[self.path] = int(self.about["endOffset"])
         self._store.commits.append(self.path)
@@ -90,14 +90,14 @@ class Task:
         start: int = 0,
         tolerates_errors: bool = False,
         schema_folder: SchemaFolder = SchemaFolder.NONE,
-        anew: bool = False,
+        create_only: bool = False,
     ) -> None:
         self.store = MemoryStore({}) if store is None else store
         self.clock = Clock()
         plan = replace(
             local_plan(LOCAL_SINK.parse({**BASE, **settings})),
             schema_folder=schema_folder,
-            anew=anew,
+            create_only=create_only,
         )
         self.context = SinkContextStub(tolerates_errors=tolerates_errors)
         self.writer = FileWriter(plan, self.store, self.context, self.clock)
@@ -577,7 +577,7 @@ def test_with_a_schedule_files_that_others_stored_are_neither_replaced_nor_repea
     schedule = {**settings, "rotate.schedule.interval.ms": "1000", "timezone": "UTC"}
     committed = 0
     for kill in range(1_000):
-        task = Task(schedule, store, start=committed, anew=True)
+        task = Task(schedule, store, start=committed, create_only=True)
         task.clock.now += chance.randrange(100_000)
         life = chance.randrange(1, 40) if kill < 60 else 10_000
         while life and committed < count:
