@@ -1,5 +1,5 @@
-"""What the requirements pin can be installed with every Python and on every machine that penstock
-runs on: what a package asks for there only is pinned, too."""
+"""The pinned requirements can be installed with every Python and on every machine that penstock
+runs on: what a package needs only on some is pinned, too."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def environment(python: str, machine: str) -> dict[str, str]:
 
 
 def asked_for(name: str, extras: list[str], about: dict[str, str]) -> list[Requirement]:
-    """What an installed package asks for where things are as `about` says."""
+    """The dependencies of an installed package in the environment `about`."""
     found = [Requirement(text) for text in distribution(name).requires or ()]
     return [
         each
@@ -51,7 +51,7 @@ def test_whatever_a_package_asks_for_is_pinned(file: str, python: str, machine: 
     for name, extras, _ in lines:
         try:
             asked = asked_for(name, extras.split(","), environment(python, machine))
-        except PackageNotFoundError:  # one for other Pythons
+        except PackageNotFoundError:  # for other Pythons
             continue
         absent += [
             f"{name} asks for {each}"

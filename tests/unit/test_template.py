@@ -14,7 +14,7 @@ BLOCK = re.compile(r"^`([^`\n]+)`:\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOT
 
 
 def blocks(page: str) -> dict[str, str]:
-    """The files that a page of the documentation shows, by their names."""
+    """The files that a page of the documentation shows, by name."""
     return dict(BLOCK.findall((DOCS / page).read_text()))
 
 

@@ -1,4 +1,4 @@
-"""What a family of plugins needs installed, and what is said where it is not."""
+"""What a family of plugins needs installed, and the errors if it is missing."""
 
 from __future__ import annotations
 

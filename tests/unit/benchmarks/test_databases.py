@@ -1,4 +1,4 @@
-"""The rows that tables are filled with, and what has to be in a table in the end."""
+"""The rows that tables are filled with, and what a table contains in the end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RECORDS = 2_500
 def connection(tmp_path: Path) -> Iterator[Connection]:
     database = Database(parse(f"jdbc:sqlite:{tmp_path / 'bench.db'}"))
     with contextlib.closing(database.connect()) as made:
-        Postgresql().create(made, "rows", "PRIMARY KEY")  # SQLite takes any type's name
+        Postgresql().create(made, "rows", "PRIMARY KEY")  # SQLite accepts any type name
         yield made
 
 

@@ -24,7 +24,7 @@ RECORDS = 5_000
 
 
 def lines(kind: Kind, records: int = RECORDS) -> list[bytes]:
-    """What a file sink makes of the records."""
+    """The lines that a file sink writes."""
     return [line for block in generated(kind.line(tuple(kind.fields)), records) for line in block]
 
 

@@ -14,7 +14,7 @@ from penstock.testing.waiting import wait_until
 
 SINK = Probed("sink", Path("sink.txt"), sink=True)
 SOURCE = Probed("source", Path("source.txt"), sink=False)
-TOPICS = Topics("127.0.0.1:1")  # nobody answers, nobody asks
+TOPICS = Topics("127.0.0.1:1")  # never connected to
 
 
 def test_every_connector_has_its_records_in_every_slot_of_the_pace() -> None:

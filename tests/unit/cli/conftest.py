@@ -27,7 +27,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
-    """The environment the command sees: a home that is empty."""
+    """The environment that the command sees: an empty home."""
     return {"XDG_CONFIG_HOME": str(tmp_path / "home")}
 
 

@@ -53,7 +53,7 @@ def status(name: str, state: str, tasks: int = 1) -> dict[str, Any]:
 
 
 def there(workers: FakeWorkers, *configs: dict[str, str], **states: str) -> None:
-    """The cluster has these connectors, in state RUNNING unless another is given."""
+    """The cluster has these connectors, RUNNING unless another state is given."""
     workers.on("GET", "/connectors?expand=info", (200, {c["name"]: info(c) for c in configs}))
     found = {
         c["name"]: {"status": status(c["name"], states.get(c["name"], "RUNNING"))} for c in configs

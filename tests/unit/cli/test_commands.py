@@ -315,7 +315,7 @@ def infos(**errors: list[str]) -> dict[str, object]:
             }
             for key, value in {**SINK, **dict.fromkeys(errors, "v")}.items()
         ]
-        # Of what was given as null nothing is said but what it is.
+        # Of a null setting only name and type are returned.
         + [{"definition": {"name": "predicates", "type": "LIST"}, "value": None}],
     }
 
@@ -566,7 +566,7 @@ def test_a_worker_that_hangs_does_not_hold_up_the_end(
 
 
 def test_after_a_change_a_state_has_to_last(penstock: Penstock, workers: FakeWorkers) -> None:
-    # kafka-connect.md §6.6: the first status seen may be the one of before the change.
+    # kafka-connect.md §6.6: the first status may be the one from before the change.
     workers.on("PUT", "/connectors/snk/pause", (202, None))
     workers.on("PUT", "/connectors/snk/resume", (202, None))
     paused = {**STATUS, "connector": PAUSED, "tasks": [{"id": 0, **PAUSED}]}

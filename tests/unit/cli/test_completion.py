@@ -1,4 +1,4 @@
-"""Completion in a shell: of commands, options, clusters, and of the connectors there are."""
+"""Shell completion of commands, options, clusters and existing connectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a container gives a worker, and what is said where it does not."""
+"""What a container gives a worker, and the messages where it does not."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_a_container_reaches_its_own_worker(listeners: str, url: str) -> None:
 
 @pytest.fixture
 def worker() -> Iterator[HTTPServer]:
-    """Answers /health with the status in its class."""
+    """Answers /health with the class's status."""
 
     class Handler(BaseHTTPRequestHandler):
         status = 200

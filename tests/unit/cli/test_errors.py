@@ -1,4 +1,4 @@
-"""What goes wrong between the command and the workers: whom it asks, what it says, how it ends."""
+"""Failures between the command and the workers: which worker it asks, messages, exit codes."""
 
 from __future__ import annotations
 
@@ -262,7 +262,7 @@ def test_an_answer_of_another_server_is_told(
     penstock: Penstock, workers: FakeWorkers, command: str, path: str, body: bytes
 ) -> None:
     if command == "config c" and body == b'{"a": 1}':
-        body = b'"a"'  # that would be a configuration
+        body = b'"a"'  # `body` is a configuration
     workers.on("GET", path, (200, body))
     result = penstock(*command.split())
     assert result.code == 8
@@ -310,7 +310,7 @@ IN_URL = httpx.BasicAuth("me", "p@ss")._auth_header
         ([], {"PENSTOCK_URL": "http://e:4"}, "e:4", None),
         (["--cluster", "prod"], {"PENSTOCK_URL": "http://e:4"}, "p1:1", BASIC),
         (["--url", "u:5"], {"PENSTOCK_URL": "http://e:4"}, "u:5", None),
-        (["--url", "u:5"], {}, "u:5", None),  # the default cluster's password stays at home
+        (["--url", "u:5"], {}, "u:5", None),  # the default cluster's password is not sent
         (["--url", "u:5", "--cluster", "prod"], {}, "u:5", BASIC),
         (["--url", "http://me:p%40ss@u:5"], {}, "u:5", IN_URL),
         (["--url", "http://me:p%40ss@u:5", "--cluster", "prod"], {}, "u:5", IN_URL),

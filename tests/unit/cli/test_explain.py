@@ -1,4 +1,4 @@
-"""What `penstock explain` says, and that the page of the documentation is what it says."""
+"""What `penstock explain` prints, and that the documentation has the same text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connectors in files: what is taken, what counts, and what is refused with the place."""
+"""Connectors in files: the formats, precedence, and errors with their location."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def _as_it_was() -> Iterator[None]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A listed folder, and a worker file beside it that lists it."""
+    """A plugin folder, and beside it a worker file that lists it."""
     (tmp_path / "worker.properties").write_text(f"plugin.path={tmp_path / 'plugins'}\n")
     (tmp_path / "plugins").mkdir()
     return tmp_path / "plugins"

@@ -1,4 +1,4 @@
-"""What `penstock preview` shows of files, of SQLite tables and of a source that is made up."""
+"""What `penstock preview` shows of files, of SQLite tables and of a made-up source."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def write(tmp_path: Path) -> Write:
 
 @pytest.fixture
 def lines(tmp_path: Path, write: Write) -> Write:
-    """A file source, of a file with the numbers from 0 to 99."""
+    """A file source; its file has the numbers from 0 to 99."""
     data = tmp_path / "in.txt"
     data.write_text("".join(f"{number}\n" for number in range(100)))
     source = {"connector__class": "FileStreamSource", "file": data, "topic": "lines"}
@@ -305,7 +305,7 @@ class Made(SourceConnector):
 
 
 class MadeReader(SourceReader):
-    """There is always more."""
+    """Always has more rows."""
 
     def __init__(self, topic: str, rows: int, how: str) -> None:
         self.topic, self.rows, self.how = topic, rows, how
@@ -395,7 +395,7 @@ def test_what_polls_leave_to_parts_is_read_from_them(penstock: Penstock, made: W
 def test_what_a_connector_aborts_is_not_shown(penstock: Penstock, made: Write) -> None:
     result = penstock("preview", made(rows=2, how="aborted"), "--rows", "6")
     assert keys(result) == ["k"] * 6
-    assert len(Made.endings) == 8  # the last one is not shown any more
+    assert len(Made.endings) == 8  # the last one is not shown
 
 
 def test_what_a_connector_breaks_with_is_told_as_what_fails_the_task(

@@ -16,7 +16,7 @@ from penstock.ids import TaskId
 
 
 def headers() -> list[tuple[str, bytes | None]]:
-    """The headers that a task of ours writes."""
+    """The headers that our tasks write."""
     try:
         try:
             raise ValueError("Expecting value: line 1")
@@ -51,7 +51,7 @@ def test_people_read_where_it_failed_and_why() -> None:
     ]
     assert told[3].startswith("because: ")
     assert "Converting byte[] failed" in told[3]
-    assert "Expecting value: line 1" in " ".join(told[3:])  # the cause, wherever it stands
+    assert "Expecting value: line 1" in " ".join(told[3:])  # the cause, on any line
     assert "Traceback" not in "\n".join(told)
     assert len(found.lines(trace=True)) > len(told)
 

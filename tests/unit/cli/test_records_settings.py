@@ -1,4 +1,4 @@
-"""Who says where Kafka is, and which converters apply."""
+"""Where broker addresses and converters come from."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def line_of(side: Side, value: bytes | None) -> bytes:
 
 
 def bytes_of(side: Side, line: bytes) -> bytes | None:
-    """What a line of JSON writes as its value."""
+    """The bytes of a JSON line's value."""
     failed: Failed = {}
     written = side.write(["t"], [record_of(line.decode()).value], failed)
     assert not failed
@@ -93,7 +93,7 @@ ORDER = s.struct(
 
 
 def order() -> bytes:
-    """A struct with all sorts of fields, as a JsonConverter writes it."""
+    """A struct with fields of many types, written by a JsonConverter."""
     from datetime import UTC, date, datetime
     from decimal import Decimal
 

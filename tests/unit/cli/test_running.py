@@ -1,4 +1,4 @@
-"""What the commands that run a worker hand over, and what they refuse."""
+"""What commands that run a worker pass to it, and what they refuse."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Calls = list[tuple[Any, ...]]
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
-    """What a worker would have been started with; none is, and this process goes on."""
+    """The arguments for workers; none starts, and this process continues."""
     made: Calls = []
 
     def recorded(*args: Any) -> None:

@@ -1,4 +1,4 @@
-"""The scripts in the place of Kafka's, with a `penstock` that only tells what it was given."""
+"""The scripts that replace Kafka's, with a `penstock` that only prints its arguments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FAKE = '#!/bin/sh\necho "$PENSTOCK_HOME" "$@"\nexit 7\n'
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """An installation of its own; its path has a blank in it."""
+    """A separate installation; its path contains a space."""
     home = tmp_path / "an installation"
     shutil.copytree(BIN, home / "bin")
     penstock = home / ".venv" / "bin" / "penstock"

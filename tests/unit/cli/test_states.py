@@ -1,4 +1,4 @@
-"""When a connector is as wanted, and what is said to be missing until then."""
+"""When a connector is in the wanted state, and what is reported until then."""
 
 from __future__ import annotations
 

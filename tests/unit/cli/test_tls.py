@@ -1,4 +1,4 @@
-"""Clusters spoken to over https: whom they have to be signed by, and who shows a certificate."""
+"""Clusters over https: which authorities are trusted, and who presents a certificate."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Server(HTTPServer):
-    """Says nothing about clients that hang up because they do not trust it."""
+    """Logs nothing about clients that hang up because they do not trust it."""
 
     def handle_error(self, *_: Any) -> None: ...
 
@@ -41,7 +41,7 @@ def authority() -> Authority:
 
 @pytest.fixture(scope="module")
 def port(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """Where a server listens that wants to see a certificate of the same authority."""
+    """The port of a server that requires a certificate of the same authority."""
     folder = tmp_path_factory.mktemp("server")
     (folder / "own.pem").write_text(authority.issue("worker", "127.0.0.1").pem())
     (folder / "ca.pem").write_text(authority.pem())

@@ -11,7 +11,7 @@ import httpx
 
 @dataclass
 class FakeClock:
-    """Passes only while somebody waits."""
+    """Advances only while `wait` runs."""
 
     ms: int = 1_000_000
 
@@ -24,11 +24,11 @@ class FakeClock:
 
 @dataclass
 class FakeWorkers:
-    """Workers by host: what they were asked, and what they answer.
+    """Workers by host: the requests they received, and their answers.
 
     An answer is a status and a body (bytes as they are, anything else as JSON), or an error that
-    the connection fails with. Of several, each is given once, and the last one from then on. What
-    nobody has prepared is answered as Kafka Connect answers a path it does not have.
+    the connection fails with. Several answers are returned in turn, and the last one from then on.
+    An unprepared path is answered as Kafka Connect answers an unknown path.
     """
 
     asked: list[tuple[str, str, object]] = field(default_factory=list)

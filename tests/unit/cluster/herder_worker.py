@@ -1,4 +1,4 @@
-"""A worker's herder with the config topic it reads, for tests of what it decides."""
+"""A worker's herder with the config topic it reads, for tests of its decisions."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def settings(**changes: int) -> Settings:
 
 
 class Worker:
-    """A herder, the config topic it reads, and everything it has ordered so far."""
+    """A herder, the config topic it reads, and all its commands so far."""
 
     def __init__(self, of: Settings | None = None, *, spark: bool = True) -> None:
         self.state = HerderState(of or settings())
@@ -76,7 +76,7 @@ class Worker:
         return commands
 
     def read(self, *records: ConfigRecord) -> list[e.Command]:
-        """These records are written, by anybody, and read."""
+        """Appends records of any worker, and reads them."""
         start = len(self.log)
         self.log += records
         return self.take(
@@ -98,7 +98,7 @@ class Worker:
         delay_ms: int = 0,
         error: int = AssignmentError.NONE,
     ) -> list[e.Command]:
-        """A round is completed."""
+        """Completes a round."""
         self.generation += 1
         leader, url = ("m1", MY_URL) if leads else ("m2", OTHER_URL)
         at = self.state.cluster.offset if offset is None else offset
@@ -110,7 +110,7 @@ class Worker:
         )
 
     def store(self, commands: list[e.Command]) -> list[e.Command]:
-        """What was to be appended is stored and read back, and what follows from that."""
+        """Stores appended records and reads them back; returns what follows."""
         following: list[e.Command] = []
         for append in only(e.AppendConfig, commands):
             offset = len(self.log) + len(append.records) - 1
@@ -123,7 +123,7 @@ class Worker:
         return self.take(e.Tick())
 
     def start_all(self, commands: list[e.Command]) -> list[e.Command]:
-        """What is to start has started."""
+        """Starts what is to start."""
         following: list[e.Command] = []
         for command in commands:
             match command:
@@ -174,7 +174,7 @@ def task_set(count: int, version: str = "1", connector: str = "c") -> list[Confi
 
 
 def leader(*records: ConfigRecord, of: Settings | None = None) -> Worker:
-    """A worker that leads a settled group and runs nothing; there is a session key."""
+    """A worker that leads a settled group, has a session key and runs nothing."""
     worker = Worker(of)
     worker.read(ANY_KEY, *records)
     worker.take(e.LogsReady())

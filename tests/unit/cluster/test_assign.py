@@ -34,7 +34,7 @@ def member(running: Work) -> MemberMetadata:
 
 @dataclass
 class Group:
-    """Members that obey every share at once, and their leader's memory."""
+    """Members that obey assignments at once, and their leader's memory."""
 
     configured: Work
     members: dict[str, Work]

@@ -93,7 +93,7 @@ class Worker:
         return self.take(e.WriteAccessAcquired(claim.ticket))
 
     def store(self, commands: list[e.Command]) -> list[e.Command]:
-        """What was to be appended is stored and read back, and what follows from that."""
+        """Stores appended records and reads them back; returns what follows."""
         following: list[e.Command] = []
         for append in only(e.AppendConfig, commands):
             offset = len(self.log) + len(append.records) - 1

@@ -1,8 +1,8 @@
 """Records that a Kafka Connect 4.2.0 worker wrote, read and written again: not a byte differs.
 
 The files under `tests/golden/` hold its config, status and offset topics after connectors were
-created, paused, resumed, changed, restarted, stopped, broken and deleted. Only what names a machine
-was put to placeholders: the worker's address, the folder, the prefix of the topics.
+created, paused, resumed, changed, restarted, stopped, broken and deleted. Placeholders replace only
+what names a machine: the worker's address, the folder, the prefix of the topics.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How phases follow each other in a worker, how it ends and when it wakes up."""
+"""The phases of a worker, how it shuts down and when it wakes up."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ def test_retries_end_when_the_connector_is_given_away() -> None:
 
 
 def watching() -> Worker:
-    """A worker whose connector `c` wants to be asked for its tasks every second."""
+    """A worker whose connector `c` is planned again every second."""
     worker = Worker()
     worker.read(ANY_KEY, ConnectorConfig("c", CONFIG), *task_set(1))
     worker.take(e.LogsReady())

@@ -167,7 +167,7 @@ def test_requests_wait_until_the_worker_has_read_as_far_as_the_group() -> None:
     worker = leader()
     worker.join(offset=2)
     assert answers(worker.take(e.Requested("r", e.Ping()))) == []
-    assert answers(worker.read(ConnectorConfig("c", CONFIG))) == []  # the round it leads to
+    assert answers(worker.read(ConnectorConfig("c", CONFIG))) == []  # leads to a round
     assert answers(worker.join()) == [("r", e.Done())]
 
 

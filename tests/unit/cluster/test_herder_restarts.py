@@ -1,4 +1,4 @@
-"""When a worker restarts by itself what has failed."""
+"""When a worker itself restarts what has failed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def recovering(tasks: int = 1, **changes: object) -> Worker:
 
 
 def fail(worker: Worker, task: TaskId = T0, *, retriable: bool = True) -> str:
-    """The task fails; the trace its status shows."""
+    """Fails the task; returns its trace."""
     run = worker.state.running.tasks[task].run
     commands = worker.take(e.TaskFailed(task, run, "boom", retriable))
     [append] = only(e.AppendStatus, commands)

@@ -1,4 +1,4 @@
-"""How a worker goes through the rounds of its group (kafka-connect.md §5)."""
+"""How a worker takes part in its group's rounds (kafka-connect.md §5)."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_revoked_tasks_stop_are_reported_until_then_and_lead_to_another_round() 
     commands = worker.join(revoked=work(T1))
     assert [stop.task for stop in only(e.StopTask, commands)] == [T1]
     assert e.JoinGroup() not in commands
-    assert worker.told().running == work("c", T1, T0)  # what goes comes first
+    assert worker.told().running == work("c", T1, T0)  # revoked first
     stopped = worker.stop_all(commands)
     assert e.JoinGroup() in stopped
     assert shown(stopped) == [("c-1", "UNASSIGNED")]
@@ -103,7 +103,7 @@ def test_a_revoked_connector_leads_to_another_round_at_once() -> None:
 
 
 def test_what_was_never_held_is_given_back_by_another_round() -> None:
-    # Balancing may revoke what the same round has given; the leader waits for the rejoin.
+    # Balancing may revoke what the same round assigned; the leader waits for the rejoin.
     worker = leader(ConnectorConfig("c", CONFIG), *task_set(1))
     assert e.JoinGroup() in worker.join(revoked=work(T0))
     assert worker.told().running == NO_WORK
@@ -133,7 +133,7 @@ def test_a_worker_that_is_behind_reads_on_before_it_starts_anything() -> None:
     assert only(e.StartTask, commands) == []
     assert only(e.ReadConfigToEnd, commands) == [e.ReadConfigToEnd(3_000)]
     following = worker.read(TargetState("other", None))
-    assert only(e.StartTask, following) == []  # the reading still goes on
+    assert only(e.StartTask, following) == []  # still reading
     assert len(only(e.StartTask, worker.take(e.ConfigEndReached(in_time=True)))) == 1
 
 
@@ -188,7 +188,7 @@ def test_a_worker_that_is_ahead_joins_again_and_starts_nothing() -> None:
     commands = worker.join(work(T0), offset=worker.state.cluster.offset - 1)
     assert only(e.StartTask, commands) == []
     assert e.JoinGroup() in commands
-    assert worker.told().running == work(T0)  # or it would be held back as lost
+    assert worker.told().running == work(T0)  # or it would be delayed as lost
 
 
 def test_a_worker_that_is_ahead_obeys_revocations_all_the_same() -> None:
@@ -235,7 +235,7 @@ def test_without_a_coordinator_everything_stops_and_is_then_reported_as_not_runn
     commands = worker.take(e.CoordinatorLost())
     assert len(only(e.StopTask, commands)) == 2
     assert e.JoinGroup() in commands  # the membership may outlive the loss
-    assert worker.take(e.MetadataWanted("r")) == []  # not told before everything has stopped
+    assert worker.take(e.MetadataWanted("r")) == []  # no answer until everything has stopped
     [tell] = only(e.TellMetadata, worker.stop_all(commands))
     assert tell.metadata.running == NO_WORK
 

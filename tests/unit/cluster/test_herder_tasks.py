@@ -229,7 +229,7 @@ def test_of_several_requests_the_widest_counts() -> None:
 
 
 def known(worker: Worker, *states: State, version: str | None = None) -> None:
-    """These are the known statuses of connector `c` and its tasks."""
+    """Sets the known statuses of connector `c` and its tasks."""
     first, *tasks = (Status(state, ME, 1, None, version) for state in states)
     worker.status(
         ConnectorStatus("c", first),
@@ -254,7 +254,7 @@ def test_a_restart_of_several_is_written_for_all_workers_to_read(
     commands = worker.take(e.Requested("r", e.RestartAll("c", include_tasks, only_failed)))
     [append] = only(e.AppendConfig, commands)
     assert append.records == (RestartRequest("c", include_tasks, only_failed),)
-    known(worker, *[State.UNASSIGNED] * 3)  # some worker was quicker than the answer
+    known(worker, *[State.UNASSIGNED] * 3)  # another worker acted before the answer
     now, *then = (Status(state, ME, 1, None, "4.2.0") for state in (connector, *tasks))
     restarting = e.Restarting(now, dict(enumerate(then)))
     assert answers(worker.take(e.Appended(append.ticket, 9))) == [

@@ -1,8 +1,8 @@
-"""What does not belong into the internal topics has no effect there, and costs nothing that does.
+"""Foreign records in the internal topics have no effect, and valid records are not lost.
 
-Whoever can write to the topics may write anything; so may an older version, or a tool that was
-pointed at the wrong topic. Nothing of it raises, and everything else is read as if it were not
-there (kafka-connect.md §4).
+Any client with write access may write anything; so may an older version, or a tool that was
+pointed at the wrong topic. None of it raises, and everything else is read as if it were absent
+(kafka-connect.md §4).
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ STATUSES: list[StatusRecord] = [
 DEEP = b"[" * 100_000
 HUGE = str(2**63 - 1).encode()
 
-# Key, value, and what the reason has to say.
+# Key, value, and words of the reason.
 HOSTILE_CONFIGS: list[tuple[bytes | None, bytes | None, str]] = [
-    # foreign keys, and keys that are none
+    # foreign and invalid keys
     (b"", b"{}", "no record has the key ''"),
     (b"connectors-good", b'{"properties":{}}', "no record has the key 'connectors-good'"),
     (b"Connector-good", b'{"properties":{}}', "no record has the key"),
@@ -103,7 +103,7 @@ HOSTILE_CONFIGS: list[tuple[bytes | None, bytes | None, str]] = [
     (b"commit-good", None, "no count"),
     (b"tasks-fencing-good", b'{"task-count":-7}', "no count"),
     (b"tasks-fencing-good", b'{"tasks":1}', "no count"),
-    # what is inside
+    # contents
     (b"connector-good", b"[]", "no object called 'properties'"),
     (b"connector-good", b'"text"', "no object called 'properties'"),
     (b"connector-good", b'{"properties":null}', "no object called 'properties'"),
@@ -132,7 +132,7 @@ NOT_JSON: list[bytes] = [
     b'{"properties":{"a":"\xff"}}',
     b"NaN",
     b"'text'",
-    b"\x00\x00\x00\x00\x01\x06abc",  # as schema registries frame what they know
+    b"\x00\x00\x00\x00\x01\x06abc",  # as schema registries frame values
     DEEP,
 ]
 HOSTILE_STATUSES: list[tuple[bytes | None, bytes | None, str]] = [
@@ -215,7 +215,7 @@ def test_a_value_that_is_no_json_has_no_effect_and_does_not_move_the_offset(
     state, changes = folded(everywhere(log, (key, value)))
     clean, clean_changes = folded(log)
     assert (state.entries, state.session_key, changes) == (clean.entries, KEY, clean_changes)
-    assert state.offset == 2 * len(log)  # that of the last record that could be read
+    assert state.offset == 2 * len(log)  # just after the last readable record
 
 
 @pytest.mark.parametrize(("key", "value", "why"), HOSTILE_STATUSES)
@@ -265,7 +265,7 @@ def test_a_commit_of_more_tasks_than_were_written_leaves_the_connector_without_t
     state, _ = folded([*rows(CONFIGS), (b"commit-good", b'{"tasks":%d}' % count)])
     assert state.inconsistent == {NAME}
     assert state.tasks(NAME) == ()
-    assert time.process_time() - before < 1.0  # whatever the number, nothing is counted up to it
+    assert time.process_time() - before < 1.0  # no loop counts up to the number
     mended, _ = fold_all(state, [(90, CONFIGS[3]), (91, CONFIGS[4]), (92, CONFIGS[5])])
     assert mended.inconsistent == frozenset()
     assert mended.tasks(NAME) == (TASK, TaskId(NAME, 1))
@@ -326,7 +326,7 @@ def test_statuses_of_what_does_not_exist_are_kept_until_a_leader_forgets_them() 
 
 
 def reading(configs: list[Row], statuses: list[Row]) -> HerderState:
-    """A worker that has read these topics at its start, and the same again after it."""
+    """A worker that has read these topics at its start, and again afterwards."""
     state = HerderState(Settings("http://me:8083/", "me:8083"))
     for start, ready in ((0, True), (len(configs), False)):
         entries = tuple((at, key, value) for at, (key, value) in enumerate(configs, start))

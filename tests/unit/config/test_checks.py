@@ -8,7 +8,7 @@ from penstock.config.define import INT, Check, ConfigDef, Key
 OK = None
 PREFIX = "Invalid value {} for configuration k: "
 
-# check, value, what is said (with the prefix put in front where `shown` is not None)
+# check, value, value as shown, message (after the prefix where `shown` is not None)
 CASES: list[tuple[Check, object, str | None, str | None]] = [
     (checks.at_least(1), 1, None, OK),
     (checks.at_least(1), 0, "0", "Value must be at least 1"),
@@ -84,7 +84,7 @@ CASES: list[tuple[Check, object, str | None, str | None]] = [
     (checks.all_of(checks.non_null(), checks.at_least(1)), None, "null", "entry must be non null"),
     (checks.all_of(checks.at_least(1), checks.at_most(2)), 3, "3", "Value must be no more than 2"),
     (checks.checking("even", lambda n: "odd" if n % 2 else None), 3, "3", "odd"),
-    # Texts that stand for themselves, without the prefix.
+    # Complete messages, without the prefix.
     (checks.entries(), ("a", "b"), None, OK),
     (checks.entries(), (), None, OK),
     (checks.entries(), None, None, "Configuration 'k' values must not be null."),

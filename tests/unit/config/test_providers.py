@@ -1,4 +1,4 @@
-"""Placeholders and the providers that say what they stand for."""
+"""Placeholders and the config providers that resolve them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ ADDRESS = Key("address", STRING, importance=HIGH, doc="Where the vault is.")
 
 
 class Vault(ConfigProvider):
-    """Knows what stands in `content`, for `ttl_ms`; counts what it is asked."""
+    """Returns what is in `content`, for `ttl_ms`; keeps the requests."""
 
     plugin = Plugin("org.example.VaultConfigProvider", "1.0", ConfigDef(ADDRESS))
     content: ClassVar[dict[str, dict[str, str]]] = {"db": {"user": "me", "password": "s3cret"}}
@@ -106,9 +106,9 @@ def replaced(text: str | None, answers: Mapping[tuple[str, str], str]) -> str | 
         ("${p:missing}", "${p:missing}"),
         ("${p:nowhere:k}", "${p:nowhere:k}"),
         ("${q:k} and ${p:k}", "${q:k} and one"),
-        ("${p:again}", "${p:k}"),  # what comes back is not looked at again
+        ("${p:again}", "${p:k}"),  # results are not resolved again
         ("${p:empty}", ""),
-        ("${p:back}", r"\1 \g<0>"),  # no part of a pattern
+        ("${p:back}", r"\1 \g<0>"),  # not a regex template
     ],
 )
 def test_placeholders_are_replaced_in_one_pass(text: str | None, result: str | None) -> None:
@@ -174,7 +174,7 @@ def test_a_task_gets_back_the_placeholders_of_its_connector() -> None:
         ("login of me failed: s3cret is wrong", "login of me failed: * is wrong"),
         ("longers3cret, s3cret", "*, *"),
         ("KeyError: 'two\\nlines'", "KeyError: '*'"),  # as Python quotes it
-        ("error 123", "error 123"),  # too short to be one
+        ("error 123", "error 123"),  # a secret is longer
     ],
 )
 def test_secrets_are_masked_wherever_they_stand(text: str, result: str) -> None:
@@ -183,7 +183,7 @@ def test_secrets_are_masked_wherever_they_stand(text: str, result: str) -> None:
 
 
 def providers(name: str, **params: str) -> Providers:
-    """One provider `p` of a built-in class; of parameters' names an underscore is a dot."""
+    """One provider `p` of a built-in class; `_` in parameter names is a dot."""
     settings = {f"config.providers.p.param.{n.replace('_', '.')}": t for n, t in params.items()}
     props = {"config.providers": "p", "config.providers.p.class": name, **settings}
     return Providers(props, NOBODY)
@@ -201,7 +201,7 @@ def test_a_file_of_properties_is_read_as_utf8_every_time(name: str, tmp_path: Pa
     assert value(asked, f"${{p:{file}:password}}") == "güßand €"
     file.write_text("password=new\n")
     assert value(asked, f"${{p:{file}:password}}/${{p:{file}:user}}") == f"new/${{p:{file}:user}}"
-    assert value(asked, "${p:password}") == "${p:password}"  # no path, nothing known
+    assert value(asked, "${p:password}") == "${p:password}"  # no path, no values
 
 
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
@@ -337,7 +337,7 @@ def test_secrets_are_known_until_the_worker_ends() -> None:
         },
         Registry([Vault]),
     )
-    assert asked.redacted("s3cret") == "s3cret"  # nobody has asked for it
+    assert asked.redacted("s3cret") == "s3cret"  # not requested yet
     assert value(asked, "${v:db:password}") == "s3cret"
     assert asked.redacted("ValueError: s3cret!") == "ValueError: [hidden]!"
 
@@ -364,7 +364,7 @@ def test_what_is_logged_is_without_secrets_whoever_logs_it() -> None:
     text = out.getvalue()
     assert text.startswith("[hidden] of 5%\nTraceback")
     assert text.endswith("ValueError: wrong: [hidden]\n")
-    assert "s3cret" not in text  # nor in the line of code that is shown
+    assert "s3cret" not in text  # nor in the quoted line of code
 
 
 def test_a_workers_own_settings_may_have_placeholders_but_for_the_plugin_path(
@@ -428,7 +428,7 @@ CONNECTOR: dict[str, str | None] = {
 
 
 class Plans:
-    """A planner, and what it said of the times that configurations hold."""
+    """A planner, and how long it says each configuration is valid."""
 
     def __init__(self) -> None:
         self.held: list[tuple[str | TaskId, int | None]] = []
@@ -485,7 +485,7 @@ def test_tasks_are_planned_with_secrets_and_stored_without(plans: Plans) -> None
     [task] = plans.planner.planned("login", CONNECTOR).configs
     assert task["secret"] == "${v:db:password}"
     assert task["user"] == "${v:db:user}"
-    assert task["greeting"] == "I am me"  # what a connector makes of a secret is its own
+    assert task["greeting"] == "I am me"  # values derived from secrets are kept
     assert "s3cret" not in str(task)
 
 
@@ -513,7 +513,7 @@ def test_what_holds_for_a_while_is_to_be_made_anew_unless_told_otherwise(
 
 
 def test_what_holds_for_ever_is_told_too(plans: Plans) -> None:
-    """So that what was said of an older configuration is forgotten."""
+    """This replaces the time of an older configuration."""
     plans.planner.planned("login", CONNECTOR)
     assert plans.held == [("login", None)]
 

@@ -67,7 +67,7 @@ INVALID = [
     (r"\y", "Illegal/unsupported escape sequence near index 1\n\\y\n ^"),
 ]
 
-# Java can do these; we say that we cannot rather than match something else.
+# Java supports these; we refuse them rather than match something else.
 UNSUPPORTED = ["[a&&b]", "[a[^b]]", r"[\H]", "a(?i)b", "(?<=a*)b", r"\p{IsGreek}"]
 
 

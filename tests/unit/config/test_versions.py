@@ -11,7 +11,7 @@ from penstock.config import versions as plugin_versions
 from penstock.config.versions import Version
 
 # As org.apache.maven.artifact.versioning.ComparableVersion 3.9.6 orders them, which Kafka Connect
-# 4.2.0 comes with; what stands together on a line is equal.
+# 4.2.0 ships; versions on one line are equal.
 ASCENDING = """
 0
 0.1.0

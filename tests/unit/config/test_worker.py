@@ -113,7 +113,7 @@ REFUSED = [
         "",
         "Configuration 'plugin.path' must not be empty. Valid values include: any non-empty value",
     ),
-    # From here on the reference notices at a later point of the start.
+    # From here on, Kafka Connect reports errors later in its startup.
     ("listeners", "a", "Invalid value [a] for configuration listeners: " + FORMAT),
     (
         "listeners",
@@ -326,7 +326,7 @@ def test_https_settings_are_prefixed_or_plain_and_never_mixed() -> None:
     assert worker.rest_ssl_settings(parsed) == {"ssl.keystore.location": "own"}
 
 
-# As `Config` of RestServerConfig judges them in Kafka Connect 4.2.0.
+# As `Config` in RestServerConfig of Kafka Connect 4.2.0 parses them.
 HEADER_RULES = [
     ("", ()),
     ("set a:b", (HeaderRule("set", "a", "b"),)),

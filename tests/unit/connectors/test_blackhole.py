@@ -1,4 +1,4 @@
-"""The sink that forgets its records."""
+"""The sink that drops its records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes of files, as the kernel tells them."""
+"""File changes, as the kernel reports them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_whoever_waits_is_woken_once(changes: FileChanges, handle: int) -> None:
     third = threading.Semaphore(0)
     changes.wake_at_next(handle, third.release)
     os.write(handle, b"c")
-    assert third.acquire(timeout=SOON_S)  # and by then the second change would have been told
+    assert third.acquire(timeout=SOON_S)  # by now the second change would have been reported
     assert not one.acquire(blocking=False)
     assert not other.acquire(blocking=False)
 

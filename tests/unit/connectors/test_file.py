@@ -42,7 +42,7 @@ LONG_MS = 60_000
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A place for a file; nothing is there yet."""
+    """The path of a file yet to be written."""
     return tmp_path / "lines.txt"
 
 
@@ -57,7 +57,7 @@ def opened(file: Path, start: Offsets = (), context: SourceContextStub | None = 
 def read_all(
     reader: FileReader, window: Callable[[], int] = lambda: WINDOW
 ) -> tuple[list[str], Offsets]:
-    """Every line there is now, poll by poll, and where the last one ended; () if there is none."""
+    """All lines so far, poll by poll, and where the last one ended; () if there is none."""
     lines: list[str] = []
     reached: Offsets = ()
     while (polled := reader.poll(window(), 0)) is not None:
@@ -296,7 +296,7 @@ def test_records_have_a_topic_a_required_string_and_nothing_else(file: Path) -> 
 
 
 class Waits(SourceContextStub):
-    """Counts the waits instead of waiting; something may happen in one of them."""
+    """Counts the waits instead of waiting; `then` is called in each."""
 
     def __init__(self, then: Callable[[int], object] = lambda count: None) -> None:
         super().__init__()
@@ -368,7 +368,7 @@ CONTENTS = st.lists(
 
 
 def split_at_once(content: bytes) -> list[str]:
-    """The lines of content that nothing will be added to before they are read."""
+    """The lines of content that does not grow before it is read."""
     whole = content[:-1] if content.endswith(b"\r") else content
     *lines, _ = re.split(rb"\r\n|\n|\r", whole)
     return [line.decode("utf-8", "replace") for line in lines]

@@ -1,4 +1,4 @@
-"""KCQL, whatever family of connectors it is for."""
+"""KCQL of all families of connectors."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Converters, `Values` and projection against what Kafka Connect 4.2.0 said of the same cases.
+"""Converters, `Values` and projection against Kafka Connect 4.2.0's answers to the same cases.
 
-`tests/parity/test_converters.py` has captured the answers and asks for them again. Bytes of JSON
-are compared as what they say: how numbers and escapes are spelled is up to the writer, and the
-order of a schemaless map is that of a HashMap there.
+`tests/parity/test_converters.py` captured the answers and requests them again. Bytes of JSON are
+compared by value: the spelling of numbers and escapes is up to the writer, and Kafka Connect
+orders a schemaless map as a HashMap does.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NOT_A_VALUE = "a BigInteger is no value of Connect; here it is written up to 64 
 NEGATIVE_ZERO = "0.0 in the JVM, but here the sign is kept"
 NO_PAIRS = "a list where a map should be is taken for the pairs of one"
 
-# What is asked, and why we answer otherwise.
+# The question, and why our answer differs.
 DEVIATIONS: dict[str, str] = {
     '{"of": "JsonConverter", "write": [null, {"bigint": "9223372036854775808"}]}': NOT_A_VALUE,
     '{"of": "JsonConverter", "config": {"schemas.enable": "false"}, '
@@ -46,7 +46,7 @@ DEVIATIONS: dict[str, str] = {
     '[{"type": "MAP", "keys": "STRING", "values": "STRING"}, ["no map"]]}': NO_PAIRS,
 }
 
-# A schema that cannot be is a DataException too; here it has no class of its own.
+# An invalid schema is a DataException too; here it has no separate class.
 SAME_AS = {
     "org.apache.kafka.connect.errors.SchemaBuilderException": (
         "org.apache.kafka.connect.errors.DataException"
@@ -61,7 +61,7 @@ def question(case: Case) -> Case:
 
 
 def told(case: Case) -> Json:
-    """What of an answer has to be the same."""
+    """What has to be equal in answers."""
     if "throws" in case:
         kind, *messages = case["throws"]
         return [SAME_AS.get(kind, kind), *messages]
@@ -83,7 +83,7 @@ def members(pairs: list[tuple[str, Json]]) -> Json:
 
 
 def plain(node: Json, *, ordered: bool) -> Json:
-    """A value without what its schema says already, or nothing says to us where there is none."""
+    """A value without what its schema says, or what we cannot know without a schema."""
     if isinstance(node, list):
         return [plain(each, ordered=ordered) for each in node]
     if not isinstance(node, dict):
@@ -104,7 +104,7 @@ def plain(node: Json, *, ordered: bool) -> Json:
 
 
 def answered(case: Case, use: Use) -> tuple[Json, Json]:
-    """What we say and what Kafka Connect says."""
+    """Our answer and Kafka Connect's."""
     return told({**question(case), **ours(question(case), use)}), told(case)
 
 

@@ -72,7 +72,7 @@ ORDER = s.struct(
     {"id": s.INT32, "price": s.decimal(2, optional=True), "ts": s.TIMESTAMP}, name="Order"
 )
 
-# Schema, value, the payload that is written for it and reads as it.
+# Schema, value, and its payload: written and read.
 VALUES: list[tuple[Schema, Value, str]] = [
     (s.BOOLEAN, True, "true"),
     (s.INT8, -128, "-128"),
@@ -343,7 +343,7 @@ def test_an_envelope_is_read_however_it_is_laid_out(cell: bytes) -> None:
 def test_messages_of_several_schemas_become_runs() -> None:
     one = b'{"schema":{"type":"int8"},"payload":1}'
     two = b'{"schema":{"type":"string","optional":true},"payload":null}'
-    # Another text of an equal schema does not begin another run.
+    # An equal schema spelled otherwise starts no new run.
     same = b'{"schema":{"optional":false,"type":"int8"},"payload":2}'
     bad = b'{"schema":{"type":"int8"},"payload":'
     column, failed = read([one, same, bad, two, None, two, one])

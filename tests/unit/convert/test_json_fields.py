@@ -1,4 +1,4 @@
-"""JSON that is read into fields: the same values as one by one, or none at all."""
+"""JSON read into fields: the same values as one by one, or none at all."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_what_is_no_json_is_left_to_who_can_say_so(broken: bytes, first: bytes) 
 
 def test_parts_that_make_one_object_together_are_none_each() -> None:
     json = converter(schemas_enable="false")
-    # As many objects as cells, were they not looked at one by one.
+    # As many objects as cells, but not one in each.
     assert fields_of(json, [b'{"a":1}', b'{"a":', b"2}", b'{"a":3}{"a":4}']) is None
     assert fields_of(json, [b'{"a":1}', b'{"a":"}', b'{"}', b'{"a":4}{"a":5}']) is None
 
@@ -235,7 +235,7 @@ def test_a_part_of_an_array_is_read_from_where_it_begins() -> None:
 
 @pytest.mark.parametrize("size", [1, 100, -30, -1, None])
 def test_what_all_messages_begin_with_may_be_there_once(size: int | None) -> None:
-    """Whether that is less than the schema, the schema, or some of the payload, too."""
+    """The head is part of the schema, all of it, or some of the payload, too."""
     cells = enveloped(PLAIN, PLAIN.replace(b'"t":true', b'"t":false'))
     head = cells[0][: cells[0].index(b'"t"')][:size]
     rests = pa.array([cell.removeprefix(head) for cell in cells], pa.binary())

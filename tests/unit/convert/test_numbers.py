@@ -64,7 +64,7 @@ def test_bytes_of_another_length_cost_their_row_only(
     kind: type[Converter], schema: Schema, pairs: list[tuple[Value, str]]
 ) -> None:
     value, cell = pairs[0][0], bytes.fromhex(pairs[0][1])
-    # Taken together these have the right length.
+    # Together these have the right length.
     column, failed = read(kind, [cell, cell + cell, b"", None, cell])
     assert column == Column.of([value, None, None, None, value], schema)
     name = kind.plugin.simple_name.removesuffix("Converter").lower()

@@ -1,4 +1,4 @@
-"""Arrow without pandas, in a process of its own."""
+"""Arrow without pandas, in a separate process."""
 
 from __future__ import annotations
 

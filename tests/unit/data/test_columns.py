@@ -1,4 +1,4 @@
-"""Columns that Arrow holds look like others to who does not know of them."""
+"""Columns held by Arrow look like others to code that does not know them."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_member_may_be_one_value_for_all_rows() -> None:
 def test_maps_are_fields_if_it_is_known_how_they_are_printed() -> None:
     ids = pa.array([1, 2], pa.int64())
     fields = Fields(None, {"Aa": ids, "id": ids}, 2)
-    added = fields.changed(None, {**fields.members, "BB": 5})  # of one bucket with Aa, and last
+    added = fields.changed(None, {**fields.members, "BB": 5})  # in Aa's hash bucket, and last
     assert added is not None
     assert added.values[0] == {"Aa": 1, "id": 1, "BB": 5}
     assert added.only([0]).changed(None, added.members) is not None

@@ -1,4 +1,4 @@
-"""Dates as text: everything that was captured from Java's SimpleDateFormat, and short cuts."""
+"""Dates as text: everything that was captured from Java's SimpleDateFormat, and shortcuts."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def test_a_null_where_none_may_be_is_refused() -> None:
 
 
 def test_a_long_becomes_the_nearest_float() -> None:
-    # Through a double it would end up at 2**53.
+    # Via a double it would become 2**53.
     assert project(s.INT64, 2**53 + 2**29 + 1, s.FLOAT32) == 2**53 + 2**30
     assert project(s.INT64, -(2**53) - 2**29 - 1, s.FLOAT32) == -(2**53) - 2**30
     assert project(s.INT32, 16777217, s.FLOAT32) == 16777216.0

@@ -149,7 +149,7 @@ MANY: list[tuple[Schema | None, list[Value]]] = [
     (None, [{"a": {"c": 1, "b": [1.5]}}, {"a": True}]),
     (None, [{}, {}]),
     (None, [{"a": 1, "b": 2}, {"b": 3, "a": 4}]),
-    (None, [{"Aa": 1, "BB": 2}, {"BB": 3, "Aa": 4}]),  # of one bucket, printed as they were put
+    (None, [{"Aa": 1, "BB": 2}, {"BB": 3, "Aa": 4}]),  # of one bucket: insertion order
     (None, [{"a": 1, "b": 2}, {"a": 3, "c": 4}]),
     (None, [{"a": 1, "b": 2}, {"a": 3, "b": 4, "c": 5}]),
     (None, [{"a": 1}, {"a": 2, "b": 3}]),

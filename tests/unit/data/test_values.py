@@ -1,4 +1,4 @@
-"""Texts as values and back, beside the golden cases: what is not, or cannot be, as in Java."""
+"""Text to values and back, beside the golden cases: intended differences from Java."""
 
 from __future__ import annotations
 

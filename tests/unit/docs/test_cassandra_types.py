@@ -1,4 +1,4 @@
-"""The table of types in docs/cassandra.md is the code's."""
+"""docs/cassandra.md has the table of types of the code."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ SOURCES = sorted(
 
 NUMBER = re.compile(r"§(\d+(?:\.\d+)?)")
 STANDARD = re.compile(r"(?:RFC \d+|MQTT 5|HTML standard),?\s+§[\d.]+(?:,\s+§[\d.]+)*")
-"""A section of somebody else's document, which is not looked up."""
+"""A section of an external document, which is not checked."""
 CITATION = re.compile(
     r"(?P<page>kafka-connect|connectors)\.md[\s#]+"
     r"(?P<numbers>§\d+(?:\.\d+)?(?:[,\s#]+(?:and )?§\d+(?:\.\d+)?)*)"

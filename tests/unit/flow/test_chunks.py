@@ -18,7 +18,7 @@ Cell = bytes | None
 
 
 def strings(cells: Sequence[Cell]) -> list[bytes]:
-    """Which are there, where each ends, and all bytes."""
+    """Validity bits, end offsets and bytes of cells."""
     present = [cell is not None for cell in cells]
     there = b"" if all(present) else np.packbits(present, bitorder="little").tobytes()
     ends = np.cumsum([0, *(len(cell or b"") for cell in cells)]).astype("<i4").tobytes()

@@ -1,4 +1,4 @@
-"""What is said of records that failed, and where."""
+"""What is reported of failed records, and where."""
 
 from __future__ import annotations
 

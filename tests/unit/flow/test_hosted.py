@@ -1,4 +1,4 @@
-"""A task on a slot, without the slot: what it tells the worker, and when it stops telling."""
+"""A task on a slot, without the slot: what it reports to the worker, and when it stops."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.testing.waiting import wait_until
 
 
 class HostStub:
-    """Keeps what tasks say."""
+    """Keeps tasks' news."""
 
     def __init__(self) -> None:
         self.sent: list[News] = []
@@ -30,7 +30,7 @@ class HostStub:
 
 
 class Work(Hosted):
-    """Does what it is given, and finishes with what else it is given."""
+    """Runs `work`, and `finish` at its end."""
 
     def __init__(
         self,

@@ -160,7 +160,7 @@ def test_what_cannot_be_records_is_not_used(
 
 
 class Watching(ConsumerInterceptor):
-    """Leaves out what is `no`, and fails when it is told of a commit."""
+    """Drops `no`, and fails on a commit."""
 
     plugin = Plugin("test.Watching", "1", ConfigDef())
     made: list[Watching] = []  # noqa: RUF012

@@ -1,4 +1,4 @@
-"""Batches through steps: what fails, what is tried again, what is left out."""
+"""Batches through steps: what fails, what is retried, what is dropped."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Text(Converter):
 
 
 class Shout(Transform):
-    """Upper case; leaves `drop` out, fails for `fail`, raises for `raise`."""
+    """Upper case; drops `drop`, fails for `fail`, raises for `raise`."""
 
     plugin = Plugin("test.Shout", "1", ConfigDef())
 
@@ -319,7 +319,7 @@ JSON = ConverterPlan(JsonConverter, JSON_CONVERTER.parse({"schemas.enable": "fal
 
 
 def fields(values: list[bytes | None], *transforms: TransformPlan, wanted: bool = True) -> Column:
-    """The values that a writer is given who takes fields."""
+    """The values for a writer that takes fields."""
     steps = sink_steps(Conversion(TEXT, JSON, TEXT, transforms), fields=wanted)
     records = batch(*values).with_values(Cells(pa.array(values, pa.binary()), None))
     return Pipeline(steps, Tolerance()).run(records)[0].values

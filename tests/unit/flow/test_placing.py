@@ -52,7 +52,7 @@ def test_slots_are_as_many_as_there_is_room_for(
     ("slots", "expected"),
     [
         ([], None),
-        ([shared(1, IDLE)], None),  # there may be another one
+        ([shared(1, IDLE)], None),  # another slot is allowed
         ([shared(1, IDLE), shared(2)], 2),
         ([own(3, IDLE), shared(1, IDLE), shared(2, IDLE, IDLE)], 1),
         ([shared(1, AT_WORK), shared(2, IDLE, IDLE, IDLE)], 2),
@@ -77,7 +77,7 @@ def test_the_busiest_of_several_tasks_gets_a_slot_of_its_own() -> None:
         [shared(1, AT_WORK)],  # it is alone already
         [shared(1, TaskFigures(BUSY - 0.01, 0.0), IDLE)],
         [shared(1, TaskFigures(1.0, 0.0, settled=False), IDLE)],
-        [shared(1, AT_WORK, IDLE), own(2, AT_WORK), own(3, AT_WORK)],  # there are no more
+        [shared(1, AT_WORK, IDLE), own(2, AT_WORK), own(3, AT_WORK)],  # no more own slots
         [own(2, TaskFigures(0.0, QUIET_S - 1))],
         [own(2, TaskFigures(0.0, QUIET_S, settled=False))],
     ],

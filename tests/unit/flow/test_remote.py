@@ -16,7 +16,7 @@ from penstock.flow.spark import remote
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """What is set for the driver's JVM is forgotten afterwards; relative paths begin here."""
+    """Undoes settings for the driver's JVM; relative paths start in `tmp_path`."""
     for name in ("PATH", "PYTHONPATH"):
         monkeypatch.setenv(name, os.environ.get(name, ""))
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)

@@ -1,4 +1,4 @@
-"""The folder of a worker, and what killed ones leave."""
+"""A worker's folder, and what killed workers leave."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def test_what_kafka_has_acknowledged_is_taken_once() -> None:
 
 @pytest.mark.parametrize("timestamps", [[None, None], [5, None], [5, 6]])
 def test_records_are_queued_with_timestamps_and_without(timestamps: list[int | None]) -> None:
-    # The client itself says what its batches cannot have; it needs no broker for that.
+    # The client itself refuses what its batches cannot have; this needs no broker.
     sender = object.__new__(sending.Sending)
     sender.producer = Producer({"log_level": 0})
     sender._topics = sending.Topics((), {})

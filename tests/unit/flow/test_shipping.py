@@ -1,4 +1,4 @@
-"""What of ours and of plugins goes to executors, and that it can be imported from there."""
+"""What executors receive of penstock and of plugins, and that they can import it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def content(archive: Path) -> set[str]:
 
 
 def run(archive: Path, code: str) -> str:
-    """What a Python that has nothing of ours prints, in the archive's folder, as on an executor."""
+    """What a Python without penstock prints in the archive's folder, as on an executor."""
     ours = f"import sys; sys.path.insert(0, {archive.name!r})\n"
     command = [sys.executable, "-I", "-S", "-c", ours + code]
     done = subprocess.run(command, capture_output=True, text=True, cwd=archive.parent, check=False)

@@ -34,12 +34,12 @@ from penstock.testing.waiting import wait_until
 
 from .test_chunks import frame
 
-AT = TopicPartition("zwölf", 2)  # what frames are of, in epoch 3
+AT = TopicPartition("zwölf", 2)  # of all frames, in epoch 3
 
 
 class HostStub:
-    """Keeps what the task tells the worker, and its consumer; `answer`, where it is set, is told
-    what a consumer would answer."""
+    """Keeps what the task tells the worker and its consumer; `answer`, if set, receives what a
+    consumer would answer."""
 
     def __init__(self) -> None:
         self.sent: list[News] = []
@@ -64,7 +64,7 @@ class HostStub:
 
 
 class Target(SinkWriter):
-    """Keeps what it is given, and may be away."""
+    """Keeps its calls, and may be unreachable."""
 
     def __init__(self, context: SinkContext, batching: Batching) -> None:
         self.context = context

@@ -1,4 +1,4 @@
-"""What people are shown of records on their way: each step, the end, and no secrets."""
+"""What users see of records on their way: each step, the end, and no secrets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NOTHING = ConfigDef().parse({})
 
 
 class Doubled(Transform):
-    """Doubles `n`; leaves 0 out; fails for 13."""
+    """Doubles `n`; drops 0; fails for 13."""
 
     plugin = Plugin("test.Doubled", "1", ConfigDef())
 
@@ -66,7 +66,7 @@ class Watched:
         self.pipeline.tap = self.tap
 
     def write(self, records: Records, refused: Failed | None = None) -> None:
-        """What a sink does with a batch."""
+        """Writes a batch as a sink does."""
         passed, _ = self.pipeline.run(records)
         places = [(each, 2, at) for each, at in zip(passed.topics, passed.offsets, strict=True)]
         self.tap.written(places, refused or {}, {"step": "TASK_PUT"})

@@ -1,4 +1,4 @@
-"""The trace of a failure, and which failures may pass by themselves."""
+"""The trace of a failure, and which failures are transient."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding Java, and fetching archives; what stands in for Java here is a shell script."""
+"""Finding Java, and fetching archives; a shell script stands in for Java."""
 
 from __future__ import annotations
 

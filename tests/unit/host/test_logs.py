@@ -1,4 +1,4 @@
-"""What log lines look like, and whose they say they are."""
+"""The format of log lines, and which origin they name."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ TASK = TaskId("orders|eu", 3)
 
 @pytest.fixture
 def logger(monkeypatch: pytest.MonkeyPatch) -> Iterator[logging.Logger]:
-    """A logger of its own; the root's handlers and level, and what is put into the environment,
-    are as before afterwards."""
+    """A separate logger; restores the root's handlers and level, and the environment."""
     monkeypatch.setattr(os, "environ", dict(os.environ))
-    # Stages that ran in this process for another test have said whose this thread is.
+    # Stages of other tests in this process have named the owner of this thread.
     monkeypatch.setattr(logs, "_about", ContextVar("about", default=None))
     root, named = logging.getLogger(), logging.getLogger("penstock.test")
     mine = [root, named, logging.getLogger("penstock")]

@@ -1,4 +1,4 @@
-"""What a service manager hears."""
+"""What a service manager gets."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_the_manager_is_in_the_environment_and_then_no_more(
 
 
 class FakeWorker:
-    """Has joined its group when it is told to, and answers as long as it is told to."""
+    """Has joined its group if `started`, and answers while `answers`."""
 
     def __init__(self) -> None:
         self.ended = threading.Event()

@@ -14,7 +14,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 
 
 class Receiver:
-    """An OTLP receiver: keeps the spans it is sent, by name."""
+    """An OTLP receiver: keeps received spans by name."""
 
     def __init__(self) -> None:
         self.spans: list[Any] = []
@@ -40,7 +40,7 @@ class Receiver:
                 self.wfile.write(answer)
 
             def log_message(self, *given: Any) -> None:
-                """Says nothing."""
+                """Logs nothing."""
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.05,))

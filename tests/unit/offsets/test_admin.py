@@ -1,4 +1,4 @@
-"""What users may say about offsets."""
+"""Which offsets users may set."""
 
 from __future__ import annotations
 

@@ -32,14 +32,14 @@ TASK = TaskId("c", 0)
 
 @dataclass
 class MemoryLog:
-    """A compacted log that stores and delivers at once, and keeps what was appended in `written`,
-    together with the other logs' of a test. `refuses` makes it lose everything."""
+    """A compacted log that stores and delivers at once, and adds records to `written`, which all
+    logs of a test share. `refuses` makes it lose everything."""
 
     name: str
     receive: object
     written: list[tuple[str, bytes, bytes | None]]
     refuses: bool = False
-    away: bool = False  # nothing is answered; what is appended waits
+    away: bool = False  # unreachable: what is appended waits
     reads: int = 0
     offset: int = field(default=0)
     waiting: list[Future[tuple[int, int]]] = field(default_factory=list)
@@ -176,7 +176,7 @@ def test_what_the_own_topic_says_counts_and_the_workers_for_the_rest() -> None:
 
 
 def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    """Has the process stand still for so long."""
+    """Suspends the process for this long."""
     now = time.monotonic() + seconds
     monkeypatch.setattr("penstock.offsets.store.time.monotonic", lambda: now)
 
@@ -190,7 +190,7 @@ def test_a_position_that_somebody_else_stored_meanwhile_is_not_taken_back(
     mine = lease(workers, None)
     read(mine)
     mine.store([at(2, "a")])
-    log.append(keyed("a"), valued(9))  # another worker, which has taken the task over
+    log.append(keyed("a"), valued(9))  # by another worker, which took over the task
     later(monkeypatch, 7.0)
     with pytest.raises(TakenOver, match=r"offset of task c-0 for \{'file': 'a'\} while"):
         mine.store([at(3, "a")])
@@ -203,7 +203,7 @@ def test_a_worker_that_did_not_stand_still_is_the_one_that_goes_on() -> None:
     log.append(keyed("a"), valued(1))
     mine = lease(workers, None)
     read(mine)
-    log.append(keyed("a"), valued(2))  # the last words of the worker this one has taken over from
+    log.append(keyed("a"), valued(2))  # the last write of the task's previous worker
     mine.store([at(3, "a")])
     assert written[-1] == ("workers", keyed("a"), valued(3))
 
@@ -237,7 +237,7 @@ def test_what_may_or_may_not_have_been_stored_is_no_strangers(
     with pytest.raises(PenstockError, match="no broker"):
         mine.store([at(5)])
     log.refuses = False
-    log.append(keyed(), valued(5))  # it was, only the answer was lost
+    log.append(keyed(), valued(5))  # stored; only the answer was lost
     later(monkeypatch, 7.0)
     mine.store([at(6)])
     assert written[-1] == ("workers", keyed(), valued(6))

@@ -1,4 +1,4 @@
-"""Plugins in the folders of `plugin.path`: what is found, what is not and why."""
+"""Plugins in folders of `plugin.path`: what is found, what is not, and why."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from penstock.testing.plugin_folders import code, described, jar, wheel, write
 
 @pytest.fixture(autouse=True)
 def _as_it_was() -> Iterator[None]:
-    """What a test imports is forgotten after it."""
+    """Undoes the imports of a test."""
     path = list(sys.path)
     yield
     sys.path[:] = path
@@ -38,7 +38,7 @@ def look(*paths: Path, discovery: str = "hybrid_warn") -> Survey:
 
 
 def found(survey: Survey) -> dict[str, str]:
-    """The plugins that are not installed, by class name, and where they are."""
+    """The locations of the plugins that are not installed, by class name."""
     return {
         each.plugin.class_name: each.location
         for each in survey.registry.found

@@ -141,7 +141,7 @@ class SameTaps(Taps):
 def test_of_several_with_one_class_name_the_highest_version_counts_or_else_the_first(
     classes: list[type[SourceConnector]], chosen: object, lost: list[object]
 ) -> None:
-    # kafka-connect.md §15.4: all others cannot be reached.
+    # kafka-connect.md §15.4: the others are unreachable.
     registry = Registry(classes)
     assert registry.connector("TapSource").cls is chosen
     assert [found.cls for found, _ in registry.shadowed] == lost
@@ -163,7 +163,7 @@ def test_names_that_several_plugins_answer_to_are_ambiguous() -> None:
 
 def test_what_settings_never_confuse_may_share_a_name() -> None:
     assert ambiguous(Registry([Lines, JsonConverter]).found) == []
-    # Those of different makers are called the same (docs/files.md, docs/redis.md).
+    # Plugins of different vendors share names (docs/files.md, docs/redis.md).
     shared = {name.removesuffix("Connector") for name, _ in ambiguous(Registry.installed().found)}
     assert shared == {
         "CassandraSink",

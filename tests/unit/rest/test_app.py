@@ -1,4 +1,4 @@
-"""The door that every request goes through."""
+"""The entry point of every request."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ ROUTES = (
 
 
 class Gone(Exception):
-    """More was asked of a connection than there is."""
+    """The connection has nothing left to receive."""
 
 
 def ask(
@@ -59,8 +59,8 @@ def ask(
     *,
     cut: bool = False,
 ) -> list[dict[str, Any]]:
-    """What the application sends for a request as an HTTP server hands it over; `cut`: whoever
-    sent it goes away in the middle of the body."""
+    """What the application sends for a request as an HTTP server passes it; with `cut`, the client
+    disconnects in the middle of the body."""
     sent: list[dict[str, Any]] = []
     incoming: list[dict[str, Any]] = [{"type": "http.request", "body": body, "more_body": cut}]
     if cut:

@@ -1,4 +1,4 @@
-"""What workers ask of each other: signed, and answered or refused (kafka-connect.md §1.3, §1.9)."""
+"""Requests between workers: signed, and answered or refused (kafka-connect.md §1.3, §1.9)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ URL = "http://leader:8083/"
 
 @dataclass
 class Recorded(Client):
-    """A client that sends nothing, and remembers what it was to send."""
+    """A client that keeps requests instead of sending them."""
 
     sent: list[tuple[str, str, bytes, dict[str, str]]] = field(default_factory=list)
 

@@ -30,7 +30,7 @@ def answered(
     asked: dict[str, str] | None = None,
     own: list[Header] | None = None,
 ) -> list[Header]:
-    """The headers of an answer whose handler says `own` of them."""
+    """The headers of an answer whose handler sets `own`."""
     sent: list[Any] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:

@@ -1,4 +1,4 @@
-"""The description of the API: valid, whole, and made of the table of routes."""
+"""The API's description: valid, complete, and from the table of routes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "rest-api.md"
 
 
 def served(routes: Sequence[Route]) -> httpx.Response:
-    """What a listener with these routes answers when it is asked for its description."""
+    """The answer of a listener with these routes to a request for its description."""
     context: Any = SimpleNamespace(worker=None, client=None)
 
     async def ask() -> httpx.Response:
@@ -43,7 +43,7 @@ def operations(description: Any) -> set[tuple[str, str]]:
 
 
 def refs(value: object) -> Iterator[str]:
-    """Everything a part of the document refers to."""
+    """The references in a part of the document."""
     match value:
         case {"$ref": str(target)}:
             yield target
@@ -93,7 +93,7 @@ def test_every_route_says_what_there_is_to_say(route: Route) -> None:
     described = WHOLE["paths"][route.path][route.method.lower()]
     placed = {each["name"] for each in described.get("parameters", ()) if each["in"] == "path"}
     assert placed == set(re.findall(r"\{(\w+)\}", route.path))
-    # A GET that says what it is about may not be about anything.
+    # A GET for a connector may name one that does not exist.
     if route.method == "GET" and "{connector}" in route.path and not route.path.endswith("topics"):
         assert 404 in route.errors
 

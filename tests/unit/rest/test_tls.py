@@ -1,5 +1,5 @@
-"""TLS settings of the REST server and of requests between workers: what they mean, what they
-refuse. Handshakes are done in memory."""
+"""TLS settings of the REST server and of requests between workers: what they mean, and what
+is refused. Handshakes run in memory."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Handshake:
 
 
 def shake(server: ssl.SSLContext, client: ssl.SSLContext, host: str = "localhost") -> Handshake:
-    """Both ends of a connection, until each is content; raises what either raises."""
+    """Completes the handshake of both ends; raises what either raises."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     serving = server.wrap_bio(to_server, to_client, server_side=True)
     asking = client.wrap_bio(to_client, to_server, server_hostname=host)
@@ -418,7 +418,7 @@ def test_the_name_of_the_other_worker(stores: Folder, algorithm: str | None, che
     ],
 )
 def test_versions(stores: Folder, protocols: str | None, version: str) -> None:
-    given = key_store(stores) | {"ssl.protocol": "TLSv1.2"}  # which versions, it does not say
+    given = key_store(stores) | {"ssl.protocol": "TLSv1.2"}  # does not restrict the versions
     if protocols is not None:
         given["ssl.enabled.protocols"] = protocols
     server = server_context(TlsSettings(given))

@@ -1,5 +1,5 @@
-"""The lines in which a worker's log tells of rebalances, starts and stops, and which starts follow
-an unclean end."""
+"""The lines of a worker's log about rebalances, starts and stops, and which starts follow an
+unclean end."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Told:
         return self.take(joined)
 
     def assign(self, **running: Work) -> None:
-        """This worker leads and assigns; the members run this much."""
+        """This worker leads and assigns; the members run `running`."""
         offset = self.state.cluster.offset
         members = {
             name: encode_metadata(

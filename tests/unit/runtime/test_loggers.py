@@ -1,4 +1,4 @@
-"""Log levels, as they are asked for and set over REST."""
+"""Log levels, as they are read and set over REST."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Clock:
 
 @pytest.fixture
 def loggers() -> Iterator[Loggers]:
-    """Loggers whose levels are put back afterwards."""
+    """Loggers whose levels are restored afterwards."""
     known = [logging.root, *map(logging.getLogger, ("a.b", "a.b.c", "a.bc", "penstock.x"))]
     before = [logger.level for logger in known]
     yield Loggers(Clock())

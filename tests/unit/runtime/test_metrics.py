@@ -1,4 +1,4 @@
-"""What a worker tells Prometheus."""
+"""The metrics of a worker."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SOURCE, SINK = TaskId("in", 0), TaskId("out", 0)
 
 
 class Clock:
-    """Goes on when it is told to."""
+    """Advances on request."""
 
     def __init__(self) -> None:
         self.time = 1_000_000
@@ -97,14 +97,14 @@ STATE = replace(
 
 
 class Scraped:
-    """Metrics with a clock of their own, and what they say."""
+    """Metrics with a separate clock, and their samples."""
 
     def __init__(self) -> None:
         self.clock = Clock()
         self.metrics = Metrics(self.clock)
 
     def __getitem__(self, sample: str) -> float:
-        """The value of one sample, named as it stands in the text."""
+        """The value of one sample, named as in the text."""
         text = self.text()
         found = re.search(rf"^{re.escape(sample)} (\S+)$", text, re.MULTILINE)
         assert found, f"{sample} is not in\n{text}"

@@ -530,7 +530,7 @@ BOTH = (FileStreamSource, FileStreamSink)
 
 
 class Watching(FileStreamSource):
-    """Wants to be asked for its tasks again."""
+    """Requests to be planned again."""
 
     plugin = replace(FileStreamSource.plugin, class_name="test.Watching")
 

@@ -1,4 +1,4 @@
-"""What validation learns from what is installed, and from where a connector connects to."""
+"""What validation learns from installed packages, and from the system of a connector."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PORT = Key("host.port", INT, default=1, doc="Its port.")
 
 
 class Looking(Greedy):
-    """Looks at a system that is what a test says."""
+    """Looks at a system that the test defines."""
 
     plugin = Plugin("test.Looking", "1", ConfigDef(HOST, PORT))
     seen: list[Config]
@@ -44,7 +44,7 @@ class Looking(Greedy):
 
 
 class Lacking(Looking):
-    """Needs what is not installed, for all hosts but one."""
+    """Needs missing packages for all hosts but one."""
 
     plugin = Plugin(
         "test.Lacking",
@@ -88,7 +88,7 @@ LOOKING: dict[str, str | None] = {
 
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
-    """The configurations with which it was looked."""
+    """The configurations that were validated live."""
     made: list[Config] = []
     monkeypatch.setattr(Looking, "seen", made, raising=False)
     return made
@@ -96,7 +96,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
 
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch, seen: list[Config]) -> Callable[..., None]:
-    """Says what is found, each time it is looked."""
+    """Sets the findings of each live validation."""
     return lambda *given: monkeypatch.setattr(Looking, "answer", given)
 
 

@@ -1,4 +1,4 @@
-"""What a worker that works alone stands on: its settings, its logs, its group, its offset file."""
+"""The parts of a standalone worker: its settings, logs, group and offset file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WORKER = {
 def test_a_lone_worker_has_its_settings_and_those_of_a_cluster_at_their_defaults() -> None:
     given = {
         "offset.flush.interval.ms": "7",
-        "exactly.once.source.support": "enabled",  # only a cluster can
+        "exactly.once.source.support": "enabled",  # clusters only
         "group.id": "somebody",
         "penstock.restart.policy": "any",
         "producer.acks": "1",
@@ -121,7 +121,7 @@ def test_the_only_member_leads_every_round() -> None:
     group.join()
     wait_until(lambda: len(rounds) == 2, 5, "two rounds")
     group.leave(1.0)
-    group.join()  # too late, and no error
+    group.join()  # too late, but no error
     assert rounds == [(n, "alone", "compatible", b"work %d" % n) for n in (1, 2)]
     assert asked[0] == ("alone", "compatible", 1, {"alone": b"new"})
 
@@ -193,7 +193,7 @@ def test_the_table_grows_as_javas_does(size: int, buckets: int) -> None:
 
 
 def test_arrays_that_are_referred_to_again_are_followed() -> None:
-    """Java writes an object that occurs twice once; as a value it may be the key before it."""
+    """Java writes a repeated object only once; a value may refer to its key."""
     start = f"aced0005{HASH_MAP}{FIELDS}3f4000000000000c77080000001000000001{BYTES}16b"
     assert decode(bytes.fromhex(start + "71007e000378")) == {b"k": b"k"}
 
@@ -280,7 +280,7 @@ def test_a_write_replaces_the_file_at_once_and_keeps_links_and_modes(tmp_path: P
     link.symlink_to(real)
     with real.open("rb") as reader:
         write(link, {b"k": b"v"})
-        assert reader.read() == b"old"  # whoever has it open still reads it whole
+        assert reader.read() == b"old"  # an open reader still reads the old file
     assert link.is_symlink()
     assert read(real) == {b"k": b"v"}
     assert stat.S_IMODE(real.stat().st_mode) == 0o640

@@ -1,4 +1,4 @@
-"""What tests of registry converters share: registries of their own inside the process."""
+"""What tests of registry converters share: in-process registries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _numbers = itertools.count(1)
 
 @pytest.fixture
 def scope() -> Iterator[str]:
-    """The name of a registry nobody else uses; its URL is `mock://` and this."""
+    """The name of a registry for one test; its URL is `mock://` and this."""
     name = f"unit-{next(_numbers)}"
     yield name
     MockTransport.forget(name)

@@ -1,4 +1,4 @@
-"""Avro's binary encoding, both ways, with fastavro as the judge."""
+"""Avro's binary encoding, both ways, checked with fastavro."""
 
 from __future__ import annotations
 

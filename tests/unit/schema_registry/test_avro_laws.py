@@ -1,4 +1,4 @@
-"""Laws over generated schemas: what is written is Avro, and reads as what it was."""
+"""Laws over generated schemas: written values are Avro, and read back unchanged."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ schemas = st.recursive(optional(leaves), lambda inner: optional(containers(inner
 
 
 def named(schema: Schema) -> Iterable[Schema]:
-    """The schemas with names of their own inside one."""
+    """The named schemas inside one."""
     if schema.type in (Type.STRUCT, Type.MAP) and schema.name is not None:
         yield schema.as_required()
     for inner in (schema.key_schema, schema.value_schema, *(each.schema for each in schema.fields)):
@@ -90,7 +90,7 @@ def named(schema: Schema) -> Iterable[Schema]:
 
 
 def consistent(schema: Schema) -> bool:
-    """Whether equal names mean equal schemas, as Avro wants."""
+    """Whether equal names mean equal schemas, as in Avro."""
     seen: dict[str | None, Schema] = {}
     return all(seen.setdefault(each.name, each) == each for each in named(schema))
 
@@ -142,7 +142,7 @@ def required_values(schema: Schema) -> st.SearchStrategy[Value]:
 
 
 def exactly(value: Value) -> str:
-    """A value with all that `==` passes over: the sign of zero, the scale of a decimal."""
+    """A value with all that `==` ignores: the sign of zero, the scale of a decimal."""
     if isinstance(value, dict):
         return repr(sorted((exactly(key), exactly(each)) for key, each in value.items()))
     if isinstance(value, list):
@@ -182,7 +182,7 @@ def test_what_is_written_reads_as_what_it_was(data: st.DataObject, schema: Schem
 )
 @LAWFUL
 def test_what_is_written_is_avro(data: st.DataObject, schema: Schema) -> None:
-    """Another reader, with the registered schema, uses up exactly the bytes."""
+    """Another reader, with the registered schema, reads exactly the bytes."""
     if not consistent(schema):
         return
     row = data.draw(values(schema))

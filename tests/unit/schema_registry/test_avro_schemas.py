@@ -76,7 +76,7 @@ BOTH_WAYS: list[tuple[Schema, Any, Value, bytes]] = [
     (FLOAT64, "double", 1.5, b"\x00\x00\x00\x00\x00\x00\xf8\x3f"),
     (BOOLEAN, "boolean", True, b"\x01"),
     (STRING, "string", "ü", b"\x04\xc3\xbc"),
-    (BYTES, "bytes", b"\x00\x01", b"\x00\x01"),  # bare at the top: no length
+    (BYTES, "bytes", b"\x00\x01", b"\x00\x01"),  # at the top: no length
     (decimal(2), DECIMAL_NODE, Decimal("-1.20"), b"\x88"),
     (DATE, logical_node("int", "Date", "date"), date(1970, 1, 3), b"\x04"),
     (TIME, logical_node("int", "Time", "time-millis"), time(0, 0, 0, 3000), b"\x06"),
@@ -159,7 +159,7 @@ def test_schemas_and_values_both_ways(
     assert column.values == [value]
     assert type(column.values[0]) is type(value)
     [run] = column.runs
-    # Behind the null of an optional one there is no place for the registry's version.
+    # After the null of an optional schema, the registry's version has no place.
     version = schema.version or (None if schema.optional else 1)
     assert run.schema == replace(schema, version=version)
 

@@ -1,4 +1,4 @@
-"""The client: what it asks, what it remembers, and how failures are shared."""
+"""The client: its requests, its caches, and how failures are shared."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def record(*fields: str, name: str = "R") -> RegistrySchema:
 
 
 class Counting:
-    """A way to a registry that notes what was asked."""
+    """A registry's transport that keeps requests."""
 
     def __init__(self, scope: str) -> None:
         self.way = MockTransport(scope)

@@ -24,7 +24,7 @@ E1 = {"type": "enum", "name": "E", "symbols": ["A"]}
 E2 = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
 
 AVRO: list[tuple[Any, Any, str | None]] = [
-    # reader, writer, what stands in the way
+    # reader, writer, incompatibility
     ("int", "int", None),
     ("long", "int", None),
     ("int", "long", "TYPE_MISMATCH"),

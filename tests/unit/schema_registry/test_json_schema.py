@@ -1,4 +1,4 @@
-"""JsonSchemaConverter: tables of JSON Schemas and values, and what the registry is asked."""
+"""JsonSchemaConverter: tables of JSON Schemas and values, and the registry's requests."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ PERSON = {
 }
 PERSON_SCHEMA = s.struct({"name": s.STRING}, name="Person")
 
-# JSON Schemas that others write, and the Connect schemas they are.
+# JSON Schemas that others write, and their Connect schemas.
 FOREIGN: dict[str, tuple[Any, Schema]] = {
     "integer": ({"type": "integer"}, s.INT64),
     "number": ({"type": "number"}, s.FLOAT64),
@@ -451,7 +451,7 @@ _numbers = count(1)
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    """The URL of a registry that nobody else uses."""
+    """The URL of a registry for one test."""
     name = f"json-schema-{next(_numbers)}"
     yield f"mock://{name}"
     MockTransport.forget(name)
@@ -459,7 +459,7 @@ def url() -> Iterator[str]:
 
 @pytest.fixture
 def way(url: str) -> MockTransport:
-    """The way to that registry, past its clients."""
+    """The transport to that registry."""
     return MockTransport(url.removeprefix("mock://"))
 
 
@@ -555,7 +555,7 @@ def test_null_becomes_the_default_unless_told_otherwise(scope: Scope) -> None:
     assert write(scope(), rows) == [b'\0\0\0\0\1{"n":5}'] * 2
     ignoring = scope(ignore__default__for__nullables="true")
     assert write(ignoring, rows) == [b'\0\0\0\0\1{"n":null}'] * 2
-    # What is read always has the default.
+    # Reading always applies the default.
     assert read(ignoring, [b'\0\0\0\0\1{"n":null}', b"\0\0\0\0\1{}"]).values == [{"n": 5}] * 2
 
 

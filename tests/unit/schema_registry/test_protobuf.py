@@ -48,7 +48,7 @@ _numbers = count(1)
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    """The URL of a registry that nobody else uses."""
+    """The URL of a registry for one test."""
     name = f"protobuf-{next(_numbers)}"
     yield f"mock://{name}"
     MockTransport.forget(name)
@@ -56,7 +56,7 @@ def url() -> Iterator[str]:
 
 @pytest.fixture
 def way(url: str) -> MockTransport:
-    """The way to that registry, past its clients."""
+    """The transport to that registry."""
     return MockTransport(url.removeprefix("mock://"))
 
 
@@ -118,7 +118,7 @@ def errors_of_reading(
     return {row: str(error) for row, error in failed.items()}
 
 
-# schema of a field, value, the field's bytes, what it reads as if that is something else.
+# schema of a field, value, the field's bytes, what it reads as.
 FIELDS: list[tuple[Schema, Value, str, Value]] = [
     (s.INT8, -1, "08 ff ff ff ff ff ff ff ff ff 01", -1),
     (s.INT32, 150, "08 96 01", 150),

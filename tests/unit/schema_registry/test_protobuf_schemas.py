@@ -198,7 +198,7 @@ def test_schemas_are_written_as_files(case: str) -> None:
     schema, options, text = WRITTEN[case]
     made = message_file(schema, options)
     assert made.file == file_of(text)
-    # What is registered is a valid file that has the message.
+    # The registered file is valid and has the message.
     pool = pool_of(from_base64(to_base64(made.file)))
     assert message_at(pool, "default", made.path).full_name == made.full_name
 

@@ -1,4 +1,4 @@
-"""The settings of registry converters: what is read, what is refused, and with what words."""
+"""The settings of registry converters: what is read, what is refused, and the messages."""
 
 from __future__ import annotations
 

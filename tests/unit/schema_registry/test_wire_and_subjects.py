@@ -1,4 +1,4 @@
-"""How messages name their schemas, and under which subjects these stand."""
+"""How messages name their schemas, and the subjects of these."""
 
 from __future__ import annotations
 

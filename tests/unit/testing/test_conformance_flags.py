@@ -293,8 +293,7 @@ def test_plugin_path() -> None:
 
 
 def test_every_flag_is_documented() -> None:
-    """What a case defines besides what a subclass has to: attributes with a value, and methods that
-    are not abstract."""
+    """Flags are the attributes with a value and the non-abstract methods of a case."""
     page = (Path(__file__).parents[3] / "docs" / "plugins.md").read_text()
     flags = {
         name

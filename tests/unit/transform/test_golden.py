@@ -1,7 +1,7 @@
 """Every answer that was captured from Kafka Connect's transformations and predicates, and ours.
 
-What differs on purpose is a row of `DEVIATIONS`, with its reason; a row that no case needs any more
-fails, so that it goes.
+Intended differences are rows of `DEVIATIONS`, with their reasons; a row that no case needs fails,
+so that it is removed.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def told(error: Exception) -> list[str]:
 
 
 def ours(plugin: Transform | Predicate, records: Records) -> list[Any]:
-    """What becomes of each record: a batch of it alone, None, a bool, or what it failed with."""
+    """The result of each record: a batch of it alone, None, a bool, or its error."""
     failed: Failed = {}
     if isinstance(plugin, Predicate):
         found: list[Any] = list(plugin.test(records, failed))
@@ -170,7 +170,7 @@ def deviates(case: Json, name: str, theirs: Json) -> bool:
 
 @cache
 def differences(at: int) -> list[str]:
-    """Where ours is not the answer of the case at that place."""
+    """Where our answers differ from the case's at this index."""
     case = CASES[at]
     try:
         plugin = made(case)

@@ -1,4 +1,4 @@
-"""The driver's event loop, where libev and asyncore are and where they are not."""
+"""The driver's event loop, with and without libev and asyncore."""
 
 from __future__ import annotations
 

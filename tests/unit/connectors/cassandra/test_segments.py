@@ -37,8 +37,8 @@ class Ours(Receiving, WholeSegments, Connection):  # type: ignore[misc] # Any: s
 
 
 def received(connection: type, sizes: list[int], piece: int, damaged: int | None = None) -> Any:
-    """A connection that has received messages of these sizes, `piece` bytes at once, the byte at
-    `damaged` with another value."""
+    """A connection that has received messages of these sizes, `piece` bytes at a time; the byte at
+    `damaged` is changed."""
     stream = io.BytesIO()
     for size in sizes:
         frame = bytes([0x85, 0, 0, 1, 8]) + size.to_bytes(4, "big") + b"x" * size

@@ -1,4 +1,4 @@
-"""Mappings, KCQL, and values in texts."""
+"""Mappings, KCQL, and values in text."""
 
 from __future__ import annotations
 

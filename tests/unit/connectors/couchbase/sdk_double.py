@@ -1,8 +1,8 @@
-"""A double of the SDK's cluster, as far as the connectors call it: no Couchbase server can be had.
+"""A double of the SDK's cluster, as far as connectors call it: no Couchbase server is available.
 
 Every call goes through the SDK's own code up to the request that its core would send: the SDK reads
-the options and specs, and a name or a type that it does not know fails. What such a request does is
-the double's; it answers queries of the shapes that the connectors send.
+the options and specs, and a name or a type that it does not know fails. The double implements the
+requests; it answers queries of the shapes that the connectors send.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Place = tuple[str, str, str]
 
 @dataclass
 class Server:
-    """What all connections see. `cas` counts up with every write."""
+    """State of all connections. `cas` increases with every write."""
 
     documents: dict[Place, dict[str, tuple[int, Any]]] = field(default_factory=dict)
     places: set[Place] = field(default_factory=set)
@@ -65,7 +65,7 @@ class Server:
 
 
 def checked(owner: type, name: str, *args: Any, **kwargs: Any) -> None:
-    """Fails where the SDK's method does not take such arguments."""
+    """Fails if the SDK's method does not accept these arguments."""
     inspect.signature(getattr(owner, name)).bind(None, *args, **kwargs)
 
 

@@ -1,5 +1,5 @@
-"""The SDK has what `client.sdk` calls, by these names: checked on its own classes, for no server
-can be had."""
+"""The SDK has the names that `client.sdk` calls: checked on its classes, because no server is
+available."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def _reader(stored: list[SourceOffset] | None = None, **settings: str) -> Any:
 
 
 def _polled(reader: Any, count: int) -> Any:
-    """So many records of one poll."""
+    """`count` records of one poll."""
     polled = reader.poll(1 << 30, 0)
     assert polled is not None
     assert len(polled.records) == count

@@ -1,4 +1,4 @@
-"""Reports, with a producer that keeps what it is given."""
+"""Reports, with a producer that keeps what it receives."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PLACE = [
 
 
 class Producer:
-    """Keeps what is produced; fails to deliver it if told so."""
+    """Keeps produced records; delivery fails with `error`."""
 
     made: list[Producer]
     error: str | None = None

@@ -72,7 +72,7 @@ class Shop:
 
 
 def polls(reader: JdbcReader, max_bytes: int = MOST) -> Iterator[Polled]:
-    """Polls until there is nothing more."""
+    """Polls until nothing is left."""
     for _ in range(1000):
         polled = reader.poll(max_bytes, 0)
         if polled is None:
@@ -97,7 +97,7 @@ def part_rows(reader: JdbcReader, part: str) -> list[Value]:
 
 
 def read_all(reader: JdbcReader, max_bytes: int = MOST) -> tuple[list[Value], list[SourceOffset]]:
-    """All rows there are, and what is stored then of what was read."""
+    """All rows, and the offsets that are stored after reading them."""
     found: list[Value] = []
     stored: list[SourceOffset] = []
     for polled in polls(reader, max_bytes):

@@ -1,4 +1,4 @@
-"""The JDBC sink as every sink has to be, with SQLite; and its settings."""
+"""The JDBC sink in the conformance suite, with SQLite; its settings."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class TestExactlyOnce(SqliteCase):
     idempotent = True
 
     def config(self) -> dict[str, str]:
-        # Otherwise a record that is refused costs its batch, see `test_jdbc_sink`.
+        # Otherwise a refused record costs its batch, see `test_jdbc_sink`.
         return {**super().config(), "penstock.exactly.once": "true", "errors.tolerance": "all"}
 
     @pytest.mark.skip("the records are of one partition and its offsets go back and forth")

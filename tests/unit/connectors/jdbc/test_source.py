@@ -85,7 +85,7 @@ class TestParts(OfTable):
         split = {"penstock.table.parts": "3", "penstock.table.part.keys": "8"}
         return {**super().config(), **split, "penstock.read.parallelism": "2"}
 
-    # The parts of a table have no order among them.
+    # The parts of a table are unordered.
     test_small_polls_read_the_same_as_large_ones = None  # type: ignore[assignment]
     test_another_reader_goes_on_exactly_after_the_stored_offsets = None  # type: ignore[assignment]
     test_what_was_read_but_not_stored_is_read_again_also_when_there_is_more = None  # type: ignore[assignment]

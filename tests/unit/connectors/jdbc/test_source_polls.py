@@ -85,11 +85,11 @@ BY_BOTH: Mapping[str, object] = {**BY_TIME, "mode": "timestamp+incrementing"}
 
 
 class Statements:
-    """The statements that read ranges, and the failures that they are to have."""
+    """The statements that read ranges, and the block that is to fail."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.run: list[str] = []
-        self.fail_at: int | None = None  # the block that is not read
+        self.fail_at: int | None = None  # the block that fails
         original = SqliteReading.blocks
 
         def blocks(reading: SqliteReading, sql: str, columns: Any) -> Blocks:
@@ -116,7 +116,7 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> Statements:
 def test_one_statement_gives_a_range_in_pieces_that_have_offsets(
     shop: Shop, statements: Statements, settings: dict[str, object]
 ) -> None:
-    # SQLite compares milliseconds: pairs of rows are of one moment, whatever else they say.
+    # SQLite compares milliseconds, so pairs of rows have equal times despite microseconds.
     notes(shop, [str(FIRST + timedelta(microseconds=500 * at)) for at in range(1, 101)])
     given = list(polls(shop.reader(**settings), 200))
     assert len(statements.run) == 1
@@ -222,7 +222,7 @@ def test_a_connection_that_is_lost_between_rows_of_one_timestamp_fails_the_task(
 def test_nothing_is_locked_when_the_last_piece_is_given_or_the_reader_closed(
     shop: Shop, statements: Statements, mode: str
 ) -> None:
-    shop("PRAGMA journal_mode = DELETE")  # whoever reads keeps others from writing
+    shop("PRAGMA journal_mode = DELETE")  # readers block writers
     notes(shop, [None] * 50)
 
     def is_locked() -> bool:

@@ -1,4 +1,4 @@
-"""Where the JDBC source goes on."""
+"""Where the JDBC source resumes."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_rows_younger_than_the_delay_are_left_for_later(shop: Shop) -> None:
     hour = shop.reader(**settings, timestamp__delay__interval__ms=3_600_000)
     rows, end = read_all(hour)
     assert ids(rows) == [1]
-    # Committed late, between what was read and the delay: it is read in its turn.
+    # A late commit between the last row read and the delay is read in its turn.
     shop("INSERT INTO notes (changed) VALUES (?)", (str(old + timedelta(minutes=50)),))
     rows, end = read_all(hour)
     assert ids(rows) == [3]

@@ -1,4 +1,4 @@
-"""What the records of the JDBC source are."""
+"""The records of the JDBC source."""
 
 from __future__ import annotations
 

@@ -24,12 +24,12 @@ def entry(value: Any, key: Any = None, topic: str = "t") -> Entry:
 
 
 def write(value: Any, key: Any = None, topic: str = "t", **changes: str) -> Write | None:
-    """What is written of a record."""
+    """The write of a record."""
     found = plan(topic, **changes).write_of(entry(value, key, topic))
     return None if found is None else found[1]
 
 
 def place(value: Any, key: Any = None, topic: str = "t", **changes: str) -> Namespace | None:
-    """Where a record goes."""
+    """A write's namespace."""
     found = plan(topic, **changes).write_of(entry(value, key, topic))
     return None if found is None else found[0]

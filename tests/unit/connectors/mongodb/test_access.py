@@ -1,4 +1,4 @@
-"""How a server is reached: files for TLS, and what they may be."""
+"""Connecting to a server: the files for TLS and their formats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What change events come to: JSON, structs, topics, offsets."""
+"""What change events become: JSON, structs, topics, offsets."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OID = ObjectId("65a000000000000000000001")
 MOMENT = datetime(2026, 1, 31, 12, 30, 0, 120_000, UTC)
 MS = 1_769_862_600_120
 
-# Of a value: what DefaultJson, ExtendedJson and SimplifiedJson write.
+# A value, as DefaultJson, ExtendedJson and SimplifiedJson write it.
 TEXTS: list[tuple[Any, str, str, str]] = [
     (1, "1", '{"$numberInt": "1"}', "1"),
     (Int64(1), '{"$numberLong": "1"}', '{"$numberLong": "1"}', "1"),

@@ -1,4 +1,4 @@
-"""What records come to: ids, steps, strategies, namespaces."""
+"""What records become: ids, steps, strategies, namespaces."""
 
 from __future__ import annotations
 

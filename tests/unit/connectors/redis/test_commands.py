@@ -75,7 +75,7 @@ def test_pipelines_are_bounded(sizes: list[int], records: int, most: int) -> Non
 
 
 def accounted(commands: Commands, outcome: Outcome) -> list[int]:
-    """What is left to send of commands after an outcome."""
+    """The commands left to send after an outcome."""
     left = _Left(("t", 0, 0, 9, 10), list(range(len(commands))), {})
     before = last_ones(commands.keys) if commands.replaces else {}
     if commands.replaces:
@@ -91,7 +91,7 @@ def test_what_follows_a_repeated_command_of_a_key_is_repeated() -> None:
     assert accounted(commands, Outcome(again=[2], refused={4: "no"})) == [2]
     assert accounted(commands, Outcome(again=[0])) == [0, 2, 4]
     assert accounted(commands, Outcome(again=[1, 4])) == [1, 3, 4]
-    commands.once = set(range(5))  # entries of lists: none twice
+    commands.once = set(range(5))  # list entries: none twice
     assert accounted(commands, Outcome(again=[0, 3])) == [0, 3]
 
 

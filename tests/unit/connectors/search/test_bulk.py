@@ -1,4 +1,4 @@
-"""Bulk requests: what is sent again, and what is refused."""
+"""Bulk requests: what is retried, and what is refused."""
 
 from __future__ import annotations
 

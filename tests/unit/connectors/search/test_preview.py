@@ -1,4 +1,4 @@
-"""What `penstock preview` tells of the search sinks."""
+"""What `penstock preview` shows of the search sinks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far shards are read, and what a cluster is asked."""
+"""How far shards are read, and requests to a cluster."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_query_asks_for_what_follows() -> None:
     assert filters(plan_of("at"), "date_nanos", Position(5_000_001, 7), 9) == [
         {"range": {"at": {"gte": 5, "lte": 9, "format": "epoch_millis"}}}
     ]
-    # A rounded bound might leave documents out.
+    # A rounded bound might skip documents.
     assert filters(plan_of("at"), "half_float", Position(0.1, 7), None) == [
         {"exists": {"field": "at"}}
     ]

@@ -19,7 +19,7 @@ START = Position()
 
 
 class File(io.BytesIO):
-    """What a store opens; it tells what it was asked for."""
+    """An opened file that can grow."""
 
     @property
     def size(self) -> int:
@@ -37,12 +37,12 @@ class Result(NamedTuple):
     schemas: list[Schema | None]
     failed: Failed
     positions: list[Position]
-    """Where each record begins, and where the last one ends, as far as chunks tell."""
+    """Where each record begins, and where the last one ends, if chunks have ends."""
     error: DataError | None
 
 
 def drained(decoder: Decoder, start: Position = START, max_bytes: int = 1 << 20) -> Result:
-    """All that a decoder gives, up to its end or an error."""
+    """A decoder's results, up to its end or an error."""
     result = Result([], [], {}, [start], None)
     try:
         while (chunk := decoder.read(max_bytes)) is not None:
@@ -86,7 +86,7 @@ def read(
 
 
 def values(reading: Reading, data: bytes, start: Position = START, **options: int) -> list[Value]:
-    """The values of a file that is in order."""
+    """The values of an intact file."""
     result = read(reading, data, start, **options)
     assert result.error is None, result.error
     assert not result.failed, result.failed
@@ -109,5 +109,5 @@ def reading(name: str, file: str = "a", **options: Any) -> Reading:
 
 
 def reading_back(format: Format, **options: Any) -> Reading:
-    """What reads the files of a format."""
+    """The reading of a format's files."""
     return reading(NAMES[type(format)], f"a{format.ending}", **options)

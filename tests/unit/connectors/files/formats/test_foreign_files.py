@@ -1,4 +1,4 @@
-"""Files of others, read; and ours, read by others."""
+"""Foreign files, read; and ours, read by others."""
 
 from __future__ import annotations
 

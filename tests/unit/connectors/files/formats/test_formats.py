@@ -1,4 +1,4 @@
-"""Every format, read back by somebody else."""
+"""Every format, read by other libraries."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def avro_rows(data: bytes) -> list[Any]:
 
 
 def as_arrow(row: dict[str, Value]) -> dict[str, Value]:
-    """What pyarrow gives back: maps as pairs, null as its default."""
+    """What pyarrow returns: maps as pairs, null as its default."""
     pairs = {name: list(row[name].items()) for name in ("by_name", "by_number")}
     return {**row, **pairs, "level": 7 if row["level"] is None else row["level"]}
 

@@ -1,4 +1,4 @@
-"""Decimals in texts."""
+"""Decimals in text."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def test_a_file_that_is_cut_off_has_no_half_records(
     its = reading(name, **options)
     for size in range(len(data)):
         result = read(its, data[:size])
-        # The last record of these cannot tell that it went on, if it can be read.
+        # In these formats a truncated last record may look complete.
         cannot_tell = name in ("String", "ByteArray", "Csv")
         good = result.values[:-1] if cannot_tell else result.values
         assert good == expected[: len(good)], size
@@ -175,7 +175,7 @@ def test_damaged_files_give_an_error_of_the_file(format: Format) -> None:
     for at in range(0, len(data), 3):
         broken = bytearray(data)
         broken[at] ^= 0xFF
-        read(reading_back(format), bytes(broken))  # raises nothing else
+        read(reading_back(format), bytes(broken))  # no other error
 
 
 @pytest.mark.parametrize(

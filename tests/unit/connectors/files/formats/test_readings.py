@@ -1,4 +1,4 @@
-"""Every format, read: what the sinks write, and what others do."""
+"""Every format, read: files of the sinks, and files of others."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_orc_has_no_times() -> None:
     ],
 )
 def test_keys_and_headers_are_read(format: Format, schema: Schema, some: list[Value]) -> None:
-    """As the sink writes them: Parquet's in `RecordKey`, and all others as they are."""
+    """As the sink writes them: Parquet's in `RecordKey`, all others unwrapped."""
     wrapped = schema
     given = some
     if format.structs_only:
@@ -127,7 +127,7 @@ def test_keys_and_headers_are_read(format: Format, schema: Schema, some: list[Va
         given = [{"key": value} for value in some]
     result = read(reading_back(format, member="key"), written(format, wrapped, given))
     if isinstance(format, Orc):
-        # Whose files do not say that they hold no structs.
+        # Its files do not say that they hold no structs.
         assert result.values == [{"value": value} for value in some]
     else:
         assert result.values == some
@@ -327,7 +327,7 @@ def test_snappy_of_hadoop_and_of_java() -> None:
         return len(data).to_bytes(4) + data
 
     its = reading("String", "a.snappy")
-    # A block of 8 bytes in two pieces, and another one; an empty one.
+    # A block of 8 bytes in two pieces, an empty one, and another one.
     hadoop = (8).to_bytes(4) + sized(snap(b"one\nt")) + sized(snap(b"wo\n")) + bytes(4)
     hadoop += (6).to_bytes(4) + sized(snap(b"three\n"))
     java = b"\x82SNAPPY\x00" + bytes([0, 0, 0, 1, 0, 0, 0, 1])

@@ -72,7 +72,7 @@ def kept(stored: dict[object, SourceOffset], offset: SourceOffset) -> None:
 
 @given(seed=st.integers(0, 10_000), limit=st.integers(0, 30))
 def test_every_file_is_read_once_whatever_is_forgotten(seed: int, limit: int) -> None:
-    """Files come at any time under any name; tasks stop anywhere, and are more or fewer then."""
+    """Files arrive at any time under any name; tasks stop anywhere, and their number changes."""
     chance = random.Random(seed)
     store = Listed()
     stored: dict[object, SourceOffset] = {}

@@ -1,4 +1,4 @@
-"""What becomes of files, and what is told of those that cannot be read."""
+"""What happens to files, and what is reported of unreadable ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SCHEMA = json.dumps(
 
 
 class Run:
-    """A task in a folder, whose offsets are stored when `store` says so."""
+    """A task in a folder; `store` stores its offsets."""
 
     def __init__(
         self, folder: Path, kind: type[SourceConnector] = LocalFileSource, **settings: str
@@ -77,7 +77,7 @@ class Run:
         return batches
 
     def store(self) -> None:
-        """Has all offsets stored, and the reader told."""
+        """Stores all offsets, and notifies the reader."""
         for each in self.polled:
             if each.offset is None:
                 self.stored.pop(repr(each.partition), None)

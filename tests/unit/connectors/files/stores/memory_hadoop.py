@@ -1,4 +1,4 @@
-"""A file system of Hadoop's in memory, which fails when it is told to."""
+"""A Hadoop file system in memory, which fails on request."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ BY_KIND = props(partitioner_class="FieldPartitioner", partition_field_name="kind
 
 
 class Task:
-    """A sink task as the engine runs it: it reads on where the writer has it go."""
+    """A sink task as the engine runs it: it resumes where the writer seeks."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Task:
 
 
 def check(disk: Disk, upto: int) -> None:
-    """Every record below an offset is in one file, which its name says."""
+    """Records below `upto` are in one file each, named by its offsets."""
     seen: list[int] = []
     for name, data in disk.files("/topics/orders").items():
         ids = [json.loads(line)["id"] for line in data.splitlines()]
@@ -203,7 +203,7 @@ def test_a_task_that_is_killed_at_any_operation_leaves_neither_gaps_nor_duplicat
         task = Task(disk, given, before=before)
         with suppress(Killed):
             task.run(TOTAL)
-        # What is committed may lag behind, and what was read may be ahead of the files.
+        # Committed offsets may be behind the files, and read ones ahead of them.
         committed = task.committed
         if disk.files("/topics/orders"):
             committed = chance.choice([0, committed, task.next])

@@ -1,4 +1,4 @@
-"""Listings of FTP servers, as they are seen in the world."""
+"""Listings of real FTP servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of a folder: there when they are complete, or not at all."""
+"""Files in a folder: they exist when complete, or not at all."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ PATHS = st.lists(st.lists(NAMES, min_size=1, max_size=3).map("/".join), max_size
 
 
 def filled(folder: Path, paths: list[str]) -> list[str]:
-    """Makes files, but those in a file or where a folder is; returns what there is."""
+    """Creates files, unless a file or folder is in the way; returns all files."""
     for path in paths:
         file = folder / path
         try:

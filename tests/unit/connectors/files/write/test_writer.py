@@ -28,12 +28,12 @@ from penstock.testing.contexts import SinkContextStub
 
 
 class MemoryStore(Store):
-    """Its files are in a dict, which several may share."""
+    """Its files are in a dict, which stores may share."""
 
     def __init__(self, files: dict[str, bytes], chance: random.Random | None = None) -> None:
         self.files = files
         self.away = False
-        self.chance = chance  # fails one time in three by it
+        self.chance = chance  # makes one call in three fail
         self.commits: list[str] = []
         self.ends: dict[str, int] = {}  # the last offset in each file
 
@@ -209,7 +209,7 @@ def test_a_batch_that_the_store_does_not_take_yet_is_not_half_written() -> None:
     with pytest.raises(StoreUnavailable):
         write_all()
     written = task.reached
-    assert written < 20  # what is complete does not pile up
+    assert written < 20  # complete files do not pile up
     task.store.away = False
     task.write(numbers(written, 100))
     assert task.committed() == 100
@@ -568,8 +568,8 @@ SCHEDULED = {
 def test_with_a_schedule_files_that_others_stored_are_neither_replaced_nor_repeated(
     settings: dict[str, str], seed: int
 ) -> None:
-    """Tasks are killed again and again between the end of files and their commit, at other times
-    of the clock, so that the next one would end files elsewhere."""
+    """Tasks are killed repeatedly between the end of files and their commit, at different clock
+    times, so that the next one would end files elsewhere."""
     chance = random.Random(seed)
     count = 400
     rows = [{"id": n, "kind": chance.choice("abc")} for n in range(count)]

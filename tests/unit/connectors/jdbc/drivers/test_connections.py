@@ -1,4 +1,4 @@
-"""What the errors of databases mean, and what is connected to."""
+"""What database errors mean, and how connections behave."""
 
 from __future__ import annotations
 

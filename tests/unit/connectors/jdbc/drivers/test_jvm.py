@@ -1,5 +1,5 @@
-"""Databases behind a JDBC driver, as far as it takes neither a driver nor a JVM: where jars are
-found, what errors mean, and how cells are handed over."""
+"""Databases behind a JDBC driver, without a driver or a JVM: where jars are found, what errors
+mean, and how cells are passed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What JDBC URLs say to the drivers."""
+"""What JDBC URLs mean to drivers."""
 
 from __future__ import annotations
 

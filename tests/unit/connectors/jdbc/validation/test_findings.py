@@ -1,4 +1,4 @@
-"""What a validation finds in SQLite files; what only servers have is in the integration tests."""
+"""What a validation finds in SQLite files; the integration tests cover servers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CREATE VIEW paid AS SELECT * FROM orders WHERE paid IS NOT NULL;
 
 
 class Shop:
-    """A database in a file, and what is found in it."""
+    """A database in a file, and its findings."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -411,7 +411,7 @@ def test_an_index_over_a_part_or_an_expression_does_not_count(shop: Shop, index:
 def test_a_file_that_may_not_be_written_is_an_error(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # As root everything may be written, so it is said here that it may not.
+    # Root may write everything, so the answer is faked.
     monkeypatch.setattr("os.access", lambda path, mode: str(path) != str(shop.file))
     found = errors(shop.sink(topics="orders,new", auto__create=True, penstock__exactly__once=True))
     assert [setting for setting, _ in found] == [

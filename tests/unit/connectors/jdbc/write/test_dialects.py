@@ -1,4 +1,4 @@
-"""What tables and cells become in the words of each database."""
+"""Tables and cells in the dialect of each database."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_the_columns_that_are_no_keys_are_the_others() -> None:
 
 
 NAN = float("nan")
-FIRST = datetime(1, 1, 1, tzinfo=UTC)  # of the year before in America
+FIRST = datetime(1, 1, 1, tzinfo=UTC)  # the year before in America
 WRITTEN: list[tuple[Schema, list[Value], list[Value], list[int]]] = [
     (FLOAT64, [1.5, 2.0], ["1.5", "2.0"], []),
     (FLOAT64, [1.5, NAN, 2.0], ["1.5", "NULL", "2.0"], [1]),

@@ -1,4 +1,4 @@
-"""The statements that each database behind a JDBC driver is sent."""
+"""The statements sent to each database behind a JDBC driver."""
 
 from __future__ import annotations
 
